@@ -1,0 +1,28 @@
+-- Deletes keys that hold limit records, and leaves all others as they are. The
+-- check and the deletion are one step, so that a key which became somebody
+-- else's since it was scanned is safe.
+--
+-- KEYS     the keys to delete
+-- Returns  an array: the number deleted, then for each key that was left the
+--          index in KEYS and what it holds
+-- Cost     one GETRANGE and one UNLINK a key
+
+local reply = { 0 }
+for i = 1, #KEYS do
+  local key = KEYS[i]
+  local head = redis.pcall('GETRANGE', key, '0', '3')
+  if type(head) == 'table' then
+    if not string.find(head.err, 'WRONGTYPE', 1, true) then
+      return head
+    end
+    local kind = redis.pcall('TYPE', key)
+    reply[#reply + 1] = i
+    reply[#reply + 1] = kind.ok and 'a ' .. kind.ok or 'a value of another type'
+  elseif string.sub(head, 1, 2) == 'RL' and #head == 4 then
+    reply[1] = reply[1] + redis.call('UNLINK', key)
+  elseif head ~= '' or redis.call('EXISTS', key) == 1 then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are no limit record'
+  end
+end
+return reply

@@ -1,0 +1,63 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+)
+
+// FailurePolicy says what a store that is away means for the caller.
+type FailurePolicy uint8
+
+const (
+	// FailOnError passes the error on; the caller decides.
+	FailOnError FailurePolicy = iota
+	// AllowOnError lets requests through unguarded ("fail open").
+	AllowOnError
+	// DenyOnError turns requests away ("fail closed").
+	DenyOnError
+)
+
+// ParseFailurePolicy reads "fail", "allow" or "deny".
+func ParseFailurePolicy(text string) (FailurePolicy, error) {
+	switch text {
+	case "fail":
+		return FailOnError, nil
+	case "allow":
+		return AllowOnError, nil
+	case "deny":
+		return DenyOnError, nil
+	}
+	return 0, invalidf("unknown failure policy %q; it is fail, allow or deny", text)
+}
+
+// WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
+// peeks are decided by policy instead of failing; their decisions are
+// Unguarded. Any other error, and every error of a refund, passes through:
+// a wrong password is not an outage. onFailure, if not nil, is told each error
+// that policy replaced and may be called concurrently.
+func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
+	if policy == FailOnError {
+		return store
+	}
+	return &failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}
+}
+
+type failurePolicyStore struct {
+	Store
+	policy    FailurePolicy
+	onFailure func(error)
+}
+
+func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	if err == nil || op == Refund || !IsAway(err) || errors.Is(ctx.Err(), context.Canceled) {
+		return err // a caller that gave up is no outage either
+	}
+	if s.onFailure != nil {
+		s.onFailure(err)
+	}
+	for i := range decisions {
+		decisions[i] = Decision{Allowed: s.policy == AllowOnError, Unguarded: true}
+	}
+	return nil
+}

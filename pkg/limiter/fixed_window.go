@@ -1,0 +1,44 @@
+package limiter
+
+// fixedWindow: time is cut into windows of one period, aligned to the epoch,
+// and each allows count units. Simple and small, but a caller can use one
+// window's count just before a boundary and the next one's just after it: up to
+// twice the count within one period.
+//
+// Units were used in the window that holds s.Time.
+// The twin is lua/fixed_window.lua.
+type fixedWindow struct{}
+
+// windowStart returns the start of the window that holds at.
+func windowStart(at Instant, period int64) Instant {
+	return at - at%Instant(period)
+}
+
+func (fixedWindow) end(s *State) Instant {
+	period := s.Limit.period()
+	return windowStart(s.Time, period) + Instant(period)
+}
+
+func (w fixedWindow) used(s *State, now Instant) int64 {
+	if now >= w.end(s) {
+		return 0
+	}
+	return s.Units
+}
+
+func (w fixedWindow) usedAtMost(s *State, room int64, now Instant) Instant {
+	if s.Units <= room {
+		return now
+	}
+	return max(now, w.end(s))
+}
+
+func (w fixedWindow) charge(s *State, cost int64, now Instant) {
+	s.Units = w.used(s, now) + cost
+	s.Time = now
+}
+
+func (w fixedWindow) refund(s *State, cost int64, now Instant) {
+	s.Units = max(0, w.used(s, now)-cost)
+	s.Time = now
+}

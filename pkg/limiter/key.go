@@ -1,0 +1,106 @@
+package limiter
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// DefaultPrefix is what store keys begin with unless said otherwise.
+const DefaultPrefix = "rl"
+
+// Bounds on the parts of a key, in bytes.
+const (
+	MaxSubjectLength = 1024
+	MaxNameLength    = 256
+	MaxPrefixLength  = 256
+)
+
+// Key is what has state: a subject (who is limited, "user:42") and the name of
+// one of its limits ("login/ip-minute"). With an empty Name the limit decides
+// under its [Limit.DefaultName].
+type Key struct {
+	Subject string
+	Name    string
+}
+
+// Validate reports, as an [ErrInvalid], what makes k unfit to be a key. A
+// subject or a name is UTF-8 of 1 to MaxSubjectLength (MaxNameLength) bytes
+// without control characters, "{" or "}": the braces delimit the subject in a
+// store key. An empty Name is fine, being the limit's default.
+func (k Key) Validate() error {
+	if err := checkPart("subject", k.Subject, MaxSubjectLength); err != nil {
+		return err
+	}
+	if k.Name == "" {
+		return nil
+	}
+	return checkPart("name", k.Name, MaxNameLength)
+}
+
+// String returns the subject and, where there is one, the name: "user:42 login/ip".
+func (k Key) String() string {
+	if k.Name == "" {
+		return k.Subject
+	}
+	return k.Subject + " " + k.Name
+}
+
+// ValidatePrefix reports what makes prefix unfit to begin store keys. The
+// rules are those of a subject.
+func ValidatePrefix(prefix string) error {
+	return checkPart("prefix", prefix, MaxPrefixLength)
+}
+
+// checkPart is on the path of every decision, so plain ASCII goes through one
+// loop of comparisons.
+func checkPart(what, text string, maxLength int) error {
+	if text == "" || len(text) > maxLength {
+		if text == "" {
+			return invalidf("%s is empty; it needs at least one character", what)
+		}
+		return invalidf("%s %.20q… is %d bytes long; at most %d fit", what, text, len(text), maxLength)
+	}
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '{' || c == '}' {
+			return checkPartSlowly(what, text)
+		}
+	}
+	return nil
+}
+
+func checkPartSlowly(what, text string) error {
+	if !utf8.ValidString(text) {
+		return invalidf("%s %q is not valid UTF-8", what, text)
+	}
+	for _, r := range text {
+		switch {
+		case r == '{' || r == '}':
+			return invalidf("%s %q contains %q, which delimits the subject in a key; leave it out", what, text, r)
+		case unicode.IsControl(r):
+			return invalidf("%s %q contains the control character %U; leave it out", what, text, r)
+		}
+	}
+	return nil
+}
+
+// StoreKey returns the key under which a store keeps k's state:
+// "<prefix>:{<subject>}:<name>". The subject is the Redis Cluster hash tag, so
+// all limits of a subject share a slot.
+func StoreKey(prefix string, k Key) string {
+	return prefix + ":{" + k.Subject + "}:" + k.Name
+}
+
+// ParseStoreKey takes a store key of that prefix apart again. ok is false for
+// a key that StoreKey cannot have made, which is then somebody else's.
+func ParseStoreKey(prefix, storeKey string) (k Key, ok bool) {
+	rest, ok := strings.CutPrefix(storeKey, prefix+":{")
+	if !ok {
+		return Key{}, false
+	}
+	k.Subject, k.Name, ok = strings.Cut(rest, "}:")
+	if !ok || k.Name == "" || k.Validate() != nil {
+		return Key{}, false
+	}
+	return k, true
+}

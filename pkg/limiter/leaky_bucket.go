@@ -1,0 +1,19 @@
+package limiter
+
+// leakyBucket: a queue that lets requests go at the constant rate count ÷ period
+// and holds up to burst units of them. What is allowed and how the level leaks
+// is the token bucket's rule; here an allowed request also has a delay, its turn
+// to leave, and a caller that waits it out sends at an even rate.
+//
+// The twin is lua/token_bucket.lua, too: a delay changes no state.
+type leakyBucket struct{ tokenBucket }
+
+// turn returns the instant at which everything queued in s by now has left at
+// the rate of limit, the one that takes over.
+func (b leakyBucket) turn(s *State, limit *Limit, now Instant) Instant {
+	units, fraction := s.Used(now), int64(0)
+	if s.Limit.Algorithm == limit.Algorithm && s.Limit.Period == limit.Period {
+		units, fraction = b.level(s, now)
+	}
+	return now + Instant(mulAddDivCeil(units, limit.period(), fraction, limit.Count))
+}

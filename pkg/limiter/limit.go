@@ -1,0 +1,156 @@
+package limiter
+
+import (
+	"fmt"
+	"time"
+)
+
+// Algorithm names one of the five ways to count usage against a limit.
+// Its numeric value is part of the record format and never changes.
+type Algorithm uint8
+
+// The algorithms. The zero Algorithm means "not said"; [Limit.Normalize]
+// turns it into TokenBucket.
+const (
+	TokenBucket Algorithm = 1 + iota
+	LeakyBucket
+	FixedWindow
+	SlidingLog
+	SlidingCounter
+)
+
+// Algorithms lists every algorithm in the order of their numeric values.
+func Algorithms() []Algorithm {
+	return []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingCounter}
+}
+
+var algorithmNames = [...]string{
+	TokenBucket:    "token-bucket",
+	LeakyBucket:    "leaky-bucket",
+	FixedWindow:    "fixed-window",
+	SlidingLog:     "sliding-log",
+	SlidingCounter: "sliding-counter",
+}
+
+// String returns the algorithm's name as it is written in limits and keys.
+func (a Algorithm) String() string {
+	if a.known() {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+func (a Algorithm) known() bool { return TokenBucket <= a && a <= SlidingCounter }
+
+// HasBurst reports whether a limit of this algorithm has a burst of its own.
+// The window algorithms have none: their count is all that fits at once.
+func (a Algorithm) HasBurst() bool { return a == TokenBucket || a == LeakyBucket }
+
+// Bounds of a limit. Within them every decision is exact in the 53 bits of a
+// Lua number as well as in the 64 bits of a Go integer.
+const (
+	MinCount           = 1
+	MaxCount           = 1_000_000_000 // also the greatest burst
+	MaxSlidingLogCount = 1_000_000     // a log stores every unit's time
+	MinPeriod          = time.Millisecond
+	MaxPeriod          = 366 * 24 * time.Hour
+	// MaxDrain bounds the time a full bucket takes to empty,
+	// burst × period ÷ count, so that its end is an instant one can name.
+	MaxDrain = 100 * 366 * 24 * time.Hour
+)
+
+// Limit is how much is allowed: Count units per Period, decided by Algorithm.
+// The zero Limit is invalid.
+type Limit struct {
+	// Algorithm decides how usage is counted; zero means TokenBucket.
+	Algorithm Algorithm
+	// Count is the units allowed per Period, MinCount to MaxCount
+	// (to MaxSlidingLogCount for SlidingLog).
+	Count int64
+	// Period is the span Count refers to: whole microseconds,
+	// MinPeriod to MaxPeriod.
+	Period time.Duration
+	// Burst is what a token bucket allows at once when full, or how much
+	// waits in a leaky bucket's queue; zero means Count. The window
+	// algorithms allow Count at once, so for them it is zero or Count.
+	Burst int64
+}
+
+// Normalize returns l with its defaults filled in (Algorithm, Burst), or an
+// [ErrInvalid] that says which bound l breaks.
+func (l Limit) Normalize() (Limit, error) {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	if l.Burst == 0 {
+		l.Burst = l.Count
+	}
+	return l, l.check()
+}
+
+// check reports the first bound that the normalized limit l breaks.
+// It allocates nothing when there is none: every decision calls it.
+func (l *Limit) check() error {
+	maxCount := int64(MaxCount)
+	if l.Algorithm == SlidingLog {
+		maxCount = MaxSlidingLogCount
+	}
+	switch {
+	case !l.Algorithm.known():
+		return invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
+	case l.Count < MinCount || l.Count > maxCount:
+		return invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, maxCount)
+	case l.Period < MinPeriod || l.Period > MaxPeriod:
+		return invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
+	case l.Period%time.Microsecond != 0:
+		return invalidf("period %s is not a whole number of microseconds", l.Period)
+	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
+		return invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
+	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
+		return invalidf("a %s limit has no burst; it allows its count of %d at once", l.Algorithm, l.Count)
+	case l.Burst > l.Count && l.drainsTooSlowly():
+		return invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
+			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
+	}
+	return nil
+}
+
+func (l *Limit) drainsTooSlowly() bool {
+	drain, _ := mulAddDiv(l.Burst, l.period(), 0, l.Count)
+	return drain > MaxDrain.Microseconds()
+}
+
+// period returns the period in microseconds, the unit of all arithmetic.
+func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
+
+// Capacity returns the most units that l ever allows at one instant: the
+// burst of a bucket, the count of a window. A greater cost can never fit.
+func (l Limit) Capacity() int64 {
+	if l.Algorithm.HasBurst() && l.Burst != 0 {
+		return l.Burst
+	}
+	return l.Count
+}
+
+// DefaultName returns the name of an unnamed limit: algorithm and period, such
+// as "token-bucket/1m". The count is not part of it, so that raising the count
+// keeps what was used.
+func (l Limit) DefaultName() string {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	return defaultNames.get(l.Algorithm, l.Period)
+}
+
+// String returns l in the form that [ParseLimit] reads, with the algorithm and
+// with the burst where it is not the default: "token-bucket:10/1m,burst=20".
+func (l Limit) String() string {
+	if l.Algorithm == 0 {
+		l.Algorithm = TokenBucket
+	}
+	s := fmt.Sprintf("%s:%d/%s", l.Algorithm, l.Count, FormatPeriod(l.Period))
+	if l.Burst != 0 && l.Burst != l.Count {
+		s += fmt.Sprintf(",burst=%d", l.Burst)
+	}
+	return s
+}

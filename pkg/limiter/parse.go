@@ -1,0 +1,176 @@
+package limiter
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseLimit reads a limit as people write it:
+//
+//	[ALGORITHM:]COUNT/PERIOD[,burst=N]
+//
+// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD
+// is a Go duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s").
+// What is left out stays zero: [Limit.Normalize] fills it in, so a caller can
+// put its own default first. Bounds are checked. The error is an [ErrInvalid]
+// that quotes text.
+func ParseLimit(text string) (Limit, error) {
+	limit, err := parseLimit(text)
+	if err == nil {
+		_, err = limit.Normalize()
+	}
+	if err != nil {
+		return Limit{}, invalidf("limit %q: %s", text, err)
+	}
+	return limit, nil
+}
+
+func parseLimit(text string) (limit Limit, err error) {
+	rest := text
+	if name, after, found := strings.Cut(rest, ":"); found {
+		if limit.Algorithm, err = ParseAlgorithm(name); err != nil {
+			return Limit{}, err
+		}
+		rest = after
+	}
+	rest, options, hasOptions := strings.Cut(rest, ",")
+	count, period, found := strings.Cut(rest, "/")
+	if !found {
+		return Limit{}, invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
+	}
+	if limit.Count, err = parseUnits("count", count); err != nil {
+		return Limit{}, err
+	}
+	if limit.Period, err = ParsePeriod(period); err != nil {
+		return Limit{}, err
+	}
+	if hasOptions {
+		value, isBurst := strings.CutPrefix(options, "burst=")
+		if !isBurst {
+			return Limit{}, invalidf("unknown option %q; the only one is burst=N", options)
+		}
+		if limit.Burst, err = parseUnits("burst", value); err != nil {
+			return Limit{}, err
+		}
+	}
+	return limit, nil
+}
+
+func parseUnits(what, text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strings.HasPrefix(text, "+") {
+		if isNumber(text) {
+			return 0, invalidf("%s %s is out of range; it must be from 1 to %d", what, text, MaxCount)
+		}
+		return 0, invalidf("%s %q is not a whole number", what, text)
+	}
+	if n < 1 || n > MaxCount {
+		return 0, invalidf("%s %d is out of range; it must be from 1 to %d", what, n, MaxCount)
+	}
+	return n, nil
+}
+
+// isNumber tells a number too large to hold from a text that is none.
+func isNumber(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// ParsePeriod reads a span of time: a Go duration ("90s", "1h30m"), a number of
+// days before it ("1d", "1d12h"), or a bare unit ("s", "m", "h", "d").
+func ParsePeriod(text string) (time.Duration, error) {
+	wrong := func() (time.Duration, error) {
+		return 0, invalidf("period %q is not a duration; write it like 500ms, 10s, 1m, 2h or 1d", text)
+	}
+	rest := text
+	switch rest {
+	case "ms", "s", "m", "h", "d":
+		rest = "1" + rest
+	}
+	var days time.Duration
+	if number, after, found := strings.Cut(rest, "d"); found {
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			if isNumber(number) {
+				return 0, invalidf("period %s is out of range; it must be from %s to %s", text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
+			}
+			return wrong()
+		}
+		days, rest = time.Duration(n)*24*time.Hour, after
+		if rest == "" {
+			return days, nil
+		}
+	}
+	if !strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "+") {
+		if period, err := time.ParseDuration(rest); err == nil && period <= math.MaxInt64-days {
+			return days + period, nil
+		}
+	}
+	return wrong()
+}
+
+// FormatPeriod writes a span of time as briefly as [ParsePeriod] reads it back:
+// "1d", "36h", "1m30s", "500ms".
+func FormatPeriod(period time.Duration) string {
+	const day = 24 * time.Hour
+	if period > 0 && period%day == 0 {
+		return strconv.FormatInt(int64(period/day), 10) + "d"
+	}
+	text := period.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// ParseAlgorithm reads an algorithm's name; "gcra" is another name of
+// token-bucket, which decides as it does. An unknown name's error suggests
+// the nearest one.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	if name == "gcra" {
+		return TokenBucket, nil
+	}
+	if i := slices.Index(algorithmNames[:], name); i > 0 {
+		return Algorithm(i), nil
+	}
+	nearest, least := TokenBucket, math.MaxInt
+	for _, a := range Algorithms() {
+		if d := editDistance(name, a.String()); d < least {
+			nearest, least = a, d
+		}
+	}
+	if least <= len(nearest.String())/2 {
+		return 0, invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
+	}
+	return 0, invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))
+}
+
+// editDistance is the Levenshtein distance of two strings, in bytes.
+func editDistance(a, b string) int {
+	if len(a) > 64 {
+		return math.MaxInt // no name is that long, and the table stays small
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

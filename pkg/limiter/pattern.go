@@ -1,0 +1,232 @@
+package limiter
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Pattern selects subjects: one subject exactly, or all that match a glob.
+// The zero Pattern selects nothing; see [ParsePattern] and [ExactPattern].
+type Pattern struct {
+	subject string // the exact subject, when tokens is nil
+	glob    string // as it was written
+	tokens  []globToken
+}
+
+// globToken is one element of a glob: it stands for one character out of a
+// set, or for any number of any characters.
+type globToken struct {
+	star    bool
+	any     bool // any one character
+	negated bool
+	ranges  []runeRange
+}
+
+type runeRange struct{ low, high rune }
+
+// ParsePattern reads a glob over subjects:
+//
+//   - any number of characters, ":" among them
+//     ?        one character
+//     [ab0-9]  one character of the set; [^ab] one that is not in it
+//     \c       the character c itself
+//
+// A text with none of these characters selects exactly that subject.
+func ParsePattern(text string) (Pattern, error) {
+	if !strings.ContainsAny(text, `*?[\`) {
+		return ExactPattern(text)
+	}
+	if err := checkPart("pattern", text, 2*MaxSubjectLength); err != nil {
+		return Pattern{}, err
+	}
+	p := Pattern{glob: text}
+	rest := text
+	literal, isLiteral := strings.Builder{}, true
+	for rest != "" {
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		token := globToken{}
+		switch r {
+		case '*':
+			if n := len(p.tokens); n > 0 && p.tokens[n-1].star {
+				continue // "**" is "*"
+			}
+			token.star = true
+		case '?':
+			token.any = true
+		case '[':
+			var err error
+			if token, rest, err = parseSet(text, rest); err != nil {
+				return Pattern{}, err
+			}
+		default:
+			if r == '\\' {
+				if rest == "" {
+					return Pattern{}, invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
+				}
+				r, size = utf8.DecodeRuneInString(rest)
+				rest = rest[size:]
+			}
+			token.ranges = []runeRange{{r, r}}
+		}
+		if isLiteral = isLiteral && token.isOneRune(); isLiteral {
+			literal.WriteRune(token.ranges[0].low)
+		}
+		p.tokens = append(p.tokens, token)
+	}
+	if isLiteral { // every special character was escaped
+		return ExactPattern(literal.String())
+	}
+	return p, nil
+}
+
+// isOneRune tells a token written as a plain or escaped character, which is
+// the only kind with a single range of a single rune outside a set.
+func (t *globToken) isOneRune() bool {
+	return !t.star && !t.any && !t.negated && len(t.ranges) == 1 && t.ranges[0].low == t.ranges[0].high
+}
+
+// parseSet reads a set after its "[" and returns what follows its "]".
+func parseSet(text, rest string) (set globToken, after string, err error) {
+	unclosed := func() (globToken, string, error) {
+		return globToken{}, "", invalidf(`pattern %q has a "[" without its "]"; write \[ for the bracket itself`, text)
+	}
+	next := func() (r rune, escaped, ok bool) {
+		if rest == "" {
+			return 0, false, false
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		if r != '\\' {
+			return r, false, true
+		}
+		r, size = utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		return r, true, size > 0
+	}
+	if after, found := strings.CutPrefix(rest, "^"); found {
+		set.negated, rest = true, after
+	}
+	for {
+		low, escaped, ok := next()
+		if !ok {
+			return unclosed()
+		}
+		if low == ']' && !escaped {
+			if len(set.ranges) == 0 {
+				return globToken{}, "", invalidf("pattern %q has an empty set; put at least one character between the brackets", text)
+			}
+			return set, rest, nil
+		}
+		high := low
+		if strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "-]") {
+			rest = rest[1:]
+			if high, _, ok = next(); !ok {
+				return unclosed()
+			}
+		}
+		set.ranges = append(set.ranges, runeRange{min(low, high), max(low, high)})
+	}
+}
+
+// ExactPattern selects exactly that subject, whatever characters it holds.
+func ExactPattern(subject string) (Pattern, error) {
+	if err := (Key{Subject: subject}).Validate(); err != nil {
+		return Pattern{}, err
+	}
+	return Pattern{subject: subject}, nil
+}
+
+// Exact returns the one subject that p selects, if p is no glob.
+func (p Pattern) Exact() (subject string, exact bool) {
+	return p.subject, p.tokens == nil && p.subject != ""
+}
+
+// String returns the pattern as it was written.
+func (p Pattern) String() string {
+	if p.tokens == nil {
+		return p.subject
+	}
+	return p.glob
+}
+
+// Match reports whether p selects subject. It takes time in proportion to
+// len(pattern) × len(subject) at worst, whatever the pattern.
+func (p Pattern) Match(subject string) bool {
+	if p.tokens == nil {
+		return p.subject != "" && subject == p.subject
+	}
+	// Greedy matching with one backtracking point: only the last star can
+	// usefully take one more character.
+	token, rest := 0, subject
+	lastStar, starRest := -1, ""
+	for {
+		switch {
+		case token < len(p.tokens) && p.tokens[token].star:
+			lastStar, starRest = token, rest
+			token++
+			continue
+		case rest == "" && token == len(p.tokens):
+			return true
+		case rest != "" && token < len(p.tokens):
+			r, size := utf8.DecodeRuneInString(rest)
+			if p.tokens[token].matches(r) {
+				token, rest = token+1, rest[size:]
+				continue
+			}
+		}
+		if lastStar < 0 || starRest == "" {
+			return false
+		}
+		_, size := utf8.DecodeRuneInString(starRest)
+		starRest = starRest[size:]
+		token, rest = lastStar+1, starRest
+	}
+}
+
+func (t *globToken) matches(r rune) bool {
+	if t.any {
+		return true
+	}
+	for _, set := range t.ranges {
+		if set.low <= r && r <= set.high {
+			return !t.negated
+		}
+	}
+	return t.negated
+}
+
+// RedisGlob returns a glob for Redis's MATCH that selects at least every
+// subject p does: Redis matches bytes, so what stands for one character here is
+// widened to "*" there. Whoever scans with it asks Match again. Characters that
+// Redis would read as a glob are escaped.
+func (p Pattern) RedisGlob() string {
+	if p.tokens == nil {
+		return EscapeGlob(p.subject)
+	}
+	var b strings.Builder
+	for i := range p.tokens {
+		t := &p.tokens[i]
+		if t.isOneRune() {
+			b.WriteString(EscapeGlob(string(t.ranges[0].low)))
+		} else if !strings.HasSuffix(b.String(), "*") || strings.HasSuffix(b.String(), `\*`) {
+			b.WriteByte('*')
+		}
+	}
+	return b.String()
+}
+
+// EscapeGlob returns a glob that matches exactly literal.
+func EscapeGlob(literal string) string {
+	if !strings.ContainsAny(literal, `*?[]^-\`) {
+		return literal
+	}
+	var b strings.Builder
+	for _, c := range []byte(literal) {
+		if strings.IndexByte(`*?[]^-\`, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// addressOf names the server or servers of client in messages.
+func addressOf(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().Addr
+	case *redis.ClusterClient:
+		return strings.Join(c.Options().Addrs, ",")
+	}
+	return "its address"
+}
+
+// isServerError reports whether err is an answer of the server that begins so.
+func isServerError(err error, prefix string) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && err != redis.Nil && strings.HasPrefix(answer.Error(), prefix)
+}
+
+// notNow are the answers of a server that will serve again by itself. It has
+// done nothing of what was asked.
+var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached", "NOREPLICAS"}
+
+// translate turns an error of go-redis or of the server into one of the
+// limiter's, naming the server, the key or the right.
+func (s *Store) translate(err error, op limiter.Op, keys []string) error {
+	if !isServerError(err, "") {
+		return s.translateAway(err, op)
+	}
+	answer := err.Error()
+	if foreign, ok := foreignError(answer, keys); ok {
+		return foreign
+	}
+	for _, prefix := range notNow {
+		if strings.HasPrefix(answer, prefix) {
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, s.address, err)
+		}
+	}
+	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, s.address, s.explain(answer, keys))
+}
+
+// translateAway is translate for an error that is no answer: whether anything
+// happened then depends on whether the request had left.
+func (s *Store) translateAway(err error, op limiter.Op) error {
+	var sent sentError
+	var dial *net.OpError
+	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial")
+	reason := s.reason(err)
+	if mayHaveRun && op != limiter.Peek {
+		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have been charged: %w",
+			limiter.ErrOutcomeUnknown, s.address, op, reason)
+	}
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, s.address, reason)
+}
+
+// reason strips what go-redis and net wrap around the error and says the same
+// again, keeping it in the chain.
+func (s *Store) reason(err error) error {
+	var operation *net.OpError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &shortError{"the caller gave up", err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &shortError{"no answer in time", err}
+	case errors.As(err, &operation) && operation.Timeout():
+		return &shortError{"no answer in time", err}
+	case errors.As(err, &operation):
+		return &shortError{operation.Err.Error(), err}
+	}
+	return err
+}
+
+type shortError struct {
+	text string
+	error
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.error }
+
+// foreignError reads the scripts' "FOREIGN <request> <what>" answer.
+func foreignError(answer string, keys []string) (*limiter.ForeignError, bool) {
+	rest, ok := strings.CutPrefix(answer, "FOREIGN ")
+	if !ok {
+		return nil, false
+	}
+	number, holds, _ := strings.Cut(rest, " ")
+	i, err := strconv.Atoi(number)
+	if err != nil || i < 1 || i > len(keys) {
+		return nil, false
+	}
+	return &limiter.ForeignError{StoreKey: keys[i-1], Holds: holds}, true
+}
+
+// explain adds to a refusal what the operator needs: the right or the key.
+func (s *Store) explain(answer string, keys []string) string {
+	quoted := make([]string, len(keys))
+	for i, key := range keys {
+		quoted[i] = strconv.Quote(key)
+	}
+	names := strings.Join(quoted, ", ")
+	switch {
+	case strings.Contains(answer, "WRONGPASS"):
+		return "wrong user name or password"
+	case strings.HasPrefix(answer, "NOAUTH"):
+		return "it needs a password and none was given"
+	case strings.HasPrefix(answer, "READONLY"):
+		return "it is a read-only replica; give the master's address"
+	case strings.Contains(answer, "OOM command not allowed"):
+		return "out of memory (maxmemory reached), so nothing can be charged"
+	case strings.Contains(answer, "can't access at least one of the keys"),
+		strings.Contains(answer, "access one of the keys"):
+		return "the user lacks the right to key " + names
+	case strings.Contains(answer, "can't run this command"):
+		if command := s.scripts.failingCommand(answer); command != "" {
+			return "the user lacks the right to run " + command + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
+		}
+	}
+	return strings.TrimPrefix(answer, "ERR ")
+}
+
+// failingCommand finds the command behind "script: <sha>, on @user_script:<line>".
+func (s *scripts) failingCommand(answer string) string {
+	_, place, found := strings.Cut(answer, "@user_script:")
+	if !found {
+		return ""
+	}
+	digits := place[:len(place)-len(strings.TrimLeft(place, "0123456789"))]
+	line, err := strconv.Atoi(digits)
+	if err != nil {
+		return ""
+	}
+	if script := s.bySHA(answer); script != nil {
+		return script.lineCommand(line)
+	}
+	return ""
+}

@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// script is a Lua script and the name the server caches it by.
+type script struct {
+	source, sha string
+}
+
+func newScript(source string) *script {
+	sum := sha1.Sum([]byte(source)) // the name EVALSHA knows a script by
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// scripts are put together when first needed; a command needs one of them.
+type scripts struct {
+	byAlgorithm [limiter.SlidingCounter + 1]atomic.Pointer[script]
+	all, remove atomic.Pointer[script]
+	// noReadOnly is set once the server turns out to be older than Redis 7,
+	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
+	noReadOnly atomic.Bool
+}
+
+func made(slot *atomic.Pointer[script], source func() string) *script {
+	if slot.Load() == nil {
+		slot.Store(newScript(source())) // twice at worst, to the same
+	}
+	return slot.Load()
+}
+
+// deciding returns the smallest script that decides reqs.
+func (s *scripts) deciding(reqs []limiter.Request) *script {
+	algorithm := reqs[0].Limit.Algorithm
+	for i := range reqs[1:] {
+		if reqs[1+i].Limit.Algorithm != algorithm {
+			return s.decidingAll()
+		}
+	}
+	return made(&s.byAlgorithm[algorithm], func() string { return lua.Decide(uint8(algorithm)) })
+}
+
+func (s *scripts) decidingAll() *script { return made(&s.all, lua.DecideAll) }
+func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
+
+// bySHA returns the script whose name occurs in an error message.
+func (s *scripts) bySHA(message string) *script {
+	slots := []*atomic.Pointer[script]{&s.all, &s.remove}
+	for i := range s.byAlgorithm {
+		slots = append(slots, &s.byAlgorithm[i])
+	}
+	for _, slot := range slots {
+		if script := slot.Load(); script != nil && strings.Contains(message, script.sha) {
+			return script
+		}
+	}
+	return nil
+}
+
+// call is a command that go-redis sends at most once, whatever its client's
+// retries, and that knows whether it was sent at all: a failed take that never
+// left is known not to have charged anything.
+type call struct {
+	*redis.Cmd
+	once bool // never send again
+	sent bool
+}
+
+// NoRetry implements [redis.Cmder].
+func (c *call) NoRetry() bool { return c.once }
+
+// Args implements [redis.Cmder]; go-redis asks for the arguments to write them.
+func (c *call) Args() []any {
+	c.sent = true
+	return c.Cmd.Args()
+}
+
+// sentError marks an error of a call that may have reached the server.
+type sentError struct{ error }
+
+func (e sentError) Unwrap() error { return e.error }
+
+// run calls the script by its name, and with its source if the server does not
+// know it: after a restart, a failover or SCRIPT FLUSH. That answer comes before
+// anything runs, so calling again cannot charge twice.
+func (s *Store) run(ctx context.Context, op limiter.Op, script *script, keys []string, arguments []any) (string, error) {
+	cmd, err := s.call(ctx, op, script, true, keys, arguments)
+	if isServerError(err, "NOSCRIPT") {
+		cmd, err = s.call(ctx, op, script, false, keys, arguments)
+	}
+	if err != nil {
+		return "", err
+	}
+	return cmd.Text()
+}
+
+func (s *Store) call(ctx context.Context, op limiter.Op, script *script, byName bool, keys []string, arguments []any) (*redis.Cmd, error) {
+	readOnly := op == limiter.Peek && !s.scripts.noReadOnly.Load()
+	c := &call{
+		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
+		once: op != limiter.Peek,
+	}
+	err := s.client.Process(ctx, c)
+	if err != nil && readOnly && isServerError(err, "ERR unknown command") {
+		s.scripts.noReadOnly.Store(true)
+		return s.call(ctx, op, script, byName, keys, arguments)
+	}
+	if err != nil && c.sent && !isServerError(err, "") {
+		err = sentError{err}
+	}
+	return c.Cmd, err
+}
+
+// scriptCommand returns the words of a script call.
+func scriptCommand(script *script, byName, readOnly bool, keys []string, arguments []any) []any {
+	name, body := "evalsha", script.sha
+	if !byName {
+		name, body = "eval", script.source
+	}
+	if readOnly {
+		name += "_ro"
+	}
+	words := make([]any, 0, 3+len(keys)+len(arguments))
+	words = append(words, name, body, len(keys))
+	for i := range keys {
+		words = append(words, keys[i])
+	}
+	return append(words, arguments...)
+}
+
+// lineCommand returns the Redis command that the script calls on a line.
+func (s *script) lineCommand(line int) string {
+	lines := strings.Split(s.source, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	for _, call := range []string{"redis.call('", "redis.pcall('"} {
+		if _, after, found := strings.Cut(lines[line-1], call); found {
+			name, _, _ := strings.Cut(after, "'")
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,150 @@
+// Package redisstore keeps limits in Redis (or Valkey, which speaks the same
+// protocol) and decides them there, in one atomic script call by the server's
+// clock.
+//
+// It works with Redis 5 and later, on a single server or a Cluster, and needs no
+// right to load scripts. What a user of it must be allowed is in docs/redis.md.
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
+type Store struct {
+	client  redis.UniversalClient
+	address string // for messages
+	prefix  string
+	clock   func() time.Time // nil for the server's
+	scripts scripts
+}
+
+// An Option changes how a Store is made.
+type Option func(*Store)
+
+// WithPrefix makes store keys begin with prefix instead of
+// [limiter.DefaultPrefix].
+func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+
+// WithClock decides by clock instead of the server's time, for tests and
+// simulations in virtual time. Keys then expire an hour late, so that only
+// clock decides what has lapsed.
+func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
+
+// New returns a Store on client, which Close closes. Whatever retries client is
+// configured for, takes and refunds are never sent twice. It fails with a
+// [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
+func New(client redis.UniversalClient, options ...Option) (*Store, error) {
+	s := &Store{client: client, address: addressOf(client), prefix: limiter.DefaultPrefix}
+	for _, option := range options {
+		option(s)
+	}
+	return s, limiter.ValidatePrefix(s.prefix)
+}
+
+// Close closes the client.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Decide implements [limiter.Store]: one script call, one round trip. In a
+// Cluster the keys of one call must share a slot, as those of one subject do.
+func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	var room [1]limiter.Request
+	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
+	if err != nil {
+		return err
+	}
+	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
+	reply, err := s.run(ctx, op, s.scripts.deciding(reqs), keys, arguments)
+	if isServerError(err, "ALGORITHM") {
+		// The key was last charged under another algorithm; nothing happened yet.
+		reply, err = s.run(ctx, op, s.scripts.decidingAll(), keys, arguments)
+	}
+	if err != nil {
+		return s.translate(err, op, keys)
+	}
+	if err := parseReply(reply, op, reqs, decisions); err != nil {
+		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, err)
+	}
+	return nil
+}
+
+func (s *Store) keys(reqs []limiter.Request) []string {
+	keys := make([]string, len(reqs))
+	for i := range reqs {
+		keys[i] = limiter.StoreKey(s.prefix, reqs[i].Key)
+	}
+	return keys
+}
+
+// requestSize is the length of a packed request; see lua/decide.lua.
+const requestSize = 20
+
+var opCodes = [...]string{limiter.Take: "t", limiter.Peek: "p", limiter.Refund: "r"}
+
+// arguments packs the script's ARGV.
+func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
+	packed := make([]byte, 0, len(reqs)*requestSize)
+	for i := range reqs {
+		limit := &reqs[i].Limit
+		packed = append(packed, byte(limit.Algorithm))
+		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Count))
+		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Burst))
+		period := binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(limit.Period.Microseconds()))
+		packed = append(packed, period[1:]...)
+		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
+	}
+	arguments := []any{opCodes[op], packed}
+	if s.clock != nil {
+		arguments = append(arguments, int64(limiter.InstantOf(s.clock())))
+	}
+	return arguments
+}
+
+var errReply = errors.New("the script's answer is garbled; does a proxy change it?")
+
+// parseReply derives the decisions from the script's reply: the states as they
+// are now, which the pure Go algorithms explain.
+func parseReply(reply string, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if len(reply) < 7 {
+		return errReply
+	}
+	var instant [8]byte
+	copy(instant[1:], reply)
+	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+	rest := reply[7:]
+	allAllowed := true
+	states := make([]limiter.State, len(reqs))
+	for i := range reqs {
+		if len(rest) < 2 || len(rest) < 2+int(rest[1]) {
+			return errReply
+		}
+		decisions[i].Allowed = rest[0] == 1
+		allAllowed = allAllowed && decisions[i].Allowed
+		if record := rest[2 : 2+int(rest[1])]; record != "" {
+			if err := states[i].DecodeRecord([]byte(record)); err != nil {
+				return err
+			}
+		}
+		rest = rest[2+int(rest[1]):]
+	}
+	for i := range reqs {
+		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
+		if decision.Allowed && op != limiter.Refund {
+			before := states[i]
+			if op == limiter.Take && allAllowed {
+				before.Units -= reqs[i].Cost // what was queued before this take
+			}
+			decision.Delay = before.Delay(&reqs[i].Limit, now)
+		}
+		decisions[i] = decision
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package limiter
+
+// slidingLog: the time of every unit is kept for one period, so that exactly the
+// units in (now − period, now] count. No boundary to exploit, no approximation;
+// the price is memory in proportion to the count.
+//
+// The twin is lua/sliding_log.lua.
+type slidingLog struct{}
+
+func (slidingLog) used(s *State, now Instant) int64 {
+	return s.Log.unitsAfter(now - Instant(s.Limit.period()))
+}
+
+// A unit taken at t leaves the window at t + period, so used is room or less
+// when the newest of the units in excess of room has left.
+func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
+	at, found := s.Log.timeOfUnitFromNewest(room)
+	if !found {
+		return now
+	}
+	return max(now, at+Instant(s.Limit.period()))
+}
+
+func (slidingLog) charge(s *State, cost int64, now Instant) {
+	s.Log.dropThrough(now - Instant(s.Limit.period()))
+	s.Log.add(cost, now)
+	s.Time = now
+}
+
+func (slidingLog) refund(s *State, cost int64, now Instant) {
+	s.Log.dropThrough(now - Instant(s.Limit.period()))
+	s.Log.removeNewest(cost)
+	s.Time = now
+}

@@ -1,0 +1,124 @@
+package limiter
+
+import "time"
+
+// Instant is a point in time as stores count it: whole microseconds since the
+// Unix epoch.
+type Instant int64
+
+// InstantOf returns t as an Instant, cut to the microsecond. What lies before
+// the epoch is the epoch: windows are counted from there.
+func InstantOf(t time.Time) Instant { return Instant(max(0, t.UnixMicro())) }
+
+// Time returns the instant as a time.Time in UTC.
+func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+// until returns the time from i to later, never less than zero.
+func (i Instant) until(later Instant) time.Duration {
+	return time.Duration(max(0, later-i)) * time.Microsecond
+}
+
+// State is what one key has used. The zero State is an unused key: "absent" and
+// "unused" are the same thing. A State is not safe for concurrent use.
+//
+// State evolves by itself as time passes, under the limit that was last
+// applied to it; a later limit takes over when it charges. That is what makes
+// every answer exact while limits change: a denied request writes nothing, so
+// until something is charged, and for the expiry of the key, only the limit
+// that wrote the state can count.
+type State struct {
+	Limit Limit   // as last applied, normalized; zero when unused
+	Time  Instant // of the last charge; the state's clock never goes below it
+
+	Units    int64 // buckets: whole units of the level; windows: units used in the window of Time
+	Fraction int64 // buckets: the rest of the level, in units ÷ the period's microseconds
+	Previous int64 // sliding counter: units used in the window before
+	Log      unitLog
+}
+
+// algorithm is a rule of counting, as pure functions on a State whose Limit it
+// wrote. Whether a request fits is the same for all of them: used + cost must
+// not exceed the limit's capacity. They differ in how usage fades.
+//
+// Each has a twin of the same shape in lua/.
+type algorithm interface {
+	// used returns the units in use at now, rounded up.
+	used(s *State, now Instant) int64
+	// usedAtMost returns the first instant from now on at which used is room
+	// or less, room being at least 0. For room 0 that is when s is unused.
+	usedAtMost(s *State, room int64, now Instant) Instant
+	// charge adds cost units at now, under s.Limit.
+	charge(s *State, cost int64, now Instant)
+	// refund takes cost units off at now, the newest first, down to none.
+	refund(s *State, cost int64, now Instant)
+}
+
+var algorithms = [...]algorithm{
+	TokenBucket:    tokenBucket{},
+	LeakyBucket:    leakyBucket{},
+	FixedWindow:    fixedWindow{},
+	SlidingLog:     slidingLog{},
+	SlidingCounter: slidingCounter{},
+}
+
+// rule returns the algorithm that wrote s, which must not be unused.
+func (s *State) rule() algorithm { return algorithms[s.Limit.Algorithm] }
+
+// IsZero reports whether s is the unused state.
+func (s *State) IsZero() bool { return s.Limit.Algorithm == 0 }
+
+// clock returns the instant that counts for s when the store's clock shows
+// now: time never runs backwards.
+func (s *State) clock(now Instant) Instant { return max(now, s.Time) }
+
+// Used returns the units in use at now, rounded up to whole ones.
+func (s *State) Used(now Instant) int64 {
+	if s.IsZero() {
+		return 0
+	}
+	return s.rule().used(s, s.clock(now))
+}
+
+// UnusedAt returns the first instant, not before now, at which s equals the
+// unused state again if nothing more is charged. A store lets the key expire
+// then.
+func (s *State) UnusedAt(now Instant) Instant { return s.usedAtMost(0, now) }
+
+func (s *State) usedAtMost(room int64, now Instant) Instant {
+	if s.IsZero() {
+		return now
+	}
+	return s.rule().usedAtMost(s, room, s.clock(now))
+}
+
+// Fits reports whether cost units would be allowed under limit at now.
+// The limit must be normalized and cost positive.
+func (s *State) Fits(limit *Limit, cost int64, now Instant) bool {
+	return s.Used(now)+cost <= limit.Capacity()
+}
+
+// Charge adds cost units under limit at now, whether or not they fit.
+// When the algorithm or the period differs from those s was written under,
+// what was used until now counts as used at now: usage is kept, its age is not.
+func (s *State) Charge(limit Limit, cost int64, now Instant) {
+	now = s.clock(now)
+	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period {
+		cost += s.Used(now)
+		*s = State{Limit: limit, Time: now}
+	}
+	s.rule().charge(s, cost, now) // what leaked until now leaked at the old rate
+	s.Limit = limit
+}
+
+// Refund gives cost units back at now, the newest first and no more than there
+// are. The limit that s was written under stays.
+func (s *State) Refund(cost int64, now Instant) {
+	if s.IsZero() {
+		return
+	}
+	now = s.clock(now)
+	s.rule().refund(s, cost, now)
+	if s.rule().used(s, now) == 0 {
+		*s = State{}
+	}
+}

@@ -1,0 +1,57 @@
+package limiter
+
+// tokenBucket: a bucket whose level rises by the cost of each request and leaks
+// at count ÷ period; a request is allowed when its cost still fits under the
+// burst. That is the token bucket seen from the other side (level = burst −
+// tokens), and GCRA in units instead of time (level = (TAT − now) × rate), so
+// in any span of time T at most burst + T × count ÷ period units get through.
+//
+// The level is Units + Fraction ÷ period, exactly, as it was at s.Time.
+// The twin is lua/token_bucket.lua.
+type tokenBucket struct{}
+
+// level returns what has not leaked at now.
+func (tokenBucket) level(s *State, now Instant) (units, fraction int64) {
+	period := s.Limit.period()
+	leaked, leakedFraction := mulAddDiv(int64(now-s.Time), s.Limit.Count, 0, period)
+	units, fraction = s.Units-leaked, s.Fraction-leakedFraction
+	if fraction < 0 {
+		units, fraction = units-1, fraction+period
+	}
+	if units < 0 {
+		return 0, 0
+	}
+	return units, fraction
+}
+
+func (b tokenBucket) used(s *State, now Instant) int64 {
+	units, fraction := b.level(s, now)
+	if fraction > 0 {
+		units++
+	}
+	return units
+}
+
+// The level is room or less once the excess over room has leaked:
+// (units − room + fraction ÷ period) × period ÷ count after s.Time.
+func (tokenBucket) usedAtMost(s *State, room int64, now Instant) Instant {
+	if s.Units < room {
+		return now
+	}
+	wait := mulAddDivCeil(s.Units-room, s.Limit.period(), s.Fraction, s.Limit.Count)
+	return max(now, s.Time+Instant(wait))
+}
+
+func (b tokenBucket) charge(s *State, cost int64, now Instant) {
+	s.Units, s.Fraction = b.level(s, now)
+	s.Units += cost
+	s.Time = now
+}
+
+func (b tokenBucket) refund(s *State, cost int64, now Instant) {
+	s.Units, s.Fraction = b.level(s, now)
+	s.Time = now
+	if s.Units -= cost; s.Units < 0 {
+		s.Units, s.Fraction = 0, 0
+	}
+}
