@@ -44,26 +44,30 @@ type Request struct {
 // cost that is more than the limit ever allows is an [ErrNeverFits], except for
 // a refund, which has nothing to fit.
 func (r Request) Normalize(op Op) (Request, error) {
-	var err error
-	if r.Limit, err = r.Limit.Normalize(); err != nil {
-		return r, err
+	err := r.normalize(op)
+	return r, err
+}
+
+func (r *Request) normalize(op Op) error {
+	if err := r.Limit.normalize(); err != nil {
+		return err
+	}
+	if err := r.Key.Validate(); err != nil {
+		return err
 	}
 	if r.Key.Name == "" {
 		r.Key.Name = r.Limit.DefaultName()
 	}
-	if err = r.Key.Validate(); err != nil {
-		return r, err
-	}
 	switch {
 	case r.Cost < 1:
-		return r, invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
+		return invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
 	case op != Refund && r.Cost > r.Limit.Capacity():
-		return r, &invalidError{neverFits: true, text: fmt.Sprintf(
+		return &invalidError{neverFits: true, text: fmt.Sprintf(
 			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
 	case r.Cost > MaxCount:
-		return r, invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
+		return invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
 	}
-	return r, nil
+	return nil
 }
 
 // NormalizeAll appends the normalized reqs to buf. Besides what
@@ -73,18 +77,18 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	if len(reqs) == 0 || len(reqs) > MaxRequests {
 		return buf, invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
 	}
-	for i := range reqs {
-		req, err := reqs[i].Normalize(op)
-		if err != nil {
+	first := len(buf)
+	buf = append(buf, reqs...)
+	for i := first; i < len(buf); i++ {
+		if err := buf[i].normalize(op); err != nil {
 			return buf, err
 		}
-		for j := len(buf) - i; j < len(buf); j++ {
-			if buf[j].Key == req.Key {
+		for j := first; j < i; j++ {
+			if buf[j].Key == buf[i].Key {
 				return buf, invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
-					buf[j].Limit, req.Limit, req.Key.Subject, req.Key.Name)
+					buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
 			}
 		}
-		buf = append(buf, req)
 	}
 	return buf, nil
 }
@@ -145,38 +149,41 @@ func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now In
 	}
 	all := true
 	for i, s := range states {
-		fits := s.Fits(&reqs[i].Limit, reqs[i].Cost, now)
-		decisions[i] = Decision{Allowed: fits}
-		all = all && fits
+		req, used := &reqs[i], s.Used(now)
+		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Used: used}
+		all = all && decisions[i].Allowed
 	}
 	charge := all && op == Take
 	for i, s := range states {
-		var delay time.Duration
-		if decisions[i].Allowed {
-			delay = s.Delay(&reqs[i].Limit, now)
+		req, d := &reqs[i], &decisions[i]
+		if d.Allowed {
+			d.Delay = s.Delay(&req.Limit, now)
 		}
 		if charge {
-			s.Charge(reqs[i].Limit, reqs[i].Cost, now)
+			s.Charge(req.Limit, req.Cost, now)
+			d.Used = s.Used(now)
 		}
-		decisions[i] = s.Answer(&reqs[i], now, decisions[i].Allowed)
-		decisions[i].Delay = delay
+		d.describe(s, req, now)
 	}
 	return charge
 }
 
-// Answer describes s at now as the decision on a request that was allowed or
-// not, without a delay.
+// describe derives the rest of d, which says whether req was allowed and what
+// is used of s at now.
+func (d *Decision) describe(s *State, req *Request, now Instant) {
+	capacity := req.Limit.Capacity()
+	d.Remaining = max(0, capacity-d.Used)
+	d.ResetAfter = now.until(s.UnusedAt(now))
+	if !d.Allowed {
+		d.RetryAfter = now.until(s.usedAtMost(capacity-req.Cost, now))
+	}
+}
+
+// Answer describes s at now, as a request has left it that was allowed or not.
+// It is for a store that decides elsewhere and brings the state back.
 func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
-	used := s.Used(now)
-	d := Decision{
-		Allowed:    allowed,
-		Used:       used,
-		Remaining:  max(0, req.Limit.Capacity()-used),
-		ResetAfter: now.until(s.UnusedAt(now)),
-	}
-	if !allowed {
-		d.RetryAfter = now.until(s.usedAtMost(req.Limit.Capacity()-req.Cost, now))
-	}
+	d := Decision{Allowed: allowed, Used: s.Used(now)}
+	d.describe(s, req, now)
 	return d
 }
 

@@ -79,13 +79,18 @@ type Limit struct {
 // Normalize returns l with its defaults filled in (Algorithm, Burst), or an
 // [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
+	err := l.normalize()
+	return l, err
+}
+
+func (l *Limit) normalize() error {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
 	}
 	if l.Burst == 0 {
 		l.Burst = l.Count
 	}
-	return l, l.check()
+	return l.check()
 }
 
 // check reports the first bound that the normalized limit l breaks.

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -10,38 +9,37 @@ import (
 // does not format it anew each time.
 var defaultNames nameCache
 
-// maxCachedNames bounds the cache; a service has a handful of limits, and a
-// fuzzer's thousands are simply formatted.
-const maxCachedNames = 256
+// maxCachedNames bounds the cache, which is searched from its start; a service
+// has a handful of limits, and what a fuzzer makes up is formatted each time.
+const maxCachedNames = 16
 
-type nameCacheKey struct {
+type cachedName struct {
 	algorithm Algorithm
 	period    time.Duration
+	name      string
 }
 
-// nameCache is a read-mostly map: readers load a snapshot without a lock,
-// a writer replaces the snapshot.
+// nameCache is read without a lock; a writer replaces the whole.
 type nameCache struct {
-	names atomic.Pointer[map[nameCacheKey]string]
+	names atomic.Pointer[[]cachedName]
 }
 
 func (c *nameCache) get(a Algorithm, period time.Duration) string {
-	key := nameCacheKey{a, period}
+	var names []cachedName
 	snapshot := c.names.Load()
 	if snapshot != nil {
-		if name, ok := (*snapshot)[key]; ok {
-			return name
+		names = *snapshot
+	}
+	for i := range names {
+		if n := &names[i]; n.period == period && n.algorithm == a {
+			return n.name
 		}
 	}
 	name := a.String() + "/" + FormatPeriod(period)
-	grown := map[nameCacheKey]string{key: name}
-	if snapshot != nil {
-		if len(*snapshot) >= maxCachedNames {
-			return name
-		}
-		maps.Copy(grown, *snapshot)
+	if len(names) < maxCachedNames {
+		grown := append(names[:len(names):len(names)], cachedName{a, period, name})
+		// A lost race only means that the name is formatted once more.
+		c.names.CompareAndSwap(snapshot, &grown)
 	}
-	// A lost race only means that the name is formatted once more.
-	c.names.CompareAndSwap(snapshot, &grown)
 	return name
 }

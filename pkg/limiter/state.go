@@ -91,12 +91,6 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 	return s.rule().usedAtMost(s, room, s.clock(now))
 }
 
-// Fits reports whether cost units would be allowed under limit at now.
-// The limit must be normalized and cost positive.
-func (s *State) Fits(limit *Limit, cost int64, now Instant) bool {
-	return s.Used(now)+cost <= limit.Capacity()
-}
-
 // Charge adds cost units under limit at now, whether or not they fit.
 // When the algorithm or the period differs from those s was written under,
 // what was used until now counts as used at now: usage is kept, its age is not.

@@ -43,3 +43,11 @@ type Entry struct {
 	// only somebody else can have brought about.
 	TTL time.Duration
 }
+
+// NewEntry describes the state s of key at now, for a store that lets the key
+// lapse when it is unused.
+func NewEntry(key Key, storeKey string, s *State, now Instant) Entry {
+	reqs, decisions := [1]Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]Decision{}
+	Decide(Peek, reqs[:], []*State{s}, decisions[:], now)
+	return Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter}
+}

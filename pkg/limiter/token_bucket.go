@@ -12,6 +12,9 @@ type tokenBucket struct{}
 
 // level returns what has not leaked at now.
 func (tokenBucket) level(s *State, now Instant) (units, fraction int64) {
+	if now == s.Time {
+		return s.Units, s.Fraction
+	}
 	period := s.Limit.period()
 	leaked, leakedFraction := mulAddDiv(int64(now-s.Time), s.Limit.Count, 0, period)
 	units, fraction = s.Units-leaked, s.Fraction-leakedFraction

@@ -169,11 +169,9 @@ func (s *Store) explainRecord(ctx context.Context, entry *limiter.Entry, value [
 	if err := state.DecodeRecord(value); err != nil {
 		return &limiter.ForeignError{StoreKey: entry.StoreKey, Holds: err.Error()}
 	}
-	entry.Limit = state.Limit
-	req := limiter.Request{Key: entry.Key, Limit: state.Limit, Cost: 1}
-	var decisions [1]limiter.Decision
-	limiter.Decide(limiter.Peek, []limiter.Request{req}, []*limiter.State{&state}, decisions[:], now)
-	entry.Decision = decisions[0]
+	ttl := entry.TTL
+	*entry = limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
+	entry.TTL = ttl // as the server says, which may be somebody's doing
 	return nil
 }
 

@@ -1,0 +1,44 @@
+package memorystore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+func BenchmarkTakeOneKey(b *testing.B) {
+	for _, algorithm := range limiter.Algorithms() {
+		b.Run(algorithm.String(), func(b *testing.B) {
+			l := limiter.New(memorystore.New())
+			limit := limiter.Limit{Algorithm: algorithm, Count: 1_000_000_000, Period: time.Hour}
+			key := limiter.Key{Subject: "user:123456"}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkTakeManyKeys(b *testing.B) {
+	l := limiter.New(memorystore.New())
+	limit := limiter.Limit{Count: 1_000_000_000, Period: time.Hour}
+	keys := make([]limiter.Key, 100_000)
+	for i := range keys {
+		keys[i].Subject = fmt.Sprintf("user:%d", i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := l.Take(context.Background(), keys[i*7919%len(keys)], limit, 1); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
