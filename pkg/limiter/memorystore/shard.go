@@ -32,8 +32,8 @@ const notKept = -1
 
 const (
 	// sweepOnInsert is how many entries a new key makes the shard look at:
-	// two for every one added, so that expired ones cannot pile up.
-	sweepOnInsert = 2
+	// several for every one added, so that expired ones cannot pile up.
+	sweepOnInsert = 4
 	// sweepEvery is how many charges of known keys pay for looking at one
 	// entry, so that what has lapsed goes without new keys, too.
 	sweepEvery = 16

@@ -1,0 +1,104 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	// busyTimeout is how long SQLite itself waits for another process's lock
+	// before it gives us a chance to look at the context.
+	busyTimeout = 5 * time.Millisecond
+	// patience is how long a call without a deadline waits for the lock.
+	patience = 10 * time.Second
+)
+
+// retryBusy does what needs the file's lock until it gets it or ctx ends.
+// Nothing has been written when SQLite says busy.
+func (s *Store) retryBusy(ctx context.Context, do func() error) error {
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	for {
+		err := do()
+		if !hasCode(err, sqlite3.SQLITE_BUSY) {
+			return err
+		}
+		// A random pause, so that processes in step get out of it.
+		pause := time.NewTimer(rand.N(2 * time.Millisecond))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		case <-pause.C:
+		}
+	}
+}
+
+// hasCode reports whether err is an SQLite error of that primary code.
+func hasCode(err error, codes ...int) bool {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return false
+	}
+	for _, code := range codes {
+		if failure.Code()&0xff == code {
+			return true
+		}
+	}
+	return false
+}
+
+// translate turns an error of the file into one of the limiter's. committing
+// says that it came when the transaction was being committed.
+func (s *Store) translate(err error, committing bool) error {
+	kind := limiter.ErrRefused
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, limiter.ErrForeign):
+		return err
+	case hasCode(err, sqlite3.SQLITE_BUSY):
+		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):
+		kind = limiter.ErrUnavailable
+		if committing {
+			kind = limiter.ErrOutcomeUnknown
+		}
+	case hasCode(err, sqlite3.SQLITE_NOTADB):
+		return fmt.Errorf("%w: file %s is no limits file (it is not an SQLite database); it was left as it is", limiter.ErrForeign, s.path)
+	case hasCode(err, sqlite3.SQLITE_CANTOPEN):
+		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", limiter.ErrRefused, s.path)
+	case hasCode(err, sqlite3.SQLITE_READONLY):
+		return fmt.Errorf("%w: file %s is not writable", limiter.ErrRefused, s.path)
+	case committing && hasCode(err, sqlite3.SQLITE_IOERR):
+		kind = limiter.ErrOutcomeUnknown
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%w: file %s: %s: %w", kind, s.path, path.Path, path.Err)
+	}
+	return fmt.Errorf("%w: file %s: %w", kind, s.path, shortened{err})
+}
+
+// shortened says an SQLite error without its code's description twice.
+type shortened struct{ error }
+
+func (e shortened) Error() string {
+	text := strings.TrimPrefix(e.error.Error(), "SQL logic error: ")
+	return strings.TrimSuffix(text, "\n")
+}
+
+func (e shortened) Unwrap() error { return e.error }

@@ -1,0 +1,139 @@
+package memorystore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, storetest.Harness{
+		Sequences: 2000,
+		New: func(tb testing.TB, clock func() time.Time) storetest.Store {
+			if clock == nil {
+				return New()
+			}
+			return New(WithClock(clock))
+		},
+		Dump: func(tb testing.TB, store storetest.Store) string { return dump(store.(*Store)) },
+	})
+}
+
+// dump writes down every entry with its state and expiry.
+func dump(s *Store) string {
+	var entries []*entry
+	for i := range s.shards {
+		entries = append(entries, s.shards[i].order...)
+	}
+	slices.SortFunc(entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.key.Subject, b.key.Subject), cmp.Compare(a.key.Name, b.key.Name))
+	})
+	var b strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%s %x until %d\n", e.key, e.state.AppendRecord(nil), e.expiresAt)
+	}
+	return b.String()
+}
+
+// Ten million keys used once do not stay: while they come, only those of about
+// one period are there, and once they have lapsed, calls on other keys clear
+// them away, maps included.
+func TestOneOffKeysAreReclaimed(t *testing.T) {
+	ctx := context.Background()
+	now := time.Unix(1_700_000_000, 0)
+	store := New(WithClock(func() time.Time { return now }))
+	l := limiter.New(store)
+	limit := limiter.Limit{Count: 1, Period: time.Second}
+	keys := 10_000_000
+	if testing.Short() {
+		keys /= 100
+	}
+	const perSecond = 10_000 // so many are in use at a time
+	most := 0
+	for i := range keys {
+		now = now.Add(time.Second / perSecond)
+		if _, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("ip:%d", i), Name: "x"}, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+		if i%10_000 == 0 {
+			most = max(most, held(store))
+		}
+	}
+	if most > 2*perSecond {
+		t.Errorf("%d keys were held at most, of which only %d were in use", most, perSecond)
+	}
+
+	now = now.Add(time.Hour)
+	busy := limiter.Limit{Count: limiter.MaxCount, Period: time.Hour}
+	for i := range 2 * sweepEvery * held(store) { // enough for each shard to look at all it has
+		if _, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := held(store); left > 1000 {
+		t.Errorf("%d keys are held, of which 1000 are in use", left)
+	}
+	for i := range store.shards {
+		if s := &store.shards[i]; cap(s.order) > 2*worthShrinking {
+			t.Errorf("shard %d has room for %d entries and holds %d", i, cap(s.order), len(s.order))
+		}
+	}
+}
+
+func held(s *Store) int {
+	n := 0
+	for i := range s.shards {
+		n += len(s.shards[i].order)
+	}
+	return n
+}
+
+// Two keys of one hash are told apart, kept and removed independently.
+func TestHashCollision(t *testing.T) {
+	var s shard
+	s.entries = make(map[uint64]*entry)
+	var chained []*entry
+	for i := range 5 {
+		e := &entry{key: limiter.Key{Subject: fmt.Sprint(i)}, hash: 42}
+		s.add(e)
+		chained = append(chained, e)
+	}
+	for _, i := range []int{2, 4, 0, 3, 1} {
+		s.remove(chained[i])
+		chained[i] = nil
+		for j := range 5 {
+			if got := s.find(42, limiter.Key{Subject: fmt.Sprint(j)}); got != chained[j] {
+				t.Fatalf("after removing %d, key %d is found as %v", i, j, got)
+			}
+		}
+	}
+	if len(s.entries) != 0 || len(s.order) != 0 {
+		t.Errorf("%d and %d entries are left", len(s.entries), len(s.order))
+	}
+}
+
+func TestTakeAllocatesNothing(t *testing.T) {
+	for _, algorithm := range limiter.Algorithms() {
+		l := limiter.New(New())
+		limit := limiter.Limit{Algorithm: algorithm, Count: 1000, Period: time.Hour}
+		key := limiter.Key{Subject: "user:42"}
+		take := func() {
+			if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 1000 { // grow the log once
+			take()
+		}
+		if allocations := testing.AllocsPerRun(1000, take); allocations != 0 {
+			t.Errorf("%s: %v allocations for a take", algorithm, allocations)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
+)
+
+// harnessed is a store together with the server behind it.
+type harnessed struct {
+	*redisstore.Store
+	client *redis.Client
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, storetest.Harness{
+		Sequences: 10_000,
+		New: func(tb testing.TB, clock func() time.Time) storetest.Store {
+			client := socketClient(tb, redistest.Start(tb))
+			var options []redisstore.Option
+			if clock != nil {
+				options = append(options, redisstore.WithClock(clock))
+			}
+			store, err := redisstore.New(client, options...)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return harnessed{store, client}
+		},
+		Dump: func(tb testing.TB, store storetest.Store) string {
+			return dump(tb, store.(harnessed).client)
+		},
+		Plant: func(tb testing.TB, store storetest.Store, key limiter.Key, value string) func() bool {
+			client, storeKey := store.(harnessed).client, limiter.StoreKey(limiter.DefaultPrefix, key)
+			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
+				tb.Fatal(err)
+			}
+			return func() bool {
+				got, err := client.Get(context.Background(), storeKey).Result()
+				return err == nil && got == value && client.PTTL(context.Background(), storeKey).Val() == -1
+			}
+		},
+	})
+}
+
+// socketClient connects by the unix socket, which is faster than TCP.
+func socketClient(tb testing.TB, server *redistest.Server) *redis.Client {
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket, DisableIdentity: true, PoolSize: 64})
+	tb.Cleanup(func() { client.Close() })
+	return client
+}
+
+// dump writes down every key with its value and the instant it expires at.
+func dump(tb testing.TB, client *redis.Client) string {
+	tb.Helper()
+	ctx := context.Background()
+	keys, err := client.Keys(ctx, "*").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	slices.Sort(keys)
+	var b strings.Builder
+	for _, key := range keys {
+		value, err := client.Get(ctx, key).Result()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %x until %d\n", key, value, client.PExpireTime(ctx, key).Val().Milliseconds())
+	}
+	return b.String()
+}

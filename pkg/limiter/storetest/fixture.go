@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// epoch is when virtual time begins: a second before an hour does, so that
+// windows end early on.
+var epoch = time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
+
+// fixture is a store in virtual time and one subject of it.
+type fixture struct {
+	*rapid.T
+	store   Store
+	now     *time.Time
+	subject string
+}
+
+// property checks a law on random cases. They share a store, for the price of
+// starting one; each has a subject of its own and leaves nothing behind.
+func property(t *testing.T, h Harness, check func(f *fixture)) {
+	now := epoch
+	store := h.New(t, func() time.Time { return now })
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		now = epoch
+		f := &fixture{T: rt, store: store, now: &now, subject: fmt.Sprintf("case:%d", n)}
+		defer f.clear()
+		check(f)
+	})
+}
+
+func (f *fixture) clear() {
+	var keys []limiter.Key
+	pattern, _ := limiter.ParsePattern("*")
+	for entry := range f.store.Scan(context.Background(), pattern) {
+		keys = append(keys, entry.Key)
+	}
+	f.store.Delete(context.Background(), keys...)
+}
+
+// advance moves the clock, back if by is negative.
+func (f *fixture) advance(by time.Duration) { *f.now = f.now.Add(by) }
+
+// request asks for cost units of the fixture's subject under limit.
+func (f *fixture) request(limit limiter.Limit, cost int64) limiter.Request {
+	return limiter.Request{Key: limiter.Key{Subject: f.subject, Name: "limit"}, Limit: limit, Cost: cost}
+}
+
+func (f *fixture) decide(op limiter.Op, reqs ...limiter.Request) []limiter.Decision {
+	f.Helper()
+	decisions := make([]limiter.Decision, len(reqs))
+	if err := f.store.Decide(context.Background(), op, reqs, decisions); err != nil {
+		f.Fatalf("%s %v: %v", op, reqs, err)
+	}
+	return decisions
+}
+
+func (f *fixture) take(limit limiter.Limit, cost int64) limiter.Decision {
+	f.Helper()
+	return f.decide(limiter.Take, f.request(limit, cost))[0]
+}
+
+func (f *fixture) peek(limit limiter.Limit, cost int64) limiter.Decision {
+	f.Helper()
+	return f.decide(limiter.Peek, f.request(limit, cost))[0]
+}
+
+// use makes random takes, refunds and pauses, so that the key is in some state
+// that it can come to be in, under limits like limit.
+func (f *fixture) use(limit limiter.Limit) {
+	f.Helper()
+	for range rapid.IntRange(0, 8).Draw(f.T, "uses") {
+		like := limit
+		if rapid.IntRange(0, 4).Draw(f.T, "change") == 0 {
+			like = changed(f.T, limit)
+		}
+		f.use1(like)
+	}
+}
+
+func (f *fixture) use1(limit limiter.Limit) {
+	f.Helper()
+	op := limiter.Take
+	if rapid.IntRange(0, 5).Draw(f.T, "refund") == 0 {
+		op = limiter.Refund
+	}
+	f.decide(op, f.request(limit, drawCost(f.T, limit)))
+	f.advance(drawPause(f.T, limit))
+}
+
+// drawLimit draws a limit of that algorithm, small or extreme.
+func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
+	most := int64(limiter.MaxCount)
+	if algorithm == limiter.SlidingLog {
+		most = limiter.MaxSlidingLogCount
+	}
+	limit := limiter.Limit{
+		Algorithm: algorithm,
+		Count:     rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "count"),
+		Period: rapid.OneOf(
+			rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}),
+			rapid.Custom(func(t *rapid.T) time.Duration {
+				return time.Duration(rapid.Int64Range(1000, int64(limiter.MaxPeriod/time.Microsecond)).Draw(t, "µs")) * time.Microsecond
+			}),
+		).Draw(t, "period"),
+	}
+	if algorithm.HasBurst() && rapid.Bool().Draw(t, "burst") {
+		limit.Burst = rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "burst size")
+		if _, err := limit.Normalize(); err != nil {
+			limit.Burst = 0 // it would take ages to drain
+		}
+	}
+	return limit
+}
+
+// changed returns limit with another count and burst, or now and then another
+// period or algorithm, as a policy's limit may get.
+func changed(t *rapid.T, limit limiter.Limit) limiter.Limit {
+	other := drawLimit(t, limit.Algorithm)
+	switch rapid.IntRange(0, 5).Draw(t, "what changes") {
+	case 0:
+		return other
+	case 1:
+		return drawLimit(t, rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"))
+	}
+	other.Period = limit.Period
+	if _, err := other.Normalize(); err != nil {
+		other.Burst = 0
+	}
+	return other
+}
+
+// drawCost draws a cost that can fit, often one that makes a difference.
+func drawCost(t *rapid.T, limit limiter.Limit) int64 {
+	capacity := limit.Capacity()
+	return rapid.OneOf(
+		rapid.Int64Range(1, min(3, capacity)),
+		rapid.Int64Range(1, capacity),
+		rapid.Int64Range(max(1, capacity-2), capacity),
+	).Draw(t, "cost")
+}
+
+// drawPause draws a while in which something of the limit's usage lapses.
+func drawPause(t *rapid.T, limit limiter.Limit) time.Duration {
+	period := limit.Period.Microseconds()
+	return time.Microsecond * time.Duration(rapid.OneOf(
+		rapid.Int64Range(0, 3),
+		rapid.Int64Range(0, max(1, period/limit.Count)),
+		rapid.Int64Range(0, period),
+		rapid.Int64Range(period-1, period+1),
+		rapid.Int64Range(0, 3*period),
+	).Draw(t, "pause"))
+}
+
+// fails checks that the error is of that kind and says something.
+func (f *fixture) fails(kind error, op limiter.Op, reqs ...limiter.Request) {
+	f.Helper()
+	err := f.store.Decide(context.Background(), op, reqs, make([]limiter.Decision, len(reqs)))
+	if !errors.Is(err, kind) {
+		f.Fatalf("%s %v: got error %v, want one that is %q", op, reqs, err, kind)
+	}
+}

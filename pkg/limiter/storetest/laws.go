@@ -1,0 +1,337 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func deniedConsumesNothing(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		before := h.Dump(t, f.store)
+		if f.take(limit, drawCost(f.T, limit)).Allowed {
+			f.take(limit, limit.Capacity()) // now something is in use: denied
+			before = h.Dump(t, f.store)
+			if f.take(limit, limit.Capacity()).Allowed {
+				return // the first ones were worth nothing within a microsecond
+			}
+		}
+		if after := h.Dump(t, f.store); after != before {
+			f.Fatalf("a denied take changed the store\nfrom %s\nto   %s", before, after)
+		}
+	})
+}
+
+func peekNeverWrites(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		cost := drawCost(f.T, limit)
+		before := h.Dump(t, f.store)
+		peeked := f.peek(limit, cost)
+		if after := h.Dump(t, f.store); after != before {
+			f.Fatalf("a peek changed the store\nfrom %s\nto   %s", before, after)
+		}
+		if again := f.peek(limit, cost); again != peeked {
+			f.Fatalf("a peek answered %+v, the next one %+v", peeked, again)
+		}
+		taken := f.take(limit, cost)
+		if taken.Allowed != peeked.Allowed || taken.RetryAfter != peeked.RetryAfter || taken.Delay != peeked.Delay {
+			f.Fatalf("a peek answered %+v, the take %+v", peeked, taken)
+		}
+		if !taken.Allowed && taken != peeked {
+			f.Fatalf("a peek answered %+v, the denied take %+v", peeked, taken)
+		}
+	})
+}
+
+func allOrNothing(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		reqs := []limiter.Request{f.request(drawLimit(f.T, algorithm), 1)}
+		for i := range rapid.IntRange(1, 4).Draw(f.T, "more limits") {
+			other := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Algorithms()).Draw(f.T, "algorithm")), 1)
+			other.Key.Name = []string{"a", "b", "c", "d"}[i]
+			reqs = append(reqs, other)
+		}
+		for range rapid.IntRange(1, 6).Draw(f.T, "rounds") {
+			for i := range reqs {
+				reqs[i].Cost = drawCost(f.T, reqs[i].Limit)
+			}
+			peeked := f.decide(limiter.Peek, reqs...)
+			before := h.Dump(t, f.store)
+			taken := f.decide(limiter.Take, reqs...)
+			for i := range reqs {
+				if taken[i].Allowed != peeked[i].Allowed {
+					f.Fatalf("of %v together number %d was allowed: %v; a peek said %v", reqs, i, taken[i].Allowed, peeked[i].Allowed)
+				}
+			}
+			if limiter.AllAllowed(taken) {
+				for i := range reqs {
+					if charged := taken[i].Used - peeked[i].Used; charged != reqs[i].Cost {
+						f.Fatalf("all of %v were allowed, and number %d was charged %d", reqs, i, charged)
+					}
+				}
+			} else if after := h.Dump(t, f.store); after != before {
+				f.Fatalf("%v were denied as %+v and changed the store\nfrom %s\nto   %s", reqs, taken, before, after)
+			}
+			f.advance(drawPause(f.T, reqs[0].Limit))
+		}
+		// One key twice could be charged twice where only one fits.
+		f.fails(limiter.ErrInvalid, limiter.Take, reqs[0], reqs[0])
+	})
+}
+
+func retryAfterIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		asked := limit
+		if rapid.Bool().Draw(f.T, "changed") {
+			asked = changed(f.T, limit)
+		}
+		cost := drawCost(f.T, asked)
+		d := f.take(asked, cost)
+		if d.Allowed {
+			if d.RetryAfter != 0 {
+				f.Fatalf("allowed, and yet retry after %s", d.RetryAfter)
+			}
+			return
+		}
+		if d.RetryAfter <= 0 || d.RetryAfter%time.Microsecond != 0 {
+			f.Fatalf("denied with retry after %s", d.RetryAfter)
+		}
+		f.advance(d.RetryAfter - time.Microsecond)
+		if early := f.peek(asked, cost); early.Allowed {
+			f.Fatalf("%s units denied under %s with retry after %s, but allowed a microsecond earlier", asked, limit, d.RetryAfter)
+		} else if early.RetryAfter != time.Microsecond {
+			f.Fatalf("a microsecond before the time, retry after is %s", early.RetryAfter)
+		}
+		f.advance(time.Microsecond)
+		if !f.take(asked, cost).Allowed {
+			f.Fatalf("denied again after the retry-after of %s", d.RetryAfter)
+		}
+	})
+}
+
+func remainingIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Peek, limiter.Refund}).Draw(f.T, "op")
+		remaining := f.decide(op, f.request(limit, drawCost(f.T, limit)))[0].Remaining
+		if remaining < 0 || remaining > limit.Capacity() {
+			f.Fatalf("%d remaining of %s", remaining, limit)
+		}
+		if remaining < limit.Capacity() && f.peek(limit, remaining+1).Allowed {
+			f.Fatalf("%d remaining after a %s, and one more is allowed", remaining, op)
+		}
+		if remaining > 0 {
+			if d := f.take(limit, remaining); !d.Allowed || d.Remaining != 0 {
+				f.Fatalf("%d remaining after a %s, and taking them gives %+v", remaining, op, d)
+			}
+		}
+	})
+}
+
+func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		d := f.take(limit, drawCost(f.T, limit))
+		if d.Used > 0 {
+			f.advance(d.ResetAfter - time.Microsecond)
+			if f.peek(limit, 1).Used == 0 {
+				f.Fatalf("unused a microsecond before the reset-after of %s", d.ResetAfter)
+			}
+			f.advance(time.Microsecond)
+		}
+		never := f.request(limit, drawCost(f.T, limit))
+		never.Key.Subject += ":never"
+		lapsed := f.request(limit, never.Cost)
+		for _, op := range []limiter.Op{limiter.Peek, limiter.Take} {
+			want, got := f.decide(op, never)[0], f.decide(op, lapsed)[0]
+			if got != want {
+				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
+			}
+		}
+		if _, err := f.store.Delete(context.Background(), lapsed.Key, never.Key); err != nil {
+			f.Fatal(err)
+		}
+		if d := f.peek(limit, 1); d.Used != 0 || d.ResetAfter != 0 || !d.Allowed {
+			f.Fatalf("a deleted key answers %+v", d)
+		}
+	})
+	// By the store's own clock, a key stays until its reset-after and not much longer.
+	store := h.New(t, nil)
+	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	key := limiter.Key{Subject: "ttl", Name: "limit"}
+	if _, err := limiter.New(store).Take(context.Background(), key, limit, 3); err != nil {
+		t.Fatal(err)
+	}
+	for entry, err := range store.Scan(context.Background(), exactly(t, "ttl")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := entry.TTL - entry.Decision.ResetAfter; late < -time.Millisecond || late > 2*time.Millisecond {
+			t.Errorf("reset after %s, but kept for %s", entry.Decision.ResetAfter, entry.TTL)
+		}
+	}
+}
+
+func timeNeverRunsBackwards(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.advance(4 * limiter.MaxPeriod) // leave room to go back
+		f.use(limit)
+		d := f.take(limit, drawCost(f.T, limit))
+		if !d.Allowed {
+			return
+		}
+		back := drawPause(f.T, limit)
+		f.advance(-back)
+		if earlier := f.peek(limit, 1); earlier.Used != d.Used {
+			f.Fatalf("%d used, and %d after the clock went back by %s", d.Used, earlier.Used, back)
+		}
+		cost := drawCost(f.T, limit)
+		again := f.take(limit, cost)
+		if again.Allowed != (cost <= d.Remaining) {
+			f.Fatalf("%d remaining; %d taken after the clock went back by %s: %+v", d.Remaining, cost, back, again)
+		}
+		if !again.Allowed { // law 4 holds by the clock as it is
+			f.advance(again.RetryAfter)
+			if !f.take(limit, cost).Allowed {
+				f.Fatalf("denied again after the retry-after of %s", again.RetryAfter)
+			}
+		}
+	})
+}
+
+func changingALimitKeepsItsUsage(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		used := f.peek(limit, 1).Used
+		other := changed(f.T, limit)
+		d := f.peek(other, 1)
+		if d.Used != used {
+			f.Fatalf("%d used under %s, and %d under %s", used, limit, d.Used, other)
+		}
+		if want := max(0, other.Capacity()-used); d.Remaining != want {
+			f.Fatalf("%d used; %d remain under %s, want %d", used, d.Remaining, other, want)
+		}
+		if d.Remaining > 0 {
+			if taken := f.take(other, d.Remaining); !taken.Allowed || taken.Used != other.Capacity() {
+				f.Fatalf("taking all %d that remain under %s gives %+v", d.Remaining, other, taken)
+			}
+		}
+	})
+}
+
+func costThatNeverFitsIsAnError(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		before := h.Dump(t, f.store)
+		for _, op := range []limiter.Op{limiter.Take, limiter.Peek} {
+			f.fails(limiter.ErrNeverFits, op, f.request(limit, limit.Capacity()+1))
+			f.fails(limiter.ErrInvalid, op, f.request(limit, limit.Capacity()+1))
+		}
+		for _, op := range []limiter.Op{limiter.Take, limiter.Peek, limiter.Refund} {
+			f.fails(limiter.ErrInvalid, op, f.request(limit, 0))
+			f.fails(limiter.ErrInvalid, op, f.request(limit, -1))
+			for _, broken := range []limiter.Limit{
+				{Algorithm: algorithm, Count: 0, Period: limit.Period},
+				{Algorithm: algorithm, Count: -1, Period: limit.Period},
+				{Algorithm: algorithm, Count: limiter.MaxCount + 1, Period: limit.Period},
+				{Algorithm: algorithm, Count: 1, Period: 0},
+				{Algorithm: algorithm, Count: 1, Period: -time.Second},
+				{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod + time.Microsecond},
+				{Algorithm: algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
+				{Algorithm: algorithm, Count: 1, Period: limit.Period, Burst: -1},
+			} {
+				f.fails(limiter.ErrInvalid, op, f.request(broken, 1))
+			}
+			f.fails(limiter.ErrInvalid, op)
+			f.fails(limiter.ErrInvalid, op, limiter.Request{Key: limiter.Key{Subject: "a{b"}, Limit: limit, Cost: 1})
+		}
+		if after := h.Dump(t, f.store); after != before {
+			f.Fatalf("invalid requests changed the store\nfrom %s\nto   %s", before, after)
+		}
+	})
+}
+
+func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	if h.Plant == nil {
+		return // nobody else can write there
+	}
+	ctx := context.Background()
+	store := h.New(t, nil)
+	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	// A record of ours to damage.
+	own := limiter.State{}
+	normalized, _ := limit.Normalize()
+	own.Charge(normalized, 3, limiter.InstantOf(epoch))
+	record := string(own.AppendRecord(nil))
+	for name, value := range map[string]string{
+		"text":        "hello",
+		"empty":       "",
+		"short":       record[:len(record)-1],
+		"long":        record + "x",
+		"version":     record[:2] + "\x02" + record[3:],
+		"algorithm":   record[:3] + "\x09" + record[4:],
+		"zero-count":  record[:4] + "\x00\x00\x00\x00" + record[8:],
+		"zero-period": record[:12] + "\x00\x00\x00\x00\x00\x00\x00" + record[19:],
+	} {
+		key := limiter.Key{Subject: "foreign", Name: name}
+		intact := h.Plant(t, store, key, value)
+		for _, op := range []limiter.Op{limiter.Take, limiter.Peek, limiter.Refund} {
+			good := limiter.Request{Key: limiter.Key{Subject: "foreign", Name: "good"}, Limit: limit, Cost: 1}
+			foreign := limiter.Request{Key: key, Limit: limit, Cost: 1}
+			err := store.Decide(ctx, op, []limiter.Request{good, foreign}, make([]limiter.Decision, 2))
+			var named *limiter.ForeignError
+			if !errors.As(err, &named) || !errors.Is(err, limiter.ErrForeign) {
+				t.Errorf("%s of a key holding %s: got error %v, want a ForeignError", op, name, err)
+			} else if want := limiter.StoreKey(limiter.DefaultPrefix, key); named.StoreKey != want {
+				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
+			}
+		}
+		if name == "text" || name == "empty" { // what begins like a record is ours to delete, damaged or not
+			if _, err := store.Delete(ctx, key); !errors.Is(err, limiter.ErrForeign) {
+				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
+			}
+		}
+		if !intact() {
+			t.Errorf("the value %q (%s) was touched", value, name)
+		}
+	}
+	good, err := limiter.New(store).Peek(ctx, limiter.Key{Subject: "foreign", Name: "good"}, limit, 1)
+	if err != nil || good.Used != 0 {
+		t.Errorf("a key decided together with a foreign one: %+v, %v; want it unused", good, err)
+	}
+}
+
+func refundGivesBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		before := f.peek(limit, 1)
+		cost := drawCost(f.T, limit)
+		if f.take(limit, cost).Allowed {
+			f.decide(limiter.Refund, f.request(limit, cost))
+			if after := f.peek(limit, 1); after.Used != before.Used {
+				f.Fatalf("%d used before a take of %d and its refund, %d after", before.Used, cost, after.Used)
+			}
+		}
+		f.decide(limiter.Refund, f.request(limit, limiter.MaxCount))
+		refunded := f.decide(limiter.Refund, f.request(limit, limiter.MaxCount))[0] // a counter's two windows can hold twice that
+		if d := f.peek(limit, 1); refunded.Used != 0 || d.Used != 0 || d.ResetAfter != 0 {
+			f.Fatalf("after a refund of everything: %+v, then %+v", refunded, d)
+		}
+	})
+}

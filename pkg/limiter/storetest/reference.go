@@ -1,0 +1,155 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// matchesTheReference drives the store and the pure Go algorithms with the same
+// random requests at the same instants, limits changing midway, and wants the
+// same answers.
+func matchesTheReference(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	var now time.Time
+	store := h.New(t, func() time.Time { return now })
+	for n := range h.Sequences {
+		r := rand.New(rand.NewPCG(uint64(n), uint64(algorithm)))
+		c := newComparison(r, algorithm, fmt.Sprintf("sequence:%d", n))
+		now = epoch.Add(time.Duration(r.Int64N(int64(time.Hour))))
+		for range 2 + r.IntN(12) {
+			if difference := c.step(store, &now); difference != "" {
+				t.Fatalf("sequence %d of %s:\n%s\n%s", n, algorithm, strings.Join(c.trace, "\n"), difference)
+			}
+		}
+	}
+}
+
+// comparison is one sequence: the keys' limits, and their states by the
+// reference.
+type comparison struct {
+	r      *rand.Rand
+	reqs   []limiter.Request
+	states []*limiter.State
+	trace  []string
+}
+
+func newComparison(r *rand.Rand, algorithm limiter.Algorithm, subject string) *comparison {
+	c := &comparison{r: r}
+	for i := range 1 + r.IntN(5)/4*r.IntN(4) { // mostly one, up to four
+		if i > 0 {
+			algorithm = limiter.Algorithms()[r.IntN(5)]
+		}
+		key := limiter.Key{Subject: subject, Name: fmt.Sprintf("limit-%d", i)}
+		c.reqs = append(c.reqs, limiter.Request{Key: key, Limit: randomLimit(r, algorithm)})
+		c.states = append(c.states, new(limiter.State))
+	}
+	return c
+}
+
+// step makes one random request of both and returns how the answers differ.
+func (c *comparison) step(store limiter.Store, now *time.Time) (difference string) {
+	*now = now.Add(c.pause())
+	for i := range c.reqs {
+		if c.r.IntN(8) == 0 {
+			c.change(i)
+		}
+		c.reqs[i].Cost = c.cost(c.reqs[i].Limit)
+	}
+	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund}[c.r.IntN(6)]
+	want, got := make([]limiter.Decision, len(c.reqs)), make([]limiter.Decision, len(c.reqs))
+	normalized, err := limiter.NormalizeAll(nil, op, c.reqs)
+	if err != nil {
+		return err.Error()
+	}
+	limiter.Decide(op, normalized, c.states, want, limiter.InstantOf(*now))
+	c.trace = append(c.trace, fmt.Sprintf("%d %s %v -> %+v", now.UnixMicro(), op, c.reqs, want))
+	if err := store.Decide(context.Background(), op, c.reqs, got); err != nil {
+		return err.Error()
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Sprintf("the store answers %+v", got)
+		}
+	}
+	return ""
+}
+
+// change gives request i another count and burst, or another limit altogether.
+func (c *comparison) change(i int) {
+	limit := &c.reqs[i].Limit
+	other := randomLimit(c.r, limit.Algorithm)
+	switch c.r.IntN(4) {
+	case 0:
+		other = randomLimit(c.r, limiter.Algorithms()[c.r.IntN(5)])
+	case 1:
+	default:
+		other.Period = limit.Period
+		if _, err := other.Normalize(); err != nil {
+			other.Burst = 0
+		}
+	}
+	*limit = other
+}
+
+func randomLimit(r *rand.Rand, algorithm limiter.Algorithm) limiter.Limit {
+	most := int64(limiter.MaxCount)
+	if algorithm == limiter.SlidingLog {
+		most = limiter.MaxSlidingLogCount
+	}
+	units := func() int64 {
+		if r.IntN(3) > 0 {
+			return 1 + r.Int64N(12)
+		}
+		return 1 + r.Int64N(most)
+	}
+	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}
+	limit := limiter.Limit{Algorithm: algorithm, Count: units(), Period: periods[r.IntN(len(periods))]}
+	if r.IntN(4) == 0 {
+		limit.Period = limiter.MinPeriod + time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
+	}
+	if algorithm.HasBurst() && r.IntN(2) == 0 {
+		limit.Burst = units()
+		if _, err := limit.Normalize(); err != nil {
+			limit.Burst = 0
+		}
+	}
+	return limit
+}
+
+func (c *comparison) cost(limit limiter.Limit) int64 {
+	capacity := limit.Capacity()
+	switch c.r.IntN(4) {
+	case 0:
+		return 1 + c.r.Int64N(capacity)
+	case 1:
+		return capacity
+	}
+	return min(capacity, 1+c.r.Int64N(3))
+}
+
+// pause is long enough for something to lapse, and now and then negative.
+func (c *comparison) pause() time.Duration {
+	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
+	period := int64(limit.Period / time.Microsecond)
+	var us int64
+	switch c.r.IntN(8) {
+	case 0:
+		us = 0
+	case 1:
+		us = 1
+	case 2:
+		us = c.r.Int64N(3 * period)
+	case 3:
+		us = period - 1 + c.r.Int64N(3)
+	case 4:
+		us = -c.r.Int64N(period)
+	default:
+		us = c.r.Int64N(period/limit.Count + 2)
+	}
+	return time.Duration(us) * time.Microsecond
+}

@@ -1,0 +1,70 @@
+// Package storetest holds the conformance suite of stores: the laws of a
+// decision, each a test of its own, for every algorithm. A store passes if
+//
+//	storetest.Run(t, harness)
+//
+// does. Logic is tested in virtual time with random requests, concurrency on the
+// store's own clock.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Store is what the suite needs of a store.
+type Store interface {
+	limiter.Store
+	limiter.Keyspace
+}
+
+// Harness makes stores of the kind under test.
+type Harness struct {
+	// New returns an empty store that decides by clock, or by its own clock if
+	// clock is nil. It is closed by the test's cleanup.
+	New func(tb testing.TB, clock func() time.Time) Store
+	// Dump returns all that the store keeps, expiries included, in any form
+	// that is equal exactly if nothing was written.
+	Dump func(tb testing.TB, store Store) string
+	// Plant puts a value that limitctl did not write under key, and returns a
+	// function that reports whether it is still there unchanged. It is nil for
+	// a store that only its own process can write to.
+	Plant func(tb testing.TB, store Store, key limiter.Key, value string) (intact func() bool)
+	// Sequences is how many random sequences are held against the reference,
+	// for each algorithm: many for a store with an implementation of its own.
+	Sequences int
+}
+
+// Run runs the suite.
+func Run(t *testing.T, h Harness) {
+	for _, law := range []struct {
+		name string
+		test func(*testing.T, Harness, limiter.Algorithm)
+	}{
+		{"Law01_DeniedConsumesNothing", deniedConsumesNothing},
+		{"Law02_PeekNeverWrites", peekNeverWrites},
+		{"Law03_AllOrNothing", allOrNothing},
+		{"Law04_RetryAfterIsExact", retryAfterIsExact},
+		{"Law05_RemainingIsExact", remainingIsExact},
+		{"Law06_AbsentMeansUnused", absentMeansUnused},
+		{"Law07_TimeNeverRunsBackwards", timeNeverRunsBackwards},
+		{"Law08_ChangingALimitKeepsItsUsage", changingALimitKeepsItsUsage},
+		{"Law10_CostThatNeverFitsIsAnError", costThatNeverFitsIsAnError},
+		{"Law11_ConcurrentTakesEqualASerialOrder", concurrentTakesEqualASerialOrder},
+		{"Law12_ForeignDataIsNotTouched", foreignDataIsNotTouched},
+		{"Refund", refundGivesBack},
+		{"Keyspace", keyspaceFindsAndDeletes},
+		{"MatchesTheReference", matchesTheReference},
+	} {
+		t.Run(law.name, func(t *testing.T) {
+			for _, algorithm := range limiter.Algorithms() {
+				t.Run(algorithm.String(), func(t *testing.T) {
+					t.Parallel()
+					law.test(t, h, algorithm)
+				})
+			}
+		})
+	}
+}
