@@ -1,0 +1,96 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+type checkOptions struct {
+	*globalOptions
+	limitOptions
+	onError string
+	subject string
+	reqs    []limiter.Request
+}
+
+func newCheckCmd(global *globalOptions) *cobra.Command {
+	o := &checkOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD",
+		Short: "Would it be allowed? Writes nothing",
+		Long: `Check answers whether KEY could take --cost units now, and takes none. The exit
+code is the answer: 0 yes, 1 no. Used and remaining are what they are now.`,
+		Example: `  limitctl check user:42 --limit 10/1m
+  limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
+  if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
+  limitctl check -q user:42 --limit 10/1m --on-error allow`,
+		Args: oneSubject,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.subject = args[0]
+			if o.reqs, err = o.requests(cmd, limiter.Peek, o.subject); err != nil {
+				return err
+			}
+			return runCheck(cmd.Context(), o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.addFlags(cmd)
+	addOnErrorFlag(cmd, &o.onError)
+	return cmd
+}
+
+func addOnErrorFlag(cmd *cobra.Command, onError *string) {
+	cmd.Flags().StringVar(onError, "on-error", "fail", "what an unreachable store means: `fail|allow|deny` (exit 3, 0 or 1)")
+	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func runCheck(ctx context.Context, o *checkOptions) error {
+	store, err := o.openGuarded(o.onError)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	decisions, err := o.decide(ctx, store, limiter.Peek, o.reqs)
+	if err != nil {
+		return err
+	}
+	return o.answer(&decisionAnswer{"allowed", o.subject, o.reqs, decisions})
+}
+
+// openGuarded opens the store under a failure policy.
+func (g *globalOptions) openGuarded(onError string) (limiter.Store, error) {
+	policy, err := limiter.ParseFailurePolicy(onError)
+	if err != nil {
+		return nil, usagef("--on-error: %s", err)
+	}
+	store, _, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	return limiter.WithFailurePolicy(store, policy, func(err error) {
+		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; --on-error %s decides\n", message(err), onError)
+	}), nil
+}
+
+// decide asks the store once, within the timeout.
+func (g *globalOptions) decide(ctx context.Context, store limiter.Store, op limiter.Op, reqs []limiter.Request) ([]limiter.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	decisions := make([]limiter.Decision, len(reqs))
+	return decisions, store.Decide(ctx, op, reqs, decisions)
+}
+
+// answer prints a decision and makes a denial the error that it is to a script.
+func (g *globalOptions) answer(a *decisionAnswer) error {
+	if err := g.printer().Answer(a); err != nil {
+		return err
+	}
+	if !limiter.AllAllowed(a.decisions) {
+		return errDenied
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// The exit codes, which scripts rely on.
+const (
+	exitYes         = 0   // allowed, or done
+	exitNo          = 1   // denied
+	exitUsage       = 2   // the command line is wrong; nothing was done
+	exitUnreachable = 3   // the store gave no answer in time
+	exitRefused     = 4   // the store refused, or a key holds foreign data
+	exitPartly      = 5   // some of it was done
+	exitInterrupted = 130 // by Ctrl-C
+)
+
+var (
+	// errDenied is the answer no. It was printed as an answer already.
+	errDenied = errors.New("denied")
+	// errPartly marks an error after which some of the work is done.
+	errPartly = errors.New("partly done")
+	// errUsage marks a mistake on the command line.
+	errUsage = errors.New("usage")
+)
+
+// usageError is a mistake on the command line, with a text of its own.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return e.text }
+func (e *usageError) Is(target error) bool { return target == errUsage }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// partlyError says of err that some of the work was done before it or beside it.
+type partlyError struct{ error }
+
+func (e *partlyError) Is(target error) bool { return target == errPartly }
+func (e *partlyError) Unwrap() error        { return e.error }
+
+// exitCode is the table of what each error means to the caller's script.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitYes
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, errPartly):
+		return exitPartly
+	case errors.Is(err, errDenied):
+		return exitNo
+	case errors.Is(err, errUsage), errors.Is(err, limiter.ErrInvalid):
+		return exitUsage
+	case limiter.IsAway(err):
+		return exitUnreachable
+	case errors.Is(err, limiter.ErrRefused), errors.Is(err, limiter.ErrForeign):
+		return exitRefused
+	}
+	return exitUsage // what is left is about the machine the command runs on
+}

@@ -1,0 +1,166 @@
+// Package output prints answers: as a table for people, and as JSON, JSON lines,
+// CSV or YAML for programs.
+package output
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// SchemaVersion is the version of the JSON documents. Fields may be added to
+// them, never renamed.
+const SchemaVersion = 1
+
+// Format is one of [Formats]; it is a flag's value. Empty means "table".
+type Format string
+
+// Formats returns the names of the formats.
+func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml"} }
+
+// Set implements pflag.Value.
+func (f *Format) Set(name string) error {
+	if !slices.Contains(Formats(), name) {
+		return fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))
+	}
+	*f = Format(name)
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *Format) String() string {
+	if *f == "" {
+		return "table"
+	}
+	return string(*f)
+}
+
+// Type implements pflag.Value.
+func (f *Format) Type() string { return "format" }
+
+// Answer is what a command has to say, in every form. A form is asked for only
+// if it is to be printed.
+type Answer interface {
+	// Document is the JSON document, also printed as YAML.
+	Document() any
+	// Lines are the documents of JSON lines.
+	Lines() []any
+	// Records are the rows of CSV, the header first.
+	Records() [][]string
+	// Print writes the answer for people.
+	Print(p *Printer)
+}
+
+// Printer knows where answers go and what is looking at them.
+type Printer struct {
+	Out    io.Writer
+	Format Format
+	Quiet  bool // print nothing
+	Color  bool
+	Width  int // columns of the terminal, 0 if there is none
+}
+
+// Answer prints a in the chosen format.
+func (p *Printer) Answer(a Answer) error {
+	if p.Quiet {
+		return nil
+	}
+	switch p.Format {
+	case "json":
+		return p.json(a.Document())
+	case "jsonl":
+		for _, line := range a.Lines() {
+			text, err := json.Marshal(line)
+			if err != nil {
+				return err
+			}
+			if _, err := p.Out.Write(append(text, '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "csv":
+		w := csv.NewWriter(p.Out)
+		if err := w.WriteAll(a.Records()); err != nil {
+			return err
+		}
+		return w.Error()
+	case "yaml":
+		text, err := json.Marshal(a.Document())
+		if err != nil {
+			return err
+		}
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+		_, err = p.Out.Write(text)
+		return err
+	}
+	var b bytes.Buffer
+	buffered := *p
+	buffered.Out = &b
+	a.Print(&buffered)
+	_, err := p.Out.Write(b.Bytes())
+	return err
+}
+
+func (p *Printer) json(document any) error {
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = p.Out.Write(append(text, '\n'))
+	return err
+}
+
+// Milliseconds is d in whole milliseconds, rounded up, as in all JSON.
+func Milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Duration writes d for people, to a precision they care about; it never shows
+// less than there is.
+func Duration(d time.Duration) string {
+	precision := time.Millisecond
+	switch {
+	case d >= time.Hour:
+		precision = time.Minute
+	case d >= time.Minute:
+		precision = time.Second
+	case d >= time.Second:
+		precision = 100 * time.Millisecond
+	}
+	if rest := d % precision; rest > 0 {
+		d += precision - rest
+	}
+	text := ""
+	if days := d / (24 * time.Hour); days > 0 {
+		text = fmt.Sprintf("%dd", days)
+		if d %= 24 * time.Hour; d == 0 {
+			return text
+		}
+	}
+	short := d.String()
+	if strings.HasSuffix(short, "m0s") {
+		short = strings.TrimSuffix(short, "0s")
+	}
+	if strings.HasSuffix(short, "h0m") {
+		short = strings.TrimSuffix(short, "0m")
+	}
+	return text + short
+}
+
+// Plural writes a count with its noun: "1 key", "3 keys".
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

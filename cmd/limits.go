@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// limitOptions are the flags that say which limits of a subject are meant.
+type limitOptions struct {
+	limits    []string
+	algorithm string
+	burst     int64
+	cost      int64
+}
+
+func (o *limitOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	// Not a StringSlice: a limit may hold a comma.
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 10/1m; repeat it to decide several together")
+	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: token-bucket, leaky-bucket, fixed-window, sliding-log or sliding-counter (default token-bucket)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of the bucket limits that give none (default their count)")
+	flags.Int64VarP(&o.cost, "cost", "c", 1, "units that the request takes")
+	names := make([]string, 0, 5)
+	for _, algorithm := range limiter.Algorithms() {
+		names = append(names, algorithm.String())
+	}
+	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
+}
+
+// requests returns a checked request of the subject for each limit.
+func (o *limitOptions) requests(cmd *cobra.Command, op limiter.Op, subject string) ([]limiter.Request, error) {
+	if len(o.limits) == 0 {
+		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
+	}
+	var fallback limiter.Algorithm
+	if o.algorithm != "" {
+		var err error
+		if fallback, err = limiter.ParseAlgorithm(o.algorithm); err != nil {
+			return nil, usagef("--algorithm: %s", err)
+		}
+	}
+	burstGiven, burstUsed := cmd.Flags().Changed("burst"), false
+	if burstGiven && o.burst < 1 {
+		return nil, usagef("--burst %d is out of range; it must be from 1 to %d", o.burst, limiter.MaxCount)
+	}
+	var reqs []limiter.Request
+	for _, text := range o.limits {
+		limit, err := limiter.ParseLimit(text)
+		if err != nil {
+			return nil, err
+		}
+		if limit.Algorithm == 0 {
+			limit.Algorithm = max(fallback, limiter.TokenBucket)
+		}
+		if burstGiven && limit.Burst == 0 && limit.Algorithm.HasBurst() {
+			limit.Burst, burstUsed = o.burst, true
+		}
+		// What the flags filled in may break a bound that the text did not.
+		if _, err := limit.Normalize(); err != nil {
+			return nil, usagef("limit %q: %s", text, err)
+		}
+		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost})
+	}
+	if burstGiven && !burstUsed {
+		return nil, usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", o.burst)
+	}
+	return limiter.NormalizeAll(nil, op, reqs)
+}
+
+// oneSubject is the argument check of commands that take one KEY.
+func oneSubject(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
+	case len(args) > 1:
+		return usagef("%d arguments given (%q and more), and %s takes one KEY; quote it if it holds spaces or * ?", len(args), args[:2], cmd.Name())
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+// Package cmd is the command line of limitctl: a file for each command, and the
+// one place where an error becomes an exit code.
+package cmd
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Main runs limitctl in the process's own environment and returns its exit code.
+func Main(version string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return Run(ctx, os.Args[1:], &Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv:        os.Getenv,
+		Now:           time.Now,
+		Sleep:         sleep,
+		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Width:         width,
+		Version:       version,
+	})
+}
+
+// Env is all that a command sees of the world, so that a test can be one.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(name string) string
+	Now      func() time.Time
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// InIsTerminal and OutIsTerminal tell whether somebody can be asked, and
+	// whether somebody is looking.
+	InIsTerminal, OutIsTerminal bool
+	// Width returns the columns of the terminal that Out is.
+	Width   func() int
+	Version string
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func width() int {
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
+}

@@ -1,0 +1,15 @@
+// Limitctl operates and tests rate limits kept in Redis, in a file or in memory.
+package main
+
+import (
+	"os"
+
+	"github.com/limitctl/limitctl/cmd"
+)
+
+// version is set by the Makefile; see `limitctl version`.
+var version string
+
+func main() {
+	os.Exit(cmd.Main(version))
+}
