@@ -76,7 +76,18 @@ memory); 5 partly done; 130 interrupted.`,
   limitctl reset user:42 --yes`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs, // so that RunE can suggest
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := "see `limitctl --help`"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usagef("unknown command %q; %s", args[0], hint)
+		},
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see `%s --help`", err, cmd.CommandPath())

@@ -17,7 +17,7 @@ for i = 1, #KEYS do
     end
     local kind = redis.pcall('TYPE', key)
     reply[#reply + 1] = i
-    reply[#reply + 1] = kind.ok and 'a ' .. kind.ok or 'a value of another type'
+    reply[#reply + 1] = 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
   elseif string.sub(head, 1, 2) == 'RL' and #head == 4 then
     reply[1] = reply[1] + redis.call('UNLINK', key)
   elseif head ~= '' or redis.call('EXISTS', key) == 1 then

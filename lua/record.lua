@@ -34,7 +34,7 @@ local function load(i)
   if type(raw) == 'table' then
     if string.find(raw.err, 'WRONGTYPE', 1, true) then
       local kind = redis.pcall('TYPE', key)
-      return nil, foreign(i, kind.ok and 'a ' .. kind.ok or 'a value of another type')
+      return nil, foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record')
     end
     return nil, raw
   end

@@ -56,11 +56,11 @@ func invalidf(format string, args ...any) error {
 // errors.Is(err, ErrForeign) holds for it.
 type ForeignError struct {
 	StoreKey string // the key as the store knows it
-	Holds    string // what was found there, such as "a list" or "5 bytes that are no limit record"
+	Holds    string // what was found there, such as "a list, which is no limit record"
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("key %q holds %s, not a limit; it was left as it is", e.StoreKey, e.Holds)
+	return fmt.Sprintf("key %q holds %s; it was left as it is", e.StoreKey, e.Holds)
 }
 
 // Is makes every ForeignError an ErrForeign.

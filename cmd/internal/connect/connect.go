@@ -75,8 +75,14 @@ func unknownScheme(url string) error {
 	return badURL("%q has no scheme; did you mean redis://%s or file:%s?", url, url, url)
 }
 
+// urlError is an ErrInvalid about the store's URL.
+type urlError struct{ text string }
+
+func (e *urlError) Error() string        { return "store URL: " + e.text }
+func (e *urlError) Is(target error) bool { return target == limiter.ErrInvalid }
+
 func badURL(format string, args ...any) error {
-	return fmt.Errorf("%w: store URL: %s", limiter.ErrInvalid, fmt.Sprintf(format, args...))
+	return &urlError{fmt.Sprintf(format, args...)}
 }
 
 func openMemory(_, rest string, options Options) (Store, string, error) {
@@ -90,6 +96,9 @@ func openFile(_, rest string, options Options) (Store, string, error) {
 	path := rest
 	if strings.HasPrefix(path, "///") { // file:///absolute/path
 		path = path[2:]
+	}
+	if path == "" {
+		return nil, "", badURL("file: needs a path, such as file:limits.db")
 	}
 	store, err := filestore.New(path, filestore.WithPrefix(options.Prefix))
 	return store, path, err

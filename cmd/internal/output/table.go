@@ -1,6 +1,10 @@
 package output
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
+
 	"github.com/mattn/go-runewidth"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -37,7 +41,8 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	}
 	alignment := tw.CellAlignment{PerColumn: alignments}
 	padding := tw.CellPadding{Global: tw.Padding{Left: "", Right: columnGap, Overwrite: true}}
-	table := tablewriter.NewTable(p.Out,
+	var text bytes.Buffer
+	table := tablewriter.NewTable(&text,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
 			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
@@ -57,6 +62,9 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 		table.Append(cells)
 	}
 	table.Render()
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(p.Out, strings.TrimRight(line, " \n"))
+	}
 }
 
 const columnGap = "  "

@@ -153,11 +153,11 @@ func (s *Store) readPage(ctx context.Context, server redis.Cmdable, p limiter.Pa
 
 // wrongType names what a key holds that is no string.
 func (s *Store) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
-	holds := "a value of another type"
-	if kind, err := server.Type(ctx, storeKey).Result(); err == nil {
-		holds = "a " + kind
+	kind, err := server.Type(ctx, storeKey).Result()
+	if err != nil {
+		kind = "value of another type"
 	}
-	return &limiter.ForeignError{StoreKey: storeKey, Holds: holds}
+	return &limiter.ForeignError{StoreKey: storeKey, Holds: "a " + kind + ", which is no limit record"}
 }
 
 // explainRecord fills in what the first bytes of a value say about its key.
