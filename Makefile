@@ -1,2 +1,36 @@
-build:
-	go build -o bin/limitctl .
+# The commands of the house. `make demo` and `make test` are all a newcomer needs.
+
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build demo test race fuzz lint bench redis clean
+
+build: ## build bin/limitctl
+	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
+
+demo: build ## show the main job on the embedded file store; needs no server
+	@sh docs/demo.sh bin/limitctl
+
+test: redis ## every test; installs redis-server first where it is missing
+	go test ./...
+	go test -race -run 'Law11|Concurrent' ./...
+
+fuzz: ## every fuzz target, 30 seconds each
+	@for target in ParseLimit Key Pattern Record; do \
+		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s || exit 1; \
+	done
+
+lint: ## gofmt, vet and staticcheck, warnings being errors
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
+
+bench: redis ## beside our peers; see docs/benchmarks
+	cd docs/benchmarks && go run .
+
+redis:
+	@command -v redis-server >/dev/null || sh docs/install-redis.sh
+
+clean:
+	rm -rf bin

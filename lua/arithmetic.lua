@@ -2,14 +2,7 @@
 -- below 2^53; a·b of this project has up to 2^98. The Go twin of mul_div is
 -- mulAddDiv in pkg/limiter/arithmetic.go.
 
-local floor, fmod, min, max = math.floor, math.fmod, math.min, math.max
-
--- div returns the quotient and remainder of whole numbers, exactly: fmod is
--- exact, and so is dividing a multiple.
-local function div(a, d)
-  local r = fmod(a, d)
-  return (a - r) / d, r
-end
+local fmod = math.fmod -- exact, and so is dividing what it leaves
 
 -- mul_div returns the quotient and remainder of a·b ÷ d, for 0 <= a < 2^53,
 -- 0 <= b <= 2^30 and 0 < d <= 31622400000000 (366 days in microseconds).
@@ -18,23 +11,19 @@ end
 local function mul_div(a, b, d)
   local product = a * b
   if product < 9007199254740992 then
-    return div(product, d)
+    local remainder = fmod(product, d)
+    return (product - remainder) / d, remainder
   end
-  local whole
-  whole, a = div(a, d)
+  local whole = a
+  a = fmod(a, d)
+  whole = (whole - a) / d
   -- Long multiplication of a < d by b's five 7-bit digits, the remainder kept
   -- below d: each step stays below 255·d < 2^53.
   local quotient, remainder = 0, 0
   for shift = 28, 0, -7 do
-    local digit = floor(b / 2 ^ shift) % 128
-    local q, r = div(remainder * 128 + a * digit, d)
-    quotient, remainder = quotient * 128 + q, r
+    local step = remainder * 128 + a * (math.floor(b / 2 ^ shift) % 128)
+    remainder = fmod(step, d)
+    quotient = quotient * 128 + (step - remainder) / d
   end
   return whole * b + quotient, remainder
-end
-
--- integer formats a whole number for a command's argument. Some servers fail to
--- convert large numbers themselves.
-local function integer(n)
-  return string.format('%.0f', n)
 end

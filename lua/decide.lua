@@ -1,27 +1,135 @@
 -- Decides requests against the states of their keys at one instant, all or
--- nothing. The Go twin is Decide in pkg/limiter/decision.go. The files before
--- this one in the script (see lua.go) say how each algorithm counts.
+-- nothing. The Go twin is Decide in pkg/limiter/decision.go.
 --
 -- KEYS     the store key of each request, no two the same
--- ARGV[1]  't' take, 'p' peek (writes nothing), 'r' refund
--- ARGV[2]  the requests, 20 bytes each, big-endian: algorithm 1, count 4,
---          burst 4, period 7 (µs), cost 4
--- ARGV[3]  now in µs, instead of the server's clock; for tests and simulation
+-- ARGV[1]  op 1 ('t' take, 'p' peek, which writes nothing, 'r' refund), then each
+--          request in 20 bytes, big-endian: algorithm 1, count 4, burst 4,
+--          period 7 (µs), cost 4
+-- ARGV[2]  now in µs, instead of the server's clock; for tests and simulation
 -- Returns  a string: now 7, then for each request: allowed 1 (0 or 1), length 1,
 --          and that many bytes of the record as it is now, none if unused. The
 --          caller derives the rest from it. A log's record is a digest.
--- Errors   'FOREIGN <request> <what the key holds>': not a record of ours
---          'ALGORITHM': a record of an algorithm this script was made without;
---          call the complete one. After an error nothing has been written.
--- Cost     one TIME, one GETRANGE and one SET per request; for a sliding log
---          O(log n) GETRANGEs of 10 bytes, 2 SETRANGEs, and now and then a
---          rewrite of the ring.
+-- Errors   'FOREIGN <request> <what the key holds>': not a record of ours.
+--          After an error nothing has been written.
+-- Cost     one TIME, and for each request one GETRANGE and one SET; for a sliding
+--          log O(log n) GETRANGEs of 10 bytes, 2 SETRANGEs, and now and then a
+--          rewrite of the ring
 
-local op, requests = ARGV[1], ARGV[2]
-local now = tonumber(ARGV[3])
+local op = string.sub(ARGV[1], 1, 1)
+local now = tonumber(simulated)
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
+end
+
+rules[2] = rules[1] -- a leaky bucket's state is a token bucket's
+
+-- request returns algorithm, count, burst, period, cost and capacity of KEYS[i].
+local function request(i)
+  local algorithm, count, burst, period, cost = struct.unpack('>BI4I4I7I4', ARGV[1], i * 20 - 18)
+  return algorithm, count, burst, period, cost, algorithm <= 2 and burst or count
+end
+
+local function foreign(i, holds)
+  return nil, { err = 'FOREIGN ' .. i .. ' ' .. holds }
+end
+
+-- load reads the state of KEYS[i]: a table, false if unused, or nil and an error
+-- reply. The table has the fields of the record's header; algorithms but the log
+-- have a and b.
+local function load(i)
+  local key = KEYS[i]
+  local raw = redis.pcall('GETRANGE', key, '0', '511') -- all records but large logs
+  if type(raw) == 'table' then
+    if string.find(raw.err, 'WRONGTYPE', 1, true) then
+      local kind = redis.pcall('TYPE', key)
+      return foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record')
+    end
+    return nil, { err = raw.err .. ' (GETRANGE)' }
+  end
+  if raw == '' and redis.call('EXISTS', key) == 0 then
+    return false
+  end
+  local size = #raw
+  if size == 512 then
+    size = redis.call('STRLEN', key)
+  end
+  if size < 26 or string.sub(raw, 1, 2) ~= 'RL' then
+    return foreign(i, string.format('%.0f', size) .. ' bytes that are no limit record')
+  end
+  local version, algorithm, count, burst, period, time = struct.unpack('>BBI4I4I7I7', raw, 3)
+  if version ~= 1 then
+    return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
+  end
+  local s = { algorithm = algorithm, count = count, burst = burst, period = period, time = time, raw = raw, key = key }
+  local rule, sound = rules[algorithm], false
+  if rule and size == rule.size then
+    s.a, s.b = struct.unpack('>' .. rule.format, raw, 27)
+    sound = true
+  elseif algorithm == 4 then
+    sound = log_load(s, size)
+  end
+  if not sound or count < 1 or period < 1000 then
+    return foreign(i, 'a damaged limit record')
+  end
+  return s
+end
+
+local function used(s, instant)
+  if s.algorithm == 4 then
+    return log_used(s, instant)
+  end
+  local _, _, units = rules[s.algorithm].at(s.count, s.period, s.time, s.a, s.b, instant)
+  return units
+end
+
+local function save(s)
+  if s.algorithm == 4 then
+    return log_save(s, now)
+  end
+  local rule = rules[s.algorithm]
+  s.raw = struct.pack('>I3BI4I4I7I7' .. rule.format, magic, s.algorithm, s.count, s.burst, s.period, s.time, s.a, s.b)
+  set(s.key, s.raw, rule.unused_at(s.count, s.period, s.time, s.a, s.b), now)
+end
+
+local function updates_in_place(s)
+  return s.algorithm == 4 and not log_is_rewritten(s)
+end
+
+-- charged returns the state s of KEYS[i] with the request's cost added.
+local function charged(s, i)
+  local algorithm, count, burst, period, cost = request(i)
+  local instant = s and math.max(now, s.time) or now
+  if not s or s.algorithm ~= algorithm or s.period ~= period then
+    if s then -- usage is kept, its age is not
+      cost = cost + used(s, instant)
+    end
+    s = { key = KEYS[i], algorithm = algorithm, count = count, burst = burst, period = period, time = instant, a = 0, b = 0 }
+    if algorithm == 4 then
+      log_new(s)
+    end
+  end
+  if algorithm == 4 then
+    log_charge(s, cost, instant)
+  else
+    local a, b = rules[algorithm].at(s.count, period, s.time, s.a, s.b, instant)
+    s.a, s.b, s.time = a + cost, b, instant
+  end
+  s.count, s.burst = count, burst
+  return s
+end
+
+-- refunded returns s with cost taken off, or false if nothing is left.
+local function refunded(s, cost)
+  local instant = math.max(now, s.time)
+  if s.algorithm == 4 then
+    return log_refund(s, cost, instant) and s
+  end
+  local rule = rules[s.algorithm]
+  local a, b = rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  s.a, s.b = rule.refund(a, b, cost)
+  s.time = instant
+  return used(s, instant) > 0 and s
 end
 
 local states, allowed, all_allowed = {}, {}, true
@@ -31,64 +139,37 @@ for i = 1, #KEYS do
     return failure
   end
   states[i] = s
-  if op ~= 'r' then
-    local algorithm, count, burst, _, cost = struct.unpack('>BI4I4I7I4', requests, i * 20 - 19)
-    local capacity = algorithm <= 2 and burst or count
-    local used = s and rules[s.algorithm].used(s, max(now, s.time)) or 0
-    allowed[i] = used + cost <= capacity
-    all_allowed = all_allowed and allowed[i]
-  else
-    allowed[i] = true
-  end
-end
-
--- charged returns the state s of KEYS[i] with the request's cost added.
-local function charged(s, i)
-  local algorithm, count, burst, period, cost = struct.unpack('>BI4I4I7I4', requests, i * 20 - 19)
-  local instant = s and max(now, s.time) or now
-  if not s or s.algorithm ~= algorithm or s.period ~= period then
-    if s then -- usage is kept, its age is not
-      cost = cost + rules[s.algorithm].used(s, instant)
-    end
-    s = { key = KEYS[i], algorithm = algorithm, count = count, burst = burst, period = period, time = instant }
-    rules[algorithm].new(s)
-  end
-  rules[algorithm].charge(s, cost, instant)
-  s.count, s.burst = count, burst
-  return s
-end
-
-local function save(s)
-  local rule = rules[s.algorithm]
-  rule.save(s, rule.unused_at(s), now)
+  local _, _, _, _, cost, capacity = request(i)
+  allowed[i] = op == 'r' or (s and used(s, math.max(now, s.time)) or 0) + cost <= capacity
+  all_allowed = all_allowed and allowed[i]
 end
 
 if op == 't' and all_allowed then
   for i = 1, #KEYS do
     states[i] = charged(states[i], i)
   end
-  -- Logs first: they need rights that the others do not.
+  -- What needs SET goes first: should that right be missing, nothing is written,
+  -- and what comes after can do with it.
   for i = 1, #KEYS do
-    if states[i].algorithm == 4 then
+    if not updates_in_place(states[i]) then
       save(states[i])
+      states[i].saved = true
     end
   end
   for i = 1, #KEYS do
-    if states[i].algorithm ~= 4 then
+    if not states[i].saved then
       save(states[i])
     end
   end
 elseif op == 'r' then
   for i = 1, #KEYS do
-    local s = states[i]
-    if s then
-      local rule, instant = rules[s.algorithm], max(now, s.time)
-      local _, _, _, _, cost = struct.unpack('>BI4I4I7I4', requests, i * 20 - 19)
-      if rule.refund(s, cost, instant) then
-        redis.call('DEL', s.key)
-        states[i] = false
+    local _, _, _, _, cost = request(i)
+    if states[i] then
+      states[i] = refunded(states[i], cost)
+      if states[i] then
+        save(states[i])
       else
-        save(s)
+        redis.call('DEL', KEYS[i])
       end
     end
   end
@@ -97,13 +178,11 @@ end
 local reply = { struct.pack('>I7', now) }
 for i = 1, #KEYS do
   local s, record = states[i], ''
-  if s then
-    local rule = rules[s.algorithm]
-    record = s.raw
-    if rule.reply then
-      local algorithm, count, burst, _, cost = struct.unpack('>BI4I4I7I4', requests, i * 20 - 19)
-      record = rule.reply(s, (algorithm <= 2 and burst or count) - cost, max(now, s.time))
-    end
+  if s and s.algorithm == 4 then
+    local _, _, _, _, cost, capacity = request(i)
+    record = log_digest(s, capacity - cost, math.max(now, s.time))
+  elseif s then
+    record = string.sub(s.raw, 1, rules[s.algorithm].size)
   end
   reply[#reply + 1] = struct.pack('>BB', allowed[i] and 1 or 0, #record) .. record
 end

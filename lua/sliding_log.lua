@@ -5,15 +5,16 @@
 -- which only differences count) were taken. The ring is read and written by
 -- range, so a decision costs a handful of small commands whatever the count.
 
-first_bytes = '511' -- a small ring whole, of a large one the header
-
 local ring_at, entry_size, modulus = 37, 10, 16777216
+
+-- A log's state table has the fields of the record's header, capacity, head,
+-- length and base of the ring, and raw, the record's beginning as it was read.
 
 local function range(s, from, bytes)
   if from + bytes <= #s.raw then
     return string.sub(s.raw, from + 1, from + bytes)
   end
-  return redis.call('GETRANGE', s.key, integer(from), integer(from + bytes - 1))
+  return redis.call('GETRANGE', s.key, string.format('%.0f', from), string.format('%.0f', from + bytes - 1))
 end
 
 -- position returns where in the record the entry i lies, 0 being the oldest.
@@ -45,9 +46,9 @@ local function first_where(s, holds)
   while high <= s.length and not at(high - 1) do
     low, high = high, high * 2
   end
-  high = min(high - 1, s.length)
+  high = math.min(high - 1, s.length)
   while low < high do
-    local middle = floor((low + high) / 2)
+    local middle = math.floor((low + high) / 2)
     if at(middle) then
       high = middle
     else
@@ -80,7 +81,7 @@ end
 -- unwrapped returns the entries in use as one string, oldest first.
 local function unwrapped(s)
   local first = s.capacity > 0 and s.head % s.capacity or 0
-  local run = min(s.length, s.capacity - first)
+  local run = math.min(s.length, s.capacity - first)
   local entries = run > 0 and range(s, ring_at + first * entry_size, run * entry_size) or ''
   if run < s.length then
     entries = entries .. range(s, ring_at, (s.length - run) * entry_size)
@@ -89,108 +90,118 @@ local function unwrapped(s)
 end
 
 local function log_header(s)
-  return header(s) .. struct.pack('>I4I4I3', s.head, s.length, s.base)
+  return struct.pack('>I3BI4I4I7I7I4I4I3', magic, 4, s.count, s.burst, s.period, s.time, s.head, s.length, s.base)
 end
 
--- digest packs a log of one entry or two (instant, running sum).
-local function digest(s, at, sum, newest, newest_sum)
-  local record = header(s) .. struct.pack('>I4I4I3I7I3', 0, newest and 2 or 1, 0, at, sum)
-  return newest and record .. struct.pack('>I7I3', newest, newest_sum) or record
-end
-
-rules[4] = {
-  load = function(s)
-    local bytes = #s.raw
-    if bytes == 512 then
-      bytes = redis.call('STRLEN', s.key)
-    end
-    if bytes < ring_at or (bytes - ring_at) % entry_size ~= 0 then
-      return false
-    end
-    s.capacity = (bytes - ring_at) / entry_size
-    s.head, s.length, s.base = struct.unpack('>I4I4I3', s.raw, 27)
-    return s.length <= s.capacity and s.head < max(1, s.capacity)
-  end,
-
-  new = function(s)
-    s.capacity, s.head, s.length, s.base, s.raw = 0, 0, 0, 0, ''
-  end,
-
-  used = function(s, now)
-    local _, gone = expired(s, now)
-    return units_through(s, s.length - 1) - gone
-  end,
-
-  -- What changes is noted in s.last (index, instant, sum of the newest entry).
-  charge = function(s, cost, now)
-    drop_expired(s, now)
-    local sum = (s.base + units_through(s, s.length - 1) + cost) % modulus
-    local newest = s.length > 0 and entry(s, s.length - 1)
-    if newest ~= now then -- units taken at one instant share an entry
-      s.length = s.length + 1
-    end
-    s.last, s.newest, s.time = sum, now, now
-  end,
-
-  refund = function(s, cost, now)
-    drop_expired(s, now)
-    local left = units_through(s, s.length - 1) - cost
-    s.time = now
-    if left <= 0 then
-      return true
-    end
-    local index = first_where(s, function(_, units)
-      return units >= left
-    end)
-    s.newest = entry(s, index)
-    s.last, s.length = (s.base + left) % modulus, index + 1
+-- log_load reads the ring's numbers and returns whether they make sense.
+local function log_load(s, size)
+  if size < ring_at or (size - ring_at) % entry_size ~= 0 then
     return false
-  end,
+  end
+  s.capacity = (size - ring_at) / entry_size
+  s.head, s.length, s.base = struct.unpack('>I4I4I3', s.raw, 27)
+  return s.length <= s.capacity and s.head < math.max(1, s.capacity)
+end
 
-  unused_at = function(s)
-    return s.newest + s.period
-  end,
+local function log_new(s)
+  s.capacity, s.head, s.length, s.base, s.raw = 0, 0, 0, 0, ''
+end
 
-  save = function(s, unused_at, now)
-    local newest = struct.pack('>I7I3', s.newest, s.last)
-    if s.length > s.capacity or (s.capacity > 64 and s.length * 4 < s.capacity) then
-      -- Full, or mostly empty: lay the ring anew with a quarter to spare.
-      s.length = s.length - 1
-      local entries = unwrapped(s)
-      s.length, s.head = s.length + 1, 0
-      local spare = floor(s.length / 4) + 2
-      set(s.key, log_header(s) .. entries .. newest .. string.rep('\0', spare * entry_size), unused_at, now)
+local function log_used(s, now)
+  local _, gone = expired(s, now)
+  return units_through(s, s.length - 1) - gone
+end
+
+-- What a charge or a refund changes is noted: the newest entry's instant in
+-- s.newest and its running sum in s.newest_sum.
+
+local function log_charge(s, cost, now)
+  drop_expired(s, now)
+  s.newest_sum = (s.base + units_through(s, s.length - 1) + cost) % modulus
+  if s.length == 0 or entry(s, s.length - 1) ~= now then -- units of one instant share an entry
+    s.length = s.length + 1
+  end
+  s.newest, s.time = now, now
+end
+
+-- log_refund returns whether any units are left.
+local function log_refund(s, cost, now)
+  drop_expired(s, now)
+  local left = units_through(s, s.length - 1) - cost
+  if left <= 0 then
+    return false
+  end
+  local index = first_where(s, function(_, units)
+    return units >= left
+  end)
+  s.newest = entry(s, index)
+  s.newest_sum, s.length, s.time = (s.base + left) % modulus, index + 1, now
+  return true
+end
+
+-- log_is_rewritten says that saving lays the ring anew: it is full, or a third
+-- of it is empty.
+local function log_is_rewritten(s)
+  return s.length > s.capacity or (s.capacity > 64 and s.length * 1.5 < s.capacity)
+end
+
+-- log_update writes the newest entry and the header into the record as it is, and
+-- returns whether it may. The entry lies outside the length, and the later expiry
+-- harms nothing, until the header counts it.
+local function log_update(s, newest, now)
+  local place = string.format('%.0f', position(s, s.length - 1))
+  local unused_at = s.newest + s.period
+  local wrote = redis.pcall('SETRANGE', s.key, place, newest)
+  if type(wrote) == 'number' then
+    if simulated then
+      wrote = redis.pcall('PEXPIRE', s.key, milliseconds(unused_at - now + late_ms * 1000))
     else
-      -- The entry lies outside the length, and the later expiry harms nothing,
-      -- until the header counts it: should a right be missing, none is half done.
-      redis.call('SETRANGE', s.key, integer(position(s, s.length - 1)), newest)
-      expire(s.key, unused_at, now)
-      redis.call('SETRANGE', s.key, '0', log_header(s))
+      wrote = redis.pcall('PEXPIREAT', s.key, milliseconds(unused_at))
     end
-  end,
+  end
+  return type(wrote) == 'number' and redis.call('SETRANGE', s.key, '0', log_header(s))
+end
 
-  -- What the caller needs of a log is how much is used, when the newest unit
-  -- leaves and when enough have left to fit room: a log of two entries says it.
-  reply = function(s, room, now)
-    if s.last then -- just charged or refunded
-      return digest(s, s.newest, (s.last - s.base) % modulus)
-    end
-    local _, gone = expired(s, now)
-    local all = units_through(s, s.length - 1)
-    local used = all - gone
-    if used == 0 then
-      return ''
-    end
-    local newest = entry(s, s.length - 1)
-    if used <= room then
-      return digest(s, newest, used)
-    end
-    local blocking = entry(s, first_where(s, function(_, units)
-      return units >= all - room
-    end))
-    if room == 0 then
-      return digest(s, blocking, used)
-    end
-    return digest(s, blocking, used - room, newest, used)
-  end,
-}
+local function log_save(s, now)
+  local newest = struct.pack('>I7I3', s.newest, s.newest_sum)
+  if not log_is_rewritten(s) and log_update(s, newest, now) then
+    return
+  end
+  -- The ring anew, with a quarter to spare. This needs no right but that to SET,
+  -- so it also serves a user who lacks those to update.
+  s.length = s.length - 1
+  local entries = unwrapped(s)
+  s.length, s.head = s.length + 1, 0
+  local spare = string.rep('\0', (math.floor(s.length / 4) + 2) * entry_size)
+  set(s.key, log_header(s) .. entries .. newest .. spare, s.newest + s.period, now)
+end
+
+-- log_digest packs what the caller needs of a log: how much is used, when the
+-- newest unit leaves, and when enough have left to leave no more than room. A log
+-- of one entry or two says it.
+local function log_digest(s, room, now)
+  local function pack(at, sum, newest, newest_sum)
+    local record = struct.pack('>I3BI4I4I7I7I4I4I3I7I3', magic, 4, s.count, s.burst, s.period, s.time, 0, newest and 2 or 1, 0, at, sum)
+    return newest and record .. struct.pack('>I7I3', newest, newest_sum) or record
+  end
+  if s.newest then -- just charged or refunded
+    return pack(s.newest, (s.newest_sum - s.base) % modulus)
+  end
+  local _, gone = expired(s, now)
+  local all = units_through(s, s.length - 1)
+  local in_use = all - gone
+  if in_use == 0 then
+    return ''
+  end
+  local newest = entry(s, s.length - 1)
+  if in_use <= room then
+    return pack(newest, in_use)
+  end
+  local blocking = entry(s, first_where(s, function(_, units)
+    return units >= all - room
+  end))
+  if room == 0 then
+    return pack(blocking, in_use)
+  end
+  return pack(blocking, in_use - room, newest, in_use)
+end

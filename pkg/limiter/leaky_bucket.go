@@ -5,7 +5,8 @@ package limiter
 // is the token bucket's rule; here an allowed request also has a delay, its turn
 // to leave, and a caller that waits it out sends at an even rate.
 //
-// The twin is lua/token_bucket.lua, too: a delay changes no state.
+// The twin is lua/token_bucket.lua, too: a delay changes no state, so Go derives
+// it from what the script returns.
 type leakyBucket struct{ tokenBucket }
 
 // turn returns the instant at which everything queued in s by now has left at

@@ -25,8 +25,8 @@ func newScript(source string) *script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	byAlgorithm [limiter.SlidingCounter + 1]atomic.Pointer[script]
-	all, remove atomic.Pointer[script]
+	one              [limiter.SlidingCounter + 1]atomic.Pointer[script] // by algorithm
+	complete, remove atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -39,25 +39,24 @@ func made(slot *atomic.Pointer[script], source func() string) *script {
 	return slot.Load()
 }
 
-// deciding returns the smallest script that decides reqs.
-func (s *scripts) deciding(reqs []limiter.Request) *script {
+// deciding returns the shortest script that usually decides reqs. short says
+// that it may leave that to the complete one.
+func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *script, short bool) {
 	algorithm := reqs[0].Limit.Algorithm
-	for i := range reqs[1:] {
-		if reqs[1+i].Limit.Algorithm != algorithm {
-			return s.decidingAll()
-		}
+	if len(reqs) > 1 || op == limiter.Refund || algorithm == limiter.SlidingLog {
+		return s.decidingAll(), false
 	}
-	return made(&s.byAlgorithm[algorithm], func() string { return lua.Decide(uint8(algorithm)) })
+	return made(&s.one[algorithm], func() string { return lua.DecideOne(uint8(algorithm)) }), true
 }
 
-func (s *scripts) decidingAll() *script { return made(&s.all, lua.DecideAll) }
+func (s *scripts) decidingAll() *script { return made(&s.complete, lua.Decide) }
 func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.all, &s.remove}
-	for i := range s.byAlgorithm {
-		slots = append(slots, &s.byAlgorithm[i])
+	slots := []*atomic.Pointer[script]{&s.complete, &s.remove}
+	for i := range s.one {
+		slots = append(slots, &s.one[i])
 	}
 	for _, slot := range slots {
 		if script := slot.Load(); script != nil && strings.Contains(message, script.sha) {

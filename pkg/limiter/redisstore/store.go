@@ -62,9 +62,10 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		return err
 	}
 	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
-	reply, err := s.run(ctx, op, s.scripts.deciding(reqs), keys, arguments)
-	if isServerError(err, "ALGORITHM") {
-		// The key was last charged under another algorithm; nothing happened yet.
+	script, short := s.scripts.deciding(op, reqs)
+	reply, err := s.run(ctx, op, script, keys, arguments)
+	if short && (isServerError(err, "COMPLETE") || isServerError(err, "WRONGTYPE")) {
+		// The key holds something unusual, and nothing has happened yet.
 		reply, err = s.run(ctx, op, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
@@ -87,21 +88,23 @@ func (s *Store) keys(reqs []limiter.Request) []string {
 // requestSize is the length of a packed request; see lua/decide.lua.
 const requestSize = 20
 
-var opCodes = [...]string{limiter.Take: "t", limiter.Peek: "p", limiter.Refund: "r"}
+var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r'}
 
 // arguments packs the script's ARGV.
 func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
-	packed := make([]byte, 0, len(reqs)*requestSize)
+	packed := make([]byte, 1, 1+len(reqs)*requestSize)
+	packed[0] = opCodes[op]
 	for i := range reqs {
 		limit := &reqs[i].Limit
 		packed = append(packed, byte(limit.Algorithm))
 		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Count))
 		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Burst))
-		period := binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(limit.Period.Microseconds()))
+		var period [8]byte
+		binary.BigEndian.PutUint64(period[:], uint64(limit.Period.Microseconds()))
 		packed = append(packed, period[1:]...)
 		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
 	}
-	arguments := []any{opCodes[op], packed}
+	arguments := []any{packed}
 	if s.clock != nil {
 		arguments = append(arguments, int64(limiter.InstantOf(s.clock())))
 	}

@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Law 6 by the server's clock: a key expires at the millisecond after its state
+// equals an unused one, whether the server knows PXAT or is older.
+func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
+	ctx := context.Background()
+	for _, old := range []bool{false, true} {
+		server := redistest.Start(t)
+		store, err := New(server.Client())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old {
+			for _, algorithm := range limiter.Algorithms() {
+				script, short := store.scripts.deciding(limiter.Take, []limiter.Request{{Limit: limiter.Limit{Algorithm: algorithm}}})
+				source := strings.Replace(script.source, "local has_pxat = ", "local has_pxat = false and ", 1)
+				if source == script.source {
+					continue // the complete script, replaced before
+				}
+				if short {
+					store.scripts.one[algorithm].Store(newScript(source))
+				} else {
+					store.scripts.complete.Store(newScript(source))
+				}
+			}
+		}
+		for _, algorithm := range limiter.Algorithms() {
+			for i := range 20 {
+				limit := limiter.Limit{Algorithm: algorithm, Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
+				key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: algorithm.String()}
+				for range 1 + i%3 {
+					if _, err := limiter.New(store).Take(ctx, key, limit, int64(1+7*i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if i%5 == 4 {
+					if _, err := limiter.New(store).Refund(ctx, key, limit, 3); err != nil {
+						t.Fatal(err)
+					}
+				}
+				storeKey := limiter.StoreKey("rl", key)
+				record, err := store.client.Get(ctx, storeKey).Bytes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var state limiter.State
+				if err := state.DecodeRecord(record); err != nil {
+					t.Fatal(err)
+				}
+				want := (int64(state.UnusedAt(0)) + 999) / 1000
+				got, _ := server.Do("PEXPIRETIME", storeKey).(int64)
+				late := int64(0)
+				if old { // relative, and by the server's cached time
+					late = 2
+				}
+				if got < want || got > want+late {
+					t.Errorf("%s (older server: %v) expires at %v ms, want %d: unused at %d µs", algorithm, old, got, want, state.UnusedAt(0))
+				}
+			}
+		}
+	}
+}

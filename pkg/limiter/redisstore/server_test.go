@@ -1,0 +1,460 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+var (
+	ctx      = context.Background()
+	user     = limiter.Key{Subject: "user:42"}
+	hundred  = limiter.Limit{Count: 100, Period: time.Hour}
+	everyKey = mustPattern("*")
+)
+
+func mustPattern(text string) limiter.Pattern {
+	p, err := limiter.ParsePattern(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// connected returns a limiter on the server, by a client with those options.
+func connected(t *testing.T, server *redistest.Server, options redis.Options) *limiter.Limiter {
+	t.Helper()
+	options.Addr, options.DisableIdentity = server.Addr, true
+	client := redis.NewClient(&options)
+	t.Cleanup(func() { client.Close() })
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter.New(store)
+}
+
+func used(t *testing.T, l *limiter.Limiter, limit limiter.Limit) int64 {
+	t.Helper()
+	d, err := l.Peek(ctx, user, limit, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Used
+}
+
+// The server forgets its scripts when told to, when restarted and after a
+// failover; that is no error and charges once.
+func TestScriptsAreSentAgainAfterAFlush(t *testing.T) {
+	server := redistest.Start(t)
+	l := connected(t, server, redis.Options{})
+	for i := range 5 {
+		d, err := l.Take(ctx, user, hundred, 1)
+		if err != nil || d.Used != int64(i+1) {
+			t.Fatalf("take %d: %+v, %v", i+1, d, err)
+		}
+		server.Do("SCRIPT", "FLUSH")
+		if got := used(t, l, hundred); got != int64(i+1) {
+			t.Fatalf("%d used after %d takes", got, i+1)
+		}
+		if i%2 == 0 {
+			server.Do("SCRIPT", "FLUSH")
+		}
+	}
+}
+
+func TestADecisionIsOneCommand(t *testing.T) {
+	server := redistest.Start(t)
+	l := connected(t, server, redis.Options{})
+	if _, err := l.Take(ctx, user, hundred, 1); err != nil { // loads the script
+		t.Fatal(err)
+	}
+	both := []limiter.Request{{Key: user, Limit: hundred, Cost: 1}, {Key: user, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
+	if _, err := l.TakeAll(ctx, both...); err != nil {
+		t.Fatal(err)
+	}
+	before := server.CommandCalls("evalsha") + server.CommandCalls("eval")
+	for range 5 {
+		if _, err := l.TakeAll(ctx, both...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Take(ctx, user, hundred, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls := server.CommandCalls("evalsha") + server.CommandCalls("eval") - before; calls != 10 {
+		t.Errorf("10 calls, half of them of two requests, took %d script calls", calls)
+	}
+}
+
+// Law 9: a client that retries by default, a server that stops in the middle of
+// a take: one charge at most, and the caller knows that it does not know.
+func TestLaw09_NeverChargedTwice(t *testing.T) {
+	for name, stop := range map[string]func(*redistest.Server){
+		"paused": func(s *redistest.Server) {},
+		"killed": func(s *redistest.Server) { s.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			l := connected(t, server, redis.Options{MaxRetries: 3, ReadTimeout: 300 * time.Millisecond})
+			if _, err := l.Take(ctx, user, hundred, 1); err != nil {
+				t.Fatal(err)
+			}
+			server.Pause()
+			failed := make(chan error)
+			go func() {
+				_, err := l.Take(ctx, user, hundred, 1)
+				failed <- err
+			}()
+			stop(server)
+			err := <-failed
+			if name == "killed" && errors.Is(err, limiter.ErrUnavailable) {
+				return // it ended before the request left
+			}
+			if !errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), server.Addr) {
+				t.Errorf("got %v, want an ErrOutcomeUnknown that names %s", err, server.Addr)
+			}
+			_, err = l.Peek(ctx, user, hundred, 1) // nothing to be in doubt about
+			if !errors.Is(err, limiter.ErrUnavailable) {
+				t.Errorf("a peek fails with %v, want an ErrUnavailable", err)
+			}
+			if name == "killed" {
+				return
+			}
+			server.Resume()
+			if got := used(t, l, hundred); got < 1 || got > 2 {
+				t.Errorf("%d used after one take and one whose outcome is unknown", got)
+			}
+			if calls := server.CommandCalls("evalsha"); calls > 2 {
+				t.Errorf("the server saw %d takes, of which 2 were made", calls)
+			}
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	// What the kill leaves of the port refuses at once, whatever is retried.
+	l := connected(t, server, redis.Options{DialerRetries: 1, MaxRetries: -1})
+	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Peek, l.Refund} {
+		_, err := op(ctx, user, hundred, 1)
+		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), server.Addr) {
+			t.Errorf("got %v, want an ErrUnavailable that names %s", err, server.Addr)
+		}
+	}
+}
+
+func TestACallerGivesUp(t *testing.T) {
+	server := redistest.Start(t)
+	l := connected(t, server, redis.Options{ContextTimeoutEnabled: true})
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := l.Take(cancelled, user, hundred, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want one that is context.Canceled", err)
+	}
+}
+
+// Law 2 for a user who may not write, in the two ways one says so.
+func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
+	server := redistest.Start(t)
+	owner := connected(t, server, redis.Options{})
+	server.Do("ACL", "SETUSER", "nowrite", "on", ">pw", "~*", "+@all", "-@write")
+	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "-@all", "+evalsha_ro", "+eval_ro", "+get", "+getrange", "+exists", "+strlen", "+type", "+time",
+		"+scan", "+pttl", "+hello", "+client")
+	for _, algorithm := range limiter.Algorithms() {
+		limit := limiter.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
+		for range 2 {
+			if _, err := owner.Take(ctx, user, limit, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"nowrite", "reader"} {
+			l := connected(t, server, redis.Options{Username: name, Password: "pw"})
+			server.Do("SCRIPT", "FLUSH") // it must not depend on others' scripts
+			d, err := l.Peek(ctx, user, limit, 1)
+			if err != nil || d.Used != 2 || !d.Allowed {
+				t.Errorf("%s peeks at %s: %+v, %v; want 2 used", name, limit, d, err)
+			}
+			if d, err := l.Peek(ctx, user, limit, 2); err != nil || d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("%s peeks at %s: %+v, %v; want a denial", name, limit, d, err)
+			}
+			if _, err := l.Take(ctx, user, limit, 1); !errors.Is(err, limiter.ErrRefused) {
+				t.Errorf("%s takes: %v; want an ErrRefused", name, err)
+			}
+		}
+		if got := used(t, owner, limit); got != 2 {
+			t.Errorf("%s: %d used, want the 2 that were taken", limit, got)
+		}
+	}
+}
+
+// A missing right is named, and nothing is charged to any limit of the call.
+func TestAMissingRightIsNamed(t *testing.T) {
+	server := redistest.Start(t)
+	owner := connected(t, server, redis.Options{})
+	log := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100, Period: time.Hour}
+	one := []limiter.Request{{Key: user, Limit: hundred, Cost: 1}}
+	both := append(one, limiter.Request{Key: user, Limit: log, Cost: 1})
+	if _, err := owner.TakeAll(ctx, both...); err != nil {
+		t.Fatal(err)
+	}
+	for command, reqs := range map[string][]limiter.Request{"evalsha": one, "get": one, "getrange": both, "set": both, "time": one} {
+		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
+		l := connected(t, server, redis.Options{Username: "lacking", Password: "pw"})
+		before := dump(t, server.Client())
+		_, err := l.TakeAll(ctx, reqs...)
+		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(strings.ToLower(fmt.Sprint(err)), command) {
+			t.Errorf("without the right to %s: %v; want an ErrRefused that names it", command, err)
+		}
+		if after := dump(t, server.Client()); after != before {
+			t.Errorf("without the right to %s the store changed\nfrom %s\nto   %s", command, before, after)
+		}
+	}
+	// A log can do without these.
+	for _, command := range []string{"setrange", "pexpireat"} {
+		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
+		l := connected(t, server, redis.Options{Username: "lacking", Password: "pw"})
+		before := used(t, owner, log)
+		if _, err := l.TakeAll(ctx, both...); err != nil {
+			t.Errorf("without the right to %s: %v", command, err)
+		}
+		if after := used(t, owner, log); after != before+1 {
+			t.Errorf("without the right to %s a take of 1 changed what is used from %d to %d", command, before, after)
+		}
+	}
+	server.Do("ACL", "SETUSER", "elsewhere", "reset", "on", ">pw", "~other:*", "+@all")
+	l := connected(t, server, redis.Options{Username: "elsewhere", Password: "pw"})
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl:{user:42}:token-bucket/1h") {
+		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "right")
+	for password, want := range map[string]string{"": "needs a password", "secret-but-wrong": "wrong user name or password"} {
+		l := connected(t, server, redis.Options{Password: password})
+		_, err := l.Take(ctx, user, hundred, 1)
+		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("with password %q: %v; want an ErrRefused saying %q", password, err, want)
+		}
+		if password != "" && strings.Contains(err.Error(), password) {
+			t.Errorf("%v shows the password", err)
+		}
+	}
+}
+
+// With its memory full the server refuses takes, changes nothing, and still
+// answers peeks.
+func TestMaxmemoryReached(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+	client := server.Client()
+	l := connected(t, server, redis.Options{})
+	if _, err := l.Take(ctx, user, hundred, 7); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "1") // less than it needs for itself
+	before, _ := client.Get(ctx, "rl:{user:42}:token-bucket/1h").Result()
+	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Refund} {
+		if _, err := op(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "out of memory") {
+			t.Errorf("got %v, want an ErrRefused that says out of memory", err)
+		}
+	}
+	if after, _ := client.Get(ctx, "rl:{user:42}:token-bucket/1h").Result(); after != before {
+		t.Errorf("the record changed from %x to %x", before, after)
+	}
+	if got := used(t, l, hundred); got != 7 {
+		t.Errorf("%d used, want 7", got)
+	}
+}
+
+func TestAReplicaRefuses(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	host, port, _ := strings.Cut(master.Addr, ":")
+	replica.Do("REPLICAOF", host, port)
+	l := connected(t, replica, redis.Options{MaxRetries: -1})
+	_, err := l.Take(ctx, user, hundred, 1)
+	if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("got %v, want an ErrRefused that says it is a replica", err)
+	}
+}
+
+// Law 12 for values that are no strings; the suite tests strings.
+func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	server.Do("RPUSH", "rl:{user:42}:token-bucket/1h", "a", "b")
+	for _, op := range []func(context.Context, limiter.Key, limiter.Limit, int64) (limiter.Decision, error){l.Take, l.Peek, l.Refund} {
+		_, err := op(ctx, user, hundred, 1)
+		var foreign *limiter.ForeignError
+		if !errors.As(err, &foreign) || foreign.StoreKey != "rl:{user:42}:token-bucket/1h" || !strings.Contains(foreign.Holds, "list") {
+			t.Errorf("got %v, want a ForeignError that names the key and the list", err)
+		}
+	}
+	n := 0
+	for entry, err := range store.Scan(ctx, everyKey) {
+		n++
+		if !errors.Is(err, limiter.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/1h" {
+			t.Errorf("the scan finds %+v, %v", entry, err)
+		}
+	}
+	if deleted, err := store.Delete(ctx, limiter.Key{Subject: "user:42", Name: "token-bucket/1h"}); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
+		t.Errorf("delete: %d, %v", deleted, err)
+	}
+	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val() != 2 {
+		t.Errorf("%d keys were found, and the list has %d elements", n, client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val())
+	}
+}
+
+// A server older than Redis 7 has no EVALSHA_RO; one is asked once.
+func TestPeekOnAnOlderServer(t *testing.T) {
+	server := redistest.Start(t, "--rename-command", "EVALSHA_RO", "", "--rename-command", "EVAL_RO", "")
+	l := connected(t, server, redis.Options{})
+	if _, err := l.Take(ctx, user, hundred, 3); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got := used(t, l, hundred); got != 3 {
+			t.Errorf("%d used, want 3", got)
+		}
+	}
+	if calls := server.CommandCalls("evalsha"); calls < 4 {
+		t.Errorf("%d calls of EVALSHA; want the take and three peeks", calls)
+	}
+}
+
+// Another algorithm's record under the key is carried over, in one more call.
+func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
+	l := connected(t, redistest.Start(t), redis.Options{})
+	key := limiter.Key{Subject: "user:42", Name: "login/ip"}
+	for _, from := range limiter.Algorithms() {
+		for _, to := range limiter.Algorithms() {
+			first := limiter.Limit{Algorithm: from, Count: 1000, Period: time.Hour}
+			second := limiter.Limit{Algorithm: to, Count: 1000, Period: time.Hour}
+			if d, err := l.Take(ctx, key, first, 10); err != nil || d.Used != 10 {
+				t.Fatalf("%s: %+v, %v", from, d, err)
+			}
+			if d, err := l.Take(ctx, key, second, 5); err != nil || d.Used != 15 {
+				t.Errorf("from %s to %s: %+v, %v; want 15 used", from, to, d, err)
+			}
+			if d, err := l.Refund(ctx, key, second, 100); err != nil || d.Used != 0 {
+				t.Fatalf("%s: %+v, %v", to, d, err)
+			}
+		}
+	}
+}
+
+// Records stay small: design.md promises these bytes.
+func TestBytesPerKey(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	l := connected(t, server, redis.Options{})
+	for _, algorithm := range []limiter.Algorithm{limiter.TokenBucket, limiter.LeakyBucket, limiter.FixedWindow, limiter.SlidingCounter} {
+		limit := limiter.Limit{Algorithm: algorithm, Count: 100, Period: time.Minute}
+		if _, err := l.Take(ctx, limiter.Key{Subject: "user:123456"}, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+		key := limiter.StoreKey("rl", limiter.Key{Subject: "user:123456", Name: limit.DefaultName()})
+		if bytes := client.MemoryUsage(ctx, key).Val(); bytes < 1 || bytes > 144 {
+			t.Errorf("%s takes %d bytes, want at most 144", key, bytes)
+		}
+	}
+}
+
+func TestBytesPerLoggedUnit(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	// Each take at an instant of its own, as in real traffic.
+	now := time.Unix(1_700_000_000, 0)
+	store, err := redisstore.New(socketClient(t, server), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: limiter.MaxSlidingLogCount, Period: time.Hour}
+	key := limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})
+	worst := 0.0
+	for units := 1; units <= 6000; units++ {
+		if _, err := l.Take(ctx, user, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+		if units >= 1000 {
+			worst = max(worst, float64(client.MemoryUsage(ctx, key).Val())/float64(units))
+		}
+	}
+	if worst < 10 || worst > 16 {
+		t.Errorf("a logged unit takes up to %.2f bytes, want at most 16", worst)
+	}
+}
+
+// A log too large to read in passing is described by asking the server.
+func TestScanDescribesALargeLog(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	store, err := redisstore.New(redistest.Start(t).Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 200, Period: time.Hour}
+	for range 200 {
+		if _, err := limiter.New(store).Take(ctx, user, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for entry, err := range store.Scan(ctx, everyKey) {
+		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 || entry.Decision.RetryAfter <= 0 {
+			t.Errorf("found %+v, %v", entry, err)
+		}
+		return
+	}
+	t.Error("the scan found nothing")
+}
+
+func TestScanEndsWhenTheCallerDoes(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5000 {
+		if _, err := limiter.New(store).Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, hundred, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range store.Scan(ctx, everyKey) {
+		break
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var last error
+	n := 0
+	for _, err := range store.Scan(cancelled, everyKey) {
+		if n++; n == 10 {
+			cancel()
+		}
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) || n >= 5000 {
+		t.Errorf("a cancelled scan of 5000 keys yields %d and ends with %v", n, last)
+	}
+	server.Kill()
+	for _, err := range store.Scan(ctx, everyKey) {
+		if !errors.Is(err, limiter.ErrUnavailable) {
+			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
+		}
+	}
+}
