@@ -109,13 +109,10 @@ func (s *Store) call(ctx context.Context, op limiter.Op, script *script, byName 
 		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
 		once: op != limiter.Peek,
 	}
-	err := s.client.Process(ctx, c)
+	err := s.sender.send(ctx, c)
 	if err != nil && readOnly && isServerError(err, "ERR unknown command") {
 		s.scripts.noReadOnly.Store(true)
 		return s.call(ctx, op, script, byName, keys, arguments)
-	}
-	if err != nil && c.sent && !isServerError(err, "") {
-		err = sentError{err}
 	}
 	return c.Cmd, err
 }

@@ -25,6 +25,7 @@ type Store struct {
 	prefix  string
 	clock   func() time.Time // nil for the server's
 	scripts scripts
+	sender  sender
 }
 
 // An Option changes how a Store is made.
@@ -43,7 +44,7 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // configured for, takes and refunds are never sent twice. It fails with a
 // [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s := &Store{client: client, address: addressOf(client), prefix: limiter.DefaultPrefix}
+	s := &Store{client: client, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client}}
 	for _, option := range options {
 		option(s)
 	}

@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// awaitState spins until the sender has that many exchanges under way and calls
+// waiting; something else would be a hang, which go test ends.
+func (s *sender) awaitState(busy, waiting int) {
+	for {
+		s.mu.Lock()
+		reached := s.busy == busy && len(s.queue) == waiting
+		s.mu.Unlock()
+		if reached {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Calls that find the server busy wait and go together. One that gives up before
+// it is sent has charged nothing and says so; one that gives up after does not
+// know.
+func TestConcurrentCallsShareAnExchange(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, DisableIdentity: true})
+	defer client.Close()
+	store, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	limit := limiter.Limit{Count: 1000, Period: time.Hour}
+	key := limiter.Key{Subject: "user:42"}
+	// As many connections as are needed are there before the server stops.
+	var warm sync.WaitGroup
+	for range inFlight {
+		warm.Go(func() { client.BLPop(context.Background(), 100*time.Millisecond, "nothing") })
+	}
+	warm.Wait()
+	if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
+		t.Fatal(err)
+	}
+	calls := server.CommandCalls("evalsha")
+
+	server.Pause()
+	const waiting = 50
+	results := make(chan error, inFlight+waiting)
+	take := func() {
+		_, err := l.Take(context.Background(), key, limit, 1)
+		results <- err
+	}
+	for range inFlight {
+		go take()
+	}
+	store.sender.awaitState(inFlight, 0)
+	for range waiting {
+		go take()
+	}
+	store.sender.awaitState(inFlight, waiting)
+	ctx, cancel := context.WithCancel(context.Background())
+	gaveUp := make(chan error)
+	go func() {
+		_, err := l.Take(ctx, key, limit, 1)
+		gaveUp <- err
+	}()
+	store.sender.awaitState(inFlight, waiting+1)
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("giving up before the call was sent: %v; want an ErrUnavailable that is context.Canceled", err)
+	}
+	server.Resume()
+	for range inFlight + waiting {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	d, err := l.Peek(context.Background(), key, limit, 1)
+	if want := int64(1 + inFlight + waiting); err != nil || d.Used != want {
+		t.Errorf("%d used (%v), want %d: those that did not give up", d.Used, err, want)
+	}
+	if made := server.CommandCalls("evalsha") - calls; made != inFlight+waiting {
+		t.Errorf("%d script calls for %d takes", made, inFlight+waiting)
+	}
+	store.sender.awaitState(0, 0)
+}
+
+// A server that loses its scripts or dies under a batch is reported to each of
+// its callers as it is to one alone.
+func TestConcurrentCallsFailOnTheirOwn(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, DialerRetries: 1, MaxRetries: 3, DisableIdentity: true})
+	defer client.Close()
+	store, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	limit := limiter.Limit{Count: 1000, Period: limiter.MaxPeriod} // nothing of it lapses meanwhile
+	storm := func(check func(i int, err error)) {
+		var callers sync.WaitGroup
+		for i := range 64 {
+			callers.Go(func() {
+				for range 20 {
+					_, err := l.Take(context.Background(), limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
+					check(i, err)
+				}
+			})
+		}
+		callers.Wait()
+	}
+	storm(func(_ int, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		client.ScriptFlush(context.Background())
+	})
+	for i := range 64 {
+		d, err := l.Peek(context.Background(), limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, limit, 1)
+		if err != nil || d.Used != 20 {
+			t.Errorf("user:%d: %d used (%v), want 20", i, d.Used, err)
+		}
+	}
+	// Only what is foreign fails, whatever goes with it.
+	server.Do("SET", "rl:{user:7}:token-bucket/366d", "hello")
+	storm(func(i int, err error) {
+		if errors.Is(err, limiter.ErrForeign) != (i == 7) {
+			t.Errorf("user:%d: %v", i, err)
+		}
+	})
+	var once sync.Once
+	storm(func(i int, err error) {
+		if i != 7 && err != nil && !limiter.IsAway(err) {
+			t.Errorf("user:%d: %v; want an error that says the store is away", i, err)
+		}
+		once.Do(server.Kill)
+	})
+	store.sender.awaitState(0, 0)
+}
