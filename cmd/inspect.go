@@ -50,7 +50,7 @@ PATTERN is a glob: * any characters, ? one, [abc] one of a set, \ takes the next
 literally. Without any of these it is exactly that subject, all its limits.`,
 		Example: `  limitctl inspect user:42
   limitctl inspect 'tenant:acme:*'
-  limitctl inspect '*' -o jsonl | jq -r 'select(.remaining == 0) | .key'`,
+  limitctl inspect '*' -o csv > limits.csv`,
 		Args: onePattern,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(args[0]); err != nil {

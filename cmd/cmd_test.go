@@ -1,0 +1,230 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+)
+
+// world is an Env in memory, whose clock Sleep moves.
+type world struct {
+	*Env
+	out, err bytes.Buffer
+	now      time.Time
+	slept    []time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{now: time.Now()}
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db")}
+	w.Env = &Env{
+		In:     strings.NewReader(""),
+		Out:    &w.out,
+		Err:    &w.err,
+		Getenv: func(name string) string { return variables[name] },
+		Now:    func() time.Time { return w.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			w.slept = append(w.slept, d)
+			w.now = w.now.Add(d)
+			return ctx.Err()
+		},
+		Width: func() int { return 80 },
+	}
+	return w
+}
+
+// run runs limitctl and wants that exit code.
+func (w *world) run(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	w.out.Reset()
+	w.err.Reset()
+	if got := Run(context.Background(), args, w.Env); got != want {
+		t.Fatalf("limitctl %q: exit code %d, want %d\n%s%s", args, got, want, &w.out, &w.err)
+	}
+	return w.out.String(), w.err.String()
+}
+
+func TestResetAsksOnATerminal(t *testing.T) {
+	w := newWorld(t)
+	w.InIsTerminal = true
+	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1h")
+	for _, answer := range []string{"", "\n", "n\n", "nope\n", "yess\n"} {
+		w.In = strings.NewReader(answer)
+		stdout, stderr := w.run(t, exitNo, "reset", "user:*")
+		if !strings.Contains(stderr, "Delete 1 key? [y/N] ") || !strings.Contains(stderr, "Nothing was deleted") || stdout != "" {
+			t.Errorf("answering %q: %q, %q", answer, stdout, stderr)
+		}
+	}
+	if stdout, _ := w.run(t, exitYes, "check", "user:42", "--limit", "3/1h"); !strings.Contains(stdout, "1 of 3 used") {
+		t.Errorf("after saying no: %s", stdout)
+	}
+	w.In = strings.NewReader("Y\n")
+	if stdout, _ := w.run(t, exitYes, "reset", "user:*"); stdout != "deleted 1 key\n" {
+		t.Errorf("after saying yes: %q", stdout)
+	}
+}
+
+func TestInterruptAtThePrompt(t *testing.T) {
+	w := newWorld(t)
+	w.InIsTerminal = true
+	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1h")
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.In, _ = io.Pipe() // nobody answers
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("[y/N]")) {
+			interrupt()
+		}
+		return len(p), nil
+	})
+	if code := Run(ctx, []string{"reset", "user:42"}, w.Env); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	w.Err = &w.err
+	if stdout, _ := w.run(t, exitYes, "check", "user:42", "--limit", "3/1h"); !strings.Contains(stdout, "1 of 3 used") {
+		t.Errorf("after an interrupt: %s", stdout)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestInterruptWhileWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "user:42", "--limit", "1/1h")
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.Sleep = func(ctx context.Context, d time.Duration) error {
+		interrupt()
+		return ctx.Err()
+	}
+	if code := Run(ctx, []string{"consume", "user:42", "--limit", "1/1h", "--wait"}, w.Env); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+}
+
+func TestWaitSleepsForTheStatedTime(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "u", "--limit", "1/1h")
+	// Its clock is the test's, the store's is not: it stays denied, and the
+	// waiting ends with its patience.
+	w.run(t, exitNo, "consume", "u", "--limit", "1/1h", "--wait=90m")
+	if len(w.slept) != 1 || w.slept[0] < 59*time.Minute || w.slept[0] > time.Hour {
+		t.Errorf("it slept %v, want once for an hour", w.slept)
+	}
+	w.slept = nil
+	w.run(t, exitYes, "consume", "v", "--limit", "leaky-bucket:10/1h", "--cost", "3")
+	w.run(t, exitYes, "consume", "v", "--limit", "leaky-bucket:10/1h", "--wait")
+	if len(w.slept) != 1 || w.slept[0] < 17*time.Minute || w.slept[0] > 18*time.Minute {
+		t.Errorf("it slept %v, want the delay of 18 minutes", w.slept)
+	}
+}
+
+// Tables fit the terminal, wide characters included, and colours come only on one
+// that wants them.
+func TestInspectFitsTheTerminal(t *testing.T) {
+	w := newWorld(t)
+	for i, subject := range []string{"tenant:acme:region:eu-west-1:user:123456789:route:/api/v1/things", "日本語のテナント:東京:ユーザー:四十二番", "u"} {
+		w.run(t, exitYes, "consume", subject, "--limit", "sliding-counter:1000000/1h", "--cost", fmt.Sprint(1+i*499_999))
+	}
+	plain, _ := w.run(t, exitYes, "inspect", "*")
+	if strings.Contains(plain, "\x1b") || strings.Contains(plain, "…") {
+		t.Errorf("without a terminal the table is dressed or cut:\n%s", plain)
+	}
+	w.OutIsTerminal = true
+	for _, columns := range []int{80, 100, 200} {
+		w.Width = func() int { return columns }
+		table, _ := w.run(t, exitYes, "inspect", "*")
+		if !strings.Contains(table, "\x1b[") {
+			t.Errorf("a terminal gets no colours:\n%s", table)
+		}
+		lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
+		if len(lines) != 4 {
+			t.Errorf("%d lines, want a header and 3 keys:\n%s", len(lines), table)
+		}
+		for _, line := range lines {
+			if width := runewidth.StringWidth(strip(line)); width > columns {
+				t.Errorf("a line of %d columns on a terminal of %d:\n%s", width, columns, strip(line))
+			}
+		}
+		if columns < 200 != strings.Contains(table, "…") {
+			t.Errorf("on %d columns:\n%s", columns, table)
+		}
+		// Closest to the limit first.
+		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") {
+			t.Errorf("first comes %s", lines[1])
+		}
+	}
+	getenv := w.Getenv
+	w.Getenv = func(name string) string {
+		if name == "NO_COLOR" {
+			return "1"
+		}
+		return getenv(name)
+	}
+	if table, _ := w.run(t, exitYes, "inspect", "*"); strings.Contains(table, "\x1b") {
+		t.Errorf("NO_COLOR is ignored:\n%s", table)
+	}
+}
+
+// strip removes SGR sequences.
+func strip(text string) string {
+	var b strings.Builder
+	for text != "" {
+		before, after, found := strings.Cut(text, "\x1b[")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		_, text, _ = strings.Cut(after, "m")
+	}
+	return b.String()
+}
+
+// The examples in the help texts work as they stand, pasted into a shell.
+func TestHelpExamplesWork(t *testing.T) {
+	limitctl, err := exec.LookPath("limitctl") // testscript puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			line = strings.TrimSpace(line)
+			n++
+			t.Run(line, func(t *testing.T) {
+				dir := t.TempDir()
+				shell := exec.Command("sh", "-c", line)
+				shell.Dir = dir
+				shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir)
+				output, err := shell.CombinedOutput()
+				asks := strings.HasPrefix(line, "limitctl reset") && !strings.Contains(line, "--yes") && !strings.Contains(line, "--dry-run")
+				if asks && strings.Contains(string(output), "give --yes") {
+					return // there is no terminal here
+				}
+				if err != nil {
+					t.Errorf("%v\n%s", err, output)
+				}
+			})
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != "completion" {
+				visit(sub)
+			}
+		}
+	}
+	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+	if n < 15 {
+		t.Errorf("only %d examples were found", n)
+	}
+}
