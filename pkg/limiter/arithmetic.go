@@ -37,10 +37,10 @@ func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
 	return int64(q), int64(r)
 }
 
-// mulAddDivCeil is mulAddDiv rounded up.
+// mulAddDivCeil is mulAddDiv rounded up, at most to MaxInt64.
 func mulAddDivCeil(a, b, c, d int64) int64 {
 	q, r := mulAddDiv(a, b, c, d)
-	if r > 0 {
+	if r > 0 && q < math.MaxInt64 {
 		q++
 	}
 	return q

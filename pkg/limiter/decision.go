@@ -40,23 +40,29 @@ type Request struct {
 	Cost  int64 // units, 1 or more
 }
 
-// Normalize fills in the defaults of r's limit and name and checks all of r. A
-// cost that is more than the limit ever allows is an [ErrNeverFits], except for
-// a refund, which has nothing to fit.
-func (r Request) Normalize(op Op) (Request, error) {
-	err := r.normalize(op)
-	return r, err
+// Normalize is SetDefaults and Check.
+func (r *Request) Normalize(op Op) error {
+	r.SetDefaults()
+	return r.Check(op)
 }
 
-func (r *Request) normalize(op Op) error {
-	if err := r.Limit.normalize(); err != nil {
+// SetDefaults fills in the defaults of r's limit and name.
+func (r *Request) SetDefaults() {
+	r.Limit.setDefaults()
+	if r.Key.Name == "" {
+		r.Key.Name = r.Limit.DefaultName()
+	}
+}
+
+// Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
+// are set. A cost that is more than the limit ever allows is an [ErrNeverFits],
+// except for a refund, which has nothing to fit.
+func (r *Request) Check(op Op) error {
+	if err := r.Limit.check(); err != nil {
 		return err
 	}
 	if err := r.Key.Validate(); err != nil {
 		return err
-	}
-	if r.Key.Name == "" {
-		r.Key.Name = r.Limit.DefaultName()
 	}
 	switch {
 	case r.Cost < 1:
@@ -80,7 +86,7 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	first := len(buf)
 	buf = append(buf, reqs...)
 	for i := first; i < len(buf); i++ {
-		if err := buf[i].normalize(op); err != nil {
+		if err := buf[i].Normalize(op); err != nil {
 			return buf, err
 		}
 		for j := first; j < i; j++ {
@@ -161,7 +167,7 @@ func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now In
 		}
 		if charge {
 			s.Charge(req.Limit, req.Cost, now)
-			d.Used = s.Used(now)
+			d.Used += req.Cost
 		}
 		d.describe(s, req, now)
 	}

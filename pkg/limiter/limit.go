@@ -43,8 +43,9 @@ func (a Algorithm) String() string {
 func (a Algorithm) known() bool { return TokenBucket <= a && a <= SlidingCounter }
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
-// The window algorithms have none: their count is all that fits at once.
-func (a Algorithm) HasBurst() bool { return a == TokenBucket || a == LeakyBucket }
+// The window algorithms have none: their count is all that fits at once. The
+// zero Algorithm has one, as it stands for TokenBucket.
+func (a Algorithm) HasBurst() bool { return a <= LeakyBucket }
 
 // Bounds of a limit. Within them every decision is exact in the 53 bits of a
 // Lua number as well as in the 64 bits of a Go integer.
@@ -79,18 +80,17 @@ type Limit struct {
 // Normalize returns l with its defaults filled in (Algorithm, Burst), or an
 // [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
-	err := l.normalize()
-	return l, err
+	l.setDefaults()
+	return l, l.check()
 }
 
-func (l *Limit) normalize() error {
+func (l *Limit) setDefaults() {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
 	}
 	if l.Burst == 0 {
 		l.Burst = l.Count
 	}
-	return l.check()
 }
 
 // check reports the first bound that the normalized limit l breaks.
@@ -112,7 +112,7 @@ func (l *Limit) check() error {
 	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
 		return invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
-		return invalidf("a %s limit has no burst; it allows its count of %d at once", l.Algorithm, l.Count)
+		return invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly():
 		return invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))

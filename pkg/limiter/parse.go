@@ -83,7 +83,8 @@ func isNumber(text string) bool {
 // days before it ("1d", "1d12h"), or a bare unit ("s", "m", "h", "d").
 func ParsePeriod(text string) (time.Duration, error) {
 	wrong := func() (time.Duration, error) {
-		return 0, invalidf("period %q is not a duration; write it like 500ms, 10s, 1m, 2h or 1d", text)
+		return 0, invalidf("period %q is not a duration from %s to %s; write it like 500ms, 10s, 1m, 2h or 1d",
+			text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	}
 	rest := text
 	switch rest {
@@ -94,9 +95,6 @@ func ParsePeriod(text string) (time.Duration, error) {
 	if number, after, found := strings.Cut(rest, "d"); found {
 		n, err := strconv.ParseUint(number, 10, 16)
 		if err != nil {
-			if isNumber(number) {
-				return 0, invalidf("period %s is out of range; it must be from %s to %s", text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
-			}
 			return wrong()
 		}
 		days, rest = time.Duration(n)*24*time.Hour, after

@@ -9,7 +9,7 @@ import (
 // The zero Pattern selects nothing; see [ParsePattern] and [ExactPattern].
 type Pattern struct {
 	subject string // the exact subject, when tokens is nil
-	glob    string // as it was written
+	glob    string // as it was written, if with the characters of a glob
 	tokens  []globToken
 }
 
@@ -26,10 +26,10 @@ type runeRange struct{ low, high rune }
 
 // ParsePattern reads a glob over subjects:
 //
-//   - any number of characters, ":" among them
-//     ?        one character
-//     [ab0-9]  one character of the set; [^ab] one that is not in it
-//     \c       the character c itself
+//	?        one character
+//	*        any number of characters, ":" among them
+//	[ab0-9]  one character of the set; [^ab] one that is not in it
+//	\c       the character c itself
 //
 // A text with none of these characters selects exactly that subject.
 func ParsePattern(text string) (Pattern, error) {
@@ -75,7 +75,11 @@ func ParsePattern(text string) (Pattern, error) {
 		p.tokens = append(p.tokens, token)
 	}
 	if isLiteral { // every special character was escaped
-		return ExactPattern(literal.String())
+		exact, err := ExactPattern(literal.String())
+		if err == nil {
+			exact.glob = text
+		}
+		return exact, err
 	}
 	return p, nil
 }
@@ -144,7 +148,7 @@ func (p Pattern) Exact() (subject string, exact bool) {
 
 // String returns the pattern as it was written.
 func (p Pattern) String() string {
-	if p.tokens == nil {
+	if p.glob == "" {
 		return p.subject
 	}
 	return p.glob
@@ -196,6 +200,11 @@ func (t *globToken) matches(r rune) bool {
 	return t.negated
 }
 
+// maxRedisStars bounds the stars of a glob for Redis, which recurses at each:
+// at more than a thousand it selects nothing or, in old versions, overflows its
+// stack. So many narrow a scan down well enough.
+const maxRedisStars = 100
+
 // RedisGlob returns a glob for Redis's MATCH that selects at least every
 // subject p does: Redis matches bytes, so what stands for one character here is
 // widened to "*" there. Whoever scans with it asks Match again. Characters that
@@ -205,12 +214,16 @@ func (p Pattern) RedisGlob() string {
 		return EscapeGlob(p.subject)
 	}
 	var b strings.Builder
+	stars := 0
 	for i := range p.tokens {
 		t := &p.tokens[i]
 		if t.isOneRune() {
 			b.WriteString(EscapeGlob(string(t.ranges[0].low)))
 		} else if !strings.HasSuffix(b.String(), "*") || strings.HasSuffix(b.String(), `\*`) {
 			b.WriteByte('*')
+			if stars++; stars == maxRedisStars {
+				break // this star stands for all that follows
+			}
 		}
 	}
 	return b.String()

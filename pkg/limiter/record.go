@@ -52,20 +52,20 @@ func (s *State) AppendRecord(buf []byte) []byte {
 	switch s.Limit.Algorithm {
 	case TokenBucket, LeakyBucket:
 		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Units))
-		buf = appendUint56(buf, s.Fraction)
+		buf = appendUint56(buf, s.Rest)
 	case FixedWindow:
 		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Units))
 	case SlidingCounter:
 		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Units))
-		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Previous))
+		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Rest))
 	case SlidingLog:
 		buf = binary.BigEndian.AppendUint32(buf, 0)
-		buf = binary.BigEndian.AppendUint32(buf, uint32(s.Log.length))
+		buf = binary.BigEndian.AppendUint32(buf, uint32(s.log.length))
 		buf = appendUint24(buf, 0)
-		for i := range s.Log.length {
-			entry := s.Log.entry(i)
+		for i := range s.log.length {
+			entry := s.log.entry(i)
 			buf = appendUint56(buf, int64(entry.at))
-			buf = appendUint24(buf, entry.sum-s.Log.base)
+			buf = appendUint24(buf, entry.sum-s.log.base)
 		}
 	}
 	return buf
@@ -83,13 +83,14 @@ func (s *State) DecodeRecord(record []byte) error {
 	}
 	switch decoded.Limit.Algorithm {
 	case TokenBucket, LeakyBucket:
-		decoded.Units, decoded.Fraction = r.uint(4), r.uint(7)
+		decoded.Units, decoded.Rest = r.uint(4), r.uint(7)
 	case FixedWindow:
 		decoded.Units = r.uint(4)
 	case SlidingCounter:
-		decoded.Units, decoded.Previous = r.uint(4), r.uint(4)
+		decoded.Units, decoded.Rest = r.uint(4), r.uint(4)
 	case SlidingLog:
-		if problem := decoded.Log.decode(&r, decoded.Time); problem != "" {
+		decoded.log = new(unitLog)
+		if problem := decoded.log.decode(&r, decoded.Time); problem != "" {
 			return damaged(problem)
 		}
 	}
@@ -113,7 +114,7 @@ func DecodeRecordLimit(beginning []byte) (Limit, error) {
 
 // header reads what all records begin with. size is for the message.
 func (r *recordReader) header(size int) (State, error) {
-	if string(r.bytes(2)) != recordMagic {
+	if string(r.bytes(2)) != recordMagic || size < recordHeaderSize {
 		return State{}, fmt.Errorf("%d bytes that are no limit record", size)
 	}
 	if version := r.uint(1); version != recordVersion {
@@ -138,11 +139,11 @@ func (s *State) implausible() string {
 	switch {
 	case s.Time > maxInstant:
 		return "its time is out of range"
-	case s.Units > MaxCount || s.Previous > MaxCount:
+	case s.Units > MaxCount || !bucket && s.Rest > MaxCount:
 		return "its usage is out of range"
-	case bucket && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Fraction > 0):
+	case bucket && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0):
 		return "its level is above its burst"
-	case bucket && s.Fraction >= s.Limit.period():
+	case bucket && s.Rest >= s.Limit.period():
 		return "its fraction is not below 1"
 	}
 	return ""

@@ -8,8 +8,8 @@ package limiter
 // with elapsed the time since the current window began. Two numbers stand for a
 // log, on the assumption that the previous window's units came evenly.
 //
-// Units (current) were used in the window that holds s.Time, Previous in the one
-// before. The twin is lua/sliding_counter.lua.
+// Units (current) were used in the window that holds s.Time, Rest (previous) in
+// the one before. The twin is lua/sliding_counter.lua.
 type slidingCounter struct{}
 
 // windows returns what was used in the window that holds now and in the one
@@ -19,7 +19,7 @@ func (slidingCounter) windows(s *State, now Instant) (previous, current int64, s
 	start = windowStart(now, int64(period))
 	switch start - windowStart(s.Time, int64(period)) {
 	case 0:
-		return s.Previous, s.Units, start
+		return s.Rest, s.Units, start
 	case period:
 		return s.Units, 0, start
 	}
@@ -49,15 +49,15 @@ func (c slidingCounter) usedAtMost(s *State, room int64, now Instant) Instant {
 }
 
 func (c slidingCounter) charge(s *State, cost int64, now Instant) {
-	s.Previous, s.Units, _ = c.windows(s, now)
+	s.Rest, s.Units, _ = c.windows(s, now)
 	s.Units += cost
 	s.Time = now
 }
 
 func (c slidingCounter) refund(s *State, cost int64, now Instant) {
-	s.Previous, s.Units, _ = c.windows(s, now)
+	s.Rest, s.Units, _ = c.windows(s, now)
 	s.Time = now
 	fromCurrent := min(cost, s.Units)
 	s.Units -= fromCurrent
-	s.Previous = max(0, s.Previous-(cost-fromCurrent))
+	s.Rest = max(0, s.Rest-(cost-fromCurrent))
 }

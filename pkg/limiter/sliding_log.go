@@ -8,13 +8,16 @@ package limiter
 type slidingLog struct{}
 
 func (slidingLog) used(s *State, now Instant) int64 {
-	return s.Log.unitsAfter(now - Instant(s.Limit.period()))
+	if s.log == nil {
+		return 0
+	}
+	return s.log.unitsAfter(now - Instant(s.Limit.period()))
 }
 
 // A unit taken at t leaves the window at t + period, so used is room or less
 // when the newest of the units in excess of room has left.
 func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
-	at, found := s.Log.timeOfUnitFromNewest(room)
+	at, found := s.log.timeOfUnitFromNewest(room)
 	if !found {
 		return now
 	}
@@ -22,13 +25,16 @@ func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
 }
 
 func (slidingLog) charge(s *State, cost int64, now Instant) {
-	s.Log.dropThrough(now - Instant(s.Limit.period()))
-	s.Log.add(cost, now)
+	if s.log == nil {
+		s.log = new(unitLog)
+	}
+	s.log.dropThrough(now - Instant(s.Limit.period()))
+	s.log.add(cost, now)
 	s.Time = now
 }
 
 func (slidingLog) refund(s *State, cost int64, now Instant) {
-	s.Log.dropThrough(now - Instant(s.Limit.period()))
-	s.Log.removeNewest(cost)
+	s.log.dropThrough(now - Instant(s.Limit.period()))
+	s.log.removeNewest(cost)
 	s.Time = now
 }

@@ -30,10 +30,12 @@ type State struct {
 	Limit Limit   // as last applied, normalized; zero when unused
 	Time  Instant // of the last charge; the state's clock never goes below it
 
-	Units    int64 // buckets: whole units of the level; windows: units used in the window of Time
-	Fraction int64 // buckets: the rest of the level, in units ÷ the period's microseconds
-	Previous int64 // sliding counter: units used in the window before
-	Log      unitLog
+	// Units and Rest say what was in use at Time. Units is the whole units of a
+	// bucket's level, or what was used in the window that holds Time. Rest is
+	// what a bucket's level has beyond them, as a numerator over the period in
+	// microseconds, or what a sliding counter used in the window before.
+	Units, Rest int64
+	log         *unitLog // of a sliding log, instead of Units and Rest
 }
 
 // algorithm is a rule of counting, as pure functions on a State whose Limit it

@@ -6,18 +6,18 @@ package limiter
 // tokens), and GCRA in units instead of time (level = (TAT − now) × rate), so
 // in any span of time T at most burst + T × count ÷ period units get through.
 //
-// The level is Units + Fraction ÷ period, exactly, as it was at s.Time.
+// The level is Units + Rest ÷ period, exactly, as it was at s.Time.
 // The twin is lua/token_bucket.lua.
 type tokenBucket struct{}
 
 // level returns what has not leaked at now.
 func (tokenBucket) level(s *State, now Instant) (units, fraction int64) {
 	if now == s.Time {
-		return s.Units, s.Fraction
+		return s.Units, s.Rest
 	}
 	period := s.Limit.period()
-	leaked, leakedFraction := mulAddDiv(int64(now-s.Time), s.Limit.Count, 0, period)
-	units, fraction = s.Units-leaked, s.Fraction-leakedFraction
+	leaked, leakedRest := mulAddDiv(int64(now-s.Time), s.Limit.Count, 0, period)
+	units, fraction = s.Units-leaked, s.Rest-leakedRest
 	if fraction < 0 {
 		units, fraction = units-1, fraction+period
 	}
@@ -41,20 +41,20 @@ func (tokenBucket) usedAtMost(s *State, room int64, now Instant) Instant {
 	if s.Units < room {
 		return now
 	}
-	wait := mulAddDivCeil(s.Units-room, s.Limit.period(), s.Fraction, s.Limit.Count)
+	wait := mulAddDivCeil(s.Units-room, s.Limit.period(), s.Rest, s.Limit.Count)
 	return max(now, s.Time+Instant(wait))
 }
 
 func (b tokenBucket) charge(s *State, cost int64, now Instant) {
-	s.Units, s.Fraction = b.level(s, now)
+	s.Units, s.Rest = b.level(s, now)
 	s.Units += cost
 	s.Time = now
 }
 
 func (b tokenBucket) refund(s *State, cost int64, now Instant) {
-	s.Units, s.Fraction = b.level(s, now)
+	s.Units, s.Rest = b.level(s, now)
 	s.Time = now
 	if s.Units -= cost; s.Units < 0 {
-		s.Units, s.Fraction = 0, 0
+		s.Units, s.Rest = 0, 0
 	}
 }

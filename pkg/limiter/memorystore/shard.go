@@ -2,138 +2,128 @@ package memorystore
 
 import (
 	"sync"
-	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// shard is a part of the keys under a lock of its own. The padding keeps the
-// locks of neighbours out of one cache line.
+// shard is a part of the keys under a lock of its own: a hash table with open
+// addressing, which costs a look-up one memory access before the entry itself and
+// can be swept slot by slot. The padding keeps the locks of neighbours out of one
+// cache line.
 type shard struct {
 	mu      sync.Mutex
-	entries map[uint64]*entry // by the key's hash; those of one hash are chained
-	order   []*entry          // all entries, each in the place it knows
-	hand    int               // where in order the next sweep begins
-	charges uint              // since the start, to pace the sweeps
-	most    int               // entries held at most since the map was made anew
+	slots   []slot // their number is a power of two
+	held    int    // entries in them
+	hand    int    // where the next sweep begins
+	charges uint   // since the start, to pace the sweeps
 	_       [64]byte
+}
+
+// slot is a place for an entry; without one it is empty.
+type slot struct {
+	hash  uint64
+	entry *entry
 }
 
 type entry struct {
 	key       limiter.Key
-	hash      uint64
-	next      *entry // of the same hash
 	state     limiter.State
 	expiresAt limiter.Instant // when state equals an unused one
-	index     int             // in order, or notKept
 }
-
-const notKept = -1
 
 const (
-	// sweepOnInsert is how many entries a new key makes the shard look at:
-	// several for every one added, so that expired ones cannot pile up.
-	sweepOnInsert = 4
-	// sweepEvery is how many charges of known keys pay for looking at one
-	// entry, so that what has lapsed goes without new keys, too.
+	// sweepOnInsert is how many slots a new key makes the shard look at: several
+	// for each one added, so that expired entries cannot pile up.
+	sweepOnInsert = 8
+	// sweepEvery is how many charges of known keys pay for looking at one slot,
+	// so that what has lapsed goes without new keys, too.
 	sweepEvery = 16
-	// worthShrinking is the size below which a map is not worth making anew.
-	worthShrinking = 1024
+	minSlots   = 8
 )
 
-// find returns the entry of key, if the shard keeps one.
+// find returns the entry of key, if the shard holds one.
 func (s *shard) find(hash uint64, key limiter.Key) *entry {
-	e := s.entries[hash]
-	for e != nil && e.key != key {
-		e = e.next
+	if i := s.index(hash, key); s.slots[i].entry != nil {
+		return s.slots[i].entry
 	}
-	return e
+	return nil
 }
 
-// keep stores what a charge or refund has made of e, which may be new. resetAfter
-// is how long e's state stays different from an unused one.
-func (s *shard) keep(e *entry, now limiter.Instant, resetAfter time.Duration) {
-	isNew := e.index == notKept
-	if e.state.IsZero() { // refunded down to nothing
-		if !isNew {
-			s.remove(e)
+// index returns the slot of key, or the empty one where it would go.
+func (s *shard) index(hash uint64, key limiter.Key) int {
+	mask := len(s.slots) - 1
+	i := int(hash) & mask
+	for {
+		at := &s.slots[i]
+		if at.entry == nil || at.hash == hash && at.entry.key == key {
+			return i
 		}
-		return
+		i = (i + 1) & mask
 	}
-	e.expiresAt = now + limiter.Instant(resetAfter/time.Microsecond)
-	if isNew {
-		s.add(e)
+}
+
+// keep stores e, which a charge or refund has just changed.
+func (s *shard) keep(hash uint64, e *entry, isNew bool, now limiter.Instant) {
+	switch {
+	case e.state.IsZero(): // refunded down to nothing
+		if !isNew {
+			s.remove(s.index(hash, e.key))
+		}
+	case isNew:
+		s.add(hash, e)
 		s.sweep(sweepOnInsert, now)
-		return
-	}
-	if s.charges++; s.charges%sweepEvery == 0 {
-		s.sweep(1, now)
+	default:
+		if s.charges++; s.charges%sweepEvery == 0 {
+			s.sweep(1, now)
+		}
 	}
 }
 
-func (s *shard) add(e *entry) {
-	e.index = len(s.order)
-	s.order = append(s.order, e)
-	e.next = s.entries[e.hash]
-	s.entries[e.hash] = e
-	s.most = max(s.most, len(s.order))
+func (s *shard) add(hash uint64, e *entry) {
+	if (s.held+1)*4 > len(s.slots)*3 {
+		s.resize(2 * len(s.slots))
+	}
+	s.slots[s.index(hash, e.key)] = slot{hash, e}
+	s.held++
 }
 
-// sweep looks at n entries, further round from last time, and removes those
-// that have lapsed.
+// sweep looks at n slots, further round from last time, and removes entries that
+// have lapsed.
 func (s *shard) sweep(n int, now limiter.Instant) {
 	for range n {
-		if len(s.order) == 0 {
-			return
-		}
-		if s.hand >= len(s.order) {
-			s.hand = 0
-		}
-		if e := s.order[s.hand]; e.expiresAt <= now {
-			s.remove(e) // the last one takes its place and is looked at next
+		s.hand &= len(s.slots) - 1
+		if e := s.slots[s.hand].entry; e != nil && e.expiresAt <= now {
+			s.remove(s.hand) // another may move here and is looked at next
 		} else {
 			s.hand++
 		}
 	}
 }
 
-func (s *shard) remove(e *entry) {
-	last := len(s.order) - 1
-	s.order[e.index] = s.order[last]
-	s.order[e.index].index = e.index
-	s.order[last] = nil
-	s.order = s.order[:last]
-	s.unchain(e)
-	e.index = notKept
-	if s.most > worthShrinking && len(s.order) < s.most/4 {
-		s.shrink()
-	}
-}
-
-// unchain takes e out of the map.
-func (s *shard) unchain(e *entry) {
-	first := s.entries[e.hash]
-	switch {
-	case first != e:
-		for first.next != e {
-			first = first.next
+// remove empties slot i, and moves up what had to go past it.
+func (s *shard) remove(i int) {
+	mask := len(s.slots) - 1
+	for j := (i + 1) & mask; s.slots[j].entry != nil; j = (j + 1) & mask {
+		// An entry may move from j to i unless its own place lies in between.
+		if home := int(s.slots[j].hash) & mask; (j-home)&mask >= (j-i)&mask {
+			s.slots[i] = s.slots[j]
+			i = j
 		}
-		first.next = e.next
-	case e.next != nil:
-		s.entries[e.hash] = e.next
-	default:
-		delete(s.entries, e.hash)
+	}
+	s.slots[i] = slot{}
+	s.held--
+	if len(s.slots) > minSlots && s.held*8 < len(s.slots) {
+		s.resize(len(s.slots) / 2)
 	}
 }
 
-// shrink makes the map and the slice anew, since neither gives memory back by
-// itself.
-func (s *shard) shrink() {
-	s.entries = make(map[uint64]*entry, len(s.order))
-	kept := s.order
-	s.order = make([]*entry, 0, len(kept)+1)
-	s.most = 0
-	for _, e := range kept {
-		s.add(e)
+// resize lays the table anew, to grow or to give memory back.
+func (s *shard) resize(size int) {
+	old := s.slots
+	s.slots = make([]slot, max(minSlots, size))
+	for _, at := range old {
+		if at.entry != nil {
+			s.slots[s.index(at.hash, at.entry.key)] = at
+		}
 	}
 }

@@ -15,7 +15,10 @@ import (
 
 // shardCount keeps callers on different keys out of each other's way. Its
 // bits also make the set of shards that a call locks one machine word.
-const shardCount = 64
+const (
+	shardBits  = 6
+	shardCount = 1 << shardBits
+)
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in memory.
 //
@@ -44,7 +47,7 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 func New(options ...Option) *Store {
 	s := &Store{prefix: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	for i := range s.shards {
-		s.shards[i].entries = make(map[uint64]*entry)
+		s.shards[i].slots = make([]slot, minSlots)
 	}
 	for _, option := range options {
 		option(s)
@@ -69,33 +72,48 @@ func (s *Store) Close() error { return nil }
 // Decide implements [limiter.Store]. One request allocates nothing, unless its
 // key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	var room [1]limiter.Request
-	normalized, err := limiter.NormalizeAll(room[:0], op, reqs)
+	if len(reqs) == 1 {
+		return s.decideOne(op, &reqs[0], decisions)
+	}
+	normalized, err := limiter.NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
-	}
-	if len(normalized) == 1 {
-		hash := s.hash(normalized[0].Key)
-		shard := s.shardOf(hash)
-		shard.mu.Lock()
-		s.decideOne(shard, hash, op, normalized, decisions)
-		shard.mu.Unlock()
-		return nil
 	}
 	s.decideSeveral(op, normalized, decisions)
 	return nil
 }
 
-func (s *Store) decideOne(shard *shard, hash uint64, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) {
+func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limiter.Decision) error {
+	reqs := [1]limiter.Request{*req}
+	r := &reqs[0]
+	r.SetDefaults()
+	hash := s.hash(r.Key)
+	shard := s.shardOf(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.find(hash, r.Key)
+	isNew := e == nil
+	// A key that is held was checked, and so was the limit it was charged under.
+	if isNew || e.state.Limit != r.Limit || r.Cost < 1 || r.Cost > r.Limit.Capacity() {
+		if err := r.Check(op); err != nil {
+			return err
+		}
+		if isNew {
+			e = &entry{key: r.Key}
+		}
+	}
 	now := s.clock()
-	e := shard.find(hash, reqs[0].Key)
-	if e == nil {
-		e = &entry{key: reqs[0].Key, hash: hash, index: notKept}
-	}
 	states := [1]*limiter.State{&e.state}
-	if limiter.Decide(op, reqs, states[:], decisions, now) {
-		shard.keep(e, now, decisions[0].ResetAfter)
+	if limiter.Decide(op, reqs[:], states[:], decisions, now) {
+		e.expireAfter(decisions[0].ResetAfter, now)
+		shard.keep(hash, e, isNew, now)
 	}
+	return nil
+}
+
+// expireAfter notes when e's state equals an unused one.
+func (e *entry) expireAfter(d time.Duration, now limiter.Instant) {
+	e.expiresAt = now + limiter.Instant(d/time.Microsecond)
 }
 
 func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) {
@@ -103,7 +121,7 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 	locked := uint64(0) // a bit for each shard
 	for i := range reqs {
 		hashes[i] = s.hash(reqs[i].Key)
-		locked |= 1 << (hashes[i] % shardCount)
+		locked |= 1 << shardIndex(hashes[i])
 	}
 	// Always in the same order, so that two calls cannot wait for each other.
 	for rest := locked; rest != 0; rest &= rest - 1 {
@@ -114,27 +132,33 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 			s.shards[bits.TrailingZeros64(rest)].mu.Unlock()
 		}
 	}()
-	entries, states := make([]*entry, len(reqs)), make([]*limiter.State, len(reqs))
+	entries, isNew := make([]*entry, len(reqs)), make([]bool, len(reqs))
+	states := make([]*limiter.State, len(reqs))
 	for i := range reqs {
-		if entries[i] = s.shardOf(hashes[i]).find(hashes[i], reqs[i].Key); entries[i] == nil {
-			entries[i] = &entry{key: reqs[i].Key, hash: hashes[i], index: notKept}
+		entries[i] = s.shardOf(hashes[i]).find(hashes[i], reqs[i].Key)
+		if isNew[i] = entries[i] == nil; isNew[i] {
+			entries[i] = &entry{key: reqs[i].Key}
 		}
 		states[i] = &entries[i].state
 	}
 	now := s.clock()
-	if limiter.Decide(op, reqs, states, decisions, now) {
-		for i, e := range entries {
-			s.shardOf(e.hash).keep(e, now, decisions[i].ResetAfter)
-		}
+	if !limiter.Decide(op, reqs, states, decisions, now) {
+		return
+	}
+	for i, e := range entries {
+		e.expireAfter(decisions[i].ResetAfter, now)
+		s.shardOf(hashes[i]).keep(hashes[i], e, isNew[i], now)
 	}
 }
 
-func (s *Store) hash(key limiter.Key) uint64 {
-	// The name's hash is turned, lest a subject and a name trade places unseen.
-	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(s.seed, key.Name), 31)
-}
+// hash depends on the subject only: the limits of a subject are few, and being
+// neighbours in the table costs them nothing.
+func (s *Store) hash(key limiter.Key) uint64 { return maphash.String(s.seed, key.Subject) }
 
-func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
+// shardIndex takes bits of the hash that the shard's table does not.
+func shardIndex(hash uint64) int { return int(hash >> (64 - shardBits)) }
+
+func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }
 
 // Scan implements [limiter.Keyspace]. It holds one shard's lock at a time and
 // sees each shard at one instant.
@@ -159,8 +183,8 @@ func (s *Store) scanShard(shard *shard, p limiter.Pattern) []limiter.Entry {
 	defer shard.mu.Unlock()
 	now := s.clock()
 	var found []limiter.Entry
-	for _, e := range shard.order {
-		if p.Match(e.key.Subject) && e.state.Used(now) > 0 {
+	for _, at := range shard.slots {
+		if e := at.entry; e != nil && p.Match(e.key.Subject) && e.state.Used(now) > 0 {
 			found = append(found, limiter.NewEntry(e.key, limiter.StoreKey(s.prefix, e.key), &e.state, now))
 		}
 	}
@@ -177,7 +201,7 @@ func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, e
 			if e.state.Used(s.clock()) > 0 {
 				deleted++
 			}
-			shard.remove(e)
+			shard.remove(shard.index(hash, key))
 		}
 		shard.mu.Unlock()
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
@@ -30,7 +32,11 @@ func TestConformance(t *testing.T) {
 func dump(s *Store) string {
 	var entries []*entry
 	for i := range s.shards {
-		entries = append(entries, s.shards[i].order...)
+		for _, at := range s.shards[i].slots {
+			if at.entry != nil {
+				entries = append(entries, at.entry)
+			}
+		}
 	}
 	slices.SortFunc(entries, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.key.Subject, b.key.Subject), cmp.Compare(a.key.Name, b.key.Name))
@@ -72,7 +78,7 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 
 	now = now.Add(time.Hour)
 	busy := limiter.Limit{Count: limiter.MaxCount, Period: time.Hour}
-	for i := range 2 * sweepEvery * held(store) { // enough for each shard to look at all it has
+	for i := range 8 * sweepEvery * held(store) { // enough for each shard to look at all it has
 		if _, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("busy:%d", i%1000), Name: "x"}, busy, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -81,8 +87,8 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 		t.Errorf("%d keys are held, of which 1000 are in use", left)
 	}
 	for i := range store.shards {
-		if s := &store.shards[i]; cap(s.order) > 2*worthShrinking {
-			t.Errorf("shard %d has room for %d entries and holds %d", i, cap(s.order), len(s.order))
+		if s := &store.shards[i]; len(s.slots) > 8*max(s.held, minSlots) {
+			t.Errorf("shard %d has %d slots and holds %d entries", i, len(s.slots), s.held)
 		}
 	}
 }
@@ -90,33 +96,41 @@ func TestOneOffKeysAreReclaimed(t *testing.T) {
 func held(s *Store) int {
 	n := 0
 	for i := range s.shards {
-		n += len(s.shards[i].order)
+		n += s.shards[i].held
 	}
 	return n
 }
 
-// Two keys of one hash are told apart, kept and removed independently.
-func TestHashCollision(t *testing.T) {
-	var s shard
-	s.entries = make(map[uint64]*entry)
-	var chained []*entry
-	for i := range 5 {
-		e := &entry{key: limiter.Key{Subject: fmt.Sprint(i)}, hash: 42}
-		s.add(e)
-		chained = append(chained, e)
-	}
-	for _, i := range []int{2, 4, 0, 3, 1} {
-		s.remove(chained[i])
-		chained[i] = nil
-		for j := range 5 {
-			if got := s.find(42, limiter.Key{Subject: fmt.Sprint(j)}); got != chained[j] {
-				t.Fatalf("after removing %d, key %d is found as %v", i, j, got)
+// A shard's table finds what a map would, through any additions and removals,
+// however the hashes collide.
+func TestTableAgainstAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := shard{slots: make([]slot, minSlots)}
+		model := map[limiter.Key]*entry{}
+		hashOf := func(key limiter.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
+			if model[key] == nil {
+				e := &entry{key: key}
+				s.add(hashOf(key), e)
+				model[key] = e
+			} else if rapid.Bool().Draw(t, "remove") {
+				s.remove(s.index(hashOf(key), key))
+				delete(model, key)
+			}
+			if s.held != len(model) {
+				t.Fatalf("%d entries are held, want %d", s.held, len(model))
+			}
+			for n := range 41 {
+				for _, name := range []string{"a", "b"} {
+					key := limiter.Key{Subject: strings.Repeat("x", n), Name: name}
+					if got := s.find(hashOf(key), key); got != model[key] {
+						t.Fatalf("key %v is found as %p, want %p", key, got, model[key])
+					}
+				}
 			}
 		}
-	}
-	if len(s.entries) != 0 || len(s.order) != 0 {
-		t.Errorf("%d and %d entries are left", len(s.entries), len(s.order))
-	}
+	})
 }
 
 func TestTakeAllocatesNothing(t *testing.T) {

@@ -1,0 +1,72 @@
+// Command benchmarks measures limitctl's library side by side with other Go
+// rate limiters, in one run, and prints Markdown tables. README.md says what
+// is measured and how.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// plan is how long to measure.
+type plan struct {
+	rounds   int
+	duration time.Duration // of one cell in one round
+}
+
+// section is a part of the report, which it writes to out.
+type section struct {
+	name string
+	run  func(ctx context.Context, p plan, out io.Writer) error
+}
+
+var sections = []section{{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
+	var p plan
+	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
+	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
+	only := flags.String("only", "", "run one section: redis, memory or bytes")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if p.rounds < 1 || p.duration <= 0 || flags.NArg() > 0 {
+		return errors.New("-rounds and -duration must be positive, and there are no arguments")
+	}
+	found := false
+	for _, s := range sections {
+		if *only == "" || *only == s.name {
+			found = true
+			if err := s.run(ctx, p, out); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("-only %s: there are redis, memory and bytes", *only)
+	}
+	return nil
+}
+
+// progress tells whoever waits how far the run is; the report is on stdout.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

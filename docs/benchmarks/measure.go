@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A take charges one unit to a key.
+type take func(ctx context.Context, key string) (allowed bool, err error)
+
+// contestant is a rate limiter to measure.
+type contestant struct {
+	name string
+	// take returns the function to measure. Every goroutine gets one of its
+	// own, which may reuse memory from call to call.
+	take func() take
+}
+
+// shared is for a take that any number of goroutines may call.
+func shared(t take) func() take { return func() take { return t } }
+
+// quota is a limit of count units per period, with a burst of count where the
+// contestant has bursts.
+type quota struct {
+	count  int
+	period time.Duration
+}
+
+// manyKeysQuota is never reached in a run, while a unit lasts 26 s, so that keys
+// do not lapse between two takes of theirs.
+var manyKeysQuota = quota{count: 100_000, period: 30 * 24 * time.Hour}
+
+// cell is what a column of a table measures.
+type cell struct {
+	name       string
+	goroutines int
+	keys       []string
+}
+
+// manyKeys is how many subjects takes are spread over that are not on one.
+const manyKeys = 100_000
+
+// subjects returns n of them, in a mixed order so that memory caches cannot
+// guess the next one.
+func subjects(n int) []string {
+	keys := make([]string, n)
+	for i, number := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		keys[i] = fmt.Sprintf("user:%d", number)
+	}
+	return keys
+}
+
+// sample is one round of a contestant in a cell.
+type sample struct {
+	perSecond   float64
+	nanoseconds float64 // of the wall clock, per take
+	allocations float64 // per take
+}
+
+// results are the samples by contestant, cell and round.
+type results [][][]sample
+
+// beside returns the cells of r and then those of more, for the same contestants.
+func (r results) beside(more results) results {
+	if r == nil {
+		return more
+	}
+	for i := range r {
+		r[i] = append(r[i], more[i]...)
+	}
+	return r
+}
+
+// interleave measures all contestants in all cells, round by round and the
+// contestants in turn, so that what else happens on the machine hits them all.
+func interleave(ctx context.Context, p plan, contestants []contestant, cells []cell) (results, error) {
+	measured := make(results, len(contestants))
+	for i := range contestants {
+		measured[i] = make([][]sample, len(cells))
+		for _, c := range cells {
+			if err := fill(ctx, contestants[i], c.keys); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for round := range p.rounds {
+		progress("round %d of %d", round+1, p.rounds)
+		for j, c := range cells {
+			for i := range contestants {
+				s, err := measure(ctx, contestants[i], c, p.duration)
+				if err = cmp.Or(err, ctx.Err()); err != nil {
+					return nil, err
+				}
+				measured[i][j] = append(measured[i][j], s)
+			}
+		}
+	}
+	return measured, nil
+}
+
+// fill takes one unit of every key, so that what is measured is the usual case:
+// a key that exists.
+func fill(ctx context.Context, c contestant, keys []string) error {
+	const goroutines = 16
+	return parallel(goroutines, func(g int) error {
+		take := c.take()
+		for i := g; i < len(keys); i += goroutines {
+			if err := takeOne(ctx, c, take, keys[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func measure(ctx context.Context, c contestant, in cell, duration time.Duration) (sample, error) {
+	runtime.GC() // nobody pays for the one before
+	var takes atomic.Int64
+	var stop atomic.Bool
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	timer := time.AfterFunc(duration, func() { stop.Store(true) })
+	defer timer.Stop()
+	err := parallel(in.goroutines, func(g int) error {
+		take, taken := c.take(), int64(0)
+		defer func() { takes.Add(taken) }()
+		for i := g * len(in.keys) / in.goroutines; !stop.Load(); taken++ {
+			if err := takeOne(ctx, c, take, in.keys[i]); err != nil {
+				stop.Store(true)
+				return err
+			}
+			if i++; i == len(in.keys) {
+				i = 0
+			}
+		}
+		return nil
+	})
+	elapsed := time.Since(start)
+	runtime.ReadMemStats(&after)
+	n := float64(takes.Load())
+	return sample{
+		perSecond:   n / elapsed.Seconds(),
+		nanoseconds: float64(elapsed.Nanoseconds()) / n,
+		allocations: float64(after.Mallocs-before.Mallocs) / n,
+	}, err
+}
+
+// takeOne insists that the take is allowed: contestants do less on a denial.
+func takeOne(ctx context.Context, c contestant, take take, key string) error {
+	allowed, err := take(ctx, key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if !allowed {
+		return fmt.Errorf("%s denied a take of %s; measure for a shorter time", c.name, key)
+	}
+	return nil
+}
+
+// parallel runs work in that many goroutines, waits for all and returns one of
+// their errors, which tend to be the same.
+func parallel(goroutines int, work func(g int) error) error {
+	failures := make([]error, goroutines)
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() { failures[g] = work(g) })
+	}
+	group.Wait()
+	return cmp.Or(failures...)
+}

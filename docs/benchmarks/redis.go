@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	ulule "github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// withRedis runs use with a client of a private server, which every contestant
+// shares: the same options, the same connections.
+func withRedis(use func(client *redis.Client) error) error {
+	server, err := redistest.Launch()
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	return use(client)
+}
+
+func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
+	store, err := redisstore.New(client)
+	if err != nil {
+		return nil, err
+	}
+	ours := limiter.New(store)
+	ourLimit := limiter.Limit{Count: int64(q.count), Period: q.period}
+
+	rate := redis_rate.NewLimiter(client)
+	rateLimit := redis_rate.Limit{Rate: q.count, Burst: q.count, Period: q.period}
+
+	throttledStore, err := goredisstore.NewCtx(client, "throttled:")
+	if err != nil {
+		return nil, err
+	}
+	gcra, err := throttled.NewGCRARateLimiterCtx(throttledStore, throttled.RateQuota{
+		MaxRate:  throttled.PerDuration(q.count, q.period),
+		MaxBurst: q.count - 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	ululeStore, err := ululeredis.NewStore(client)
+	if err != nil {
+		return nil, err
+	}
+	fixed := ulule.New(ululeStore, ulule.Rate{Period: q.period, Limit: int64(q.count)})
+
+	return []contestant{
+		{"limitctl", shared(func(ctx context.Context, key string) (bool, error) {
+			d, err := ours.Take(ctx, limiter.Key{Subject: key}, ourLimit, 1)
+			return d.Allowed, err
+		})},
+		{"redis_rate", shared(func(ctx context.Context, key string) (bool, error) {
+			r, err := rate.Allow(ctx, key, rateLimit)
+			return err == nil && r.Allowed > 0, err
+		})},
+		{"throttled", shared(func(ctx context.Context, key string) (bool, error) {
+			limited, _, err := gcra.RateLimitCtx(ctx, key, 1)
+			return !limited, err
+		})},
+		{"ulule/limiter", shared(func(ctx context.Context, key string) (bool, error) {
+			c, err := fixed.Get(ctx, key)
+			return !c.Reached, err
+		})},
+	}, nil
+}
+
+func redisSection(ctx context.Context, p plan, out io.Writer) error {
+	return withRedis(func(client *redis.Client) error {
+		contestants, err := redisContestants(client, manyKeysQuota)
+		if err != nil {
+			return err
+		}
+		keys := subjects(manyKeys)
+		var cells []cell
+		for _, goroutines := range []int{1, 16, 64, 256} {
+			cells = append(cells, cell{fmt.Sprintf("%d goroutines", goroutines), goroutines, keys})
+		}
+		cells[0].name = "1 goroutine"
+		progress("redis: filling %d keys for each of %d contestants", len(keys), len(contestants))
+		measured, err := interleave(ctx, p, contestants, cells)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n### Redis: takes per second over %s keys\n", thousands(manyKeys))
+		table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
+		table(out, ratios(measured, contestants, cells)...)
+		return nil
+	})
+}

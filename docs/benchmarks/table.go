@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// table writes a Markdown table.
+func table(out io.Writer, rows ...[]string) {
+	fmt.Fprintln(out)
+	for i, row := range rows {
+		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(out, "|---|%s\n", strings.Repeat("---:|", len(row)-1))
+		}
+	}
+}
+
+// medians makes a table of what value says of each sample, one row for each
+// contestant and one column for each cell.
+func medians(measured results, contestants []contestant, cells []cell, value func(sample) float64, format func(float64) string) [][]string {
+	rows := [][]string{header(cells)}
+	for i := range contestants {
+		row := []string{contestants[i].name}
+		for j := range cells {
+			values := make([]float64, len(measured[i][j]))
+			for round, s := range measured[i][j] {
+				values[round] = value(s)
+			}
+			row = append(row, format(median(values)))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// ratios makes a table of how many times as fast the first contestant is as each
+// of the others: the median over the rounds, and the least and the greatest.
+func ratios(measured results, contestants []contestant, cells []cell) [][]string {
+	rows := [][]string{header(cells)}
+	for i := 1; i < len(contestants); i++ {
+		row := []string{contestants[0].name + " ÷ " + contestants[i].name}
+		for j := range cells {
+			values := make([]float64, len(measured[i][j]))
+			for round, s := range measured[i][j] {
+				values[round] = measured[0][j][round].perSecond / s.perSecond
+			}
+			row = append(row, fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(values), slices.Min(values), slices.Max(values)))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func header(cells []cell) []string {
+	row := []string{""}
+	for _, c := range cells {
+		row = append(row, c.name)
+	}
+	return row
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 0 {
+		return (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return sorted[middle]
+}
+
+// thousands writes n with separators: 12,345.
+func thousands(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func decimals(n float64) string { return fmt.Sprintf("%.1f", n) }
