@@ -63,19 +63,26 @@ func (s *shard) index(hash uint64, key limiter.Key) int {
 }
 
 // keep stores e, which a charge or refund has just changed.
-func (s *shard) keep(hash uint64, e *entry, isNew bool, now limiter.Instant) {
+func (s *shard) keep(hash uint64, e *entry, isNew bool) {
+	empty := e.state.IsZero() // refunded down to nothing
 	switch {
-	case e.state.IsZero(): // refunded down to nothing
-		if !isNew {
-			s.remove(s.index(hash, e.key))
-		}
-	case isNew:
+	case isNew && !empty:
 		s.add(hash, e)
+	case !isNew && empty:
+		s.remove(s.index(hash, e.key))
+	}
+}
+
+// reclaim makes a charge pay its part of looking for entries that have lapsed. It
+// comes after all entries of a call are kept, since it may remove those whose
+// expiry is still that of before.
+func (s *shard) reclaim(isNew bool, now limiter.Instant) {
+	if isNew {
 		s.sweep(sweepOnInsert, now)
-	default:
-		if s.charges++; s.charges%sweepEvery == 0 {
-			s.sweep(1, now)
-		}
+		return
+	}
+	if s.charges++; s.charges%sweepEvery == 0 {
+		s.sweep(1, now)
 	}
 }
 

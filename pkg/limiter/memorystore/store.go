@@ -106,7 +106,8 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 	states := [1]*limiter.State{&e.state}
 	if limiter.Decide(op, reqs[:], states[:], decisions, now) {
 		e.expireAfter(decisions[0].ResetAfter, now)
-		shard.keep(hash, e, isNew, now)
+		shard.keep(hash, e, isNew)
+		shard.reclaim(isNew, now)
 	}
 	return nil
 }
@@ -147,7 +148,10 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 	}
 	for i, e := range entries {
 		e.expireAfter(decisions[i].ResetAfter, now)
-		s.shardOf(hashes[i]).keep(hashes[i], e, isNew[i], now)
+		s.shardOf(hashes[i]).keep(hashes[i], e, isNew[i])
+	}
+	for i := range entries {
+		s.shardOf(hashes[i]).reclaim(isNew[i], now)
 	}
 }
 

@@ -258,7 +258,7 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, algorithm limiter.Algor
 				f.fails(limiter.ErrInvalid, op, f.request(broken, 1))
 			}
 			f.fails(limiter.ErrInvalid, op)
-			f.fails(limiter.ErrInvalid, op, limiter.Request{Key: limiter.Key{Subject: "a{b"}, Limit: limit, Cost: 1})
+			f.fails(limiter.ErrInvalid, op, limiter.Request{Key: limiter.Key{Subject: "a{b", Name: "limit"}, Limit: limit, Cost: 1})
 		}
 		if after := h.Dump(t, f.store); after != before {
 			f.Fatalf("invalid requests changed the store\nfrom %s\nto   %s", before, after)

@@ -1,0 +1,211 @@
+package filestore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+// Processes of the tests below run this binary again: with the variable set, it
+// takes from the file until denied and prints a line for each unit it got.
+const takerVariable = "FILESTORE_TEST_TAKE_FROM"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(takerVariable); path != "" {
+		takeUntilDenied(path)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var (
+	shared      = limiter.Key{Subject: "shared", Name: "limit"}
+	sharedLimit = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: 24 * time.Hour}
+)
+
+func takeUntilDenied(path string) {
+	store, err := filestore.New(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	for {
+		d, err := limiter.New(store).Take(context.Background(), shared, sharedLimit, 1)
+		switch {
+		case err != nil:
+			fmt.Println(err)
+			return
+		case !d.Allowed:
+			return
+		}
+		fmt.Println("got 1")
+	}
+}
+
+func taker(t *testing.T, path string) *exec.Cmd {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary)
+	cmd.Env = append(os.Environ(), takerVariable+"="+path)
+	return cmd
+}
+
+// Eight processes that begin with no file and consume one key together admit
+// exactly the limit.
+func TestConcurrentProcessesShareALimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "limits.db")
+	var takers []*exec.Cmd
+	outputs := make([]strings.Builder, 8)
+	for i := range outputs {
+		cmd := taker(t, path)
+		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		takers = append(takers, cmd)
+	}
+	total := 0
+	for i, cmd := range takers {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("process %d: %v", i, err)
+		}
+		got := strings.Count(outputs[i].String(), "got 1\n")
+		if rest := strings.ReplaceAll(outputs[i].String(), "got 1\n", ""); rest != "" {
+			t.Errorf("process %d says %s", i, rest)
+		}
+		total += got
+	}
+	if total != 1000 {
+		t.Errorf("%d units were taken, want 1000", total)
+	}
+}
+
+// A process killed in the middle of its takes leaves a sound file: every unit it
+// was granted is charged, and at most the one it was about to be told of beyond.
+func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	granted := 0
+	for round := range 10 {
+		cmd := taker(t, path)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(stdout)
+		for n := 0; lines.Scan(); n++ {
+			if lines.Text() != "got 1" {
+				t.Errorf("round %d: %s", round, lines.Text())
+			}
+			granted++
+			if n == 10+round {
+				cmd.Process.Kill() // SIGKILL; what is still in the pipe counts
+			}
+		}
+		cmd.Wait()
+		d, err := limiter.New(open(t, path)).Peek(context.Background(), shared, sharedLimit, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unprinted := int(d.Used) - granted; unprinted < 0 || unprinted > 1 {
+			t.Fatalf("round %d: %d units were granted and %d are charged", round, granted, d.Used)
+		}
+		granted = int(d.Used)
+	}
+	if granted < 100 || granted >= 1000 {
+		t.Errorf("%d units were granted; the processes were not killed in the middle", granted)
+	}
+}
+
+// Another process that holds the file's lock is waited for as long as the caller
+// has time; then nothing was charged.
+func TestALockedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store := open(t, path)
+	limit := limiter.Limit{Count: 10, Period: 24 * time.Hour}
+	key := limiter.Key{Subject: "u", Name: "limit"}
+	if err := take(store, key, limit, 1); err != nil {
+		t.Fatal(err)
+	}
+	other := raw(t, path)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := limiter.New(store).Take(ctx, key, limit, 1)
+	if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an ErrUnavailable that names the file", err)
+	}
+	if d, err := limiter.New(store).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
+		t.Errorf("a peek beside the lock: %+v, %v; want 1 used", d, err)
+	}
+	released := make(chan error)
+	go func() {
+		_, err := other.Exec("COMMIT")
+		released <- err
+	}()
+	if err := take(store, key, limit, 1); err != nil {
+		t.Errorf("after the lock was released: %v", err)
+	}
+	if err := <-released; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesThatAreNotOurs(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	content := strings.Repeat("no database, just text. ", 50)
+	if err := os.WriteFile(text, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	database := filepath.Join(dir, "database")
+	execute(t, database, "CREATE TABLE limits (somebody TEXT)")
+	newer := filepath.Join(dir, "newer")
+	execute(t, newer, "PRAGMA application_id = 1919707501")
+	execute(t, newer, "PRAGMA user_version = 99")
+	for path, want := range map[string]string{text: "not an SQLite database", database: "another program's database", newer: "format version 99"} {
+		store := open(t, path)
+		limit := limiter.Limit{Count: 10, Period: time.Hour}
+		if err := take(store, limiter.Key{Subject: "u"}, limit, 1); err == nil || !strings.Contains(err.Error(), want) || limiter.IsAway(err) {
+			t.Errorf("%s: %v, want an error that says %q", path, err, want)
+		}
+	}
+	if after, err := os.ReadFile(text); err != nil || string(after) != content {
+		t.Errorf("the text was touched (%v)", err)
+	}
+}
+
+func TestLapsedKeysAreReclaimed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	now := time.Unix(1_700_000_000, 0)
+	store := open(t, path, filestore.WithClock(func() time.Time { return now }))
+	for i := range 500 {
+		now = now.Add(100 * time.Millisecond)
+		if err := take(store, limiter.Key{Subject: fmt.Sprint(i), Name: "limit"}, limiter.Limit{Count: 1, Period: time.Second}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := strings.Count(dump(t, path), "\n"); rows > 20 {
+		t.Errorf("%d keys are in the file, of which 10 are in use", rows)
+	}
+}
