@@ -141,7 +141,7 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 		t.Errorf("without a terminal the table is dressed or cut:\n%s", plain)
 	}
 	w.OutIsTerminal = true
-	for _, columns := range []int{80, 100, 200} {
+	for _, columns := range []int{40, 60, 80, 100, 200} {
 		w.Width = func() int { return columns }
 		table, _ := w.run(t, exitYes, "inspect", "*")
 		if !strings.Contains(table, "\x1b[") {
@@ -160,7 +160,7 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
 		// Closest to the limit first.
-		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") {
+		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") || !strings.Contains(lines[0], "RESETS IN") {
 			t.Errorf("first comes %s", lines[1])
 		}
 	}

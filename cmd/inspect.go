@@ -189,16 +189,13 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6}, {Header: "LIMIT", Shrinks: 8}, {Header: "USED"},
-		{Header: "REMAINING", Right: true}, {Header: "RESETS IN", Right: true}}
-	usedWidth := 0
-	for _, e := range a.entries {
-		usedWidth = max(usedWidth, len(usedText(e)))
-	}
+	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6, Drops: 1}, {Header: "LIMIT", Shrinks: 8, Drops: 3},
+		{Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}, {Header: "RESETS IN", Right: true}}
 	var rows [][]output.Cell
 	for _, e := range a.entries {
-		used := fmt.Sprintf("%s %*s", output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), usedWidth, usedText(e))
-		rows = append(rows, []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)}, {Text: used, Style: closeness(e)},
+		style := closeness(e)
+		rows = append(rows, []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
+			{Text: output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), Style: style}, {Text: usedText(e), Style: style},
 			{Text: number(e.Decision.Remaining)}, {Text: orDash(e.Decision.ResetAfter)}})
 	}
 	p.Table(columns, rows)

@@ -36,6 +36,14 @@ func Run(ctx context.Context, args []string, env *Env) int {
 // interruptedError is whatever error an interrupt led to.
 type interruptedError struct{ error }
 
+// Error leaves out what only says that the command was interrupted.
+func (e *interruptedError) Error() string {
+	if errors.Is(e.error, limiter.ErrOutcomeUnknown) || errors.Is(e.error, errPartly) {
+		return "interrupted: " + e.error.Error()
+	}
+	return "interrupted"
+}
+
 func (e *interruptedError) Is(target error) bool { return target == context.Canceled }
 func (e *interruptedError) Unwrap() error        { return e.error }
 

@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -18,6 +19,9 @@ type Column struct {
 	// Shrinks says that cells may be cut, an ellipsis marking it, to fit the
 	// terminal's width. It holds the least width to leave.
 	Shrinks int
+	// Drops orders the columns a terminal too narrow for all does without, the
+	// greatest first; 0 is for those that stay.
+	Drops int
 }
 
 // Cell is a text and its style.
@@ -29,7 +33,7 @@ type Cell struct {
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
-	p.fit(columns, rows)
+	columns, rows = p.fit(columns, rows)
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
 	for i, column := range columns {
@@ -69,19 +73,34 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 
 const columnGap = "  "
 
-// fit cuts the cells of columns that shrink, the widest first, until a row fits.
-func (p *Printer) fit(columns []Column, rows [][]Cell) {
+// fit makes rows fit the terminal: it drops columns until the rest can fit, then
+// cuts the cells of those that shrink, the widest first.
+func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 	if p.Width == 0 {
-		return
+		return columns, rows
 	}
-	widths := make([]int, len(columns))
-	total := 0
-	for i, column := range columns {
-		widths[i] = runewidth.StringWidth(column.Header)
-		for _, row := range rows {
-			widths[i] = max(widths[i], runewidth.StringWidth(row[i].Text))
+	widths, total := widthsOf(columns, rows)
+	for {
+		least, drop := -len(columnGap), -1
+		for i, column := range columns {
+			if column.Shrinks > 0 {
+				least += min(column.Shrinks, widths[i])
+			} else {
+				least += widths[i]
+			}
+			least += len(columnGap)
+			if column.Drops > 0 && (drop < 0 || column.Drops > columns[drop].Drops) {
+				drop = i
+			}
 		}
-		total += widths[i] + len(columnGap)
+		if least <= p.Width || drop < 0 {
+			break
+		}
+		columns = slices.Delete(slices.Clone(columns), drop, drop+1)
+		for i := range rows {
+			rows[i] = slices.Delete(slices.Clone(rows[i]), drop, drop+1)
+		}
+		widths, total = widthsOf(columns, rows)
 	}
 	for total > p.Width {
 		widest := -1
@@ -101,6 +120,21 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) {
 			row[i].Text = Cut(row[i].Text, widths[i])
 		}
 	}
+	return columns, rows
+}
+
+// widthsOf returns the columns' widths, and that of a row.
+func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
+	total = -len(columnGap)
+	for i, column := range columns {
+		width := runewidth.StringWidth(column.Header)
+		for _, row := range rows {
+			width = max(width, runewidth.StringWidth(row[i].Text))
+		}
+		widths = append(widths, width)
+		total += width + len(columnGap)
+	}
+	return widths, total
 }
 
 // Cut shortens text to a width in terminal columns, with an ellipsis in place of
