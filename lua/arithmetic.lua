@@ -4,8 +4,9 @@
 
 local fmod = math.fmod -- exact, and so is dividing what it leaves
 
--- mul_div returns the quotient and remainder of a·b ÷ d, for 0 <= a < 2^53,
--- 0 <= b <= 2^30 and 0 < d <= 31622400000000 (366 days in microseconds).
+-- mul_div returns the quotient and remainder of a·b ÷ d, for a time 0 <= a < 2^53,
+-- units 0 <= b <= 2^30, and units or a period 0 < d <= 31622400000000 (366 days in
+-- microseconds). The order matters: only b is taken apart, into 35 bits.
 -- A quotient beyond 2^53 is inexact, which only happens where it is far above
 -- all usage and serves as "everything".
 local function mul_div(a, b, d)

@@ -62,17 +62,19 @@ local function load(i)
     return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
   end
   local s = { algorithm = algorithm, count = count, burst = burst, period = period, time = time, raw = raw, key = key }
-  local rule, sound = rules[algorithm], false
+  local rule = rules[algorithm]
   if rule and size == rule.size then
     s.a, s.b = struct.unpack('>' .. rule.format, raw, 27)
-    sound = true
-  elseif algorithm == 4 then
-    sound = log_load(s, size)
+    if algorithm == 3 then
+      s.b = 0 -- a window has one number; unpack goes on with a position
+    end
+    if sound(algorithm, count, burst, period, time, s.a, s.b) then
+      return s
+    end
+  elseif algorithm == 4 and sound(algorithm, count, burst, period, time, 0, 0) and log_load(s, size) then
+    return s
   end
-  if not sound or count < 1 or period < 1000 then
-    return foreign(i, 'a damaged limit record')
-  end
-  return s
+  return foreign(i, 'a damaged limit record')
 end
 
 local function used(s, instant)
@@ -162,15 +164,23 @@ if op == 't' and all_allowed then
     end
   end
 elseif op == 'r' then
+  local emptied = {}
   for i = 1, #KEYS do
     local _, _, _, _, cost = request(i)
     if states[i] then
-      states[i] = refunded(states[i], cost)
+      local s = states[i]
+      states[i] = refunded(s, cost)
       if states[i] then
         save(states[i])
       else
-        redis.call('DEL', KEYS[i])
+        emptied[#emptied + 1] = s
       end
+    end
+  end
+  -- After what needs SET, as above; who lacks the right to DEL has that one.
+  for _, s in ipairs(emptied) do
+    if type(redis.pcall('DEL', s.key)) ~= 'number' then
+      set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, 3, s.count, s.count, s.period, s.time, 0), now + 1, now)
     end
   end
 end

@@ -26,8 +26,12 @@ if record then
   if #record ~= rule.size then
     return { err = 'COMPLETE' }
   end
-  local begins, wrote, old_count, _, old_period, time, old_a, old_b = struct.unpack('>I3BI4I4I7I7' .. rule.format, record)
-  if begins ~= magic or wrote ~= algorithm or old_period ~= period or old_count == 0 then
+  local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack('>I3BI4I4I7I7' .. rule.format, record)
+  if algorithm == 3 then
+    old_b = 0 -- a window has one number; unpack goes on with a position
+  end
+  if begins ~= magic or wrote ~= algorithm or old_period ~= period
+    or not sound(algorithm, old_count, old_burst, period, time, old_a, old_b) then
     return { err = 'COMPLETE' }
   end
   if time > now then

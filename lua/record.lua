@@ -3,6 +3,21 @@
 
 local magic = 0x524c01 -- "RL", version 1
 
+-- The bounds of a limit and of an instant; see limit.go and record.go.
+local max_count, max_period, max_instant = 1000000000, 31622400000000, 4503599627370496
+
+-- sound reports whether two numbers a and b can be the state of a record with
+-- that header. What Go would call damaged is nothing to decide or overwrite.
+local function sound(algorithm, count, burst, period, time, a, b)
+  if count < 1 or count > max_count or period < 1000 or period > max_period or time >= max_instant then
+    return false
+  end
+  if algorithm <= 2 then
+    return burst >= 1 and burst <= max_count and b < period and (a < burst or a == burst and b == 0)
+  end
+  return burst == count and a <= max_count and b <= max_count
+end
+
 -- The algorithms whose state is two numbers, a and b, by their numbers in
 -- records. An algorithm's time is the instant of the last charge, in µs since
 -- the epoch; count and period (µs) are those of the limit that wrote the record.

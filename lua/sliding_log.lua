@@ -100,7 +100,16 @@ local function log_load(s, size)
   end
   s.capacity = (size - ring_at) / entry_size
   s.head, s.length, s.base = struct.unpack('>I4I4I3', s.raw, 27)
-  return s.length <= s.capacity and s.head < math.max(1, s.capacity)
+  if s.count > 1000000 or s.length > s.capacity or s.head >= math.max(1, s.capacity) then
+    return false
+  end
+  -- Looking at every entry would cost what the ring saves; the ends must fit.
+  if s.length > 0 then
+    local oldest, newest = entry(s, 0), entry(s, s.length - 1)
+    local units = units_through(s, s.length - 1)
+    return oldest <= newest and newest <= s.time and units >= s.length and units <= 1000000
+  end
+  return true
 end
 
 local function log_new(s)

@@ -28,7 +28,7 @@ rules[1] = {
 
   -- The level is 0 after (units + rest ÷ period) × period ÷ count.
   unused_at = function(count, period, time, units, rest)
-    local wait, over = mul_div(units, period, count)
+    local wait, over = mul_div(period, units, count)
     over = over + rest
     local part = fmod(over, count)
     return time + wait + (over - part) / count + (part > 0 and 1 or 0)

@@ -35,10 +35,14 @@ func isServerError(err error, prefix string) bool {
 var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached", "NOREPLICAS"}
 
 // translate turns an error of go-redis or of the server into one of the
-// limiter's, naming the server, the key or the right.
-func (s *Store) translate(err error, op limiter.Op, keys []string) error {
+// limiter's, naming the server, the key or the right. verb is what was asked, and
+// changes says whether that would have changed anything.
+func (s *Store) translate(err error, verb string, changes bool, keys []string) error {
+	if errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) || limiter.IsAway(err) {
+		return err // it is one already
+	}
 	if !isServerError(err, "") {
-		return s.translateAway(err, op)
+		return s.translateAway(err, verb, changes)
 	}
 	answer := err.Error()
 	if foreign, ok := foreignError(answer, keys); ok {
@@ -54,14 +58,14 @@ func (s *Store) translate(err error, op limiter.Op, keys []string) error {
 
 // translateAway is translate for an error that is no answer: whether anything
 // happened then depends on whether the request had left.
-func (s *Store) translateAway(err error, op limiter.Op) error {
+func (s *Store) translateAway(err error, verb string, changes bool) error {
 	var sent sentError
 	var dial *net.OpError
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial")
 	reason := s.reason(err)
-	if mayHaveRun && op != limiter.Peek {
-		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have been charged: %w",
-			limiter.ErrOutcomeUnknown, s.address, op, reason)
+	if mayHaveRun && changes {
+		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
+			limiter.ErrOutcomeUnknown, s.address, verb, reason)
 	}
 	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, s.address, reason)
 }
@@ -112,6 +116,9 @@ func (s *Store) explain(answer string, keys []string) string {
 		quoted[i] = strconv.Quote(key)
 	}
 	names := strings.Join(quoted, ", ")
+	if names != "" {
+		names = " " + names
+	}
 	switch {
 	case strings.Contains(answer, "WRONGPASS"):
 		return "wrong user name or password"
@@ -123,7 +130,10 @@ func (s *Store) explain(answer string, keys []string) string {
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(answer, "can't access at least one of the keys"),
 		strings.Contains(answer, "access one of the keys"):
-		return "the user lacks the right to key " + names
+		if names == "" {
+			names = "s under the prefix " + strconv.Quote(s.prefix)
+		}
+		return "the user lacks the right to key" + names
 	case strings.Contains(answer, "can't run this command"):
 		if command := s.scripts.failingCommand(answer); command != "" {
 			return "the user lacks the right to run " + command + " (ACL SETUSER … +" + strings.ToLower(command) + ")"

@@ -3,9 +3,13 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -68,6 +72,44 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 					t.Errorf("%s (older server: %v) expires at %v ms, want %d: unused at %d µs", algorithm, old, got, want, state.UnusedAt(0))
 				}
 			}
+		}
+	}
+}
+
+// The same for limits of all sizes: the products behind an expiry go far beyond
+// 53 bits.
+func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	client := server.Client()
+	store, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 3000 {
+		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%5]}
+		limit.Count = 1 + int64(math.Pow(10, 9*random.Float64()))/2
+		if limit.Algorithm == limiter.SlidingLog {
+			limit.Count = min(limit.Count, limiter.MaxSlidingLogCount)
+		}
+		limit.Period = time.Second + time.Duration(random.Int64N(int64(limiter.MaxPeriod-time.Second)/1000))*time.Microsecond
+		key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}
+		if _, err := limiter.New(store).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
+			t.Fatal(err)
+		}
+		storeKey := limiter.StoreKey("rl", key)
+		record, err := client.Get(ctx, storeKey).Bytes()
+		if err == redis.Nil {
+			continue // so little that it has lapsed
+		}
+		var state limiter.State
+		if err := state.DecodeRecord(record); err != nil {
+			t.Fatal(err)
+		}
+		got := client.PExpireTime(ctx, storeKey).Val().Milliseconds()
+		if want := (int64(state.UnusedAt(0)) + 999) / 1000; got != want && got > 0 {
+			t.Errorf("%s expires at %d ms, want %d", limit, got, want)
 		}
 	}
 }

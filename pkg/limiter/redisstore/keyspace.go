@@ -57,7 +57,7 @@ func (s *Store) Scan(ctx context.Context, p limiter.Pattern) iter.Seq2[limiter.E
 			}
 		}
 		if err := <-scanned; err != nil {
-			yield(limiter.Entry{}, s.translate(err, limiter.Peek, nil))
+			yield(limiter.Entry{}, s.translate(err, "scan", false, nil))
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, e
 		d, left, err := s.deleteBatch(ctx, storeKeys)
 		deleted += d
 		if err != nil {
-			return deleted, s.translate(err, limiter.Refund, storeKeys)
+			return deleted, s.translate(err, "deletion", true, storeKeys)
 		}
 		foreign = append(foreign, left...)
 		keys = keys[n:]

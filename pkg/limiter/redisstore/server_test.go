@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -244,6 +245,29 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		}
 		if after := used(t, owner, log); after != before+1 {
 			t.Errorf("without the right to %s a take of 1 changed what is used from %d to %d", command, before, after)
+		}
+	}
+	// A refund of several limits is not done by half either.
+	minute := limiter.Limit{Count: 10, Period: time.Minute}
+	if _, err := owner.Take(ctx, user, minute, 5); err != nil {
+		t.Fatal(err)
+	}
+	partly := []limiter.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
+	for _, command := range []string{"del", "set"} {
+		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
+		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw", DisableIdentity: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		if _, err := owner.Take(ctx, user, hundred, 1); err != nil {
+			t.Fatal(err)
+		}
+		before := []int64{used(t, owner, minute), used(t, owner, hundred)}
+		err = store.Decide(ctx, limiter.Refund, partly, make([]limiter.Decision, 2))
+		after := []int64{used(t, owner, minute), used(t, owner, hundred)}
+		if err == nil && (after[0] >= before[0] || after[1] != 0) || err != nil && !slices.Equal(before, after) {
+			t.Errorf("without the right to %s a refund (%v) changed what is used from %d to %d", command, err, before, after)
 		}
 	}
 	server.Do("ACL", "SETUSER", "elsewhere", "reset", "on", ">pw", "~other:*", "+@all")
@@ -532,5 +556,42 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	}
 	if deleted, err := writer.Delete(ctx, keys...); err != nil || deleted != len(keys) || n != len(keys) {
 		t.Errorf("writer deletes %d of %d found: %v", deleted, n, err)
+	}
+}
+
+// A large log that makes no sense is one foreign value; the scan goes on.
+func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limiter.New(store).Take(ctx, user, hundred, 1); err != nil {
+		t.Fatal(err)
+	}
+	var log limiter.State
+	limit, _ := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}.Normalize()
+	for i := range 60 {
+		log.Charge(limit, 1, limiter.InstantOf(time.Now())+limiter.Instant(i))
+	}
+	record := log.AppendRecord(nil)
+	for i := 37; i < len(record); i++ {
+		record[i] = byte(i) // entries in no order, of absurd sums
+	}
+	client.Set(ctx, "rl:{broken}:sliding-log/1h", record, 0)
+	foreign, sound := 0, 0
+	for entry, err := range store.Scan(ctx, everyKey) {
+		switch {
+		case errors.Is(err, limiter.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
+			foreign++
+		case err == nil && entry.Key.Subject == "user:42":
+			sound++
+		default:
+			t.Errorf("found %+v, %v", entry, err)
+		}
+	}
+	if foreign != 1 || sound != 1 {
+		t.Errorf("the scan found %d foreign and %d sound keys, want 1 of each", foreign, sound)
 	}
 }

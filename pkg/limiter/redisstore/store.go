@@ -9,7 +9,6 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -70,10 +69,10 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		reply, err = s.run(ctx, op, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
-		return s.translate(err, op, keys)
+		return s.translate(err, op.String(), op != limiter.Peek, keys)
 	}
-	if err := parseReply(reply, op, reqs, decisions); err != nil {
-		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, err)
+	if err := parseReply(reply, op, keys, reqs, decisions); err != nil {
+		return s.translate(err, op.String(), op != limiter.Peek, keys)
 	}
 	return nil
 }
@@ -112,11 +111,12 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	return arguments
 }
 
-var errReply = errors.New("the script's answer is garbled; does a proxy change it?")
+// errReply is an answer that no script of ours gives, as a proxy might.
+var errReply = fmt.Errorf("%w: the script's answer is garbled", limiter.ErrRefused)
 
 // parseReply derives the decisions from the script's reply: the states as they
 // are now, which the pure Go algorithms explain.
-func parseReply(reply string, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if len(reply) < 7 {
 		return errReply
 	}
@@ -134,7 +134,7 @@ func parseReply(reply string, op limiter.Op, reqs []limiter.Request, decisions [
 		allAllowed = allAllowed && decisions[i].Allowed
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			if err := states[i].DecodeRecord([]byte(record)); err != nil {
-				return err
+				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
 		}
 		rest = rest[2+int(rest[1]):]

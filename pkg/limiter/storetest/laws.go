@@ -286,7 +286,11 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorith
 		"version":     record[:2] + "\x02" + record[3:],
 		"algorithm":   record[:3] + "\x09" + record[4:],
 		"zero-count":  record[:4] + "\x00\x00\x00\x00" + record[8:],
+		"huge-count":  record[:4] + "\xff\xff\xff\xff" + record[8:],
 		"zero-period": record[:12] + "\x00\x00\x00\x00\x00\x00\x00" + record[19:],
+		"huge-period": record[:12] + "\xff\xff\xff\xff\xff\xff\xff" + record[19:],
+		"far-future":  record[:19] + "\x40\x00\x00\x00\x00\x00\x00" + record[26:],
+		"huge-usage":  record[:26] + "\xff\xff\xff\xff" + record[30:],
 	} {
 		key := limiter.Key{Subject: "foreign", Name: name}
 		intact := h.Plant(t, store, key, value)
