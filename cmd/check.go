@@ -86,7 +86,7 @@ func (g *globalOptions) decide(ctx context.Context, store limiter.Store, op limi
 
 // answer prints a decision and makes a denial the error that it is to a script.
 func (g *globalOptions) answer(a *decisionAnswer) error {
-	if err := g.printer().Answer(a); err != nil {
+	if err := g.print(a); err != nil {
 		return err
 	}
 	if !limiter.AllAllowed(a.decisions) {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // world is an Env in memory, whose clock Sleep moves.
@@ -226,5 +229,56 @@ func TestHelpExamplesWork(t *testing.T) {
 	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
 	if n < 15 {
 		t.Errorf("only %d examples were found", n)
+	}
+}
+
+// A turn that is not waited for is given back, and one that would come too late
+// is not taken.
+func TestALeakyBucketsTurnIsNotLost(t *testing.T) {
+	w := newWorld(t)
+	limit := "leaky-bucket:10/1h"
+	w.run(t, exitYes, "consume", "u", "--limit", limit)
+	before, _ := w.run(t, exitYes, "inspect", "u", "-o", "csv")
+	w.run(t, exitNo, "consume", "u", "--limit", "leaky-bucket:11/1h,burst=20", "--wait=1s")
+	after, _ := w.run(t, exitYes, "inspect", "u", "-o", "csv")
+	if field := func(text string) string { return strings.Join(strings.Split(text, ",")[:9], ",") }; field(before) != field(after) {
+		t.Errorf("a turn too late changed the key from\n%s to\n%s", before, after)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.Sleep = func(ctx context.Context, d time.Duration) error {
+		interrupt()
+		return ctx.Err()
+	}
+	if code := Run(ctx, []string{"consume", "u", "--limit", limit, "--wait"}, w.Env); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	if stdout, _ := w.run(t, exitYes, "check", "u", "--limit", limit); !strings.Contains(stdout, "1 of 10 used") {
+		t.Errorf("after an interrupt: %s", stdout)
+	}
+}
+
+// The work is done when the answer cannot be printed, and the exit code does not
+// say that nothing was.
+func TestAnAnswerThatCannotBePrinted(t *testing.T) {
+	w := newWorld(t)
+	w.Env.Out = writerFunc(func([]byte) (int, error) { return 0, errors.New("no space left on device") })
+	for _, format := range output.Formats() {
+		_, stderr := w.run(t, exitPartly, "consume", "u", "--limit", "100/1h", "-o", format)
+		if !strings.Contains(stderr, "the answer could not be printed: no space left on device") {
+			t.Errorf("%s: %q", format, stderr)
+		}
+	}
+}
+
+// What cannot be seen is quoted where somebody decides by what they see.
+func TestInvisibleCharactersAreShown(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "tenant:\u202eemca", "--limit", "3/1h")
+	table, _ := w.run(t, exitYes, "inspect", "*")
+	_, matches := w.run(t, exitYes, "reset", "*", "--dry-run")
+	for _, text := range []string{table, matches} {
+		if strings.Contains(text, "\u202e") || !strings.Contains(text, `\u202e`) {
+			t.Errorf("shown as %q", text)
+		}
 	}
 }

@@ -89,48 +89,81 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 // takeTurn takes, as often as it is denied and patience lasts, and waits out a
 // delay. Somebody else can be quicker each time, so it asks again.
 func (o *consumeOptions) takeTurn(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
+	if o.patience == 0 {
+		return o.decide(ctx, store, limiter.Take, o.reqs)
+	}
 	begin := o.env.Now()
 	for {
-		decisions, err := o.decide(ctx, store, limiter.Take, o.reqs)
-		if err != nil || o.patience == 0 {
-			return decisions, err
+		// Looking first leaves everything as it is if the turn would come too late.
+		decisions, err := o.decide(ctx, store, limiter.Peek, o.reqs)
+		if err != nil {
+			return nil, err
 		}
-		sum := together(decisions)
-		left := o.patience
-		if left != forever {
-			left -= o.env.Now().Sub(begin)
+		sum, left := together(decisions), o.left(begin)
+		if sum.Allowed && !sum.Unguarded && sum.Delay <= left {
+			if decisions, err = o.decide(ctx, store, limiter.Take, o.reqs); err != nil {
+				return nil, err
+			}
+			if sum = together(decisions); sum.Allowed && sum.Delay <= left {
+				return decisions, o.awaitTurn(ctx, store, sum.Delay)
+			}
+			if sum.Allowed { // somebody was quicker, and now its turn comes too late
+				if err := o.giveBack(ctx, store); err != nil {
+					return nil, err
+				}
+			}
 		}
-		wait := max(sum.RetryAfter, sum.Delay)
 		switch {
 		case sum.Unguarded:
 			return decisions, nil
-		case sum.Allowed && wait <= left:
-			return decisions, o.env.Sleep(ctx, wait)
-		case sum.Allowed: // taken, but its turn comes too late: give it back
-			return o.giveBack(ctx, store, decisions, wait)
-		case wait > left:
+		case sum.Allowed:
+			return tooLate(decisions, left), nil
+		case sum.RetryAfter > left:
 			return decisions, nil
 		}
 		if !o.quiet {
-			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
+			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(sum.RetryAfter))
 		}
-		if err := o.env.Sleep(ctx, wait); err != nil {
+		if err := o.env.Sleep(ctx, sum.RetryAfter); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// giveBack turns an allowed take, whose turn to leave is too far off, into a
-// denial that says when to come back.
-func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store, taken []limiter.Decision, wait time.Duration) ([]limiter.Decision, error) {
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.reqs)
-	if err != nil {
-		return nil, fmt.Errorf("giving back what was taken, its turn being %s away: %w", output.Duration(wait), err)
+// left is what remains of patience since begin.
+func (o *consumeOptions) left(begin time.Time) time.Duration {
+	if o.patience == forever {
+		return forever
 	}
+	return o.patience - o.env.Now().Sub(begin)
+}
+
+// awaitTurn waits out the delay of what was taken. Who leaves before the turn
+// comes does not use it, and gives it back.
+func (o *consumeOptions) awaitTurn(ctx context.Context, store limiter.Store, delay time.Duration) error {
+	err := o.env.Sleep(ctx, delay)
+	if err == nil {
+		return nil
+	}
+	if refundErr := o.giveBack(context.WithoutCancel(ctx), store); refundErr != nil {
+		return &partlyError{refundErr}
+	}
+	return err
+}
+
+func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store) error {
+	if _, err := o.decide(ctx, store, limiter.Refund, o.reqs); err != nil {
+		return fmt.Errorf("what was taken was not given back: %w", err)
+	}
+	return nil
+}
+
+// tooLate makes a denial of a turn that is further off than the time left.
+func tooLate(decisions []limiter.Decision, left time.Duration) []limiter.Decision {
 	for i := range decisions {
-		if taken[i].Delay == wait {
-			decisions[i].Allowed, decisions[i].RetryAfter = false, wait-o.patience
+		if d := &decisions[i]; d.Delay > left {
+			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay-left, 0
 		}
 	}
-	return decisions, nil
+	return decisions
 }

@@ -103,12 +103,12 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded"}}
 	for i, d := range a.decisions {
 		limit := newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, d)
 		records = append(records, []string{a.subject, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
-			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS)})
+			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded)})
 	}
 	return records
 }
@@ -123,18 +123,19 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	if !sum.Allowed {
 		mark = p.Paint(output.AtEnd, "✗ denied")
 	}
+	subject := output.Printable(a.subject)
 	if sum.Unguarded {
-		fmt.Fprintf(p.Out, "%s  %s: the store did not answer\n", mark, a.subject)
+		fmt.Fprintf(p.Out, "%s  %s: the store did not answer\n", mark, subject)
 		return
 	}
 	if len(a.reqs) == 1 {
-		fmt.Fprintf(p.Out, "%s  %s: %d of %d used, %d remaining%s\n", mark, a.subject,
+		fmt.Fprintf(p.Out, "%s  %s: %d of %d used, %d remaining%s\n", mark, subject,
 			sum.Used, a.reqs[0].Limit.Capacity(), sum.Remaining, times(sum))
 		return
 	}
-	fmt.Fprintf(p.Out, "%s  %s: %d remaining%s\n", mark, a.subject, sum.Remaining, times(sum))
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT"}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true},
-		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true}}
+	fmt.Fprintf(p.Out, "%s  %s: %d remaining%s\n", mark, subject, sum.Remaining, times(sum))
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2}, {Header: "REMAINING", Right: true, Drops: 1},
+		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm

@@ -44,6 +44,13 @@ type partlyError struct{ error }
 func (e *partlyError) Is(target error) bool { return target == errPartly }
 func (e *partlyError) Unwrap() error        { return e.error }
 
+// outputError says that the answer could not be printed, though the work is done.
+type outputError struct{ error }
+
+func (e *outputError) Error() string        { return "the answer could not be printed: " + e.error.Error() }
+func (e *outputError) Is(target error) bool { return target == errPartly }
+func (e *outputError) Unwrap() error        { return e.error }
+
 // exitCode is the table of what each error means to the caller's script.
 func exitCode(err error) int {
 	switch {

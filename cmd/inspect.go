@@ -69,7 +69,8 @@ func onePattern(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%d arguments given (%q and more), and %s takes one PATTERN; quote it, lest the shell expands it", len(args), args[:2], cmd.Name())
+		return usagef("%d arguments given (%q, %q, …), and %s takes one PATTERN; quote it, lest the shell expands it",
+			len(args), args[0], args[1], cmd.Name())
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			cmp.Compare(a.Key.Subject, b.Key.Subject),
 			cmp.Compare(a.Key.Name, b.Key.Name))
 	})
-	if err := o.printer().Answer(&inspectAnswer{entries}); err != nil {
+	if err := o.print(&inspectAnswer{entries}); err != nil {
 		return err
 	}
 	if len(entries) == 0 && len(foreign) == 0 && !o.quiet {
@@ -194,7 +195,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for _, e := range a.entries {
 		style := closeness(e)
-		rows = append(rows, []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
+		rows = append(rows, []output.Cell{{Text: output.Printable(e.Key.Subject)}, {Text: output.Printable(e.Key.Name)}, {Text: limitText(e)},
 			{Text: output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), Style: style}, {Text: usedText(e), Style: style},
 			{Text: number(e.Decision.Remaining)}, {Text: orDash(e.Decision.ResetAfter)}})
 	}

@@ -75,7 +75,8 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%d arguments given (%q and more), and %s takes one KEY; quote it if it holds spaces or * ?", len(args), args[:2], cmd.Name())
+		return usagef("%d arguments given (%q, %q, …), and %s takes one KEY; quote it if it holds spaces, and write --wait=30s with its =",
+			len(args), args[0], args[1], cmd.Name())
 	}
 	return nil
 }

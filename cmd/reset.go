@@ -81,12 +81,12 @@ func runReset(ctx context.Context, o *resetOptions) error {
 			}
 		}
 		var left error
-		answer.Deleted, left, err = deleteAll(ctx, store, entries)
+		answer.Deleted, left, err = o.deleteAll(ctx, store, entries)
 		if left != nil {
 			foreign = append(foreign, left)
 		}
 	}
-	if printErr := o.printer().Answer(answer); printErr != nil {
+	if printErr := o.print(answer); printErr != nil {
 		return printErr
 	}
 	if err != nil && answer.Deleted > 0 {
@@ -111,7 +111,7 @@ func (o *resetOptions) showMatches(entries []limiter.Entry, where string) {
 	}
 	fmt.Fprintf(o.env.Err, "%s in %s:\n", matches(len(entries), o.pattern), where)
 	for _, e := range entries[:min(shown, len(entries))] {
-		fmt.Fprintf(o.env.Err, "  %s  %s used\n", e.StoreKey, usedText(e))
+		fmt.Fprintf(o.env.Err, "  %s  %s used\n", output.Printable(e.StoreKey), usedText(e))
 	}
 	if more := len(entries) - shown; more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
@@ -151,7 +151,7 @@ const deleteBatch = 500
 
 // deleteAll deletes the entries' keys. left joins the errors of values that
 // turned out not to be limits; err is what ended it early.
-func deleteAll(ctx context.Context, store connect.Store, entries []limiter.Entry) (deleted int, left, err error) {
+func (o *resetOptions) deleteAll(ctx context.Context, store connect.Store, entries []limiter.Entry) (deleted int, left, err error) {
 	keys := make([]limiter.Key, len(entries))
 	for i, e := range entries {
 		keys[i] = e.Key
@@ -161,7 +161,9 @@ func deleteAll(ctx context.Context, store connect.Store, entries []limiter.Entry
 			return deleted, left, err
 		}
 		n := min(deleteBatch, len(keys))
-		d, err := store.Delete(ctx, keys[:n]...)
+		batch, cancel := context.WithTimeout(ctx, o.timeout)
+		d, err := store.Delete(batch, keys[:n]...)
+		cancel()
 		deleted += d
 		switch {
 		case errors.Is(err, limiter.ErrForeign):

@@ -129,6 +129,14 @@ func (g *globalOptions) printer() *output.Printer {
 	return p
 }
 
+// print prints an answer in the chosen form.
+func (g *globalOptions) print(a output.Answer) error {
+	if err := g.printer().Answer(a); err != nil {
+		return &outputError{err}
+	}
+	return nil
+}
+
 // open connects to the chosen store; where names it in messages.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	if g.timeout <= 0 {

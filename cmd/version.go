@@ -18,7 +18,7 @@ func newVersionCmd(global *globalOptions) *cobra.Command {
 		Example: "  limitctl version\n  limitctl version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return global.printer().Answer(newVersionAnswer(global.env.Version))
+			return global.print(newVersionAnswer(global.env.Version))
 		},
 	}
 }

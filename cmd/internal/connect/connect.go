@@ -4,6 +4,7 @@ package connect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,14 +41,8 @@ func openers() map[string]opener {
 	}
 }
 
-// Schemes returns the schemes that Open knows, in order.
-func Schemes() []string {
-	var schemes []string
-	for scheme := range openers() {
-		schemes = append(schemes, scheme)
-	}
-	slices.Sort(schemes)
-	return schemes
+func schemes() string {
+	return strings.Join(slices.Sorted(maps.Keys(openers())), ", ")
 }
 
 // Open returns the store at url and what to call it in messages. It does not
@@ -64,15 +59,15 @@ func Open(url string, options Options) (store Store, where string, err error) {
 	return open(url, rest, options)
 }
 
-// unknownScheme explains without repeating what may hold a password.
+// unknownScheme explains, without repeating what may hold a password.
 func unknownScheme(url string) error {
 	if scheme, _, found := strings.Cut(url, "://"); found && !strings.ContainsAny(scheme, "@:/") {
-		return badURL("unknown scheme %q; it is one of %s", scheme, strings.Join(Schemes(), ", "))
+		return badURL("unknown scheme %q; it is one of %s", scheme, schemes())
 	}
-	if strings.Contains(url, "@") || strings.ContainsAny(url, " ?#") {
-		return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
+	if !strings.ContainsAny(url, ":@") {
+		return badURL("%q has no scheme; did you mean redis://%s or file:%s?", url, url, url)
 	}
-	return badURL("%q has no scheme; did you mean redis://%s or file:%s?", url, url, url)
+	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }
 
 // urlError is an ErrInvalid about the store's URL.

@@ -13,14 +13,18 @@ import (
 
 // openRedis connects to one server.
 func openRedis(text, _ string, options Options) (Store, string, error) {
-	// Neither parser's error is repeated: both may quote the password.
+	// What a parser says is wrong is never repeated: a password with special
+	// characters in it turns up in any part of the URL.
 	parsed, err := url.Parse(text)
-	if err != nil {
-		return nil, "", badURL("it cannot be read; write redis://[user[:password]@]host:port[/db], special characters of the password as %%XX")
+	switch {
+	case err != nil || parsed.User == nil && strings.Contains(text, "@"):
+		return nil, "", badURL("it cannot be read; write %s, special characters of the password as %%XX", redisForm(text))
+	case parsed.Scheme != "unix" && parsed.Host == "", parsed.Opaque != "":
+		return nil, "", badURL("it names no host; write %s", redisForm(text))
 	}
 	settings, err := redis.ParseURL(text)
 	if err != nil {
-		return nil, "", badURL("%s; write %s", redact(err.Error(), parsed), redisForm(parsed.Scheme))
+		return nil, "", badURL("its database or an option is wrong; write %s", redisForm(text))
 	}
 	if settings.Password == "" {
 		settings.Password = options.Password
@@ -39,17 +43,11 @@ func openRedis(text, _ string, options Options) (Store, string, error) {
 	return store, parsed.Redacted(), err
 }
 
-func redisForm(scheme string) string {
+// redisForm is how a URL of text's scheme is to be written.
+func redisForm(text string) string {
+	scheme, _, _ := strings.Cut(text, ":")
 	if scheme == "unix" {
 		return "unix:///path/to/socket?db=0"
 	}
 	return scheme + "://[user[:password]@]host:port[/db]"
-}
-
-// redact takes the URL's password out of a message.
-func redact(message string, parsed *url.URL) string {
-	if password, has := parsed.User.Password(); has && password != "" {
-		message = strings.ReplaceAll(message, password, "***")
-	}
-	return strings.TrimPrefix(message, "redis: ")
 }

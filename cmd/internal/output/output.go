@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -163,4 +164,15 @@ func Plural(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Printable returns text as people can trust to see it: quoted if it holds
+// characters that are invisible or change the direction of others.
+func Printable(text string) string {
+	for _, r := range text {
+		if !strconv.IsPrint(r) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
 }

@@ -12,7 +12,6 @@ const (
 	Near  Style = "33" // yellow: close to the limit
 	AtEnd Style = "31" // red: at the limit, denied
 	Faint Style = "2"
-	Bold  Style = "1"
 )
 
 // Paint returns text in a style, if colours are wanted.

@@ -68,8 +68,8 @@ func (s *Store) translate(err error, committing bool) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, limiter.ErrForeign):
-		return err
+	case errors.Is(err, limiter.ErrForeign), limiter.IsAway(err):
+		return err // it is one already
 	case hasCode(err, sqlite3.SQLITE_BUSY):
 		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):

@@ -44,8 +44,10 @@ func (s *Store) Scan(ctx context.Context, p limiter.Pattern) iter.Seq2[limiter.E
 // readPage describes the keys after a key, and returns the one to go on after,
 // which is zero at the end.
 func (s *Store) readPage(ctx context.Context, p limiter.Pattern, after limiter.Key) (entries []found, next limiter.Key, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.takeTurn(ctx); err != nil {
+		return nil, next, err
+	}
+	defer s.giveTurn()
 	if err := s.open(ctx, false); err != nil {
 		return nil, next, err
 	}
@@ -97,8 +99,15 @@ func (s *Store) explain(key limiter.Key, record []byte, now limiter.Instant) fou
 
 // Delete implements [limiter.Keyspace] in one transaction.
 func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.takeTurn(ctx); err != nil {
+		return 0, err
+	}
+	defer s.giveTurn()
 	if err := s.open(ctx, false); errors.Is(err, errMissing) {
 		return 0, nil
 	} else if err != nil {

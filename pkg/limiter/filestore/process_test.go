@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,17 @@ func TestALockedFile(t *testing.T) {
 	if d, err := limiter.New(store).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("a peek beside the lock: %+v, %v; want 1 used", d, err)
 	}
+	// Nor does a call without a deadline make others of this process wait beyond theirs.
+	patient := make(chan error)
+	go func() { patient <- take(store, key, limit, 1) }()
+	for len(store.Turn()) == 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("behind a patient call: %v; want an ErrUnavailable for the deadline", err)
+	}
 	released := make(chan error)
 	go func() {
 		_, err := other.Exec("COMMIT")
@@ -166,7 +178,7 @@ func TestALockedFile(t *testing.T) {
 	if err := take(store, key, limit, 1); err != nil {
 		t.Errorf("after the lock was released: %v", err)
 	}
-	if err := <-released; err != nil {
+	if err := errors.Join(<-released, <-patient); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the "sqlite" driver
@@ -29,8 +28,8 @@ type Store struct {
 	prefix string
 	clock  func() time.Time
 
-	mu sync.Mutex // one writer at a time, as SQLite has it, and guards db
-	db *sql.DB    // nil until the file is needed
+	turn chan struct{} // holds a token while a call is at work: one at a time, as SQLite has it
+	db   *sql.DB       // nil until the file is needed; whoever has the turn may use it
 }
 
 // An Option changes how a Store is made.
@@ -50,20 +49,17 @@ func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", limiter.ErrInvalid)
 	}
-	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now}
+	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
 	}
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 
-// Path returns the path of the file.
-func (s *Store) Path() string { return s.path }
-
 // Close closes the file.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
+	defer s.giveTurn()
 	if s.db == nil {
 		return nil
 	}
@@ -89,10 +85,22 @@ CREATE TABLE IF NOT EXISTS limits (
 CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at);`
 )
 
+// takeTurn waits for the calls before to end, as long as ctx lasts.
+func (s *Store) takeTurn(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: file %s is busy: %w", limiter.ErrUnavailable, s.path, ctx.Err())
+	}
+}
+
+func (s *Store) giveTurn() { <-s.turn }
+
 // errMissing: there is no file yet, so all keys are unused.
 var errMissing = errors.New("no file yet")
 
-// open opens the file, and makes it if create is set. s.mu must be held.
+// open opens the file, and makes it if create is set. It needs the turn.
 func (s *Store) open(ctx context.Context, create bool) error {
 	if s.db != nil {
 		return nil
@@ -101,8 +109,8 @@ func (s *Store) open(ctx context.Context, create bool) error {
 		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 			return err
 		}
-	} else if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		return errMissing
+	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return errMissing // an empty file is a database without anything in it
 	}
 	db, err := sql.Open("sqlite", dataSource(s.path))
 	if err != nil {
@@ -164,8 +172,10 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer s.giveTurn()
 	err = s.open(ctx, op == limiter.Take)
 	if errors.Is(err, errMissing) {
 		limiter.Decide(op, normalized, unusedStates(len(normalized)), decisions, limiter.InstantOf(s.clock()))
@@ -175,15 +185,14 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err == nil {
 		err = s.retryBusy(ctx, func() error {
 			committing = false
-			if op == limiter.Peek {
-				return s.decide(ctx, s.db, op, normalized, decisions)
-			}
-			tx, err := s.db.BeginTx(ctx, nil)
+			// A peek's transaction takes no write lock; it is there so that
+			// several keys are read at one instant.
+			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: op == limiter.Peek})
 			if err != nil {
 				return err
 			}
 			defer tx.Rollback()
-			if err := s.decide(ctx, tx, op, normalized, decisions); err != nil {
+			if err := s.decide(ctx, tx, op, normalized, decisions); err != nil || op == limiter.Peek {
 				return err
 			}
 			committing = true
@@ -201,17 +210,10 @@ func unusedStates(n int) []*limiter.State {
 	return states
 }
 
-// querier is what a database and a transaction have in common.
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-func (s *Store) decide(ctx context.Context, q querier, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decide(ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	states := unusedStates(len(reqs))
 	for i := range reqs {
-		if err := s.load(ctx, q, reqs[i].Key, states[i]); err != nil {
+		if err := s.load(ctx, tx, reqs[i].Key, states[i]); err != nil {
 			return err
 		}
 	}
@@ -225,11 +227,11 @@ func (s *Store) decide(ctx context.Context, q querier, op limiter.Op, reqs []lim
 		return nil
 	}
 	for i := range reqs {
-		if err := s.save(ctx, q, reqs[i].Key, states[i], now); err != nil {
+		if err := s.save(ctx, tx, reqs[i].Key, states[i], now); err != nil {
 			return err
 		}
 		if isNew[i] {
-			if err := reclaim(ctx, q, now); err != nil {
+			if err := reclaim(ctx, tx, now); err != nil {
 				return err
 			}
 		}
@@ -237,9 +239,9 @@ func (s *Store) decide(ctx context.Context, q querier, op limiter.Op, reqs []lim
 	return nil
 }
 
-func (s *Store) load(ctx context.Context, q querier, key limiter.Key, state *limiter.State) error {
+func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State) error {
 	var record []byte
-	err := q.QueryRowContext(ctx, "SELECT record FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
+	err := tx.QueryRowContext(ctx, "SELECT record FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
 		s.prefix, key.Subject, key.Name).Scan(&record)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -253,13 +255,13 @@ func (s *Store) load(ctx context.Context, q querier, key limiter.Key, state *lim
 	return nil
 }
 
-func (s *Store) save(ctx context.Context, q querier, key limiter.Key, state *limiter.State, now limiter.Instant) error {
+func (s *Store) save(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State, now limiter.Instant) error {
 	if state.IsZero() {
-		_, err := q.ExecContext(ctx, "DELETE FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
+		_, err := tx.ExecContext(ctx, "DELETE FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
 			s.prefix, key.Subject, key.Name)
 		return err
 	}
-	_, err := q.ExecContext(ctx, `INSERT INTO limits (prefix, subject, name, record, unused_at) VALUES (?, ?, ?, ?, ?)
+	_, err := tx.ExecContext(ctx, `INSERT INTO limits (prefix, subject, name, record, unused_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (prefix, subject, name) DO UPDATE SET record = excluded.record, unused_at = excluded.unused_at`,
 		s.prefix, key.Subject, key.Name, state.AppendRecord(nil), int64(state.UnusedAt(now)))
 	return err
@@ -269,8 +271,8 @@ func (s *Store) save(ctx context.Context, q querier, key limiter.Key, state *lim
 // that they cannot pile up.
 const reclaimed = 4
 
-func reclaim(ctx context.Context, q querier, now limiter.Instant) error {
-	_, err := q.ExecContext(ctx,
+func reclaim(ctx context.Context, tx *sql.Tx, now limiter.Instant) error {
+	_, err := tx.ExecContext(ctx,
 		"DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ? ORDER BY unused_at LIMIT ?)",
 		int64(now), reclaimed)
 	return err

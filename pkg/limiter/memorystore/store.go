@@ -5,6 +5,7 @@ package memorystore
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"math/bits"
@@ -72,6 +73,9 @@ func (s *Store) Close() error { return nil }
 // Decide implements [limiter.Store]. One request allocates nothing, unless its
 // key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", limiter.ErrUnavailable, err)
+	}
 	if len(reqs) == 1 {
 		return s.decideOne(op, &reqs[0], decisions)
 	}
@@ -155,9 +159,10 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 	}
 }
 
-// hash depends on the subject only: the limits of a subject are few, and being
-// neighbours in the table costs them nothing.
-func (s *Store) hash(key limiter.Key) uint64 { return maphash.String(s.seed, key.Subject) }
+func (s *Store) hash(key limiter.Key) uint64 {
+	// Turned, lest a subject and a name that trade places collide.
+	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(s.seed, key.Name), 32)
+}
 
 // shardIndex takes bits of the hash that the shard's table does not.
 func shardIndex(hash uint64) int { return int(hash >> (64 - shardBits)) }
@@ -197,6 +202,11 @@ func (s *Store) scanShard(shard *shard, p limiter.Pattern) []limiter.Entry {
 
 // Delete implements [limiter.Keyspace].
 func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, err error) {
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return 0, err
+		}
+	}
 	for _, key := range keys {
 		hash := s.hash(key)
 		shard := s.shardOf(hash)
