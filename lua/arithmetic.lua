@@ -1,8 +1,10 @@
 -- Exact whole-number arithmetic in Lua's doubles. They hold integers exactly
--- below 2^53; a·b of this project has up to 2^98. The Go twin of mul_div is
+-- below 2^53; a·b of this project has up to 2^98. math.fmod is exact, and so is
+-- dividing what it leaves.
+--
+-- Functions here and in record.lua capture as few locals as they can: a script
+-- makes them anew on each call, and each captured local costs a memory allocation. The Go twin of mul_div is
 -- mulAddDiv in pkg/limiter/arithmetic.go.
-
-local fmod = math.fmod -- exact, and so is dividing what it leaves
 
 -- mul_div returns the quotient and remainder of a·b ÷ d, for a time 0 <= a < 2^53,
 -- units 0 <= b <= 2^30, and units or a period 0 < d <= 31622400000000 (366 days in
@@ -12,18 +14,18 @@ local fmod = math.fmod -- exact, and so is dividing what it leaves
 local function mul_div(a, b, d)
   local product = a * b
   if product < 9007199254740992 then
-    local remainder = fmod(product, d)
+    local remainder = math.fmod(product, d)
     return (product - remainder) / d, remainder
   end
   local whole = a
-  a = fmod(a, d)
+  a = math.fmod(a, d)
   whole = (whole - a) / d
   -- Long multiplication of a < d by b's five 7-bit digits, the remainder kept
   -- below d: each step stays below 255·d < 2^53.
   local quotient, remainder = 0, 0
   for shift = 28, 0, -7 do
     local step = remainder * 128 + a * (math.floor(b / 2 ^ shift) % 128)
-    remainder = fmod(step, d)
+    remainder = math.fmod(step, d)
     quotient = quotient * 128 + (step - remainder) / d
   end
   return whole * b + quotient, remainder

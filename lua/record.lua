@@ -3,19 +3,17 @@
 
 local magic = 0x524c01 -- "RL", version 1
 
--- The bounds of a limit and of an instant; see limit.go and record.go.
-local max_count, max_period, max_instant = 1000000000, 31622400000000, 4503599627370496
-
 -- sound reports whether two numbers a and b can be the state of a record with
--- that header. What Go would call damaged is nothing to decide or overwrite.
+-- that header. What Go would call damaged is nothing to decide or overwrite. The
+-- bounds are those of limit.go (count, period) and record.go (instant).
 local function sound(algorithm, count, burst, period, time, a, b)
-  if count < 1 or count > max_count or period < 1000 or period > max_period or time >= max_instant then
+  if count < 1 or count > 1e9 or period < 1000 or period > 31622400000000 or time >= 4503599627370496 then
     return false
   end
   if algorithm <= 2 then
-    return burst >= 1 and burst <= max_count and b < period and (a < burst or a == burst and b == 0)
+    return burst >= 1 and burst <= 1e9 and b < period and (a < burst or a == burst and b == 0)
   end
-  return burst == count and a <= max_count and b <= max_count
+  return burst == count and a <= 1e9 and b <= 1e9
 end
 
 -- The algorithms whose state is two numbers, a and b, by their numbers in
@@ -34,22 +32,22 @@ local rules = {}
 -- older than 6.2, which has no PXAT, it is relative and a millisecond late. With
 -- a clock of the caller's it can only be relative, and is late by an hour so that
 -- the server's clock does not decide.
-local has_pxat = redis.REDIS_VERSION_NUM and redis.REDIS_VERSION_NUM >= 0x00060200
 local simulated = ARGV[2]
-local late_ms = simulated and 3600000 or 1
 
 -- milliseconds formats µs, rounded up: some servers fail to convert large numbers
 -- themselves.
 local function milliseconds(us)
   us = us + 999
-  return string.format('%.0f', (us - fmod(us, 1000)) / 1000)
+  return string.format('%.0f', (us - math.fmod(us, 1000)) / 1000)
 end
 
 -- set stores a value with its expiry, in one command.
 local function set(key, value, unused_at, now)
-  if has_pxat and not simulated then
+  if ARGV[2] then
+    redis.call('SET', key, value, 'PX', milliseconds(unused_at - now + 3600000000))
+  elseif (redis.REDIS_VERSION_NUM or 0) >= 0x00060200 then
     redis.call('SET', key, value, 'PXAT', milliseconds(unused_at))
   else
-    redis.call('SET', key, value, 'PX', milliseconds(unused_at - now + late_ms * 1000))
+    redis.call('SET', key, value, 'PX', milliseconds(unused_at - now + 1000))
   end
 end

@@ -163,7 +163,7 @@ local function log_update(s, newest, now)
   local wrote = redis.pcall('SETRANGE', s.key, place, newest)
   if type(wrote) == 'number' then
     if simulated then
-      wrote = redis.pcall('PEXPIRE', s.key, milliseconds(unused_at - now + late_ms * 1000))
+      wrote = redis.pcall('PEXPIRE', s.key, milliseconds(unused_at - now + 3600000000))
     else
       wrote = redis.pcall('PEXPIREAT', s.key, milliseconds(unused_at))
     end

@@ -30,7 +30,7 @@ rules[1] = {
   unused_at = function(count, period, time, units, rest)
     local wait, over = mul_div(period, units, count)
     over = over + rest
-    local part = fmod(over, count)
+    local part = math.fmod(over, count)
     return time + wait + (over - part) / count + (part > 0 and 1 or 0)
   end,
 }
