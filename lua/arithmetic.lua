@@ -1,6 +1,10 @@
 -- Exact whole-number arithmetic in Lua's doubles. They hold integers exactly
--- below 2^53; a·b of this project has up to 2^98. math.fmod is exact, and so is
--- dividing what it leaves.
+-- below 2^53; a·b of this project has up to 2^98.
+--
+-- Lua reckons a % d as a - floor(a / d) · d. Where a stays below 0.9 · 2^53 and d
+-- below 10^15, as everything here does, that is exact: the rounding of a / d is
+-- then less than the 1 / d by which it can miss a whole number. And what is left
+-- of a divides exactly.
 --
 -- Functions here and in record.lua capture as few locals as they can: a script
 -- makes them anew on each call, and each captured local costs a memory allocation. The Go twin of mul_div is
@@ -13,19 +17,19 @@
 -- all usage and serves as "everything".
 local function mul_div(a, b, d)
   local product = a * b
-  if product < 9007199254740992 then
-    local remainder = math.fmod(product, d)
+  if product < 8e15 then
+    local remainder = product % d
     return (product - remainder) / d, remainder
   end
   local whole = a
-  a = math.fmod(a, d)
+  a = a % d
   whole = (whole - a) / d
   -- Long multiplication of a < d by b's five 7-bit digits, the remainder kept
   -- below d: each step stays below 255·d < 2^53.
   local quotient, remainder = 0, 0
   for shift = 28, 0, -7 do
     local step = remainder * 128 + a * (math.floor(b / 2 ^ shift) % 128)
-    remainder = math.fmod(step, d)
+    remainder = step % d
     quotient = quotient * 128 + (step - remainder) / d
   end
   return whole * b + quotient, remainder

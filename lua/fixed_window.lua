@@ -7,7 +7,7 @@ rules[3] = {
   size = 30,
 
   at = function(_, period, time, units, _, now)
-    if now >= time - math.fmod(time, period) + period then
+    if now >= time - time % period + period then
       return 0, 0, 0
     end
     return units, 0, units
@@ -18,6 +18,6 @@ rules[3] = {
   end,
 
   unused_at = function(_, period, time)
-    return time - math.fmod(time, period) + period
+    return time - time % period + period
   end,
 }

@@ -38,7 +38,7 @@ local simulated = ARGV[2]
 -- themselves.
 local function milliseconds(us)
   us = us + 999
-  return string.format('%.0f', (us - math.fmod(us, 1000)) / 1000)
+  return string.format('%.0f', (us - us % 1000) / 1000)
 end
 
 -- set stores a value with its expiry, in one command.

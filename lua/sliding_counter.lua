@@ -8,8 +8,8 @@ rules[5] = {
   size = 34,
 
   at = function(_, period, time, current, previous, now)
-    local elapsed = math.fmod(now, period)
-    local ahead = now - elapsed - (time - math.fmod(time, period))
+    local elapsed = now % period
+    local ahead = now - elapsed - (time - time % period)
     if ahead == period then
       current, previous = 0, current
     elseif ahead > period then
@@ -29,7 +29,7 @@ rules[5] = {
 
   -- Units of the current window count, ever less, until the next one ends.
   unused_at = function(_, period, time, current)
-    local window_end = time - math.fmod(time, period) + period
+    local window_end = time - time % period + period
     return current > 0 and window_end + period or window_end
   end,
 }

@@ -30,7 +30,7 @@ rules[1] = {
   unused_at = function(count, period, time, units, rest)
     local wait, over = mul_div(period, units, count)
     over = over + rest
-    local part = math.fmod(over, count)
+    local part = over % count
     return time + wait + (over - part) / count + (part > 0 and 1 or 0)
   end,
 }
