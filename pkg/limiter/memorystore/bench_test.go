@@ -45,3 +45,16 @@ func BenchmarkTakeManyKeys(b *testing.B) {
 		i++
 	}
 }
+
+// BenchmarkDecideOneKey is the store by itself, without the Limiter's face.
+func BenchmarkDecideOneKey(b *testing.B) {
+	store := memorystore.New()
+	reqs := []limiter.Request{{Key: limiter.Key{Subject: "user:123456"}, Limit: limiter.Limit{Count: 1000, Period: time.Minute}, Cost: 1}}
+	decisions := make([]limiter.Decision, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := store.Decide(context.Background(), limiter.Take, reqs, decisions); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
