@@ -17,7 +17,7 @@ test: redis ## every test; installs redis-server first where it is missing
 
 fuzz: ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record; do \
-		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s || exit 1; \
+		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 
 lint: ## gofmt, vet and staticcheck, warnings being errors
