@@ -2,6 +2,9 @@
 // server. Any number of processes can use the file at once, and a process that
 // is killed in the middle leaves nothing half done.
 //
+// Checking needs the right to write the file, too: SQLite keeps its readers' marks
+// beside it.
+//
 // A commit survives the end of its process. The last ones before a power failure
 // may be lost, which forgets what they charged and damages nothing.
 package filestore
