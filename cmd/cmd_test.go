@@ -71,6 +71,10 @@ func TestResetAsksOnATerminal(t *testing.T) {
 	if stdout, _ := w.run(t, exitYes, "check", "user:42", "--limit", "3/1h"); !strings.Contains(stdout, "1 of 3 used") {
 		t.Errorf("after saying no: %s", stdout)
 	}
+	w.In = strings.NewReader("n\n")
+	if _, stderr := w.run(t, exitNo, "reset", "-q", "user:*"); !strings.Contains(stderr, "rl:{user:42}:token-bucket/1h") {
+		t.Errorf("asked quietly, one is not shown what would be deleted: %q", stderr)
+	}
 	w.In = strings.NewReader("Y\n")
 	if stdout, _ := w.run(t, exitYes, "reset", "user:*"); stdout != "deleted 1 key\n" {
 		t.Errorf("after saying yes: %q", stdout)

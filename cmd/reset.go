@@ -102,7 +102,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 const shown = 5
 
 func (o *resetOptions) showMatches(entries []limiter.Entry, where string) {
-	if o.quiet {
+	if o.quiet && (o.yes || o.dryRun) { // who is asked is shown what about
 		return
 	}
 	if len(entries) == 0 {
@@ -146,8 +146,9 @@ func (o *resetOptions) confirm(ctx context.Context, n int) error {
 	}
 }
 
-// deleteBatch is how many keys go between two looks at the context.
-const deleteBatch = 500
+// keysPerCall is how many keys are deleted within one timeout, and between two
+// looks at whether the command was interrupted.
+const keysPerCall = 500
 
 // deleteAll deletes the entries' keys. left joins the errors of values that
 // turned out not to be limits; err is what ended it early.
@@ -160,7 +161,7 @@ func (o *resetOptions) deleteAll(ctx context.Context, store connect.Store, entri
 		if err := ctx.Err(); err != nil {
 			return deleted, left, err
 		}
-		n := min(deleteBatch, len(keys))
+		n := min(keysPerCall, len(keys))
 		batch, cancel := context.WithTimeout(ctx, o.timeout)
 		d, err := store.Delete(batch, keys[:n]...)
 		cancel()

@@ -14,18 +14,15 @@ func mulAddDiv(a, b, c, d int64) (quotient, remainder int64) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	low, carry := bits.Add64(low, uint64(c), 0)
 	high += carry
-	if high == 0 && low < 1<<53 {
+	if high == 0 && low < 1<<52 {
 		// The usual case. A float's division is several times faster than an
-		// integer's, and with both exact at most one too many.
+		// integer's. Its rounding, less than 1/d where the product is below
+		// 2⁵², cannot carry the quotient up to the next whole number.
 		if low < uint64(d) {
 			return 0, int64(low)
 		}
 		quotient = int64(float64(low) / float64(d))
-		remainder = int64(low) - quotient*d
-		if remainder < 0 {
-			quotient, remainder = quotient-1, remainder+d
-		}
-		return quotient, remainder
+		return quotient, int64(low) - quotient*d
 	}
 	if high >= uint64(d) {
 		return math.MaxInt64, 0

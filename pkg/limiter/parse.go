@@ -152,7 +152,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 // editDistance is the Levenshtein distance of two strings, in bytes.
 func editDistance(a, b string) int {
 	if len(a) > 64 {
-		return math.MaxInt // no name is that long, and the table stays small
+		return math.MaxInt // no name is that long
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -97,7 +97,7 @@ func (s *Store) scanServer(ctx context.Context, server redis.Cmdable, p limiter.
 }
 
 // readPage reads the records of storeKeys that p selects, in one round trip and
-// a second one for large logs.
+// one more for each large log.
 func (s *Store) readPage(ctx context.Context, server redis.Cmdable, p limiter.Pattern, storeKeys []string) ([]found, error) {
 	page := make([]found, 0, len(storeKeys))
 	for _, storeKey := range storeKeys {
@@ -228,11 +228,7 @@ func (s *Store) deletable(keys []limiter.Key) int {
 }
 
 func (s *Store) deleteBatch(ctx context.Context, storeKeys []string) (deleted int, left []error, err error) {
-	script := s.scripts.deleting()
-	cmd, err := s.call(ctx, limiter.Refund, script, true, storeKeys, nil)
-	if isServerError(err, "NOSCRIPT") {
-		cmd, err = s.call(ctx, limiter.Refund, script, false, storeKeys, nil)
-	}
+	cmd, err := s.run(ctx, true, s.scripts.deleting(), storeKeys, nil)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -92,27 +92,26 @@ func (e sentError) Unwrap() error { return e.error }
 // run calls the script by its name, and with its source if the server does not
 // know it: after a restart, a failover or SCRIPT FLUSH. That answer comes before
 // anything runs, so calling again cannot charge twice.
-func (s *Store) run(ctx context.Context, op limiter.Op, script *script, keys []string, arguments []any) (string, error) {
-	cmd, err := s.call(ctx, op, script, true, keys, arguments)
+//
+// A call that changes something is sent at most once.
+func (s *Store) run(ctx context.Context, changes bool, script *script, keys []string, arguments []any) (*redis.Cmd, error) {
+	cmd, err := s.call(ctx, changes, script, true, keys, arguments)
 	if isServerError(err, "NOSCRIPT") {
-		cmd, err = s.call(ctx, op, script, false, keys, arguments)
+		cmd, err = s.call(ctx, changes, script, false, keys, arguments)
 	}
-	if err != nil {
-		return "", err
-	}
-	return cmd.Text()
+	return cmd, err
 }
 
-func (s *Store) call(ctx context.Context, op limiter.Op, script *script, byName bool, keys []string, arguments []any) (*redis.Cmd, error) {
-	readOnly := op == limiter.Peek && !s.scripts.noReadOnly.Load()
+func (s *Store) call(ctx context.Context, changes bool, script *script, byName bool, keys []string, arguments []any) (*redis.Cmd, error) {
+	readOnly := !changes && !s.scripts.noReadOnly.Load()
 	c := &call{
 		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
-		once: op != limiter.Peek,
+		once: changes,
 	}
 	err := s.sender.send(ctx, c)
-	if err != nil && readOnly && isServerError(err, "ERR unknown command") {
+	if readOnly && isServerError(err, "ERR unknown command") {
 		s.scripts.noReadOnly.Store(true)
-		return s.call(ctx, op, script, byName, keys, arguments)
+		return s.call(ctx, changes, script, byName, keys, arguments)
 	}
 	return c.Cmd, err
 }

@@ -62,19 +62,21 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		return err
 	}
 	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
+	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
-	reply, err := s.run(ctx, op, script, keys, arguments)
+	cmd, err := s.run(ctx, changes, script, keys, arguments)
 	if short && (isServerError(err, "COMPLETE") || isServerError(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
-		reply, err = s.run(ctx, op, s.scripts.decidingAll(), keys, arguments)
+		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
-		return s.translate(err, op.String(), op != limiter.Peek, keys)
+		return s.translate(err, op.String(), changes, keys)
 	}
-	if err := parseReply(reply, op, keys, reqs, decisions); err != nil {
-		return s.translate(err, op.String(), op != limiter.Peek, keys)
+	reply, err := cmd.Text()
+	if err != nil {
+		return errReply
 	}
-	return nil
+	return parseReply(reply, op, keys, reqs, decisions)
 }
 
 func (s *Store) keys(reqs []limiter.Request) []string {

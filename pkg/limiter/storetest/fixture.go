@@ -84,11 +84,11 @@ func (f *fixture) use(limit limiter.Limit) {
 		if rapid.IntRange(0, 4).Draw(f.T, "change") == 0 {
 			like = changed(f.T, limit)
 		}
-		f.use1(like)
+		f.takeOrRefund(like)
 	}
 }
 
-func (f *fixture) use1(limit limiter.Limit) {
+func (f *fixture) takeOrRefund(limit limiter.Limit) {
 	f.Helper()
 	op := limiter.Take
 	if rapid.IntRange(0, 5).Draw(f.T, "refund") == 0 {
