@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/output":     {},
 	"pkg/limiter":             {},
+	"pkg/limiter/policy":      {"pkg/limiter"},
 	"pkg/limiter/filestore":   {"pkg/limiter"},
 	"pkg/limiter/memorystore": {"pkg/limiter"},
 	"pkg/limiter/redisstore":  {"pkg/limiter", "lua"},

@@ -2,8 +2,10 @@
 -- nothing. The Go twin is Decide in pkg/limiter/decision.go.
 --
 -- KEYS     the store key of each request, no two the same
--- ARGV[1]  op 1 ('t' take, 'p' peek, which writes nothing, 'r' refund), then each
---          request in 20 bytes, big-endian: algorithm 1, count 4, burst 4,
+-- ARGV[1]  op 1 ('t' take, 'p' peek, which writes nothing, 'r' refund, 'a' adjust:
+--          bring usage to exactly the cost), then each request in 20 bytes,
+--          big-endian: algorithm 1 (+ 128 for a shadow, which is charged if it
+--          fits and keeps no other from being charged), count 4, burst 4,
 --          period 7 (µs), cost 4
 -- ARGV[2]  now in µs, instead of the server's clock; for tests and simulation
 -- Returns  a string: now 7, then for each request: allowed 1 (0 or 1), length 1,
@@ -24,10 +26,15 @@ end
 
 rules[2] = rules[1] -- a leaky bucket's state is a token bucket's
 
--- request returns algorithm, count, burst, period, cost and capacity of KEYS[i].
+-- request returns algorithm, count, burst, period, cost and capacity of KEYS[i],
+-- and whether it is a shadow.
 local function request(i)
   local algorithm, count, burst, period, cost = struct.unpack('>BI4I4I7I4', ARGV[1], i * 20 - 18)
-  return algorithm, count, burst, period, cost, algorithm <= 2 and burst or count
+  local shadow = algorithm >= 128
+  if shadow then
+    algorithm = algorithm - 128
+  end
+  return algorithm, count, burst, period, cost, algorithm <= 2 and burst or count, shadow
 end
 
 local function foreign(i, holds)
@@ -98,9 +105,10 @@ local function updates_in_place(s)
   return s.algorithm == 4 and not log_is_rewritten(s)
 end
 
--- charged returns the state s of KEYS[i] with the request's cost added.
-local function charged(s, i)
-  local algorithm, count, burst, period, cost = request(i)
+-- charged returns the state s of KEYS[i] with cost added, under the request's
+-- limit.
+local function charged(s, i, cost)
+  local algorithm, count, burst, period = request(i)
   local instant = s and math.max(now, s.time) or now
   if not s or s.algorithm ~= algorithm or s.period ~= period then
     if s then -- usage is kept, its age is not
@@ -119,6 +127,17 @@ local function charged(s, i)
   end
   s.count, s.burst = count, burst
   return s
+end
+
+-- excess returns how much to refund so that exactly target of in_use is left.
+local function excess(s, in_use, target)
+  local rule = rules[s.algorithm]
+  if not rule or not rule.excess then
+    return in_use - target
+  end
+  local instant = math.max(now, s.time)
+  local a, b = rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  return rule.excess(s.period, a, b, instant, target)
 end
 
 -- refunded returns s with cost taken off, or false if nothing is left.
@@ -141,47 +160,50 @@ for i = 1, #KEYS do
     return failure
   end
   states[i] = s
-  local _, _, _, _, cost, capacity = request(i)
-  allowed[i] = op == 'r' or (s and used(s, math.max(now, s.time)) or 0) + cost <= capacity
-  all_allowed = all_allowed and allowed[i]
+  local _, _, _, _, cost, capacity, shadow = request(i)
+  allowed[i] = op == 'r' or op == 'a' or (s and used(s, math.max(now, s.time)) or 0) + cost <= capacity
+  all_allowed = all_allowed and (allowed[i] or shadow)
 end
 
-if op == 't' and all_allowed then
-  for i = 1, #KEYS do
-    states[i] = charged(states[i], i)
-  end
-  -- What needs SET goes first: should that right be missing, nothing is written,
-  -- and what comes after can do with it.
-  for i = 1, #KEYS do
-    if not updates_in_place(states[i]) then
-      save(states[i])
-      states[i].saved = true
+-- change returns what op makes of the state s of KEYS[i], false if that is unused,
+-- and whether it differs.
+local function change(s, i)
+  local _, _, _, _, cost = request(i)
+  if op == 't' and all_allowed and allowed[i] then
+    return charged(s, i, cost), true
+  elseif op == 'r' and s then
+    return refunded(s, cost), true
+  elseif op == 'a' then
+    local in_use = s and used(s, math.max(now, s.time)) or 0
+    if in_use < cost then
+      return charged(s, i, cost - in_use), true
+    elseif in_use > cost then
+      return refunded(s, excess(s, in_use, cost)), true
     end
   end
-  for i = 1, #KEYS do
-    if not states[i].saved then
-      save(states[i])
-    end
+  return s, false
+end
+
+local whole, in_place, emptied = {}, {}, {}
+for i = 1, #KEYS do
+  local before, changed = states[i], nil
+  states[i], changed = change(before, i)
+  if changed then
+    local kind = not states[i] and emptied or updates_in_place(states[i]) and in_place or whole
+    kind[#kind + 1] = states[i] or before
   end
-elseif op == 'r' then
-  local emptied = {}
-  for i = 1, #KEYS do
-    local _, _, _, _, cost = request(i)
-    if states[i] then
-      local s = states[i]
-      states[i] = refunded(s, cost)
-      if states[i] then
-        save(states[i])
-      else
-        emptied[#emptied + 1] = s
-      end
-    end
-  end
-  -- After what needs SET, as above; who lacks the right to DEL has that one.
-  for _, s in ipairs(emptied) do
-    if type(redis.pcall('DEL', s.key)) ~= 'number' then
-      set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, 3, s.count, s.count, s.period, s.time, 0), now + 1, now)
-    end
+end
+-- What needs SET goes first: should that right be missing, nothing is written, and
+-- what comes after can do with it.
+for _, s in ipairs(whole) do
+  save(s)
+end
+for _, s in ipairs(in_place) do
+  save(s)
+end
+for _, s in ipairs(emptied) do -- who lacks the right to DEL has that to SET
+  if type(redis.pcall('DEL', s.key)) ~= 'number' then
+    set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, 3, s.count, s.count, s.period, s.time, 0), now + 1, now)
   end
 end
 
@@ -190,7 +212,7 @@ for i = 1, #KEYS do
   local s, record = states[i], ''
   if s and s.algorithm == 4 then
     local _, _, _, _, cost, capacity = request(i)
-    record = log_digest(s, capacity - cost, math.max(now, s.time))
+    record = log_digest(s, math.max(0, capacity - cost), math.max(now, s.time))
   elseif s then
     record = string.sub(s.raw, 1, rules[s.algorithm].size)
   end

@@ -24,6 +24,8 @@ end
 --                                        units then in use, rounded up
 --   refund(a, b, cost)                   a and b with cost units taken off
 --   unused_at(count, period, time, a, b) when nothing is in use any more
+--   excess(period, a, b, now, used)      only where a unit can count for less than
+--                                        one: what to refund to leave exactly used
 -- A charge adds its cost to a.
 local rules = {}
 

@@ -27,6 +27,18 @@ rules[5] = {
     return 0, previous > cost and previous - cost or 0
   end,
 
+  -- What to refund so that exactly used is left.
+  excess = function(period, current, previous, now, used)
+    local in_view = period - now % period
+    local share, part = mul_div(in_view, previous, period)
+    share = share + (part > 0 and 1 or 0)
+    if share <= used then
+      return share + current - used
+    end
+    local left = mul_div(period, used, in_view)
+    return current + previous - left
+  end,
+
   -- Units of the current window count, ever less, until the next one ends.
   unused_at = function(_, period, time, current)
     local window_end = time - time % period + period

@@ -15,6 +15,10 @@ const (
 	Peek
 	// Refund gives units back, the newest first, never more than were used.
 	Refund
+	// Adjust brings each key to exactly Cost units in use, by charging what
+	// lacks of them or giving back what is beyond; Cost may be 0. It is an
+	// operator's correction and denies nothing.
+	Adjust
 )
 
 // String returns the operation's name, such as "take".
@@ -26,6 +30,8 @@ func (op Op) String() string {
 		return "peek"
 	case Refund:
 		return "refund"
+	case Adjust:
+		return "adjustment"
 	}
 	return "unknown operation"
 }
@@ -38,6 +44,10 @@ type Request struct {
 	Key   Key
 	Limit Limit
 	Cost  int64 // units, 1 or more
+	// Shadow: the limit is tried out. It is charged when the others allow the
+	// call and the cost fits it, its decision says what it would have answered,
+	// and it never keeps the call from being allowed.
+	Shadow bool
 }
 
 // Normalize is SetDefaults and Check.
@@ -56,7 +66,7 @@ func (r *Request) SetDefaults() {
 
 // Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
 // are set. A cost that is more than the limit ever allows is an [ErrNeverFits],
-// except for a refund, which has nothing to fit.
+// except for a refund, which has nothing to fit, and for a shadow.
 func (r *Request) Check(op Op) error {
 	if err := r.Limit.check(); err != nil {
 		return err
@@ -65,9 +75,9 @@ func (r *Request) Check(op Op) error {
 		return err
 	}
 	switch {
-	case r.Cost < 1:
+	case r.Cost < 0 || r.Cost == 0 && op != Adjust:
 		return invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
-	case op != Refund && r.Cost > r.Limit.Capacity():
+	case op != Refund && !r.Shadow && r.Cost > r.Limit.Capacity():
 		return &invalidError{neverFits: true, text: fmt.Sprintf(
 			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
 	case r.Cost > MaxCount:
@@ -105,8 +115,11 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 // the charge of an allowed take, unchanged after a peek or a denial.
 type Decision struct {
 	// Allowed: the request fits its limit. In a call of several requests
-	// nothing is charged unless every decision is Allowed.
+	// nothing is charged unless every decision is Allowed, those of shadows
+	// aside.
 	Allowed bool
+	// Shadow: the request was a shadow's, so this decision does not count.
+	Shadow bool
 	// Used is the units in use, rounded up to whole ones. It can exceed the
 	// capacity after a limit was lowered.
 	Used int64
@@ -115,7 +128,7 @@ type Decision struct {
 	Remaining int64
 	// RetryAfter is how long until the same request is allowed, if nobody
 	// else takes: at that instant it is, a microsecond earlier it is not. It
-	// is zero if Allowed.
+	// is zero if Allowed, and for a shadow whose limit the cost can never fit.
 	RetryAfter time.Duration
 	// ResetAfter is how long until the key equals an unused one.
 	ResetAfter time.Duration
@@ -127,11 +140,11 @@ type Decision struct {
 	Unguarded bool
 }
 
-// AllAllowed reports whether every decision is allowed, that is, whether the
-// call that made them took effect.
+// AllAllowed reports whether every decision but a shadow's is allowed, that is,
+// whether the call that made them took effect.
 func AllAllowed(decisions []Decision) bool {
 	for i := range decisions {
-		if !decisions[i].Allowed {
+		if !decisions[i].Allowed && !decisions[i].Shadow {
 			return false
 		}
 	}
@@ -145,33 +158,36 @@ func AllAllowed(decisions []Decision) bool {
 //
 // changed reports whether any state was changed and needs to be stored.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
-	if op == Refund {
+	if op == Refund || op == Adjust {
 		for i, s := range states {
-			changed = changed || !s.IsZero()
-			s.Refund(reqs[i].Cost, now)
+			if op == Refund {
+				changed = changed || !s.IsZero()
+				s.Refund(reqs[i].Cost, now)
+			} else {
+				changed = s.Adjust(reqs[i].Limit, reqs[i].Cost, now) || changed
+			}
 			decisions[i] = s.Answer(&reqs[i], now, true)
 		}
 		return changed
 	}
-	all := true
 	for i, s := range states {
 		req, used := &reqs[i], s.Used(now)
-		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Used: used}
-		all = all && decisions[i].Allowed
+		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Shadow: req.Shadow, Used: used}
 	}
-	charge := all && op == Take
+	charge := op == Take && AllAllowed(decisions)
 	for i, s := range states {
 		req, d := &reqs[i], &decisions[i]
 		if d.Allowed {
 			d.Delay = s.Delay(&req.Limit, now)
 		}
-		if charge {
+		if charge && d.Allowed {
 			s.Charge(req.Limit, req.Cost, now)
 			d.Used += req.Cost
+			changed = true
 		}
 		d.describe(s, req, now)
 	}
-	return charge
+	return changed
 }
 
 // describe derives the rest of d, which says whether req was allowed and what
@@ -180,7 +196,7 @@ func (d *Decision) describe(s *State, req *Request, now Instant) {
 	capacity := req.Limit.Capacity()
 	d.Remaining = max(0, capacity-d.Used)
 	d.ResetAfter = now.until(s.UnusedAt(now))
-	if !d.Allowed {
+	if !d.Allowed && req.Cost <= capacity {
 		d.RetryAfter = now.until(s.usedAtMost(capacity-req.Cost, now))
 	}
 }
@@ -188,7 +204,7 @@ func (d *Decision) describe(s *State, req *Request, now Instant) {
 // Answer describes s at now, as a request has left it that was allowed or not.
 // It is for a store that decides elsewhere and brings the state back.
 func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
-	d := Decision{Allowed: allowed, Used: s.Used(now)}
+	d := Decision{Allowed: allowed, Shadow: req.Shadow, Used: s.Used(now)}
 	d.describe(s, req, now)
 	return d
 }

@@ -32,7 +32,7 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 
 // WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
 // peeks are decided by policy instead of failing; their decisions are
-// Unguarded. Any other error, and every error of a refund, passes through:
+// Unguarded. Any other error, and every error of a refund or an adjustment, passes through:
 // a wrong password is not an outage. onFailure, if not nil, is told each error
 // that policy replaced and may be called concurrently.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
@@ -50,14 +50,14 @@ type failurePolicyStore struct {
 
 func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err == nil || op == Refund || !IsAway(err) || errors.Is(ctx.Err(), context.Canceled) {
+	if err == nil || op == Refund || op == Adjust || !IsAway(err) || errors.Is(ctx.Err(), context.Canceled) {
 		return err // a caller that gave up is no outage either
 	}
 	if s.onFailure != nil {
 		s.onFailure(err)
 	}
 	for i := range decisions {
-		decisions[i] = Decision{Allowed: s.policy == AllowOnError, Unguarded: true}
+		decisions[i] = Decision{Allowed: s.policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true}
 	}
 	return nil
 }

@@ -54,6 +54,22 @@ func (c slidingCounter) charge(s *State, cost int64, now Instant) {
 	s.Time = now
 }
 
+// excess returns how many units to refund so that exactly used of what is in use
+// at now is left. The previous window's units count for less than one each, so
+// there it takes more of them: all but the used × period ÷ (period − elapsed)
+// whose share is still used.
+func (c slidingCounter) excess(s *State, used int64, now Instant) int64 {
+	previous, current, start := c.windows(s, now)
+	period := s.Limit.period()
+	inView := period - int64(now-start)
+	share := mulAddDivCeil(previous, inView, 0, period)
+	if share <= used {
+		return share + current - used
+	}
+	left, _ := mulAddDiv(used, period, 0, inView)
+	return current + previous - left
+}
+
 func (c slidingCounter) refund(s *State, cost int64, now Instant) {
 	s.Rest, s.Units, _ = c.windows(s, now)
 	s.Time = now

@@ -106,6 +106,21 @@ func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	s.Limit = limit
 }
 
+// Adjust leaves exactly used units in use at now: it charges under limit what
+// lacks of them, or gives back what is beyond. It reports whether that changed s.
+func (s *State) Adjust(limit Limit, used int64, now Instant) (changed bool) {
+	excess := s.Used(now) - used
+	switch {
+	case excess < 0:
+		s.Charge(limit, -excess, now)
+	case excess > 0 && s.Limit.Algorithm == SlidingCounter:
+		s.Refund(slidingCounter{}.excess(s, used, s.clock(now)), now)
+	case excess > 0:
+		s.Refund(excess, now)
+	}
+	return excess != 0
+}
+
 // Refund gives cost units back at now, the newest first and no more than there
 // are. The limit that s was written under stays.
 func (s *State) Refund(cost int64, now Instant) {

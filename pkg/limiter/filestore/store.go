@@ -179,7 +179,7 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		return err
 	}
 	defer s.giveTurn()
-	err = s.open(ctx, op == limiter.Take)
+	err = s.open(ctx, op == limiter.Take || op == limiter.Adjust)
 	if errors.Is(err, errMissing) {
 		limiter.Decide(op, normalized, unusedStates(len(normalized)), decisions, limiter.InstantOf(s.clock()))
 		return nil

@@ -43,7 +43,8 @@ func made(slot *atomic.Pointer[script], source func() string) *script {
 // that it may leave that to the complete one.
 func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *script, short bool) {
 	algorithm := reqs[0].Limit.Algorithm
-	if len(reqs) > 1 || op == limiter.Refund || algorithm == limiter.SlidingLog {
+	unusual := op == limiter.Refund || op == limiter.Adjust || reqs[0].Shadow
+	if len(reqs) > 1 || unusual || algorithm == limiter.SlidingLog {
 		return s.decidingAll(), false
 	}
 	return made(&s.one[algorithm], func() string { return lua.DecideOne(uint8(algorithm)) }), true

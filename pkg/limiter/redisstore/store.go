@@ -87,10 +87,13 @@ func (s *Store) keys(reqs []limiter.Request) []string {
 	return keys
 }
 
+// shadowBit marks a shadow's request, in the byte of its algorithm.
+const shadowBit = 0x80
+
 // requestSize is the length of a packed request; see lua/decide.lua.
 const requestSize = 20
 
-var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r'}
+var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r', limiter.Adjust: 'a'}
 
 // arguments packs the script's ARGV.
 func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
@@ -98,7 +101,11 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	packed[0] = opCodes[op]
 	for i := range reqs {
 		limit := &reqs[i].Limit
-		packed = append(packed, byte(limit.Algorithm))
+		algorithm := byte(limit.Algorithm)
+		if reqs[i].Shadow {
+			algorithm |= shadowBit
+		}
+		packed = append(packed, algorithm)
 		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Count))
 		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Burst))
 		var period [8]byte
@@ -126,14 +133,12 @@ func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Reque
 	copy(instant[1:], reply)
 	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
 	rest := reply[7:]
-	allAllowed := true
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) {
 			return errReply
 		}
-		decisions[i].Allowed = rest[0] == 1
-		allAllowed = allAllowed && decisions[i].Allowed
+		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			if err := states[i].DecodeRecord([]byte(record)); err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
@@ -141,11 +146,12 @@ func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Reque
 		}
 		rest = rest[2+int(rest[1]):]
 	}
+	charged := op == limiter.Take && limiter.AllAllowed(decisions)
 	for i := range reqs {
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
-		if decision.Allowed && op != limiter.Refund {
+		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
 			before := states[i]
-			if op == limiter.Take && allAllowed {
+			if charged {
 				before.Units -= reqs[i].Cost // what was queued before this take
 			}
 			decision.Delay = before.Delay(&reqs[i].Limit, now)

@@ -54,13 +54,21 @@ func newComparison(r *rand.Rand, algorithm limiter.Algorithm, subject string) *c
 // step makes one random request of both and returns how the answers differ.
 func (c *comparison) step(store limiter.Store, now *time.Time) (difference string) {
 	*now = now.Add(c.pause())
+	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}[c.r.IntN(8)]
 	for i := range c.reqs {
 		if c.r.IntN(8) == 0 {
 			c.change(i)
 		}
-		c.reqs[i].Cost = c.cost(c.reqs[i].Limit)
+		req := &c.reqs[i]
+		req.Shadow = c.r.IntN(6) == 0
+		req.Cost = c.cost(req.Limit)
+		if req.Shadow && c.r.IntN(4) == 0 {
+			req.Cost = min(limiter.MaxCount, req.Limit.Capacity()+1)
+		}
+		if op == limiter.Adjust {
+			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
+		}
 	}
-	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund}[c.r.IntN(6)]
 	want, got := make([]limiter.Decision, len(c.reqs)), make([]limiter.Decision, len(c.reqs))
 	normalized, err := limiter.NormalizeAll(nil, op, c.reqs)
 	if err != nil {

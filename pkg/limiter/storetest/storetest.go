@@ -55,6 +55,8 @@ func Run(t *testing.T, h Harness) {
 		{"Law11_ConcurrentTakesEqualASerialOrder", concurrentTakesEqualASerialOrder},
 		{"Law12_ForeignDataIsNotTouched", foreignDataIsNotTouched},
 		{"Refund", refundGivesBack},
+		{"Adjust", adjustLeavesExactly},
+		{"Shadow", shadowNeverDenies},
 		{"Keyspace", keyspaceFindsAndDeletes},
 		{"MatchesTheReference", matchesTheReference},
 	} {

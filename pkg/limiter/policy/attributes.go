@@ -1,0 +1,185 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Attributes are what is known of a request, such as ip=203.0.113.9 and
+// tenant=acme: values, which may hold anything, by name.
+type Attributes map[string]string
+
+// Names returns the names of the attributes in order.
+func (a Attributes) Names() []string {
+	names := make([]string, 0, len(a))
+	for name := range a {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// has reports whether a holds all of other.
+func (a Attributes) has(other Attributes) bool {
+	for name, value := range other {
+		if got, ok := a[name]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseAttributes reads arguments of the form name=value. The error is a
+// [limiter.ErrInvalid] that quotes the argument.
+func ParseAttributes(arguments []string) (Attributes, error) {
+	attributes := Attributes{}
+	for _, argument := range arguments {
+		name, value, found := strings.Cut(argument, "=")
+		if !found {
+			return nil, invalidf("argument %q is no attribute; write name=value, such as ip=203.0.113.9", argument)
+		}
+		if err := ValidateName("attribute", name); err != nil {
+			return nil, err
+		}
+		if _, twice := attributes[name]; twice {
+			return nil, invalidf("attribute %q is given twice; give it once", name)
+		}
+		if value == "" {
+			return nil, invalidf("attribute %q is empty, and would be one subject for all who leave it so; give it a value", name)
+		}
+		attributes[name] = value
+	}
+	return attributes, nil
+}
+
+// MaxNameLength bounds the names of policies, limits and attributes, in bytes.
+const MaxNameLength = 64
+
+// ValidateName reports what makes name unfit to be the name of a policy, a
+// limit or an attribute, which what says: letters, digits, "-" and "_",
+// beginning with a letter.
+func ValidateName(what, name string) error {
+	fits := name != "" && len(name) <= MaxNameLength
+	for i, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		fits = fits && (letter || i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'))
+	}
+	if !fits {
+		return invalidf("%s name %q is unfit; use at most %d letters, digits, - and _, the first a letter", what, name, MaxNameLength)
+	}
+	return nil
+}
+
+// invalidError is a limiter.ErrInvalid with a text of its own.
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string        { return e.text }
+func (e *invalidError) Is(target error) bool { return target == limiter.ErrInvalid }
+
+func invalidf(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+// join writes the attributes named by names as "name:value:name:value". Whatever
+// the values hold, no two lists of names and values are written the same: in a
+// value, "%", ":", the braces and control characters are escaped as %XX. Only a
+// last value that is an IPv6 address keeps its colons, which [split] can tell
+// from others.
+func join(names []string, attributes Attributes) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		b.WriteString(name)
+		b.WriteByte(':')
+		b.WriteString(escape(attributes[name], i == len(names)-1))
+	}
+	return b.String()
+}
+
+// escape writes a value so that it can stand in a key.
+func escape(value string, last bool) string {
+	if last && isPlainIPv6(value) {
+		return value
+	}
+	var b strings.Builder
+	for i := 0; i < len(value); {
+		r, size := utf8.DecodeRuneInString(value[i:])
+		if strings.ContainsRune("%:{}", r) || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
+			for _, c := range []byte(value[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(value[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// isPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups
+// alone: no zone and no IPv4 in it.
+func isPlainIPv6(text string) bool {
+	address, err := netip.ParseAddr(text)
+	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
+}
+
+// Attribute is one name and value of a key.
+type Attribute struct{ Name, Value string }
+
+// split is the inverse of join. ok is false for a text that join cannot have
+// made.
+func split(text string) (attributes []Attribute, ok bool) {
+	for rest := text; ; {
+		name, after, found := strings.Cut(rest, ":")
+		if !found || ValidateName("attribute", name) != nil {
+			return nil, false
+		}
+		value, next, more := strings.Cut(after, ":")
+		// An address has eight parts, or an empty one; a value and the names and
+		// values after it are an odd number, and none of them is empty.
+		if more && isPlainIPv6(after) {
+			value, more = after, false
+		} else if value, ok = unescape(value); !ok {
+			return nil, false
+		}
+		attributes = append(attributes, Attribute{name, value})
+		if !more {
+			return attributes, true
+		}
+		rest = next
+	}
+}
+
+// unescape is the inverse of escape for a value that keeps no colons. It refuses
+// what escape would have written otherwise.
+func unescape(text string) (value string, ok bool) {
+	if !strings.Contains(text, "%") {
+		return text, text != "" && escape(text, false) == text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		if i+2 >= len(text) {
+			return "", false
+		}
+		var c byte
+		if n, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); n != 1 || err != nil {
+			return "", false
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	value = b.String()
+	return value, escape(value, false) == text
+}
