@@ -108,7 +108,7 @@ func share(e limiter.Entry) float64 {
 
 // collect scans for all entries; keys with foreign values are told apart.
 func collect(ctx context.Context, store connect.Store, pattern limiter.Pattern) (entries []limiter.Entry, foreign []error, err error) {
-	for entry, err := range store.Scan(ctx, pattern) {
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
 		switch {
 		case errors.Is(err, limiter.ErrForeign):
 			foreign = append(foreign, err)

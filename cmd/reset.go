@@ -163,7 +163,7 @@ func (o *resetOptions) deleteAll(ctx context.Context, store connect.Store, entri
 		}
 		n := min(keysPerCall, len(keys))
 		batch, cancel := context.WithTimeout(ctx, o.timeout)
-		d, err := store.Delete(batch, keys[:n]...)
+		d, _, err := store.Delete(batch, limiter.Records(keys[:n]...)...)
 		cancel()
 		deleted += d
 		switch {

@@ -37,7 +37,13 @@ func Decide() string {
 }
 
 // Delete returns the script that deletes keys holding records of ours.
-func Delete() string { return join("delete.lua") }
+func Delete() string { return join("holds.lua", "delete.lua") }
+
+// Export returns the script that reads whole records.
+func Export() string { return join("holds.lua", "export.lua") }
+
+// Import returns the script that writes exported records back.
+func Import() string { return join("holds.lua", "import.lua") }
 
 func join(names ...string) string {
 	var script strings.Builder

@@ -141,6 +141,9 @@ func ExactPattern(subject string) (Pattern, error) {
 	return Pattern{subject: subject}, nil
 }
 
+// IsZero reports whether p is the zero Pattern.
+func (p Pattern) IsZero() bool { return p.subject == "" && p.tokens == nil }
+
 // Exact returns the one subject that p selects, if p is no glob.
 func (p Pattern) Exact() (subject string, exact bool) {
 	return p.subject, p.tokens == nil && p.subject != ""

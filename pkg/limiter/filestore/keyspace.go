@@ -1,9 +1,12 @@
 package filestore
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"iter"
+	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -17,115 +20,170 @@ type found struct {
 	err   error
 }
 
-// Scan implements [limiter.Keyspace]. Each page of it is one instant.
-func (s *Store) Scan(ctx context.Context, p limiter.Pattern) iter.Seq2[limiter.Entry, error] {
+// Scan implements [limiter.Keyspace]. Each page of it is one instant. A file has no
+// other users to spare with KeysPerSecond.
+func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
-		var last limiter.Key
-		for {
-			entries, next, err := s.readPage(ctx, p, last)
-			if err != nil {
-				if !errors.Is(err, errMissing) {
-					yield(limiter.Entry{}, s.translate(err, false))
-				}
-				return
-			}
+		total, err := s.count(ctx, &q)
+		looked := int64(0)
+		for next := (position{}); err == nil; {
+			var entries []found
+			var n int
+			entries, n, next, err = s.readPage(ctx, &q, next)
 			for _, f := range entries {
 				if !yield(f.entry, f.err) {
 					return
 				}
 			}
-			if last = next; last == (limiter.Key{}) {
-				return
+			looked += int64(n)
+			q.Report(min(looked, total), total)
+			if next == (position{}) {
+				break
 			}
+		}
+		switch {
+		case err == nil:
+			q.Report(total, total)
+		case !errors.Is(err, errMissing):
+			yield(limiter.Entry{}, s.translate(err, false))
 		}
 	}
 }
 
-// readPage describes the keys after a key, and returns the one to go on after,
-// which is zero at the end.
-func (s *Store) readPage(ctx context.Context, p limiter.Pattern, after limiter.Key) (entries []found, next limiter.Key, err error) {
+// count returns about how many keys a scan will look at.
+func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err error) {
+	if q.Keys != nil {
+		return int64(len(q.Keys)), nil
+	}
 	if err := s.takeTurn(ctx); err != nil {
-		return nil, next, err
+		return 0, err
 	}
 	defer s.giveTurn()
 	if err := s.open(ctx, false); err != nil {
-		return nil, next, err
+		return 0, err
 	}
-	query := "SELECT subject, name, record FROM limits WHERE prefix = ? AND (subject, name) > (?, ?)"
-	args := []any{s.prefix, after.Subject, after.Name}
-	if subject, exact := p.Exact(); exact {
-		query += " AND subject = ?"
-		args = append(args, subject)
-	}
-	query += " ORDER BY subject, name LIMIT ?"
-	args = append(args, page)
 	err = s.retryBusy(ctx, func() error {
-		entries, next = entries[:0], limiter.Key{}
+		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE prefix = ?", s.prefix).Scan(&total)
+	})
+	return total, err
+}
+
+// position is where a scan goes on: after a key, or at one of the query's.
+type position struct {
+	after limiter.Key
+	index int
+}
+
+// readPage describes the selected keys of the page at a position. It returns how
+// many it looked at, and where to go on, which is zero at the end.
+func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (entries []found, looked int, next position, err error) {
+	if err := s.takeTurn(ctx); err != nil {
+		return nil, 0, next, err
+	}
+	defer s.giveTurn()
+	if err := s.open(ctx, false); err != nil {
+		return nil, 0, next, err
+	}
+	query, args := s.pageQuery(q, from)
+	err = s.retryBusy(ctx, func() error {
+		entries, looked, next = entries[:0], 0, position{}
 		rows, err := s.db.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		now := limiter.InstantOf(s.clock())
-		n := 0
-		for ; rows.Next(); n++ {
+		var key limiter.Key
+		for ; rows.Next(); looked++ {
 			var record []byte
-			if err := rows.Scan(&next.Subject, &next.Name, &record); err != nil {
+			if err := rows.Scan(&key.Subject, &key.Name, &record); err != nil {
 				return err
 			}
-			if !p.Match(next.Subject) {
+			if q.Keys == nil && !q.Selects(key) {
 				continue
 			}
-			if f := s.explain(next, record, now); f.err != nil || f.entry.Decision.Used > 0 {
+			if f := s.explain(q, key, record, now); f.err != nil || f.entry.Decision.Used > 0 {
 				entries = append(entries, f)
 			}
 		}
-		if n < page {
-			next = limiter.Key{}
+		if q.Keys != nil && from.index+page < len(q.Keys) {
+			next.index = from.index + page
+		} else if q.Keys == nil && looked == page {
+			next.after = key
 		}
 		return rows.Err()
 	})
-	return entries, next, err
+	return entries, looked, next, err
 }
 
-func (s *Store) explain(key limiter.Key, record []byte, now limiter.Instant) found {
+func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
+	query = "SELECT subject, name, record FROM limits WHERE prefix = ?"
+	args = []any{s.prefix}
+	if q.Keys != nil {
+		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
+		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
+		for _, key := range keys {
+			args = append(args, key.Subject, key.Name)
+		}
+		return query, args
+	}
+	query += " AND (subject, name) > (?, ?)"
+	args = append(args, from.after.Subject, from.after.Name)
+	if subject, exact := q.Subjects.Exact(); exact {
+		query += " AND subject = ?"
+		args = append(args, subject)
+	}
+	return query + " ORDER BY subject, name LIMIT ?", append(args, page)
+}
+
+func (s *Store) explain(q *limiter.Query, key limiter.Key, record []byte, now limiter.Instant) found {
 	storeKey := limiter.StoreKey(s.prefix, key)
 	var state limiter.State
 	if err := state.DecodeRecord(record); err != nil {
 		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
-	return found{limiter.NewEntry(key, storeKey, &state, now), nil}
+	entry := limiter.NewEntry(key, storeKey, &state, now)
+	if q.Bytes {
+		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(record))
+	}
+	return found{entry, nil}
 }
 
-// Delete implements [limiter.Keyspace] in one transaction.
-func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, err error) {
-	for _, key := range keys {
-		if err := key.Validate(); err != nil {
-			return 0, err
-		}
-	}
-	if err := s.takeTurn(ctx); err != nil {
-		return 0, err
-	}
-	defer s.giveTurn()
-	if err := s.open(ctx, false); errors.Is(err, errMissing) {
-		return 0, nil
-	} else if err != nil {
-		return 0, s.translate(err, false)
-	}
+// Export implements [limiter.Keyspace]; all keys are read at one instant.
+func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
+	var records []limiter.Record
 	var foreign []error
-	committing := false
-	err = s.retryBusy(ctx, func() error {
-		deleted, foreign, committing = 0, nil, false
-		tx, err := s.db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		now := limiter.InstantOf(s.clock())
+	err := s.transact(ctx, keys, true, func(tx *sql.Tx, now limiter.Instant) error {
+		records, foreign = nil, nil
 		for _, key := range keys {
 			var state limiter.State
 			err := s.load(ctx, tx, key, &state)
+			switch {
+			case errors.Is(err, limiter.ErrForeign):
+				foreign = append(foreign, err)
+			case err != nil:
+				return err
+			case state.Used(now) > 0:
+				records = append(records, record(key, &state, now))
+			}
+		}
+		return nil
+	})
+	return records, errors.Join(append(foreign, err)...)
+}
+
+func record(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.Record {
+	return limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
+}
+
+// Delete implements [limiter.Keyspace] in one transaction.
+func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	var foreign []error
+	err = s.transact(ctx, keysOf(records), false, func(tx *sql.Tx, now limiter.Instant) error {
+		deleted, changed, foreign = 0, nil, nil
+		for i := range records {
+			var state limiter.State
+			err := s.load(ctx, tx, records[i].Key, &state)
 			if errors.Is(err, limiter.ErrForeign) {
 				foreign = append(foreign, err)
 				continue
@@ -135,18 +193,113 @@ func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, e
 			}
 			if state.Used(now) > 0 {
 				deleted++
+				if r := record(records[i].Key, &state, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
+					changed = append(changed, r)
+				}
 			}
 			if !state.IsZero() {
-				if err := s.save(ctx, tx, key, new(limiter.State), now); err != nil {
+				if err := s.save(ctx, tx, records[i].Key, new(limiter.State), now); err != nil {
 					return err
 				}
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return deleted, changed, errors.Join(foreign...)
+}
+
+// Import implements [limiter.Keyspace] in one transaction.
+func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	for i := range records {
+		if err := records[i].Check(); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]limiter.ImportOutcome, len(records))
+	if err := s.create(ctx); err != nil {
+		return nil, err
+	}
+	err := s.transact(ctx, keysOf(records), false, func(tx *sql.Tx, now limiter.Instant) error {
+		for i := range records {
+			var imported, state limiter.State
+			if err := imported.DecodeRecord(records[i].Value); err != nil {
+				return err
+			}
+			err := s.load(ctx, tx, records[i].Key, &state)
+			switch {
+			case errors.Is(err, limiter.ErrForeign):
+				outcomes[i] = limiter.Foreign
+			case err != nil:
+				return err
+			case imported.Used(now) == 0:
+				outcomes[i] = limiter.Lapsed
+			case state.Used(now) > 0 && !replace:
+				outcomes[i] = limiter.InUse
+			default:
+				outcomes[i] = limiter.Imported
+				if err := s.save(ctx, tx, records[i].Key, &imported, now); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return outcomes, err
+}
+
+// create makes the file, if it is missing.
+func (s *Store) create(ctx context.Context) error {
+	if err := s.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer s.giveTurn()
+	if err := s.open(ctx, true); err != nil {
+		return s.translate(err, false)
+	}
+	return nil
+}
+
+// transact calls do in a transaction, and again if it could not be committed for
+// others that write. In a missing file there is nothing to do.
+func (s *Store) transact(ctx context.Context, keys []limiter.Key, readOnly bool, do func(tx *sql.Tx, now limiter.Instant) error) error {
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return err
+		}
+	}
+	if err := s.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer s.giveTurn()
+	if err := s.open(ctx, false); errors.Is(err, errMissing) {
+		return nil
+	} else if err != nil {
+		return s.translate(err, false)
+	}
+	committing := false
+	err := s.retryBusy(ctx, func() error {
+		committing = false
+		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := do(tx, limiter.InstantOf(s.clock())); err != nil || readOnly {
+			return err
+		}
 		committing = true
 		return tx.Commit()
 	})
-	if err != nil {
-		return 0, s.translate(err, committing)
+	return s.translate(err, committing)
+}
+
+func keysOf(records []limiter.Record) []limiter.Key {
+	keys := make([]limiter.Key, len(records))
+	for i := range records {
+		keys[i] = records[i].Key
 	}
-	return deleted, errors.Join(foreign...)
+	return keys
 }

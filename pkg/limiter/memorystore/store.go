@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"iter"
 	"math/bits"
 	"time"
 
@@ -168,56 +167,3 @@ func (s *Store) hash(key limiter.Key) uint64 {
 func shardIndex(hash uint64) int { return int(hash >> (64 - shardBits)) }
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }
-
-// Scan implements [limiter.Keyspace]. It holds one shard's lock at a time and
-// sees each shard at one instant.
-func (s *Store) Scan(ctx context.Context, p limiter.Pattern) iter.Seq2[limiter.Entry, error] {
-	return func(yield func(limiter.Entry, error) bool) {
-		for i := range s.shards {
-			for _, e := range s.scanShard(&s.shards[i], p) {
-				if err := ctx.Err(); err != nil {
-					yield(limiter.Entry{}, err)
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (s *Store) scanShard(shard *shard, p limiter.Pattern) []limiter.Entry {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	now := s.clock()
-	var found []limiter.Entry
-	for _, at := range shard.slots {
-		if e := at.entry; e != nil && p.Match(e.key.Subject) && e.state.Used(now) > 0 {
-			found = append(found, limiter.NewEntry(e.key, limiter.StoreKey(s.prefix, e.key), &e.state, now))
-		}
-	}
-	return found
-}
-
-// Delete implements [limiter.Keyspace].
-func (s *Store) Delete(ctx context.Context, keys ...limiter.Key) (deleted int, err error) {
-	for _, key := range keys {
-		if err := key.Validate(); err != nil {
-			return 0, err
-		}
-	}
-	for _, key := range keys {
-		hash := s.hash(key)
-		shard := s.shardOf(hash)
-		shard.mu.Lock()
-		if e := shard.find(hash, key); e != nil {
-			if e.state.Used(s.clock()) > 0 {
-				deleted++
-			}
-			shard.remove(shard.index(hash, key))
-		}
-		shard.mu.Unlock()
-	}
-	return deleted, nil
-}

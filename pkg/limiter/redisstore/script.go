@@ -25,8 +25,8 @@ func newScript(source string) *script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one              [limiter.SlidingCounter + 1]atomic.Pointer[script] // by algorithm
-	complete, remove atomic.Pointer[script]
+	one                              [limiter.SlidingCounter + 1]atomic.Pointer[script] // by algorithm
+	complete, remove, fetch, replant atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -52,10 +52,12 @@ func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *scrip
 
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.Decide) }
 func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
+func (s *scripts) exporting() *script   { return made(&s.fetch, lua.Export) }
+func (s *scripts) importing() *script   { return made(&s.replant, lua.Import) }
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.complete, &s.remove}
+	slots := []*atomic.Pointer[script]{&s.complete, &s.remove, &s.fetch, &s.replant}
 	for i := range s.one {
 		slots = append(slots, &s.one[i])
 	}

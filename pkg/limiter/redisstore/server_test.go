@@ -344,13 +344,13 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 		}
 	}
 	n := 0
-	for entry, err := range store.Scan(ctx, everyKey) {
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		n++
 		if !errors.Is(err, limiter.ErrForeign) || entry.StoreKey != "rl:{user:42}:token-bucket/1h" {
 			t.Errorf("the scan finds %+v, %v", entry, err)
 		}
 	}
-	if deleted, err := store.Delete(ctx, limiter.Key{Subject: "user:42", Name: "token-bucket/1h"}); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
+	if deleted, _, err := store.Delete(ctx, limiter.Records(limiter.Key{Subject: "user:42", Name: "token-bucket/1h"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
 		t.Errorf("delete: %d, %v", deleted, err)
 	}
 	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val() != 2 {
@@ -452,7 +452,7 @@ func TestScanDescribesALargeLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for entry, err := range store.Scan(ctx, everyKey) {
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		if err != nil || entry.Decision.Used != 200 || entry.Decision.Allowed || entry.Limit.Count != 200 || entry.Decision.RetryAfter <= 0 {
 			t.Errorf("found %+v, %v", entry, err)
 		}
@@ -473,14 +473,14 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range store.Scan(ctx, everyKey) {
+	for range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		break
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var last error
 	n := 0
-	for _, err := range store.Scan(cancelled, everyKey) {
+	for _, err := range store.Scan(cancelled, limiter.Query{Subjects: everyKey}) {
 		if n++; n == 10 {
 			cancel()
 		}
@@ -490,7 +490,7 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		t.Errorf("a cancelled scan of 5000 keys yields %d and ends with %v", n, last)
 	}
 	server.Kill()
-	for _, err := range store.Scan(ctx, everyKey) {
+	for _, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		if !errors.Is(err, limiter.ErrUnavailable) {
 			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
 		}
@@ -545,16 +545,16 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		}
 	}
 	n := 0
-	for entry, err := range reader.Scan(ctx, everyKey) {
+	for entry, err := range reader.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		if err != nil || entry.Decision.Used != 239 {
 			t.Errorf("reader scans %+v, %v", entry, err)
 		}
 		n++
 	}
-	if _, err := reader.Delete(ctx, keys...); !errors.Is(err, limiter.ErrRefused) {
+	if _, _, err := reader.Delete(ctx, limiter.Records(keys...)...); !errors.Is(err, limiter.ErrRefused) {
 		t.Errorf("reader deletes: %v; want an ErrRefused", err)
 	}
-	if deleted, err := writer.Delete(ctx, keys...); err != nil || deleted != len(keys) || n != len(keys) {
+	if deleted, _, err := writer.Delete(ctx, limiter.Records(keys...)...); err != nil || deleted != len(keys) || n != len(keys) {
 		t.Errorf("writer deletes %d of %d found: %v", deleted, n, err)
 	}
 }
@@ -581,7 +581,7 @@ func TestScanGoesOnAfterADamagedLargeLog(t *testing.T) {
 	}
 	client.Set(ctx, "rl:{broken}:sliding-log/1h", record, 0)
 	foreign, sound := 0, 0
-	for entry, err := range store.Scan(ctx, everyKey) {
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
 		switch {
 		case errors.Is(err, limiter.ErrForeign) && strings.Contains(err.Error(), "rl:{broken}"):
 			foreign++

@@ -19,12 +19,13 @@ import (
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
 type Store struct {
-	client  redis.UniversalClient
-	address string // for messages
-	prefix  string
-	clock   func() time.Time // nil for the server's
-	scripts scripts
-	sender  sender
+	client    redis.UniversalClient
+	isCluster bool
+	address   string // for messages
+	prefix    string
+	clock     func() time.Time // nil for the server's
+	scripts   scripts
+	sender    sender
 }
 
 // An Option changes how a Store is made.
@@ -43,7 +44,8 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // configured for, takes and refunds are never sent twice. It fails with a
 // [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s := &Store{client: client, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client}}
+	_, isCluster := client.(*redis.ClusterClient)
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client}}
 	for _, option := range options {
 		option(s)
 	}
@@ -53,14 +55,26 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 // Close closes the client.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Decide implements [limiter.Store]: one script call, one round trip. In a
-// Cluster the keys of one call must share a slot, as those of one subject do.
+// Decide implements [limiter.Store]: one script call, one round trip, all at one
+// instant. In a Cluster that holds for requests that share a slot, as those of one
+// subject do; others are decided slot by slot, in the order given, and what was
+// taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	var room [1]limiter.Request
 	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
 	if err != nil {
 		return err
 	}
+	if s.isCluster && len(reqs) > 1 {
+		if groups := groupBySlot(reqs); len(groups) > 1 {
+			return s.decideAcrossSlots(ctx, op, groups, reqs, decisions)
+		}
+	}
+	return s.decideTogether(ctx, op, reqs, decisions)
+}
+
+// decideTogether decides requests of one slot, which are normalized.
+func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)

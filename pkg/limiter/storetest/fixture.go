@@ -42,10 +42,10 @@ func property(t *testing.T, h Harness, check func(f *fixture)) {
 func (f *fixture) clear() {
 	var keys []limiter.Key
 	pattern, _ := limiter.ParsePattern("*")
-	for entry := range f.store.Scan(context.Background(), pattern) {
+	for entry := range f.store.Scan(context.Background(), limiter.Query{Subjects: pattern}) {
 		keys = append(keys, entry.Key)
 	}
-	f.store.Delete(context.Background(), keys...)
+	f.store.Delete(context.Background(), limiter.Records(keys...)...)
 }
 
 // advance moves the clock, back if by is negative.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,7 +42,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorith
 	}
 	scan := func(p limiter.Pattern) map[limiter.Key]int {
 		found := map[limiter.Key]int{}
-		for entry, err := range store.Scan(ctx, p) {
+		for entry, err := range store.Scan(ctx, limiter.Query{Subjects: p}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,10 +90,10 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorith
 
 	for _, subject := range []string{"*", "a[b]?"} {
 		keys := slices.Collect(maps.Keys(scan(exactly(t, subject))))
-		if deleted, err := store.Delete(ctx, keys...); deleted != 2 || err != nil {
+		if deleted, _, err := store.Delete(ctx, limiter.Records(keys...)...); deleted != 2 || err != nil {
 			t.Errorf("deleting %v: %d, %v", keys, deleted, err)
 		}
-		if deleted, err := store.Delete(ctx, keys...); deleted != 0 || err != nil {
+		if deleted, _, err := store.Delete(ctx, limiter.Records(keys...)...); deleted != 0 || err != nil {
 			t.Errorf("deleting %v again: %d, %v", keys, deleted, err)
 		}
 		subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == subject })
@@ -100,8 +101,136 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorith
 	everything, _ := limiter.ParsePattern("*")
 	wantKeys("all that was not deleted", scan(everything), subjects...)
 	all := slices.Collect(maps.Keys(scan(everything)))
-	if deleted, err := store.Delete(ctx, all...); deleted != len(all) || err != nil {
+	if deleted, _, err := store.Delete(ctx, limiter.Records(all...)...); deleted != len(all) || err != nil {
 		t.Errorf("deleting all: %d of %d, %v", deleted, len(all), err)
 	}
 	wantKeys("after deleting all", scan(everything))
+}
+
+// keyspaceReachesKeysDirectly looks at keys by their names, and selects by name and
+// by a function.
+func keyspaceReachesKeysDirectly(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	ctx := context.Background()
+	store := h.New(t, func() time.Time { return epoch })
+	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	var keys []limiter.Key
+	for i := range 1200 {
+		key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "api/user"}
+		if i%3 == 0 {
+			key.Name = "login/*"
+		}
+		keys = append(keys, key)
+		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func(q limiter.Query) []limiter.Key {
+		t.Helper()
+		var found []limiter.Key
+		looked, total := int64(-1), int64(-1)
+		q.Progress = func(l, t int64) { looked, total = l, t }
+		q.Bytes = true
+		for entry, err := range store.Scan(ctx, q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entry.Bytes < 20 || entry.Bytes > 1000 {
+				t.Errorf("%s takes %d bytes", entry.Key, entry.Bytes)
+			}
+			found = append(found, entry.Key)
+		}
+		if looked < int64(len(found)) || looked != total {
+			t.Errorf("%d keys found, and the progress at the end is %d of %d", len(found), looked, total)
+		}
+		return found
+	}
+	absent := limiter.Key{Subject: "user:1", Name: "login/*"}
+	if found := find(limiter.Query{Keys: append(slices.Clone(keys[100:900]), absent)}); len(found) != 800 {
+		t.Errorf("found %d of 800 keys by name", len(found))
+	}
+	everything, _ := limiter.ParsePattern("*")
+	login, _ := limiter.ExactPattern("login/*")
+	if found := find(limiter.Query{Subjects: everything, Names: login}); len(found) != 400 || found[0].Name != "login/*" {
+		t.Errorf("found %d keys of that name, want 400", len(found))
+	}
+	only := func(key limiter.Key) bool { return key == keys[7] }
+	if found := find(limiter.Query{Subjects: everything, Match: only}); len(found) != 1 || found[0] != keys[7] {
+		t.Errorf("selecting one key by a function: found %v", found)
+	}
+	if found := find(limiter.Query{Subjects: exactly(t, "user:7"), Names: login}); len(found) != 0 {
+		t.Errorf("found %v, a key of another name", found)
+	}
+}
+
+// keyspaceBringsRecordsBack exports, deletes and imports.
+func keyspaceBringsRecordsBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	ctx := context.Background()
+	now := epoch
+	store := h.New(t, func() time.Time { return now })
+	limit := limiter.Limit{Algorithm: algorithm, Count: 1_000_000, Period: 24 * time.Hour}
+	lim := limiter.New(store)
+	var keys []limiter.Key
+	for i := range 700 {
+		keys = append(keys, limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"})
+		if _, err := lim.Take(ctx, keys[i], limit, int64(10_000+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 { // a log too large for one look
+		now = now.Add(time.Second)
+		if _, err := lim.Take(ctx, keys[0], limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := h.Dump(t, store)
+	records, err := store.Export(ctx, append(slices.Clone(keys), limiter.Key{Subject: "nobody", Name: "limit"})...)
+	if err != nil || len(records) != len(keys) || h.Dump(t, store) != before {
+		t.Fatalf("exported %d of %d keys, %v", len(records), len(keys), err)
+	}
+	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != len(keys) || h.Dump(t, store) != before {
+		t.Errorf("importing over keys in use: %v, %d left alone", err, count(outcomes, limiter.InUse))
+	}
+
+	// A key used since it was exported is deleted, and says what it was.
+	if _, err := lim.Take(ctx, keys[5], limit, 1000); err != nil {
+		t.Fatal(err)
+	}
+	late := h.Dump(t, store)
+	deleted, changed, err := store.Delete(ctx, records...)
+	if err != nil || deleted != len(keys) || len(changed) != 1 || changed[0].Key != keys[5] || h.Dump(t, store) == late {
+		t.Fatalf("deleted %d of %d, %d changed (%v)", deleted, len(keys), len(changed), err)
+	}
+	for i := range records {
+		if records[i].Key == keys[5] {
+			records[i] = changed[0]
+		}
+	}
+	outcomes, err := store.Import(ctx, false, records...)
+	if err != nil || count(outcomes, limiter.Imported) != len(keys) {
+		t.Fatalf("imported %d of %d, %v", count(outcomes, limiter.Imported), len(keys), err)
+	}
+	if after := h.Dump(t, store); after != late {
+		t.Errorf("exported, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
+	}
+
+	// Over a key used since only if that is asked for.
+	if _, err := lim.Take(ctx, keys[9], limit, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) || h.Dump(t, store) != late {
+		t.Errorf("replacing: %v, %d imported", err, count(outcomes, limiter.Imported))
+	}
+	bad := limiter.Record{Key: keys[0], Value: []byte("RL nonsense")}
+	if _, err := store.Import(ctx, true, bad); !errors.Is(err, limiter.ErrInvalid) || h.Dump(t, store) != late {
+		t.Errorf("importing nonsense: %v", err)
+	}
+}
+
+func count(outcomes []limiter.ImportOutcome, of limiter.ImportOutcome) (n int) {
+	for _, outcome := range outcomes {
+		if outcome == of {
+			n++
+		}
+	}
+	return n
 }

@@ -161,7 +161,7 @@ func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 				f.Fatalf("%s on the lapsed key is %+v, on one never seen %+v", op, got, want)
 			}
 		}
-		if _, err := f.store.Delete(context.Background(), lapsed.Key, never.Key); err != nil {
+		if _, _, err := f.store.Delete(context.Background(), limiter.Records(lapsed.Key, never.Key)...); err != nil {
 			f.Fatal(err)
 		}
 		if d := f.peek(limit, 1); d.Used != 0 || d.ResetAfter != 0 || !d.Allowed {
@@ -175,7 +175,7 @@ func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	if _, err := limiter.New(store).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range store.Scan(context.Background(), exactly(t, "ttl")) {
+	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: exactly(t, "ttl")}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorith
 			}
 		}
 		if name == "text" || name == "empty" { // what begins like a record is ours to delete, damaged or not
-			if _, err := store.Delete(ctx, key); !errors.Is(err, limiter.ErrForeign) {
+			if _, _, err := store.Delete(ctx, limiter.Record{Key: key}); !errors.Is(err, limiter.ErrForeign) {
 				t.Errorf("deleting a key holding %s: got error %v, want a ForeignError", name, err)
 			}
 		}

@@ -58,6 +58,8 @@ func Run(t *testing.T, h Harness) {
 		{"Adjust", adjustLeavesExactly},
 		{"Shadow", shadowNeverDenies},
 		{"Keyspace", keyspaceFindsAndDeletes},
+		{"KeyspaceDirectly", keyspaceReachesKeysDirectly},
+		{"KeyspaceRecords", keyspaceBringsRecordsBack},
 		{"MatchesTheReference", matchesTheReference},
 	} {
 		t.Run(law.name, func(t *testing.T) {

@@ -1,0 +1,33 @@
+-- holds tells what is under a key: nil for nothing, 'record' for a record of ours,
+-- be it damaged, or in words what limitctl did not write. An error reply is returned
+-- as it is, a table.
+local function holds(key)
+  local head = redis.pcall('GETRANGE', key, '0', '25') -- what all records begin with
+  if type(head) == 'table' then
+    if not string.find(head.err, 'WRONGTYPE', 1, true) then
+      return head
+    end
+    local kind = redis.pcall('TYPE', key)
+    return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
+  elseif #head == 26 and string.find(head, '^RL\1[\1-\5]') then
+    return 'record'
+  elseif head == '' and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  return string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are no limit record'
+end
+
+-- expires_at returns when a key expires, in ms since the epoch, or -1 for never.
+-- Before Redis 7 that has to be reckoned, and may be a millisecond off.
+local function expires_at(key)
+  local at = redis.pcall('PEXPIRETIME', key)
+  if type(at) == 'number' then
+    return at
+  end
+  local left = redis.call('PTTL', key)
+  if left < 0 then
+    return -1
+  end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000) + left
+end

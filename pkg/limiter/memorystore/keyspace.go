@@ -1,0 +1,174 @@
+package memorystore
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Scan implements [limiter.Keyspace]. It holds one shard's lock at a time and
+// sees each shard at one instant. There is nothing to spare with KeysPerSecond.
+func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		total := int64(0)
+		for i := range s.shards {
+			total += int64(s.shards[i].size())
+		}
+		if q.Keys != nil {
+			for _, key := range q.Keys {
+				if e, inUse := s.look(&q, key); inUse && !yield(e, nil) {
+					return
+				}
+			}
+			q.Report(int64(len(q.Keys)), int64(len(q.Keys)))
+			return
+		}
+		looked := int64(0)
+		for i := range s.shards {
+			found, n := s.scanShard(&s.shards[i], &q)
+			for _, e := range found {
+				if err := ctx.Err(); err != nil {
+					yield(limiter.Entry{}, err)
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+			looked += int64(n)
+			q.Report(min(looked, total), total)
+		}
+		q.Report(total, total)
+	}
+}
+
+func (s *Store) scanShard(shard *shard, q *limiter.Query) (found []limiter.Entry, looked int) {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	for _, at := range shard.slots {
+		if e := at.entry; e != nil && q.Selects(e.key) && e.state.Used(now) > 0 {
+			found = append(found, s.describe(q, e, now))
+		}
+	}
+	return found, shard.held
+}
+
+func (s *shard) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// look describes one key, if it is in use.
+func (s *Store) look(q *limiter.Query, key limiter.Key) (entry limiter.Entry, inUse bool) {
+	hash := s.hash(key)
+	shard := s.shardOf(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	e := shard.find(hash, key)
+	if e == nil || e.state.Used(now) == 0 {
+		return limiter.Entry{}, false
+	}
+	return s.describe(q, e, now), true
+}
+
+func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limiter.Entry {
+	described := limiter.NewEntry(e.key, limiter.StoreKey(s.prefix, e.key), &e.state, now)
+	if q.Bytes {
+		described.Bytes = int64(len(e.key.Subject) + len(e.key.Name) + len(e.state.AppendRecord(nil)))
+	}
+	return described
+}
+
+// Export implements [limiter.Keyspace].
+func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
+	var records []limiter.Record
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return nil, err
+		}
+		hash := s.hash(key)
+		shard := s.shardOf(hash)
+		shard.mu.Lock()
+		if now, e := s.clock(), shard.find(hash, key); e != nil && e.state.Used(now) > 0 {
+			records = append(records, record(e, now))
+		}
+		shard.mu.Unlock()
+	}
+	return records, nil
+}
+
+func record(e *entry, now limiter.Instant) limiter.Record {
+	return limiter.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
+}
+
+// Delete implements [limiter.Keyspace].
+func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	for i := range records {
+		if err := records[i].Key.Validate(); err != nil {
+			return 0, nil, err
+		}
+	}
+	for i := range records {
+		hash := s.hash(records[i].Key)
+		shard := s.shardOf(hash)
+		shard.mu.Lock()
+		if e := shard.find(hash, records[i].Key); e != nil {
+			if now := s.clock(); e.state.Used(now) > 0 {
+				deleted++
+				if r := record(e, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
+					changed = append(changed, r)
+				}
+			}
+			shard.remove(shard.index(hash, records[i].Key))
+		}
+		shard.mu.Unlock()
+	}
+	return deleted, changed, nil
+}
+
+// Import implements [limiter.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	for i := range records {
+		if err := records[i].Check(); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]limiter.ImportOutcome, len(records))
+	for i := range records {
+		outcomes[i] = s.importOne(replace, &records[i])
+	}
+	return outcomes, nil
+}
+
+func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome {
+	imported := &entry{key: r.Key}
+	if imported.state.DecodeRecord(r.Value) != nil {
+		return limiter.Foreign // which Check has refused before
+	}
+	hash := s.hash(r.Key)
+	shard := s.shardOf(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	unusedAt := imported.state.UnusedAt(now)
+	if imported.state.Used(now) == 0 {
+		return limiter.Lapsed
+	}
+	e := shard.find(hash, r.Key)
+	if e != nil && e.state.Used(now) > 0 && !replace {
+		return limiter.InUse
+	}
+	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)
+	if e != nil {
+		e.state, e.expiresAt = imported.state, imported.expiresAt
+		return limiter.Imported
+	}
+	shard.add(hash, imported)
+	return limiter.Imported
+}

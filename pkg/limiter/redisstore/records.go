@@ -1,0 +1,210 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// keysPerCall is how many keys one script call reads, deletes or writes: few enough
+// that others wait a millisecond or so for it.
+const keysPerCall = 200
+
+// Export implements [limiter.Keyspace]; each key is read at one instant.
+func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
+	if err := validate(keys); err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var records []limiter.Record
+	var foreign []error
+	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		for len(batch) > 0 { // large values come in several answers
+			storeKeys := s.storeKeys(keys, batch)
+			reply, err := s.array(ctx, false, s.scripts.exporting(), storeKeys, nil, 3)
+			if err != nil {
+				return s.translate(err, "export", false, storeKeys)
+			}
+			if len(reply) == 0 || len(reply)/3 > len(batch) {
+				return errReply
+			}
+			mu.Lock()
+			for n := range len(reply) / 3 {
+				holds, value := text(reply[3*n]), text(reply[3*n+1])
+				switch {
+				case holds != "":
+					foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[n], Holds: holds})
+				case value != "":
+					records = append(records, limiter.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[3*n+2])})
+				}
+			}
+			mu.Unlock()
+			batch = batch[len(reply)/3:]
+		}
+		return nil
+	})
+	return records, errors.Join(append(foreign, err)...)
+}
+
+// Delete implements [limiter.Keyspace] with UNLINK inside a script that checks
+// each value first.
+func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
+	keys := keysOf(records)
+	if err := validate(keys); err != nil {
+		return 0, nil, err
+	}
+	var mu sync.Mutex
+	var foreign []error
+	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		storeKeys := s.storeKeys(keys, batch)
+		sums := make([]any, len(batch))
+		for n, i := range batch {
+			sums[n] = ""
+			if records[i].Value != nil {
+				sum := sha1.Sum(records[i].Value) // which the script can reckon, too
+				sums[n] = hex.EncodeToString(sum[:])
+			}
+		}
+		reply, err := s.array(ctx, true, s.scripts.deleting(), storeKeys, sums, 4)
+		if err != nil {
+			return s.translate(err, "deletion", true, storeKeys)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(reply) == 0 {
+			return errReply
+		}
+		deleted += int(integer(reply[0]))
+		for n := 1; n < len(reply); n += 4 {
+			at := int(integer(reply[n])) - 1
+			if at < 0 || at >= len(batch) {
+				return errReply
+			}
+			if holds := text(reply[n+1]); holds != "" {
+				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: holds})
+				continue
+			}
+			changed = append(changed, limiter.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
+		}
+		return nil
+	})
+	return deleted, changed, errors.Join(append(foreign, err)...)
+}
+
+// Import implements [limiter.Keyspace].
+func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	for i := range records {
+		if err := records[i].Check(); err != nil {
+			return nil, err
+		}
+	}
+	keys := keysOf(records)
+	outcomes := make([]limiter.ImportOutcome, len(records))
+	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		storeKeys := s.storeKeys(keys, batch)
+		arguments := []any{"0"}
+		if replace {
+			arguments[0] = "1"
+		}
+		for _, i := range batch {
+			expires := "-1"
+			if !records[i].Expires.IsZero() {
+				expires = strconv.FormatInt(records[i].Expires.UnixMilli(), 10)
+			}
+			arguments = append(arguments, records[i].Value, expires)
+		}
+		cmd, err := s.run(ctx, true, s.scripts.importing(), storeKeys, arguments)
+		if err != nil {
+			return s.translate(err, "import", true, storeKeys)
+		}
+		reply, err := cmd.Text()
+		if err != nil || len(reply) != len(batch) {
+			return errReply
+		}
+		for n, i := range batch {
+			switch reply[n] {
+			case 'i':
+				outcomes[i] = limiter.Imported
+			case 'l':
+				outcomes[i] = limiter.Lapsed
+			case 'u':
+				outcomes[i] = limiter.InUse
+			case 'f':
+				outcomes[i] = limiter.Foreign
+			default:
+				return errReply
+			}
+		}
+		return nil
+	})
+	return outcomes, err
+}
+
+// array runs a script that answers with an array, of elements that come in groups
+// of a size, with or without one before them.
+func (s *Store) array(ctx context.Context, changes bool, script *script, storeKeys []string, arguments []any, size int) ([]any, error) {
+	cmd, err := s.run(ctx, changes, script, storeKeys, arguments)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := cmd.Slice()
+	if err != nil || len(reply)%size > 1 {
+		return nil, errReply
+	}
+	return reply, nil
+}
+
+func validate(keys []limiter.Key) error {
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return err
+		}
+		if key.Name == "" {
+			return fmt.Errorf("%w: key %q has no name", limiter.ErrInvalid, key.Subject)
+		}
+	}
+	return nil
+}
+
+func keysOf(records []limiter.Record) []limiter.Key {
+	keys := make([]limiter.Key, len(records))
+	for i := range records {
+		keys[i] = records[i].Key
+	}
+	return keys
+}
+
+func (s *Store) storeKeys(keys []limiter.Key, indexes []int) []string {
+	storeKeys := make([]string, len(indexes))
+	for n, i := range indexes {
+		storeKeys[n] = limiter.StoreKey(s.prefix, keys[i])
+	}
+	return storeKeys
+}
+
+// text and integer read an element of an array; one of another kind is empty, as
+// no answer of a script of ours is.
+func text(element any) string {
+	s, _ := element.(string)
+	return s
+}
+
+func integer(element any) int64 {
+	n, _ := element.(int64)
+	return n
+}
+
+// expiry reads an instant in ms since the epoch, -1 being never.
+func expiry(element any) time.Time {
+	if ms := integer(element); ms > 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,193 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// slotCount is how many slots a Redis Cluster has.
+const slotCount = 16384
+
+// slotOf returns the slot of a subject's keys: the CRC-16 of the hash tag (the
+// XMODEM variant, as the Redis Cluster specification has it), modulo slotCount.
+func slotOf(subject string) int {
+	crc := uint16(0)
+	for _, c := range []byte(subject) {
+		crc ^= uint16(c) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+	}
+	return int(crc) % slotCount
+}
+
+// groupBySlot returns the indexes of reqs that share a slot, in the order in which
+// the slots first come. Slots of shadows alone come last: they deny nothing, so
+// nothing taken from them need be given back.
+func groupBySlot(reqs []limiter.Request) [][]int {
+	var groups [][]int
+	bySlot := map[int]int{}
+	for i := range reqs {
+		slot := slotOf(reqs[i].Key.Subject)
+		group, known := bySlot[slot]
+		if !known {
+			group = len(groups)
+			bySlot[slot] = group
+			groups = append(groups, nil)
+		}
+		groups[group] = append(groups[group], i)
+	}
+	onlyShadows := func(group []int) int {
+		for _, i := range group {
+			if !reqs[i].Shadow {
+				return 0
+			}
+		}
+		return 1
+	}
+	slices.SortStableFunc(groups, func(a, b []int) int { return onlyShadows(a) - onlyShadows(b) })
+	return groups
+}
+
+// undoTimeout bounds the giving back of what was taken, which goes on when the
+// caller gives up.
+const undoTimeout = 5 * time.Second
+
+// decideAcrossSlots decides groups one after the other, each atomically. A take
+// ends at the first group that denies or fails; what earlier ones charged is given
+// back, and later ones are only peeked at, so that the answer is complete.
+func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	for n, group := range groups {
+		err := s.decideGroup(ctx, op, group, reqs, decisions)
+		switch {
+		case err != nil && op == limiter.Take:
+			if undoErr := s.undo(ctx, groups[:n], reqs, decisions); undoErr != nil {
+				return errors.Join(err, undoErr)
+			}
+			return err
+		case err != nil && op != limiter.Peek && n > 0:
+			return fmt.Errorf("%w: the %s was done for %d of %d slots, then: %w", limiter.ErrOutcomeUnknown, op, n, len(groups), err)
+		case err != nil:
+			return err
+		case op == limiter.Take && !allowedIn(group, decisions):
+			if err := s.undo(ctx, groups[:n], reqs, decisions); err != nil {
+				return err
+			}
+			for _, later := range groups[n+1:] {
+				if err := s.decideGroup(ctx, limiter.Peek, later, reqs, decisions); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Store) decideGroup(ctx context.Context, op limiter.Op, group []int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	part, answers := make([]limiter.Request, len(group)), make([]limiter.Decision, len(group))
+	for n, i := range group {
+		part[n] = reqs[i]
+	}
+	err := s.decideTogether(ctx, op, part, answers)
+	for n, i := range group {
+		decisions[i] = answers[n]
+	}
+	return err
+}
+
+func allowedIn(group []int, decisions []limiter.Decision) bool {
+	for _, i := range group {
+		if !decisions[i].Allowed && !decisions[i].Shadow {
+			return false
+		}
+	}
+	return true
+}
+
+// undo gives back what was taken from groups, the last first, and lets their
+// decisions describe that. It goes on after an error, to leave as little as can
+// be.
+func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	var failed error
+	for n := len(groups) - 1; n >= 0; n-- {
+		var charged []int // a shadow that did not fit was not
+		for _, i := range groups[n] {
+			if decisions[i].Allowed {
+				charged = append(charged, i)
+			}
+		}
+		if len(charged) == 0 {
+			continue
+		}
+		taken := slices.Clone(decisions)
+		if err := s.decideGroup(ctx, limiter.Refund, charged, reqs, decisions); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%w: what was taken of %q could not be given back: %w",
+				limiter.ErrOutcomeUnknown, reqs[charged[0]].Key, err))
+		}
+		for _, i := range charged {
+			decisions[i].Delay = taken[i].Delay // it would have been allowed so
+		}
+	}
+	return failed
+}
+
+// clusterCalls is how many slots of a Cluster are worked on at once; their calls
+// share pipelines.
+const clusterCalls = 64
+
+// eachBatch calls do with the indexes of keys that one script call can take: at
+// most size of them and, in a Cluster, of one slot. There several calls of do go on
+// at once. It returns the first error, after which no more calls begin.
+func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
+	if !s.isCluster {
+		for first := 0; first < len(keys); first += size {
+			batch := make([]int, 0, size)
+			for i := first; i < min(first+size, len(keys)); i++ {
+				batch = append(batch, i)
+			}
+			if err := do(batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	bySlot := map[int][]int{}
+	for i := range keys {
+		slot := slotOf(keys[i].Subject)
+		bySlot[slot] = append(bySlot[slot], i)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var working sync.WaitGroup
+	free := make(chan struct{}, clusterCalls)
+	for _, indexes := range bySlot {
+		for batch := range slices.Chunk(indexes, size) {
+			select {
+			case <-ctx.Done():
+				continue
+			case free <- struct{}{}:
+			}
+			working.Go(func() {
+				defer func() { <-free }()
+				if err := do(batch); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	working.Wait()
+	return context.Cause(ctx)
+}
