@@ -29,7 +29,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{now: time.Now()}
-	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db")}
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir()}
 	w.Env = &Env{
 		In:     strings.NewReader(""),
 		Out:    &w.out,
@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 			w.now = w.now.Add(d)
 			return ctx.Err()
 		},
-		Width: func() int { return 80 },
+		Size: func() (int, int) { return 80, 24 },
 	}
 	return w
 }
@@ -64,7 +64,7 @@ func TestResetAsksOnATerminal(t *testing.T) {
 	for _, answer := range []string{"", "\n", "n\n", "nope\n", "yess\n"} {
 		w.In = strings.NewReader(answer)
 		stdout, stderr := w.run(t, exitNo, "reset", "user:*")
-		if !strings.Contains(stderr, "Delete 1 key? [y/N] ") || !strings.Contains(stderr, "Nothing was deleted") || stdout != "" {
+		if !strings.Contains(stderr, "Delete 1 key? [y/N] ") || !strings.Contains(stderr, "Nothing was changed") || stdout != "" {
 			t.Errorf("answering %q: %q, %q", answer, stdout, stderr)
 		}
 	}
@@ -149,7 +149,7 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 	}
 	w.OutIsTerminal = true
 	for _, columns := range []int{40, 60, 80, 100, 200} {
-		w.Width = func() int { return columns }
+		w.Size = func() (int, int) { return columns, 24 }
 		table, _ := w.run(t, exitYes, "inspect", "*")
 		if !strings.Contains(table, "\x1b[") {
 			t.Errorf("a terminal gets no colours:\n%s", table)
@@ -211,10 +211,18 @@ func TestHelpExamplesWork(t *testing.T) {
 			n++
 			t.Run(line, func(t *testing.T) {
 				dir := t.TempDir()
-				shell := exec.Command("sh", "-c", line)
-				shell.Dir = dir
-				shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir)
-				output, err := shell.CombinedOutput()
+				run := func(line string) ([]byte, error) {
+					shell := exec.Command("sh", "-c", line)
+					shell.Dir = dir
+					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir)
+					return shell.CombinedOutput()
+				}
+				if strings.Contains(line, "backup.jsonl") {
+					if output, err := run("limitctl consume user:42 --limit 3/1h && limitctl reset user:42 --yes --backup backup.jsonl"); err != nil {
+						t.Fatalf("%v\n%s", err, output)
+					}
+				}
+				output, err := run(line)
 				asks := strings.HasPrefix(line, "limitctl reset") && !strings.Contains(line, "--yes") && !strings.Contains(line, "--dry-run")
 				if asks && strings.Contains(string(output), "give --yes") {
 					return // there is no terminal here

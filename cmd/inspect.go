@@ -1,11 +1,10 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,62 +16,76 @@ import (
 type inspectOptions struct {
 	*globalOptions
 	selection
-}
-
-// selection is which keys an operator means.
-type selection struct {
-	exact   bool
-	pattern limiter.Pattern
-}
-
-func (s *selection) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, whatever glob characters it holds")
-}
-
-func (s *selection) parse(text string) (err error) {
-	if s.exact {
-		s.pattern, err = limiter.ExactPattern(text)
-	} else {
-		s.pattern, err = limiter.ParsePattern(text)
-	}
-	return err
+	sort     string
+	limit    int
+	bytes    bool
+	summary  bool
+	watch    string
+	interval time.Duration
 }
 
 func newInspectCmd(global *globalOptions) *cobra.Command {
 	o := &inspectOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "inspect PATTERN",
+		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
 		Long: `Inspect shows what is used of every limit whose subject matches PATTERN, those
 closest to their limit first. It writes nothing.
 
-PATTERN is a glob: * any characters, ? one, [abc] one of a set, \ takes the next
-literally. Without any of these it is exactly that subject, all its limits.`,
+` + selectionHelp + `
+
+As jsonl or csv, without --sort and --limit-rows, keys are printed as they are
+found, however many there are.`,
 		Example: `  limitctl inspect user:42
-  limitctl inspect 'tenant:acme:*'
+  limitctl inspect 'tenant:acme:*' --denied
+  limitctl inspect --policy api tenant=acme
+  limitctl inspect '*' --sort bytes --limit-rows 10
+  limitctl inspect '*' --summary
   limitctl inspect '*' -o csv > limits.csv`,
-		Args: onePattern,
+		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args[0]); err != nil {
+			if err := o.parse(args); err != nil {
 				return err
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: o.completeSelection,
 	}
 	o.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
+	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
+	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
+	flags.StringVar(&o.watch, "watch", "", "look again every `INTERVAL` (2s unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
+	flags.Lookup("watch").NoOptDefVal = defaultWatch
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func onePattern(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
-	case len(args) > 1:
-		return usagef("%d arguments given (%q, %q, …), and %s takes one PATTERN; quote it, lest the shell expands it",
-			len(args), args[0], args[1], cmd.Name())
+func (o *inspectOptions) parse(args []string) (err error) {
+	known, err := o.knownPolicies(o.selection.policy)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := o.selection.parse(args, known); err != nil {
+		return err
+	}
+	if o.sort != "" && orders()[o.sort] == nil {
+		return usagef("--sort %q is no order; it is one of %v", o.sort, orderNames())
+	}
+	if o.limit < 0 {
+		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
+	}
+	if o.summary && (o.sort != "" || o.limit > 0 || o.foreign) {
+		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
+	}
+	if o.foreign && (o.sort != "" && o.sort != "key") {
+		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
+	}
+	o.query.Bytes = o.bytes || o.summary || o.sort == "bytes"
+	o.interval, err = parseWatch(o.watch)
+	return err
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
@@ -81,150 +94,122 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	defer store.Close()
-	entries, foreign, err := collect(ctx, store, o.pattern)
-	if err != nil {
-		return err
+	if o.interval > 0 {
+		return o.watchInspect(ctx, store)
 	}
-	// Those closest to their limit first; equals in the order of their names.
-	slices.SortFunc(entries, func(a, b limiter.Entry) int {
-		return cmp.Or(
-			cmp.Compare(share(b), share(a)),
-			cmp.Compare(a.Key.Subject, b.Key.Subject),
-			cmp.Compare(a.Key.Name, b.Key.Name))
-	})
-	if err := o.print(&inspectAnswer{entries}); err != nil {
-		return err
+	if p := o.printer(); p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
+		return o.stream(ctx, store, p)
 	}
-	if len(entries) == 0 && len(foreign) == 0 && !o.quiet {
-		fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %q\n", o.pattern)
-	}
-	return partly(len(entries), foreign)
-}
-
-// share is how much of its limit an entry has used: 1 is all.
-func share(e limiter.Entry) float64 {
-	return float64(e.Decision.Used) / float64(e.Limit.Capacity())
-}
-
-// collect scans for all entries; keys with foreign values are told apart.
-func collect(ctx context.Context, store connect.Store, pattern limiter.Pattern) (entries []limiter.Entry, foreign []error, err error) {
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
-		switch {
-		case errors.Is(err, limiter.ErrForeign):
-			foreign = append(foreign, err)
-		case err != nil:
-			return nil, nil, err
-		default:
-			entries = append(entries, entry)
+	answer, f, err := o.look(ctx, store, o.limit)
+	if err == nil || f.matched > 0 {
+		if err := o.print(answer); err != nil {
+			return err
 		}
 	}
-	return entries, foreign, nil
+	return o.conclude(answer.rows(), &f, err)
 }
 
-// partly makes of what could not be done an error: that of the foreign values if
-// there was nothing else, and partly done otherwise.
-func partly(done int, foreign []error) error {
-	err := errors.Join(foreign...)
-	if err != nil && done > 0 {
-		return &partlyError{err}
+// inspection is an answer of inspect.
+type inspection interface {
+	output.Answer
+	rows() int
+}
+
+// look scans once, for an answer of at most so many rows, 0 being all.
+func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, found, error) {
+	if o.summary {
+		answer := newSummaryAnswer()
+		f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, _ error) error {
+			answer.add(e)
+			return nil
+		})
+		answer.finish()
+		return answer, f, err
 	}
-	return err
-}
-
-// inspectAnswer is the state of keys.
-type inspectAnswer struct{ entries []limiter.Entry }
-
-type entryDocument struct {
-	Key      string `json:"key"`
-	StoreKey string `json:"store_key"`
-	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
-	limitDocument
-}
-
-func newEntryDocument(e limiter.Entry) entryDocument {
-	ttl := output.Milliseconds(e.TTL)
-	if e.TTL < 0 {
-		ttl = -1
+	order := "share"
+	if o.foreign {
+		order = "key"
 	}
-	return entryDocument{e.Key.Subject, e.StoreKey, ttl, newLimitDocument(e.Key.Name, e.Limit, e.Decision)}
+	if o.sort != "" {
+		order = o.sort
+	}
+	kept := newTopRows(orders()[order], most)
+	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
+		kept.add(inspectRow{*e, foreignText(foreign)})
+		return nil
+	})
+	return &inspectAnswer{inspected: kept.sorted(), bytes: o.query.Bytes, foreign: o.foreign}, f, err
 }
 
-// Document implements output.Answer.
-func (a *inspectAnswer) Document() any {
-	document := struct {
-		SchemaVersion int             `json:"schema_version"`
-		Keys          []entryDocument `json:"keys"`
-	}{output.SchemaVersion, []entryDocument{}}
-	for _, e := range a.entries {
-		document.Keys = append(document.Keys, newEntryDocument(e))
+func foreignText(err error) string {
+	var foreign *limiter.ForeignError
+	if errors.As(err, &foreign) {
+		return foreign.Holds
 	}
-	return document
+	return ""
 }
 
-// Lines implements output.Answer.
-func (a *inspectAnswer) Lines() []any {
-	var lines []any
-	for _, e := range a.entries {
-		lines = append(lines, newEntryDocument(e))
+// stream prints the keys as they are found.
+func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *output.Printer) error {
+	answer := &inspectAnswer{bytes: o.query.Bytes, foreign: o.foreign}
+	stream, err := p.Stream(answer.header())
+	if err != nil {
+		return &outputError{err}
 	}
-	return lines
+	n := 0
+	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
+		row := inspectRow{*e, foreignText(foreign)}
+		n++
+		if err := stream.Write(answer.line(&row), func() []string { return answer.record(&row) }); err != nil {
+			return &outputError{err}
+		}
+		return nil
+	})
+	if flushErr := stream.Flush(); flushErr != nil {
+		return &outputError{flushErr}
+	}
+	return o.conclude(n, &f, err)
 }
 
-// Records implements output.Answer.
-func (a *inspectAnswer) Records() [][]string {
-	records := [][]string{{"key", "store_key", "ttl_ms", "name", "algorithm", "count", "period_ms", "burst",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"}}
-	for _, e := range a.entries {
-		d := newEntryDocument(e)
-		records = append(records, []string{d.Key, d.StoreKey, number(d.TTLMS), d.Name, d.Algorithm, number(d.Count), number(d.PeriodMS),
-			number(d.Burst), number(d.Used), number(d.Remaining), number(d.RetryAfterMS), number(d.ResetAfterMS), number(d.DelayMS)})
-	}
-	return records
-}
-
-// barWidth is the bar's columns in the table.
-const barWidth = 10
-
-// Print implements output.Answer.
-func (a *inspectAnswer) Print(p *output.Printer) {
-	if len(a.entries) == 0 {
-		return
-	}
-	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6, Drops: 1}, {Header: "LIMIT", Shrinks: 8, Drops: 3},
-		{Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}, {Header: "RESETS IN", Right: true}}
-	var rows [][]output.Cell
-	for _, e := range a.entries {
-		style := closeness(e)
-		rows = append(rows, []output.Cell{{Text: output.Printable(e.Key.Subject)}, {Text: output.Printable(e.Key.Name)}, {Text: limitText(e)},
-			{Text: output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), Style: style}, {Text: usedText(e), Style: style},
-			{Text: number(e.Decision.Remaining)}, {Text: orDash(e.Decision.ResetAfter)}})
-	}
-	p.Table(columns, rows)
-}
-
-// limitText is the limit, without the algorithm where the key's name says it.
-func limitText(e limiter.Entry) string {
-	if e.Key.Name != e.Limit.DefaultName() {
-		return e.Limit.String()
-	}
-	text := fmt.Sprintf("%d/%s", e.Limit.Count, limiter.FormatPeriod(e.Limit.Period))
-	if e.Limit.Burst != e.Limit.Count {
-		text += fmt.Sprintf(",burst=%d", e.Limit.Burst)
-	}
-	return text
-}
-
-func usedText(e limiter.Entry) string {
-	return fmt.Sprintf("%d/%d", e.Decision.Used, e.Limit.Capacity())
-}
-
-// closeness is the colour of an entry: calm, near the limit, or at it.
-func closeness(e limiter.Entry) output.Style {
+// conclude says what the answer does not, and what went wrong after all.
+func (o *inspectOptions) conclude(rows int, f *found, err error) error {
+	var printing *outputError
 	switch {
-	case e.Decision.Remaining == 0:
-		return output.AtEnd
-	case share(e) >= 0.8:
-		return output.Near
+	case errors.As(err, &printing):
+		return err
+	case err != nil && f.matched > 0:
+		return &partlyError{scanError(f, err)}
+	case err != nil:
+		return scanError(f, err)
 	}
-	return output.Calm
+	if !o.quiet {
+		if o.limit > 0 && f.matched > int64(rows) && !o.summary {
+			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.matched)
+		}
+		if f.matched == 0 && f.foreign.count == 0 {
+			fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %s\n", o.text)
+		}
+	}
+	if o.foreign {
+		return nil
+	}
+	return f.foreign.err(f.matched > 0)
+}
+
+// watchInspect looks again and again.
+func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) error {
+	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
+		if o.limit > 0 && (rows == 0 || o.limit < rows) {
+			rows = o.limit
+		}
+		answer, f, err := o.look(ctx, store, rows)
+		note := output.Plural(int(f.matched), "key")
+		if shown := answer.rows(); int64(shown) < f.matched && !o.summary {
+			note = fmt.Sprintf("%d of %s", shown, note)
+		}
+		if f.foreign.count > 0 && !o.foreign {
+			note += fmt.Sprintf(", %d foreign", f.foreign.count)
+		}
+		return answer, note, err
+	})
 }

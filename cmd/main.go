@@ -24,7 +24,8 @@ func Main(version string) int {
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
-		Width:         width,
+		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Size:          size,
 		Version:       version,
 	})
 }
@@ -37,11 +38,11 @@ type Env struct {
 	Now      func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// InIsTerminal and OutIsTerminal tell whether somebody can be asked, and
-	// whether somebody is looking.
-	InIsTerminal, OutIsTerminal bool
-	// Width returns the columns of the terminal that Out is.
-	Width   func() int
+	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
+	// ErrIsTerminal whether somebody is looking.
+	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
+	// Size returns the columns and rows of the terminal that Out is.
+	Size    func() (columns, rows int)
 	Version string
 }
 
@@ -56,9 +57,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func width() int {
-	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
-		return columns
+func size() (columns, rows int) {
+	if columns, rows, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 && rows > 0 {
+		return columns, rows
 	}
-	return 80
+	return 80, 24
 }

@@ -1,11 +1,9 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,164 +15,320 @@ import (
 type resetOptions struct {
 	*globalOptions
 	selection
-	dryRun bool
-	yes    bool
+	consent
+	backupOptions
+	dryRun      bool
+	toRemaining int64 // -1: delete instead
 }
 
 func newResetCmd(global *globalOptions) *cobra.Command {
 	o := &resetOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "reset PATTERN",
+		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
-		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
-many keys match and a few of them, and asks; where it cannot ask it needs --yes.
+		Long: `Reset makes every limit whose subject matches PATTERN unused, or with
+--to-remaining leaves exactly so many units. It first shows how many keys match and
+a few of them, and asks; where it cannot ask it needs --yes. In a protected context
+it wants the context's name, typed or as --confirm NAME.
 
-PATTERN is a glob: * any characters, ? one, [abc] one of a set, \ takes the next
-literally. Without any of these it is exactly that subject, all its limits; with
---exact it is, whatever it holds.`,
+What it is about to change it writes to a backup first, and prints the command that
+brings it back. It also writes a line to the audit (see limitctl audit).
+
+` + selectionHelp,
 		Example: `  limitctl reset user:42
   limitctl reset 'tenant:acme:*' --dry-run
   limitctl reset 'tenant:acme:*' --yes
-  limitctl reset --exact 'tenant:*' --yes`,
-		Args: onePattern,
+  limitctl reset --policy api tenant=acme --yes
+  limitctl reset --exact 'tenant:*' --yes
+  limitctl reset user:42 --to-remaining 100 --yes`,
+		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args[0]); err != nil {
+			if err := o.parse(cmd, args); err != nil {
 				return err
 			}
 			return runReset(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: o.completeSelection,
 	}
-	o.addFlags(cmd)
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted and delete nothing")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	o.selection.addFlags(cmd)
+	o.consent.addFlags(cmd)
+	o.backupOptions.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
+	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", -1, "instead of deleting, leave exactly `N` units remaining of each limit")
 	return cmd
+}
+
+func (o *resetOptions) parse(cmd *cobra.Command, args []string) error {
+	if cmd.Flags().Changed("to-remaining") && o.toRemaining < 0 {
+		return usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
+	}
+	if o.foreign {
+		return usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
+	}
+	if o.noBackup && o.backup != "" {
+		return usagef("--backup %s and --no-backup contradict each other; give one of them", o.backup)
+	}
+	known, err := o.knownPolicies(o.selection.policy)
+	if err != nil {
+		return err
+	}
+	if err := o.selection.parse(args, known); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return nil
+	}
+	return o.consent.check(o.globalOptions, "reset", "deletes", ", or --dry-run to look first")
 }
 
 // resetAnswer is what a reset did.
 type resetAnswer struct {
-	SchemaVersion int  `json:"schema_version"`
-	Matched       int  `json:"matched"`
-	Deleted       int  `json:"deleted"`
-	DryRun        bool `json:"dry_run"`
+	SchemaVersion int    `json:"schema_version"`
+	Matched       int64  `json:"matched"`
+	Deleted       int64  `json:"deleted"`
+	DryRun        bool   `json:"dry_run"`
+	ToRemaining   *int64 `json:"to_remaining,omitempty"`
+	Adjusted      int64  `json:"adjusted,omitempty"`
+	Backup        string `json:"backup,omitempty"`
+	Undo          string `json:"undo,omitempty"` // the command that brings it back
 }
 
 func runReset(ctx context.Context, o *resetOptions) error {
-	if !o.dryRun && !o.yes && !o.env.InIsTerminal {
-		return usagef("reset asks before it deletes, and there is no terminal to ask on; give --yes, or --dry-run to look first")
-	}
-	store, where, err := o.open()
+	store, where, err := o.openToChange(o.dryRun)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	entries, foreign, err := collect(ctx, store, o.pattern)
+	targets := &targets{toRemaining: o.toRemaining, limits: map[limiter.Limit]*limiter.Limit{}}
+	f, scanErr := o.scan(ctx, store, &o.selection, targets.add)
+	if scanErr != nil && (len(targets.keys) == 0 || ctx.Err() != nil || targets.tooSmall) {
+		return fmt.Errorf("%w; nothing was changed", scanError(&f, scanErr))
+	}
+	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
+	if o.toRemaining >= 0 {
+		answer.ToRemaining = &o.toRemaining
+	}
+	o.showTargets(targets, where, scanError(&f, scanErr))
+	if o.dryRun || len(targets.keys) == 0 {
+		if err := o.print(answer); err != nil {
+			return err
+		}
+		return o.outcome(&f, scanErr, nil)
+	}
+	audit, err := o.openAudit()
 	if err != nil {
 		return err
 	}
-	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: len(entries), DryRun: o.dryRun}
-	o.showMatches(entries, where)
-	if !o.dryRun && len(entries) > 0 {
-		if !o.yes {
-			if err := o.confirm(ctx, len(entries)); err != nil {
-				return err
-			}
-		}
-		var left error
-		answer.Deleted, left, err = o.deleteAll(ctx, store, entries)
-		if left != nil {
-			foreign = append(foreign, left)
-		}
+	defer audit.Close()
+	question := "Delete " + output.Plural(len(targets.keys), "key")
+	if o.toRemaining >= 0 {
+		question = fmt.Sprintf("Leave %d remaining of %s", o.toRemaining, output.Plural(len(targets.keys), "key"))
 	}
+	if err := o.ask(ctx, o.globalOptions, question); err != nil {
+		return err
+	}
+	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "reset", Selection: o.text, Matched: f.matched}
+	if o.toRemaining >= 0 {
+		entry.Selection += fmt.Sprintf(" --to-remaining %d", o.toRemaining)
+	}
+	changes, err := o.change(ctx, store, targets, entry)
+	f.foreign.merge(&changes.foreign)
+	answer.Backup = entry.Backup
+	if answer.Backup != "" {
+		answer.Undo = o.undoCommand(answer.Backup, o.toRemaining >= 0)
+	}
+	if answer.Deleted = changes.done; o.toRemaining >= 0 {
+		answer.Deleted, answer.Adjusted = 0, changes.done
+	}
+	entry.Changed = changes.done
+	if err != nil && changes.done > 0 {
+		err = &partlyError{fmt.Errorf("%d of %s done, then: %w", changes.done, output.Plural(len(targets.keys), "key"), err)}
+	}
+	err = o.record(audit, entry, o.outcome(&f, scanErr, err))
 	if printErr := o.print(answer); printErr != nil {
 		return printErr
 	}
-	if err != nil && answer.Deleted > 0 {
-		return &partlyError{fmt.Errorf("%d of %s deleted, then: %w", answer.Deleted, output.Plural(answer.Matched, "key"), err)}
+	if answer.Undo != "" && !o.quiet {
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
 	}
-	if err != nil {
-		return err
-	}
-	return partly(answer.Matched, foreign)
+	return err
 }
 
-// shown is how many of the matching keys are shown.
+// outcome is the error that a reset ends with: that of the change, of the scan
+// before it, or of the foreign values it met.
+func (o *resetOptions) outcome(f *found, scanErr, changeErr error) error {
+	switch {
+	case changeErr != nil:
+		return changeErr
+	case scanErr != nil:
+		return &partlyError{scanError(f, scanErr)}
+	}
+	return f.foreign.err(f.matched > 0)
+}
+
+// targets are the keys that a reset is about.
+type targets struct {
+	toRemaining int64
+	keys        []limiter.Key
+	of          []*limiter.Limit // of each key, if they are to be adjusted
+	limits      map[limiter.Limit]*limiter.Limit
+	sample      []string
+	names       map[string]int // how many keys have each name
+	tooSmall    bool           // a limit cannot have that many remaining
+}
+
+// shown is how many of the matching keys, and of their names, are shown.
 const shown = 5
 
-func (o *resetOptions) showMatches(entries []limiter.Entry, where string) {
-	if o.quiet && (o.yes || o.dryRun) { // who is asked is shown what about
+func (t *targets) add(e *limiter.Entry, _ error) error {
+	if t.toRemaining >= 0 {
+		if capacity := e.Limit.Capacity(); t.toRemaining > capacity {
+			t.tooSmall = true
+			return usagef("--to-remaining %d is more than limit %s of key %q holds; give at most %d, or select fewer keys",
+				t.toRemaining, e.Limit, e.StoreKey, capacity)
+		}
+		if t.limits[e.Limit] == nil {
+			limit := e.Limit
+			t.limits[e.Limit] = &limit
+		}
+		t.of = append(t.of, t.limits[e.Limit])
+	}
+	t.keys = append(t.keys, e.Key)
+	if len(t.sample) < shown {
+		t.sample = append(t.sample, fmt.Sprintf("%s  %s used", output.Printable(e.StoreKey), usedText(e)))
+	}
+	if t.names == nil {
+		t.names = map[string]int{}
+	}
+	t.names[limitName(e.Key)]++
+	return nil
+}
+
+func (o *resetOptions) showTargets(t *targets, where string, incomplete error) {
+	if o.quiet && (o.consented() || o.dryRun) { // who is asked is shown what about
 		return
 	}
-	if len(entries) == 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %q in %s\n", o.pattern, where)
+	if len(t.keys) == 0 {
+		fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %s in %s\n", o.text, where)
 		return
 	}
-	fmt.Fprintf(o.env.Err, "%s in %s:\n", matches(len(entries), o.pattern), where)
-	for _, e := range entries[:min(shown, len(entries))] {
-		fmt.Fprintf(o.env.Err, "  %s  %s used\n", output.Printable(e.StoreKey), usedText(e))
+	verb := "match"
+	if len(t.keys) == 1 {
+		verb = "matches"
 	}
-	if more := len(entries) - shown; more > 0 {
+	fmt.Fprintf(o.env.Err, "%s %s %s in %s:\n", output.Plural(len(t.keys), "key"), verb, o.text, where)
+	for _, line := range t.sample {
+		fmt.Fprintf(o.env.Err, "  %s\n", line)
+	}
+	if more := len(t.keys) - shown; more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
+		t.showNames(o)
+	}
+	if incomplete != nil {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: not all keys could be looked at: %s\n", message(incomplete))
 	}
 }
 
-func matches(n int, pattern limiter.Pattern) string {
-	if n == 1 {
-		return fmt.Sprintf("1 key matches %q", pattern)
+// showNames says how the keys divide into limits, so that one sees at once if a
+// selection goes too far.
+func (t *targets) showNames(o *resetOptions) {
+	names := make([]string, 0, len(t.names))
+	for name := range t.names {
+		names = append(names, name)
 	}
-	return fmt.Sprintf("%d keys match %q", n, pattern)
-}
-
-// confirm asks on the terminal; anything but yes is a no.
-func (o *resetOptions) confirm(ctx context.Context, n int) error {
-	fmt.Fprintf(o.env.Err, "Delete %s? [y/N] ", output.Plural(n, "key"))
-	answers := make(chan string, 1)
-	go func() { // so that Ctrl-C at the prompt is heard
-		line, _ := bufio.NewReader(o.env.In).ReadString('\n')
-		answers <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(o.env.Err)
-		return ctx.Err()
-	case answer := <-answers:
-		if answer == "y" || answer == "yes" {
-			return nil
+	slices.SortFunc(names, func(a, b string) int { return t.names[b] - t.names[a] })
+	fmt.Fprintf(o.env.Err, "by limit:")
+	for i, name := range names[:min(shown, len(names))] {
+		if i > 0 {
+			fmt.Fprint(o.env.Err, ",")
 		}
-		fmt.Fprintln(o.env.Err, "Nothing was deleted.")
-		return errDenied
+		fmt.Fprintf(o.env.Err, " %s %d", output.Printable(name), t.names[name])
 	}
+	if more := len(names) - shown; more > 0 {
+		fmt.Fprintf(o.env.Err, ", and %d other limits", more)
+	}
+	fmt.Fprintln(o.env.Err)
 }
 
-// keysPerCall is how many keys are deleted within one timeout, and between two
-// looks at whether the command was interrupted.
-const keysPerCall = 500
+// changes is what a reset came to.
+type changes struct {
+	done    int64
+	foreign foreignKeys
+}
 
-// deleteAll deletes the entries' keys. left joins the errors of values that
-// turned out not to be limits; err is what ended it early.
-func (o *resetOptions) deleteAll(ctx context.Context, store connect.Store, entries []limiter.Entry) (deleted int, left, err error) {
-	keys := make([]limiter.Key, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+// keysPerBatch is how many keys are changed between two looks at whether the
+// command was interrupted. What has begun is finished, so that the count is right.
+const keysPerBatch = 500
+
+// change deletes or adjusts the targets, a batch at a time: first it writes what
+// they hold to the backup, whose path it puts into entry. done counts what is
+// changed for sure.
+func (o *resetOptions) change(ctx context.Context, store connect.Store, t *targets, entry *auditEntry) (c changes, err error) {
+	var backup *backupFile
+	if !o.noBackup {
+		if backup, err = o.createBackup(o.globalOptions, entry); err != nil {
+			return c, err
+		}
+		defer func() {
+			kept, closeErr := backup.close()
+			if !kept {
+				entry.Backup = ""
+			}
+			if closeErr != nil && err == nil {
+				err = &partlyError{closeErr}
+			}
+		}()
 	}
-	for len(keys) > 0 {
+	bar := o.progress("resetting", "")
+	defer bar.Close()
+	for first := 0; first < len(t.keys); first += keysPerBatch {
 		if err := ctx.Err(); err != nil {
-			return deleted, left, err
+			return c, err
 		}
-		n := min(keysPerCall, len(keys))
-		batch, cancel := context.WithTimeout(ctx, o.timeout)
-		d, _, err := store.Delete(batch, limiter.Records(keys[:n]...)...)
-		cancel()
-		deleted += d
-		switch {
-		case errors.Is(err, limiter.ErrForeign):
-			left = errors.Join(left, err)
-		case err != nil:
-			return deleted, left, err
+		last := min(first+keysPerBatch, len(t.keys))
+		if err := o.changeBatch(ctx, store, t, first, last, backup, &c); err != nil {
+			return c, err
 		}
-		keys = keys[n:]
+		bar.Set(int64(last), int64(len(t.keys)), 0)
 	}
-	return deleted, left, nil
+	return c, nil
+}
+
+func (o *resetOptions) changeBatch(ctx context.Context, store connect.Store, t *targets, first, last int, backup *backupFile, c *changes) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
+	defer cancel()
+	records := limiter.Records(t.keys[first:last]...)
+	if backup != nil {
+		var err error
+		if records, err = store.Export(ctx, t.keys[first:last]...); c.foreign.take(err) != nil {
+			return err
+		}
+		if err := backup.write(false, records...); err != nil {
+			return err
+		}
+	}
+	if t.toRemaining >= 0 {
+		wanted := make(map[limiter.Key]*limiter.Limit, last-first)
+		for i := first; i < last; i++ {
+			wanted[t.keys[i]] = t.of[i]
+		}
+		reqs := make([]limiter.Request, len(records))
+		for i := range records {
+			limit := *wanted[records[i].Key]
+			reqs[i] = limiter.Request{Key: records[i].Key, Limit: limit, Cost: limit.Capacity() - t.toRemaining}
+		}
+		adjusted, err := adjust(ctx, store, reqs)
+		c.done += int64(adjusted)
+		return c.foreign.take(err)
+	}
+	deleted, late, err := store.Delete(ctx, records...)
+	c.done += int64(deleted)
+	if backup != nil && len(late) > 0 {
+		if err := backup.write(true, late...); err != nil {
+			return err
+		}
+	}
+	return c.foreign.take(err)
 }
 
 // Document implements output.Answer.
@@ -185,14 +339,21 @@ func (a *resetAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *resetAnswer) Records() [][]string {
-	return [][]string{{"matched", "deleted", "dry_run"}, {fmt.Sprint(a.Matched), fmt.Sprint(a.Deleted), fmt.Sprint(a.DryRun)}}
+	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup"},
+		{number(a.Matched), number(a.Deleted), fmt.Sprint(a.DryRun), number(a.Adjusted), a.Backup}}
 }
 
 // Print implements output.Answer.
 func (a *resetAnswer) Print(p *output.Printer) {
-	if a.DryRun {
-		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", output.Plural(a.Matched, "key"))
-		return
+	keys := func(n int64) string { return output.Plural(int(n), "key") }
+	switch {
+	case a.ToRemaining != nil && a.DryRun:
+		fmt.Fprintf(p.Out, "would leave %d remaining of %s (dry run)\n", *a.ToRemaining, keys(a.Matched))
+	case a.ToRemaining != nil:
+		fmt.Fprintf(p.Out, "left %d remaining of %s\n", *a.ToRemaining, keys(a.Adjusted))
+	case a.DryRun:
+		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", keys(a.Matched))
+	default:
+		fmt.Fprintf(p.Out, "deleted %s\n", keys(a.Deleted))
 	}
-	fmt.Fprintf(p.Out, "deleted %s\n", output.Plural(a.Deleted, "key"))
 }

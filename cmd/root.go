@@ -113,6 +113,8 @@ memory); 5 partly done; 130 interrupted.`,
 		newRefundCmd(global),
 		newInspectCmd(global),
 		newResetCmd(global),
+		newRestoreCmd(global),
+		newAuditCmd(global),
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()
@@ -123,7 +125,7 @@ memory); 5 partly done; 130 interrupted.`,
 func (g *globalOptions) printer() *output.Printer {
 	p := &output.Printer{Out: g.env.Out, Format: g.format, Quiet: g.quiet}
 	if g.env.OutIsTerminal {
-		p.Width = g.env.Width()
+		p.Width, _ = g.env.Size()
 		p.Color = g.env.Getenv("NO_COLOR") == "" && g.env.Getenv("TERM") != "dumb"
 	}
 	return p
@@ -165,13 +167,9 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 
 // defaultFile returns the path of the file that is the store when none is said.
 func defaultFile(getenv func(string) string) (string, error) {
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // a relative one is to be ignored, by the XDG specification
-		home := getenv("HOME")
-		if home == "" {
-			return "", usagef("no --store given, and neither XDG_STATE_HOME nor HOME says where a file could be; give --store file:PATH")
-		}
-		state = filepath.Join(home, ".local", "state")
+	dir, err := stateDir(getenv)
+	if err != nil {
+		return "", usagef("no --store given, and %s, or give --store file:PATH", err)
 	}
-	return filepath.Join(state, "limitctl", "limits.db"), nil
+	return filepath.Join(dir, "limits.db"), nil
 }

@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("STORE", "file:limits.db")
 			env.Values[serverKey{}] = new(serverOf)
 			return nil
 		},

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -175,4 +176,43 @@ func Printable(text string) string {
 		}
 	}
 	return text
+}
+
+// Streams reports whether the format is one of documents after each other, which
+// need no list of them in memory.
+func (p *Printer) Streams() bool { return p.Format == "jsonl" || p.Format == "csv" }
+
+// Stream prints documents as they come, in a format that [Printer.Streams].
+type Stream struct {
+	out  *bufio.Writer
+	csv  *csv.Writer
+	json *json.Encoder
+}
+
+// Stream begins a stream, with the header that CSV has.
+func (p *Printer) Stream(header []string) (*Stream, error) {
+	out := bufio.NewWriterSize(p.Out, 1<<16)
+	s := &Stream{out: out, csv: csv.NewWriter(out)}
+	if p.Format == "csv" {
+		return s, s.csv.Write(header)
+	}
+	s.json = json.NewEncoder(out)
+	return s, nil
+}
+
+// Write prints one document, which record is as a row of CSV.
+func (s *Stream) Write(line any, record func() []string) error {
+	if s.json != nil {
+		return s.json.Encode(line)
+	}
+	return s.csv.Write(record())
+}
+
+// Flush writes what is still in memory.
+func (s *Stream) Flush() error {
+	s.csv.Flush()
+	if err := s.csv.Error(); err != nil {
+		return err
+	}
+	return s.out.Flush()
 }

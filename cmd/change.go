@@ -1,0 +1,209 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// consent is how a command that changes what others have comes to be allowed to.
+type consent struct {
+	yes     bool
+	confirm string
+}
+
+func (c *consent) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&c.confirm, "confirm", "", "the `NAME` of the protected context, instead of typing it")
+	cmd.RegisterFlagCompletionFunc("confirm", cobra.NoFileCompletions)
+}
+
+// consented reports whether nobody needs to be asked.
+func (c *consent) consented() bool { return c.yes || c.confirm != "" }
+
+// check reports early if the command would have to ask and cannot.
+func (c *consent) check(g *globalOptions, command, does, otherwise string) error {
+	name, protected := g.protectedContext()
+	switch {
+	case c.confirm != "" && !protected:
+		return usagef("--confirm %s names a protected context, and none is in use; use --yes", c.confirm)
+	case protected && c.confirm != "" && c.confirm != name:
+		return usagef("--confirm %s is not the name of the context in use, which is %s; nothing was changed", c.confirm, name)
+	case protected && c.confirm == "" && !g.env.InIsTerminal:
+		return usagef("context %s is protected, and there is no terminal to type its name on; give --confirm %s if you mean it%s", name, name, otherwise)
+	case !protected && !c.yes && !g.env.InIsTerminal:
+		return usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
+	}
+	return nil
+}
+
+// ask asks the question on the terminal unless that was answered by a flag; anything
+// but a clear yes is a no.
+func (c *consent) ask(ctx context.Context, g *globalOptions, question string) error {
+	name, protected := g.protectedContext()
+	wanted := []string{"y", "yes"}
+	switch {
+	case protected && c.confirm == name:
+		return nil
+	case protected:
+		fmt.Fprintf(g.env.Err, "Context %s is protected. %s? Type its name: ", name, question)
+		wanted = []string{name}
+	case c.yes:
+		return nil
+	default:
+		fmt.Fprintf(g.env.Err, "%s? [y/N] ", question)
+	}
+	answers := make(chan string, 1)
+	go func() { // so that Ctrl-C at the prompt is heard
+		line, _ := bufio.NewReader(g.env.In).ReadString('\n')
+		answers <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(g.env.Err)
+		return ctx.Err()
+	case answer := <-answers:
+		for _, yes := range wanted {
+			if answer == yes || !protected && strings.EqualFold(answer, yes) {
+				return nil
+			}
+		}
+		fmt.Fprintln(g.env.Err, "Nothing was changed.")
+		return errDenied
+	}
+}
+
+// backupOptions say where to write what is about to be changed.
+type backupOptions struct {
+	backup   string
+	noBackup bool
+}
+
+func (o *backupOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.backup, "backup", "", "write the backup to a new `FILE` (default in the state directory)")
+	cmd.Flags().BoolVar(&o.noBackup, "no-backup", false, "write no backup; what is deleted is gone")
+	cmd.MarkFlagFilename("backup")
+}
+
+// backupFile is a backup being written.
+type backupFile struct {
+	file   *os.File
+	writer *backup.Writer
+	path   string
+	wrote  bool
+}
+
+// createBackup creates the file of a backup, which must be new, and puts its path
+// into the audit's entry.
+func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*backupFile, error) {
+	path, now := o.backup, g.env.Now().UTC()
+	if path == "" {
+		dir, err := stateDir(g.env.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		if dir = filepath.Join(dir, "backups"); os.MkdirAll(dir, 0o700) != nil {
+			return nil, usagef("no backup can be kept in %s; give --backup FILE, or --no-backup to do without. Nothing was changed", dir)
+		}
+		path = filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", now.Format("20060102T150405.000Z"), os.Getpid()))
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, usagef("the backup cannot be written: %s; give another --backup FILE, or --no-backup to do without. Nothing was changed", err)
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	writer, err := backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: entry.Context, Prefix: g.prefix,
+		Command: entry.Command, Selection: entry.Selection})
+	if err != nil {
+		return nil, usagef("the backup %s cannot be written: %s. Nothing was changed", path, err)
+	}
+	entry.Backup = path
+	return &backupFile{file: file, writer: writer, path: path}, nil
+}
+
+func (b *backupFile) write(amends bool, records ...limiter.Record) error {
+	b.wrote = b.wrote || len(records) > 0
+	if err := b.writer.Write(amends, records...); err != nil {
+		return usagef("the backup %s cannot be written: %s", b.path, err)
+	}
+	return nil
+}
+
+// close ends the backup, and removes one of nothing.
+func (b *backupFile) close() (kept bool, err error) {
+	if !b.wrote {
+		b.file.Close()
+		return false, os.Remove(b.path)
+	}
+	if err := errors.Join(b.file.Sync(), b.file.Close()); err != nil {
+		return true, fmt.Errorf("the backup may not be whole: %w", err)
+	}
+	return true, nil
+}
+
+// undoCommand is the command that brings back what a backup holds, in the store it
+// is from. A password is left to be given again.
+func (g *globalOptions) undoCommand(path string, replace bool) string {
+	words := []string{"limitctl", "restore", shellQuote(path)}
+	if replace {
+		words = append(words, "--replace")
+	}
+	return strings.Join(append(words, g.storeFlags()...), " ")
+}
+
+// shellQuote writes a word so that a shell takes it as it is.
+func shellQuote(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:@=,+", r))
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// adjustWorkers is how many adjustments go on at once; their calls share pipelines.
+const adjustWorkers = 64
+
+// adjust brings the usage of keys to what reqs say, and returns of how many.
+func adjust(ctx context.Context, store connect.Store, reqs []limiter.Request) (adjusted int, err error) {
+	var working sync.WaitGroup
+	free := make(chan struct{}, adjustWorkers)
+	errs := make([]error, len(reqs))
+	for i := range reqs {
+		free <- struct{}{}
+		working.Go(func() {
+			defer func() { <-free }()
+			var decision [1]limiter.Decision
+			errs[i] = store.Decide(ctx, limiter.Adjust, reqs[i:i+1], decision[:])
+		})
+	}
+	working.Wait()
+	for _, err := range errs {
+		if err == nil {
+			adjusted++
+		}
+	}
+	return adjusted, errors.Join(errs...)
+}
+
+// limitName is the name of a key's limit, without the attributes that can follow it.
+func limitName(key limiter.Key) string {
+	if parts, ok := policy.ParseKey(key); ok {
+		return parts.Policy + "/" + parts.Limit
+	}
+	return key.Name
+}

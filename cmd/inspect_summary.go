@@ -1,0 +1,126 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// summaryAnswer is what inspect --summary says of the keys of each limit.
+type summaryAnswer struct {
+	groups  []*summaryGroup
+	byName  map[[2]string]*summaryGroup
+	overall summaryGroup
+}
+
+// summaryGroup counts the keys of one limit. A key of no policy's is counted under
+// its name alone.
+type summaryGroup struct {
+	Policy  string `json:"policy"`
+	Limit   string `json:"limit"`
+	Keys    int64  `json:"keys"`
+	AtLimit int64  `json:"at_limit"`
+	Bytes   int64  `json:"bytes"`
+}
+
+func newSummaryAnswer() *summaryAnswer {
+	return &summaryAnswer{groups: []*summaryGroup{}, byName: map[[2]string]*summaryGroup{}}
+}
+
+func (a *summaryAnswer) add(e *limiter.Entry) {
+	name := [2]string{"", e.Key.Name}
+	if parts, ok := policy.ParseKey(e.Key); ok {
+		name = [2]string{parts.Policy, parts.Limit}
+	}
+	group := a.byName[name]
+	if group == nil {
+		group = &summaryGroup{Policy: name[0], Limit: name[1]}
+		a.byName[name] = group
+		a.groups = append(a.groups, group)
+	}
+	for _, g := range []*summaryGroup{group, &a.overall} {
+		g.Keys++
+		g.Bytes += e.Bytes
+		if e.Decision.Remaining == 0 {
+			g.AtLimit++
+		}
+	}
+}
+
+// finish orders the groups, those with the most keys first.
+func (a *summaryAnswer) finish() {
+	slices.SortFunc(a.groups, func(x, y *summaryGroup) int {
+		return cmp.Or(cmp.Compare(y.Keys, x.Keys), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Limit, y.Limit))
+	})
+}
+
+func (a *summaryAnswer) rows() int { return len(a.groups) }
+
+// Document implements output.Answer.
+func (a *summaryAnswer) Document() any {
+	return struct {
+		SchemaVersion int             `json:"schema_version"`
+		Groups        []*summaryGroup `json:"groups"`
+		Keys          int64           `json:"keys"`
+		AtLimit       int64           `json:"at_limit"`
+		Bytes         int64           `json:"bytes"`
+	}{output.SchemaVersion, a.groups, a.overall.Keys, a.overall.AtLimit, a.overall.Bytes}
+}
+
+// Lines implements output.Answer.
+func (a *summaryAnswer) Lines() []any {
+	lines := make([]any, len(a.groups))
+	for i, group := range a.groups {
+		lines[i] = group
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *summaryAnswer) Records() [][]string {
+	records := [][]string{{"policy", "limit", "keys", "at_limit", "bytes"}}
+	for _, g := range a.groups {
+		records = append(records, []string{g.Policy, g.Limit, number(g.Keys), number(g.AtLimit), number(g.Bytes)})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *summaryAnswer) Print(p *output.Printer) {
+	if len(a.groups) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "POLICY", Shrinks: 6}, {Header: "LIMIT", Shrinks: 8}, {Header: "KEYS", Right: true},
+		{Header: "AT LIMIT", Right: true}, {Header: "BYTES", Right: true, Drops: 1}}
+	var rows [][]output.Cell
+	for _, g := range append(slices.Clone(a.groups), &a.overall) {
+		style := output.Plain
+		if g.AtLimit > 0 {
+			style = output.AtEnd
+		}
+		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: output.Printable(g.Limit)}, {Text: number(g.Keys)},
+			{Text: number(g.AtLimit), Style: style}, {Text: bytesText(g.Bytes)}}
+		if g == &a.overall {
+			row[0].Text, row[1].Text = "all", ""
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+}
+
+// bytesText writes a number of bytes for people.
+func bytesText(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	value, unit := float64(n), 0
+	for value >= 999.95 && unit < len(units)-1 {
+		value, unit = value/1000, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}

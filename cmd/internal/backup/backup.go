@@ -1,0 +1,200 @@
+// Package backup writes and reads the file that a reset leaves behind, from which
+// what it deleted can be brought back.
+//
+// It is JSON lines: a [Header], then a line for each record. A record that was
+// written again, because its key was used between being read and being deleted, is
+// marked as amending the earlier one.
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// version is the version of the format.
+const version = 1
+
+// Header says where a backup comes from.
+type Header struct {
+	Version   int       `json:"limitctl_backup"`
+	Time      time.Time `json:"time"`
+	Store     string    `json:"store"` // without a password
+	Context   string    `json:"context,omitempty"`
+	Prefix    string    `json:"prefix"`
+	Command   string    `json:"command"`
+	Selection string    `json:"selection"`
+}
+
+// line is one record.
+type line struct {
+	Subject string `json:"key"`
+	Name    string `json:"name"`
+	Value   []byte `json:"value"`
+	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
+	// its own clock, or -1 for never.
+	ExpiresMS int64 `json:"expires_ms"`
+	Amends    bool  `json:"amends,omitempty"`
+}
+
+// Writer writes a backup.
+type Writer struct {
+	out  *bufio.Writer
+	json *json.Encoder
+}
+
+// NewWriter begins a backup with its header, whose version it sets.
+func NewWriter(out io.Writer, header Header) (*Writer, error) {
+	buffered := bufio.NewWriter(out)
+	w := &Writer{out: buffered, json: json.NewEncoder(buffered)}
+	header.Version = version
+	if err := w.json.Encode(header); err != nil {
+		return nil, err
+	}
+	return w, w.out.Flush()
+}
+
+// Write writes records, all the way to the file. With amends they replace what was
+// written of the same keys before.
+func (w *Writer) Write(amends bool, records ...limiter.Record) error {
+	for i := range records {
+		r := &records[i]
+		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: -1, Amends: amends}
+		if !r.Expires.IsZero() {
+			l.ExpiresMS = r.Expires.UnixMilli()
+		}
+		if err := w.json.Encode(l); err != nil {
+			return err
+		}
+	}
+	return w.out.Flush()
+}
+
+// Contents is a backup that was read through and found to be sound.
+type Contents struct {
+	Header
+	Records int // amendments aside
+	// Torn says that the last line is not whole: the backup's writer was killed.
+	Torn    bool
+	amended map[limiter.Key]bool
+}
+
+// Check reads a backup through. An error names the line that is wrong.
+func Check(in io.Reader) (*Contents, error) {
+	c := &Contents{amended: map[limiter.Key]bool{}}
+	err := c.read(in, func(l *line, r limiter.Record) error {
+		if l.Amends {
+			c.amended[r.Key] = true
+		} else {
+			c.Records++
+		}
+		return nil
+	})
+	return c, err
+}
+
+// Each calls do with batches of the records of a checked backup, each key once as it
+// was last.
+func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error) error {
+	var batch []limiter.Record
+	again := Contents{}
+	err := again.read(in, func(l *line, r limiter.Record) error {
+		if c.amended[r.Key] && !l.Amends {
+			return nil
+		}
+		if batch = append(batch, r); len(batch) < size {
+			return nil
+		}
+		full := batch
+		batch = nil
+		return do(full)
+	})
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	return do(batch)
+}
+
+// maxLine is more than the longest record takes: a sliding log of a million entries
+// in base 64.
+const maxLine = 32 << 20
+
+func (c *Contents) read(in io.Reader, do func(*line, limiter.Record) error) error {
+	reader := bufio.NewReaderSize(in, 1<<16)
+	for number := 1; ; number++ {
+		text, err := readLine(reader)
+		if errors.Is(err, io.EOF) && len(text) == 0 {
+			if number == 1 {
+				return errors.New("it is empty, and so no backup")
+			}
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+		torn := errors.Is(err, io.EOF) // without its end
+		if number == 1 {
+			if err := c.readHeader(text); err != nil {
+				return err
+			}
+			continue
+		}
+		if torn {
+			c.Torn = true
+			return nil
+		}
+		if err := readRecord(text, do); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+}
+
+func readLine(reader *bufio.Reader) ([]byte, error) {
+	var text []byte
+	for {
+		part, err := reader.ReadSlice('\n')
+		text = append(text, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, err
+		}
+		if len(text) > maxLine {
+			return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
+		}
+	}
+}
+
+func (c *Contents) readHeader(text []byte) error {
+	if err := json.Unmarshal(text, &c.Header); err != nil || c.Version == 0 {
+		return errors.New("its first line is not that of a backup")
+	}
+	if c.Version != version {
+		return fmt.Errorf("it is a backup of version %d, and this limitctl knows version %d", c.Version, version)
+	}
+	return nil
+}
+
+func readRecord(text []byte, do func(*line, limiter.Record) error) error {
+	var l line
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&l); err != nil {
+		return fmt.Errorf("it is no record: %w", err)
+	}
+	r := limiter.Record{Key: limiter.Key{Subject: l.Subject, Name: l.Name}, Value: l.Value}
+	if l.ExpiresMS >= 0 {
+		r.Expires = time.UnixMilli(l.ExpiresMS)
+	}
+	if l.Name == "" {
+		return errors.New("it names no limit")
+	}
+	if err := r.Check(); err != nil {
+		return err
+	}
+	return do(&l, r)
+}

@@ -1,0 +1,98 @@
+// Package progress draws a progress bar for work that goes through many keys.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// patience is how long work goes on before its bar appears: what is quickly done
+// needs none.
+const patience = 300 * time.Millisecond
+
+// Bar shows how far work has come. The nil Bar shows nothing, for when nobody looks.
+// It is for one goroutine.
+type Bar struct {
+	out     io.Writer
+	title   string // what is being done, such as "scanning"
+	noun    string // what Matched counts, such as "matched"
+	begin   time.Time
+	bars    *mpb.Progress
+	bar     *mpb.Bar
+	matched atomic.Int64
+}
+
+// New returns a Bar on a terminal.
+func New(terminal io.Writer, title, noun string) *Bar {
+	return &Bar{out: terminal, title: title, noun: noun, begin: time.Now()}
+}
+
+// Set shows that done of total keys are done, and that matched of them counted.
+func (b *Bar) Set(done, total, matched int64) {
+	if b == nil {
+		return
+	}
+	b.matched.Store(matched)
+	if b.bar == nil {
+		if time.Since(b.begin) < patience {
+			return
+		}
+		b.show(total)
+	}
+	b.bar.SetTotal(total, false)
+	b.bar.SetCurrent(done)
+}
+
+func (b *Bar) show(total int64) {
+	b.bars = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Millisecond))
+	b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler("█").Tip("█").Padding("░").Rbound(""),
+		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Name(b.title+" ")),
+		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
+			return Describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
+		})),
+	)
+}
+
+// Close takes the bar off the terminal.
+func (b *Bar) Close() {
+	if b == nil || b.bar == nil {
+		return
+	}
+	b.bar.Abort(true)
+	b.bars.Wait()
+}
+
+// Describe says in words how far work has come in the time elapsed: how many keys
+// are done and counted, how many are done in a second, and how long the rest takes.
+func Describe(done, total, matched int64, noun string, elapsed time.Duration) string {
+	text := fmt.Sprintf(" %s/%s", Count(done), Count(total))
+	if noun != "" {
+		text += fmt.Sprintf(", %s %s", Count(matched), noun)
+	}
+	if perSecond := float64(done) / elapsed.Seconds(); done > 0 && elapsed > 0 {
+		text += fmt.Sprintf(", %s/s", Count(int64(perSecond)))
+		if left := time.Duration(float64(total-done) / perSecond * float64(time.Second)); left > 0 {
+			text += ", " + output.Duration(left.Round(time.Second)) + " left"
+		}
+	}
+	return text
+}
+
+// Count writes a count in at most five characters: 999, 12.3k, 4.5M.
+func Count(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 999_950:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+}

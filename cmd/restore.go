@@ -1,0 +1,204 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+type restoreOptions struct {
+	*globalOptions
+	consent
+	replace bool
+	dryRun  bool
+	path    string
+}
+
+func newRestoreCmd(global *globalOptions) *cobra.Command {
+	o := &restoreOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring back what a reset deleted",
+		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that it
+would have by now; what would have lapsed meanwhile stays away. A key that has been
+used since is left as it is, unless --replace is given: then it asks first, and
+where it cannot ask it needs --yes. In a protected context it wants the context's
+name, typed or as --confirm NAME.`,
+		Example: `  limitctl restore backup.jsonl --dry-run
+  limitctl restore backup.jsonl
+  limitctl restore backup.jsonl --replace --yes`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("restore takes one FILE, the backup that a reset wrote; `limitctl audit` shows where they are")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.path = args[0]
+			return runRestore(cmd.Context(), o)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "read the backup through and show what it holds, and change nothing")
+	return cmd
+}
+
+// restoreAnswer is what a restore did.
+type restoreAnswer struct {
+	SchemaVersion int   `json:"schema_version"`
+	InBackup      int   `json:"records"`
+	Restored      int64 `json:"restored"`
+	Lapsed        int64 `json:"lapsed"`  // nothing of them would be in use by now
+	InUse         int64 `json:"in_use"`  // used since, and left
+	Foreign       int64 `json:"foreign"` // hold what limitctl did not write, and left
+	DryRun        bool  `json:"dry_run"`
+}
+
+func runRestore(ctx context.Context, o *restoreOptions) error {
+	_, protected := o.protectedContext()
+	mustAsk := !o.dryRun && (o.replace || protected || o.confirm != "")
+	if mustAsk {
+		if err := o.check(o.globalOptions, "restore --replace", "overwrites", ""); err != nil {
+			return err
+		}
+	}
+	file, err := os.Open(o.path)
+	if err != nil {
+		return usagef("the backup cannot be read: %s", err)
+	}
+	defer file.Close()
+	contents, err := backup.Check(file)
+	if err != nil {
+		return usagef("%s: %s; nothing was restored", o.path, err)
+	}
+	if contents.Prefix != o.prefix {
+		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.prefix, contents.Prefix)
+	}
+	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: o.dryRun}
+	store, where, err := o.openToChange(o.dryRun)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if !o.quiet || mustAsk && !o.consented() {
+		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), contents.Store,
+			contents.Command, contents.Selection, contents.Time.Format("2006-01-02 15:04:05 MST"), where)
+	}
+	if contents.Torn {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
+	}
+	if o.dryRun {
+		return o.print(answer)
+	}
+	audit, err := o.openAudit()
+	if err != nil {
+		return err
+	}
+	defer audit.Close()
+	if mustAsk {
+		if err := o.ask(ctx, o.globalOptions, "Restore "+output.Plural(contents.Records, "key")); err != nil {
+			return err
+		}
+	}
+	if _, err := file.Seek(0, 0); err != nil {
+		return usagef("the backup cannot be read again: %s", err)
+	}
+	bar := o.progress("restoring", "")
+	err = contents.Each(file, keysPerBatch, func(records []limiter.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batch, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
+		defer cancel()
+		outcomes, err := store.Import(batch, o.replace, records...)
+		if err != nil {
+			return err
+		}
+		for _, outcome := range outcomes {
+			answer.count(outcome)
+		}
+		bar.Set(answer.Restored+answer.left(), int64(contents.Records), 0)
+		return nil
+	})
+	bar.Close()
+	absolute, absErr := filepath.Abs(o.path)
+	if absErr != nil {
+		absolute = o.path
+	}
+	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "restore", Selection: absolute,
+		Matched: int64(contents.Records), Changed: answer.Restored}
+	err = o.record(audit, entry, answer.err(err))
+	if printErr := o.print(answer); printErr != nil {
+		return printErr
+	}
+	return err
+}
+
+func (a *restoreAnswer) count(outcome limiter.ImportOutcome) {
+	switch outcome {
+	case limiter.Imported:
+		a.Restored++
+	case limiter.Lapsed:
+		a.Lapsed++
+	case limiter.InUse:
+		a.InUse++
+	case limiter.Foreign:
+		a.Foreign++
+	}
+}
+
+func (a *restoreAnswer) left() int64 { return a.Lapsed + a.InUse + a.Foreign }
+
+// err is the error a restore ends with: what ended it early, or that not all of it
+// could be done.
+func (a *restoreAnswer) err(err error) error {
+	switch {
+	case err != nil && a.Restored+a.left() > 0:
+		return &partlyError{fmt.Errorf("%d of %s restored, then: %w", a.Restored, output.Plural(a.InBackup, "record"), err)}
+	case err != nil:
+		return err
+	case a.Foreign > 0:
+		return &partlyError{fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(a.Foreign), "key"))}
+	case a.InUse > 0:
+		return &partlyError{fmt.Errorf("%s used since: left unchanged; --replace brings them back, too", output.Plural(int(a.InUse), "key"))}
+	}
+	return nil
+}
+
+// Document implements output.Answer.
+func (a *restoreAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *restoreAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *restoreAnswer) Records() [][]string {
+	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run"},
+		{fmt.Sprint(a.InBackup), number(a.Restored), number(a.Lapsed), number(a.InUse), number(a.Foreign), fmt.Sprint(a.DryRun)}}
+}
+
+// Print implements output.Answer.
+func (a *restoreAnswer) Print(p *output.Printer) {
+	if a.DryRun {
+		fmt.Fprintf(p.Out, "would restore %s (dry run)\n", output.Plural(a.InBackup, "key"))
+		return
+	}
+	text := "restored " + output.Plural(int(a.Restored), "key")
+	for _, other := range []struct {
+		n    int64
+		what string
+	}{{a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"}} {
+		if other.n > 0 {
+			text += fmt.Sprintf(", %d %s", other.n, other.what)
+		}
+	}
+	fmt.Fprintln(p.Out, text)
+}

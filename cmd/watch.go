@@ -1,0 +1,113 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// defaultWatch is the interval of --watch alone.
+const defaultWatch = "2s"
+
+// parseWatch reads the interval of --watch; "" is none.
+func parseWatch(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	interval, err := limiter.ParsePeriod(text)
+	if err != nil || interval < 100*time.Millisecond {
+		return 0, usagef("--watch=%s is no interval of 100ms or more; write it like --watch=5s, or --watch alone for %s", text, defaultWatch)
+	}
+	return interval, nil
+}
+
+// watchAnswers prints what look answers, again and again until it is interrupted: on
+// a terminal in place of the last answer, elsewhere as JSON lines with the time. look
+// is told how many rows there is room for, 0 being any number, and has a note for the
+// head line. A store that is away may come back, so that ends nothing.
+func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error)) error {
+	quiet := g.quiet
+	g.quiet = true // nothing but the answers belongs on this screen
+	defer func() { g.quiet = quiet }()
+	if g.env.OutIsTerminal {
+		fmt.Fprint(g.env.Out, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
+		defer fmt.Fprint(g.env.Out, "\x1b[?25h\x1b[J") // as it was, below the last answer
+	}
+	for {
+		columns, rows := 0, 0
+		if g.env.OutIsTerminal {
+			columns, rows = g.env.Size()
+		}
+		answer, note, err := look(max(0, rows-headLines))
+		if err != nil && !limiter.IsAway(err) || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if g.env.OutIsTerminal {
+			err = g.drawFrame(answer, note, err, interval, columns, rows)
+		} else {
+			err = g.writeLines(answer, err)
+		}
+		if err != nil {
+			return &outputError{err}
+		}
+		if err := g.env.Sleep(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// headLines are the lines of a frame that are no rows: the note and an empty line
+// above them, the header, and the line of the cursor.
+const headLines = 4
+
+// drawFrame draws over the last frame line by line, so that nothing flickers.
+func (g *globalOptions) drawFrame(answer output.Answer, note string, away error, interval time.Duration, columns, rows int) error {
+	var body bytes.Buffer
+	p := g.printer()
+	p.Out, p.Quiet = &body, false
+	if away == nil {
+		answer.Print(p)
+	} else {
+		note = "no answer"
+		fmt.Fprintln(&body, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
+	}
+	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", g.env.Now().Format(time.TimeOnly), output.Duration(interval), note)
+	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), ""}, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
+	var frame strings.Builder
+	frame.WriteString("\x1b[H")
+	for _, line := range lines[:min(len(lines), max(1, rows-1))] {
+		frame.WriteString(line + "\x1b[K\r\n")
+	}
+	frame.WriteString("\x1b[J")
+	_, err := g.env.Out.Write([]byte(frame.String()))
+	return err
+}
+
+// writeLines writes the answer's documents with the time at which they were so.
+func (g *globalOptions) writeLines(answer output.Answer, away error) error {
+	if away != nil {
+		fmt.Fprintf(g.env.Err, "limitctl: %s\n", message(away))
+		return nil
+	}
+	now, err := json.Marshal(g.env.Now().UTC().Format(time.RFC3339Nano))
+	if err != nil {
+		return err
+	}
+	for _, line := range answer.Lines() {
+		text, err := json.Marshal(line)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(g.env.Out, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

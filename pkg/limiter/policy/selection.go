@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Selection is which keys of policies an operator means.
+type Selection struct {
+	// Policies and Limits select by name; the zero Pattern is every name.
+	Policies, Limits limiter.Pattern
+	// Attributes are those that a key must have, whatever others it has.
+	Attributes Attributes
+}
+
+// Match reports whether the selection is of that key, going by the key alone.
+func (s *Selection) Match(key limiter.Key) bool {
+	parts, ok := ParseKey(key)
+	return ok && matches(s.Policies, parts.Policy) && matches(s.Limits, parts.Limit) && parts.Has(s.Attributes)
+}
+
+func matches(p limiter.Pattern, name string) bool { return p.IsZero() || p.Match(name) }
+
+// Query returns how to find the selected keys in a store. Known policies help: keys
+// whose names follow from the attributes are reached directly, and a scan looks at
+// no more subjects than it must. An attribute by which none of the selected limits
+// is, is a [limiter.ErrInvalid].
+func (s *Selection) Query(known []*Policy) (limiter.Query, error) {
+	everything, err := limiter.ParsePattern("*")
+	if err != nil {
+		return limiter.Query{}, err
+	}
+	names, err := limiter.ParsePattern(orAny(s.Policies) + "/" + orAny(s.Limits) + "*") // what follows hash_by comes after
+	if err != nil {
+		return limiter.Query{}, err
+	}
+	q := limiter.Query{Subjects: everything, Names: names, Match: s.Match}
+	name, exact := s.Policies.Exact()
+	at := slices.IndexFunc(known, func(p *Policy) bool { return p.Name == name })
+	if !exact || at < 0 {
+		return q, nil
+	}
+	p := known[at]
+	limits, err := s.limitsOf(p)
+	if err != nil {
+		return limiter.Query{}, err
+	}
+	if keys := s.keys(p, limits); len(keys) > 0 {
+		return limiter.Query{Keys: keys}, nil
+	}
+	if glob := s.subjectGlob(p, limits); glob != "" {
+		q.Subjects, err = limiter.ParsePattern(glob)
+	}
+	return q, err
+}
+
+func orAny(p limiter.Pattern) string {
+	if p.IsZero() {
+		return "*"
+	}
+	if name, exact := p.Exact(); exact {
+		return limiter.EscapeGlob(name)
+	}
+	return p.String()
+}
+
+// limitsOf returns the limits of p whose keys can be selected.
+func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
+	var limits []*Limit
+	var named []string
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if !matches(s.Limits, l.Name) {
+			continue
+		}
+		named = append(named, l.Name)
+		if !slices.ContainsFunc(s.Attributes.Names(), func(name string) bool { return !slices.Contains(l.By, name) }) {
+			limits = append(limits, l)
+		}
+	}
+	switch {
+	case len(named) == 0:
+		all := make([]string, len(p.Limits))
+		for i := range p.Limits {
+			all[i] = p.Limits[i].Name
+		}
+		return nil, invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
+	case len(limits) == 0:
+		return nil, invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name, strings.Join(s.Attributes.Names(), " and "))
+	}
+	return limits, nil
+}
+
+// keys returns the keys of limits, if the attributes are all that is in them.
+func (s *Selection) keys(p *Policy, limits []*Limit) []limiter.Key {
+	var keys []limiter.Key
+	for _, l := range limits {
+		for _, name := range l.By {
+			if _, known := s.Attributes[name]; !known {
+				return nil
+			}
+		}
+		keys = append(keys, p.Key(l, s.Attributes))
+	}
+	return keys
+}
+
+// subjectGlob returns a glob that the subjects of all selected keys match, or "".
+func (s *Selection) subjectGlob(p *Policy, limits []*Limit) string {
+	for _, name := range s.Attributes.Names() {
+		value := s.Attributes[name]
+		written := limiter.EscapeGlob(name + ":" + escape(value, false))
+		first, inAll := true, escape(value, true) == escape(value, false)
+		for _, l := range limits {
+			subject := l.By
+			if n := len(p.HashBy); n > 0 {
+				subject = p.HashBy
+			}
+			inAll = inAll && slices.Contains(subject, name)
+			first = first && subject[0] == name
+		}
+		switch {
+		case inAll && first:
+			return written + "*"
+		case inAll:
+			return "*" + written + "*"
+		}
+	}
+	return ""
+}
