@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,16 +98,16 @@ func (o *backupOptions) addFlags(cmd *cobra.Command) {
 	cmd.MarkFlagFilename("backup")
 }
 
-// backupFile is a backup being written.
+// backupFile is a backup being written. It is also where a reset keeps the list of
+// what it will change.
 type backupFile struct {
 	file   *os.File
 	writer *backup.Writer
 	path   string
-	wrote  bool
+	kept   bool
 }
 
-// createBackup creates the file of a backup, which must be new, and puts its path
-// into the audit's entry.
+// createBackup creates the file of a backup, which must be new.
 func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*backupFile, error) {
 	path, now := o.backup, g.env.Now().UTC()
 	if path == "" {
@@ -119,40 +120,68 @@ func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*back
 		}
 		path = filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", now.Format("20060102T150405.000Z"), os.Getpid()))
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, usagef("the backup cannot be written: %s; give another --backup FILE, or --no-backup to do without. Nothing was changed", err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	writer, err := backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: entry.Context, Prefix: g.prefix,
+	b := &backupFile{file: file, path: path}
+	b.writer, err = backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: entry.Context, Prefix: g.prefix,
 		Command: entry.Command, Selection: entry.Selection})
 	if err != nil {
-		return nil, usagef("the backup %s cannot be written: %s. Nothing was changed", path, err)
+		b.discard()
+		return nil, b.failed(err)
 	}
-	entry.Backup = path
-	return &backupFile{file: file, writer: writer, path: path}, nil
+	return b, nil
 }
 
+func (b *backupFile) failed(err error) error {
+	return usagef("the backup %s cannot be written: %s", b.path, err)
+}
+
+// write writes records. Those that amend others reach the file before it returns.
 func (b *backupFile) write(amends bool, records ...limiter.Record) error {
-	b.wrote = b.wrote || len(records) > 0
-	if err := b.writer.Write(amends, records...); err != nil {
-		return usagef("the backup %s cannot be written: %s", b.path, err)
+	err := b.writer.Write(amends, records...)
+	if err == nil && amends {
+		err = b.writer.Flush()
+	}
+	if err != nil {
+		return b.failed(err)
 	}
 	return nil
 }
 
-// close ends the backup, and removes one of nothing.
-func (b *backupFile) close() (kept bool, err error) {
-	if !b.wrote {
+// each makes sure that all is written and calls do with what was written so far, a
+// batch at a time. do may write more.
+func (b *backupFile) each(size int, do func([]limiter.Record) error) error {
+	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
+		return b.failed(err)
+	}
+	end, err := b.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return b.failed(err)
+	}
+	return new(backup.Contents).Each(io.NewSectionReader(b.file, 0, end), size, do)
+}
+
+// keep ends the backup of a change that ended with err, and returns its path and
+// that error, to which its own may come.
+func (b *backupFile) keep(err error) (string, error) {
+	b.kept = true
+	if closeErr := errors.Join(b.writer.Flush(), b.file.Sync(), b.file.Close()); closeErr != nil {
+		err = errors.Join(err, &partlyError{fmt.Errorf("the backup %s may not be whole: %w", b.path, closeErr)})
+	}
+	return b.path, err
+}
+
+// discard removes the backup, unless it was kept.
+func (b *backupFile) discard() {
+	if !b.kept {
 		b.file.Close()
-		return false, os.Remove(b.path)
+		os.Remove(b.path)
 	}
-	if err := errors.Join(b.file.Sync(), b.file.Close()); err != nil {
-		return true, fmt.Errorf("the backup may not be whole: %w", err)
-	}
-	return true, nil
 }
 
 // undoCommand is the command that brings back what a backup holds, in the store it

@@ -99,9 +99,20 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		return err
 	}
 	defer store.Close()
-	targets := &targets{toRemaining: o.toRemaining, limits: map[limiter.Limit]*limiter.Limit{}}
+	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "reset", Selection: o.text}
+	if o.toRemaining >= 0 {
+		entry.Selection += fmt.Sprintf(" --to-remaining %d", o.toRemaining)
+	}
+	targets := &targets{toRemaining: o.toRemaining, dryRun: o.dryRun}
+	if !o.noBackup && !o.dryRun {
+		if targets.backup, err = o.createBackup(o.globalOptions, entry); err != nil {
+			return err
+		}
+		defer targets.backup.discard() // unless it is kept
+	}
+	o.query.Records = targets.backup != nil || o.toRemaining >= 0
 	f, scanErr := o.scan(ctx, store, &o.selection, targets.add)
-	if scanErr != nil && (len(targets.keys) == 0 || ctx.Err() != nil || targets.tooSmall) {
+	if scanErr != nil && (targets.count == 0 || ctx.Err() != nil || targets.refused) {
 		return fmt.Errorf("%w; nothing was changed", scanError(&f, scanErr))
 	}
 	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
@@ -109,7 +120,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		answer.ToRemaining = &o.toRemaining
 	}
 	o.showTargets(targets, where, scanError(&f, scanErr))
-	if o.dryRun || len(targets.keys) == 0 {
+	if o.dryRun || targets.count == 0 {
 		if err := o.print(answer); err != nil {
 			return err
 		}
@@ -120,30 +131,26 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		return err
 	}
 	defer audit.Close()
-	question := "Delete " + output.Plural(len(targets.keys), "key")
+	question := "Delete " + output.Plural(targets.count, "key")
 	if o.toRemaining >= 0 {
-		question = fmt.Sprintf("Leave %d remaining of %s", o.toRemaining, output.Plural(len(targets.keys), "key"))
+		question = fmt.Sprintf("Leave %d remaining of %s", o.toRemaining, output.Plural(targets.count, "key"))
 	}
 	if err := o.ask(ctx, o.globalOptions, question); err != nil {
 		return err
 	}
-	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "reset", Selection: o.text, Matched: f.matched}
-	if o.toRemaining >= 0 {
-		entry.Selection += fmt.Sprintf(" --to-remaining %d", o.toRemaining)
-	}
-	changes, err := o.change(ctx, store, targets, entry)
+	changes, err := o.change(ctx, store, targets)
 	f.foreign.merge(&changes.foreign)
-	answer.Backup = entry.Backup
-	if answer.Backup != "" {
-		answer.Undo = o.undoCommand(answer.Backup, o.toRemaining >= 0)
+	if targets.backup != nil {
+		entry.Backup, err = targets.backup.keep(err)
+		answer.Backup, answer.Undo = entry.Backup, o.undoCommand(entry.Backup, o.toRemaining >= 0)
 	}
 	if answer.Deleted = changes.done; o.toRemaining >= 0 {
 		answer.Deleted, answer.Adjusted = 0, changes.done
 	}
-	entry.Changed = changes.done
 	if err != nil && changes.done > 0 {
-		err = &partlyError{fmt.Errorf("%d of %s done, then: %w", changes.done, output.Plural(len(targets.keys), "key"), err)}
+		err = &partlyError{fmt.Errorf("%d of %s done, then: %w", changes.done, output.Plural(targets.count, "key"), err)}
 	}
+	entry.Matched, entry.Changed = f.matched, changes.done
 	err = o.record(audit, entry, o.outcome(&f, scanErr, err))
 	if printErr := o.print(answer); printErr != nil {
 		return printErr
@@ -166,34 +173,39 @@ func (o *resetOptions) outcome(f *found, scanErr, changeErr error) error {
 	return f.foreign.err(f.matched > 0)
 }
 
-// targets are the keys that a reset is about.
+// targets are the keys that a reset is about. They are listed in its backup, so that
+// there may be any number, and in memory only if there is none.
 type targets struct {
 	toRemaining int64
-	keys        []limiter.Key
-	of          []*limiter.Limit // of each key, if they are to be adjusted
-	limits      map[limiter.Limit]*limiter.Limit
+	dryRun      bool // they are only counted
+	count       int
+	backup      *backupFile
+	held        []limiter.Record
 	sample      []string
 	names       map[string]int // how many keys have each name
-	tooSmall    bool           // a limit cannot have that many remaining
+	refused     bool           // what is asked for cannot be
 }
 
 // shown is how many of the matching keys, and of their names, are shown.
 const shown = 5
 
 func (t *targets) add(e *limiter.Entry, _ error) error {
-	if t.toRemaining >= 0 {
-		if capacity := e.Limit.Capacity(); t.toRemaining > capacity {
-			t.tooSmall = true
-			return usagef("--to-remaining %d is more than limit %s of key %q holds; give at most %d, or select fewer keys",
-				t.toRemaining, e.Limit, e.StoreKey, capacity)
-		}
-		if t.limits[e.Limit] == nil {
-			limit := e.Limit
-			t.limits[e.Limit] = &limit
-		}
-		t.of = append(t.of, t.limits[e.Limit])
+	if capacity := e.Limit.Capacity(); t.toRemaining > capacity {
+		t.refused = true
+		return usagef("--to-remaining %d is more than limit %s of key %q holds; give at most %d, or select fewer keys",
+			t.toRemaining, e.Limit, e.StoreKey, capacity)
 	}
-	t.keys = append(t.keys, e.Key)
+	switch {
+	case t.dryRun:
+	case t.backup != nil:
+		if err := t.backup.write(false, e.Record); err != nil {
+			t.refused = true
+			return err
+		}
+	default:
+		t.held = append(t.held, limiter.Record{Key: e.Key, Value: e.Record.Value})
+	}
+	t.count++
 	if len(t.sample) < shown {
 		t.sample = append(t.sample, fmt.Sprintf("%s  %s used", output.Printable(e.StoreKey), usedText(e)))
 	}
@@ -204,23 +216,36 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	return nil
 }
 
+// each calls do with the targets, so many at a time.
+func (t *targets) each(size int, do func([]limiter.Record) error) error {
+	if t.backup != nil {
+		return t.backup.each(size, do)
+	}
+	for batch := range slices.Chunk(t.held, size) {
+		if err := do(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (o *resetOptions) showTargets(t *targets, where string, incomplete error) {
 	if o.quiet && (o.consented() || o.dryRun) { // who is asked is shown what about
 		return
 	}
-	if len(t.keys) == 0 {
+	if t.count == 0 {
 		fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %s in %s\n", o.text, where)
 		return
 	}
 	verb := "match"
-	if len(t.keys) == 1 {
+	if t.count == 1 {
 		verb = "matches"
 	}
-	fmt.Fprintf(o.env.Err, "%s %s %s in %s:\n", output.Plural(len(t.keys), "key"), verb, o.text, where)
+	fmt.Fprintf(o.env.Err, "%s %s %s in %s:\n", output.Plural(t.count, "key"), verb, o.text, where)
 	for _, line := range t.sample {
 		fmt.Fprintf(o.env.Err, "  %s\n", line)
 	}
-	if more := len(t.keys) - shown; more > 0 {
+	if more := t.count - shown; more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
 		t.showNames(o)
 	}
@@ -260,61 +285,36 @@ type changes struct {
 // command was interrupted. What has begun is finished, so that the count is right.
 const keysPerBatch = 500
 
-// change deletes or adjusts the targets, a batch at a time: first it writes what
-// they hold to the backup, whose path it puts into entry. done counts what is
+// change deletes or adjusts the targets, a batch at a time. done counts what is
 // changed for sure.
-func (o *resetOptions) change(ctx context.Context, store connect.Store, t *targets, entry *auditEntry) (c changes, err error) {
-	var backup *backupFile
-	if !o.noBackup {
-		if backup, err = o.createBackup(o.globalOptions, entry); err != nil {
-			return c, err
-		}
-		defer func() {
-			kept, closeErr := backup.close()
-			if !kept {
-				entry.Backup = ""
-			}
-			if closeErr != nil && err == nil {
-				err = &partlyError{closeErr}
-			}
-		}()
-	}
+func (o *resetOptions) change(ctx context.Context, store connect.Store, t *targets) (c changes, err error) {
 	bar := o.progress("resetting", "")
 	defer bar.Close()
-	for first := 0; first < len(t.keys); first += keysPerBatch {
+	tried := 0
+	err = t.each(keysPerBatch, func(records []limiter.Record) error {
 		if err := ctx.Err(); err != nil {
-			return c, err
+			return err
 		}
-		last := min(first+keysPerBatch, len(t.keys))
-		if err := o.changeBatch(ctx, store, t, first, last, backup, &c); err != nil {
-			return c, err
+		if err := o.changeBatch(ctx, store, t, records, &c); err != nil {
+			return err
 		}
-		bar.Set(int64(last), int64(len(t.keys)), 0)
-	}
-	return c, nil
+		tried += len(records)
+		bar.Set(int64(tried), int64(t.count), 0)
+		return nil
+	})
+	return c, err
 }
 
-func (o *resetOptions) changeBatch(ctx context.Context, store connect.Store, t *targets, first, last int, backup *backupFile, c *changes) error {
+func (o *resetOptions) changeBatch(ctx context.Context, store connect.Store, t *targets, records []limiter.Record, c *changes) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
 	defer cancel()
-	records := limiter.Records(t.keys[first:last]...)
-	if backup != nil {
-		var err error
-		if records, err = store.Export(ctx, t.keys[first:last]...); c.foreign.take(err) != nil {
-			return err
-		}
-		if err := backup.write(false, records...); err != nil {
-			return err
-		}
-	}
 	if t.toRemaining >= 0 {
-		wanted := make(map[limiter.Key]*limiter.Limit, last-first)
-		for i := first; i < last; i++ {
-			wanted[t.keys[i]] = t.of[i]
-		}
 		reqs := make([]limiter.Request, len(records))
 		for i := range records {
-			limit := *wanted[records[i].Key]
+			limit, err := limiter.DecodeRecordLimit(records[i].Value)
+			if err != nil {
+				return err
+			}
 			reqs[i] = limiter.Request{Key: records[i].Key, Limit: limit, Cost: limit.Capacity() - t.toRemaining}
 		}
 		adjusted, err := adjust(ctx, store, reqs)
@@ -323,8 +323,8 @@ func (o *resetOptions) changeBatch(ctx context.Context, store connect.Store, t *
 	}
 	deleted, late, err := store.Delete(ctx, records...)
 	c.done += int64(deleted)
-	if backup != nil && len(late) > 0 {
-		if err := backup.write(true, late...); err != nil {
+	if t.backup != nil && len(late) > 0 {
+		if err := t.backup.write(true, late...); err != nil {
 			return err
 		}
 	}

@@ -3,32 +3,52 @@
 -- else's since it was scanned is safe, and so is a backup of one used since.
 --
 -- KEYS     the keys to delete; a damaged record is one of ours
--- ARGV     for each key the SHA-1 of the value that the caller has kept, in
---          hexadecimal, or '' if it has not
+-- ARGV     for each key the value that the caller has kept: '=' and the value, or
+--          '#' and its SHA-1 in hexadecimal, or '' if it has kept none
 -- Returns  an array: the number deleted, then four elements for each key that was
 --          left (its index in KEYS, what it holds, '', 0) or that was deleted and
 --          held another value than the caller has kept (its index, '', the value,
 --          when it would have expired in ms since the epoch or -1)
--- Cost     one GETRANGE and one UNLINK a key, and a GET for a kept value
+-- Cost     one GET or GETRANGE and one UNLINK a key
 
 local reply = { 0 }
+
+local function tell(i, holds, value, expires)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
+end
+
+-- is_kept reports whether a key still holds the value that kept stands for.
+local function is_kept(key, kept)
+  if kept == '' then
+    return false
+  end
+  local value = redis.pcall('GET', key)
+  if type(value) ~= 'string' then
+    return false
+  end
+  if string.byte(kept) == 61 then -- '='
+    return #kept == #value + 1 and string.sub(kept, 2) == value
+  end
+  return string.sub(kept, 2) == redis.sha1hex(value)
+end
+
 for i = 1, #KEYS do
-  local key = KEYS[i]
-  local what = holds(key)
-  if type(what) == 'table' then
-    return what
-  elseif what == 'record' then
-    if ARGV[i] ~= '' then
-      local value = redis.call('GET', key)
-      if redis.sha1hex(value) ~= ARGV[i] then
-        local n = #reply
-        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, '', value, expires_at(key)
-      end
-    end
+  local key, kept = KEYS[i], ARGV[i]
+  if is_kept(key, kept) then
     reply[1] = reply[1] + redis.call('UNLINK', key)
-  elseif what then
-    local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, what, '', 0
+  else
+    local what = holds(key)
+    if type(what) == 'table' then
+      return what
+    elseif what == 'record' then
+      if kept ~= '' then
+        tell(i, '', redis.call('GET', key), expires_at(key))
+      end
+      reply[1] = reply[1] + redis.call('UNLINK', key)
+    elseif what then
+      tell(i, what, '', 0)
+    end
   end
 end
 return reply

@@ -1,4 +1,5 @@
--- Reads whole records and when they expire, each at one instant.
+-- Reads whole records that are too large for a scan, and when they expire, each at
+-- one instant.
 --
 -- KEYS     the keys to read
 -- Returns  an array of three elements for each key looked at: what it holds if that

@@ -26,18 +26,13 @@ type Keyspace interface {
 	// one key, whose Entry has only its names, and the scan goes on; any other
 	// error ends it, with all that could be had before it. Scan writes nothing.
 	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
-	// Export returns what the store holds of keys, for Import to bring back.
-	// Keys not in use are left out. Values that limitctl did not write are
-	// [ForeignError]s among the joined errors, and the others are returned with
-	// them.
-	Export(ctx context.Context, keys ...Key) ([]Record, error)
 	// Delete makes the records' keys unused and returns how many were in use.
 	// Where a Record has a Value that the key no longer holds, changed has what
-	// was deleted instead, so that an export made before can be completed.
+	// was deleted instead, so that a backup made before can be completed.
 	// Values that limitctl did not write stay, each with a [ForeignError] among
 	// the joined errors; any other error may have come after some were deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Import brings exported records back, with the expiry they had, and returns
+	// Import brings records of a scan back, with the expiry they had, and returns
 	// what became of each. A key in use is overwritten only if replace is set.
 	// After an error some may have been imported.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
@@ -55,8 +50,8 @@ type Query struct {
 	// Keys, if set, are exactly the keys to look at, which then are reached
 	// directly instead of by a scan. The other selecting fields are not used.
 	Keys []Key
-	// Bytes asks for [Entry.Bytes] too.
-	Bytes bool
+	// Bytes and Records ask for [Entry.Bytes] and [Entry.Record], too.
+	Bytes, Records bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
 	// not, the store looks at in a second; 0 is no bound.
 	KeysPerSecond int
@@ -89,6 +84,8 @@ type Entry struct {
 	TTL time.Duration
 	// Bytes is the memory the key takes in the store, if [Query.Bytes] asked.
 	Bytes int64
+	// Record is what the store holds, if [Query.Records] asked.
+	Record Record
 }
 
 // NewEntry describes the state s of key at now, for a store that lets the key

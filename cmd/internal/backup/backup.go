@@ -51,7 +51,7 @@ type Writer struct {
 
 // NewWriter begins a backup with its header, whose version it sets.
 func NewWriter(out io.Writer, header Header) (*Writer, error) {
-	buffered := bufio.NewWriter(out)
+	buffered := bufio.NewWriterSize(out, 1<<16)
 	w := &Writer{out: buffered, json: json.NewEncoder(buffered)}
 	header.Version = version
 	if err := w.json.Encode(header); err != nil {
@@ -60,8 +60,11 @@ func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	return w, w.out.Flush()
 }
 
-// Write writes records, all the way to the file. With amends they replace what was
-// written of the same keys before.
+// Flush writes what is still in memory.
+func (w *Writer) Flush() error { return w.out.Flush() }
+
+// Write writes records. With amends they replace what was written of the same keys
+// before.
 func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	for i := range records {
 		r := &records[i]
@@ -73,7 +76,7 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 			return err
 		}
 	}
-	return w.out.Flush()
+	return nil
 }
 
 // Contents is a backup that was read through and found to be sound.
@@ -99,8 +102,8 @@ func Check(in io.Reader) (*Contents, error) {
 	return c, err
 }
 
-// Each calls do with batches of the records of a checked backup, each key once as it
-// was last.
+// Each calls do with batches of the records of a backup, each key once as it was
+// last: what amends others is known if it was checked.
 func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error) error {
 	var batch []limiter.Record
 	again := Contents{}

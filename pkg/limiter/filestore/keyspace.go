@@ -136,40 +136,20 @@ func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args [
 	return query + " ORDER BY subject, name LIMIT ?", append(args, page)
 }
 
-func (s *Store) explain(q *limiter.Query, key limiter.Key, record []byte, now limiter.Instant) found {
+func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {
 	storeKey := limiter.StoreKey(s.prefix, key)
 	var state limiter.State
-	if err := state.DecodeRecord(record); err != nil {
+	if err := state.DecodeRecord(value); err != nil {
 		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
 	entry := limiter.NewEntry(key, storeKey, &state, now)
 	if q.Bytes {
-		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(record))
+		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))
+	}
+	if q.Records {
+		entry.Record = record(key, &state, now)
 	}
 	return found{entry, nil}
-}
-
-// Export implements [limiter.Keyspace]; all keys are read at one instant.
-func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
-	var records []limiter.Record
-	var foreign []error
-	err := s.transact(ctx, keys, true, func(tx *sql.Tx, now limiter.Instant) error {
-		records, foreign = nil, nil
-		for _, key := range keys {
-			var state limiter.State
-			err := s.load(ctx, tx, key, &state)
-			switch {
-			case errors.Is(err, limiter.ErrForeign):
-				foreign = append(foreign, err)
-			case err != nil:
-				return err
-			case state.Used(now) > 0:
-				records = append(records, record(key, &state, now))
-			}
-		}
-		return nil
-	})
-	return records, errors.Join(append(foreign, err)...)
 }
 
 func record(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.Record {
@@ -179,7 +159,7 @@ func record(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.
 // Delete implements [limiter.Keyspace] in one transaction.
 func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
 	var foreign []error
-	err = s.transact(ctx, keysOf(records), false, func(tx *sql.Tx, now limiter.Instant) error {
+	err = s.transact(ctx, keysOf(records), func(tx *sql.Tx, now limiter.Instant) error {
 		deleted, changed, foreign = 0, nil, nil
 		for i := range records {
 			var state limiter.State
@@ -222,7 +202,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 	if err := s.create(ctx); err != nil {
 		return nil, err
 	}
-	err := s.transact(ctx, keysOf(records), false, func(tx *sql.Tx, now limiter.Instant) error {
+	err := s.transact(ctx, keysOf(records), func(tx *sql.Tx, now limiter.Instant) error {
 		for i := range records {
 			var imported, state limiter.State
 			if err := imported.DecodeRecord(records[i].Value); err != nil {
@@ -264,7 +244,7 @@ func (s *Store) create(ctx context.Context) error {
 
 // transact calls do in a transaction, and again if it could not be committed for
 // others that write. In a missing file there is nothing to do.
-func (s *Store) transact(ctx context.Context, keys []limiter.Key, readOnly bool, do func(tx *sql.Tx, now limiter.Instant) error) error {
+func (s *Store) transact(ctx context.Context, keys []limiter.Key, do func(tx *sql.Tx, now limiter.Instant) error) error {
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {
 			return err
@@ -282,12 +262,12 @@ func (s *Store) transact(ctx context.Context, keys []limiter.Key, readOnly bool,
 	committing := false
 	err := s.retryBusy(ctx, func() error {
 		committing = false
-		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: readOnly})
+		tx, err := s.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback()
-		if err := do(tx, limiter.InstantOf(s.clock())); err != nil || readOnly {
+		if err := do(tx, limiter.InstantOf(s.clock())); err != nil {
 			return err
 		}
 		committing = true

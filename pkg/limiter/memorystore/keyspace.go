@@ -82,25 +82,10 @@ func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limite
 	if q.Bytes {
 		described.Bytes = int64(len(e.key.Subject) + len(e.key.Name) + len(e.state.AppendRecord(nil)))
 	}
-	return described
-}
-
-// Export implements [limiter.Keyspace].
-func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
-	var records []limiter.Record
-	for _, key := range keys {
-		if err := key.Validate(); err != nil {
-			return nil, err
-		}
-		hash := s.hash(key)
-		shard := s.shardOf(hash)
-		shard.mu.Lock()
-		if now, e := s.clock(), shard.find(hash, key); e != nil && e.state.Used(now) > 0 {
-			records = append(records, record(e, now))
-		}
-		shard.mu.Unlock()
+	if q.Records {
+		described.Record = record(e, now)
 	}
-	return records, nil
+	return described
 }
 
 func record(e *entry, now limiter.Instant) limiter.Record {

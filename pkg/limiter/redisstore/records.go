@@ -17,14 +17,11 @@ import (
 // that others wait a millisecond or so for it.
 const keysPerCall = 200
 
-// Export implements [limiter.Keyspace]; each key is read at one instant.
-func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Record, error) {
-	if err := validate(keys); err != nil {
-		return nil, err
-	}
+// export reads whole records, each at one instant. Keys that are gone or hold
+// something else are left out.
+func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Record, error) {
 	var mu sync.Mutex
 	var records []limiter.Record
-	var foreign []error
 	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
@@ -37,11 +34,7 @@ func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Reco
 			}
 			mu.Lock()
 			for n := range len(reply) / 3 {
-				holds, value := text(reply[3*n]), text(reply[3*n+1])
-				switch {
-				case holds != "":
-					foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[n], Holds: holds})
-				case value != "":
+				if value := text(reply[3*n+1]); value != "" {
 					records = append(records, limiter.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[3*n+2])})
 				}
 			}
@@ -50,7 +43,7 @@ func (s *Store) Export(ctx context.Context, keys ...limiter.Key) ([]limiter.Reco
 		}
 		return nil
 	})
-	return records, errors.Join(append(foreign, err)...)
+	return records, err
 }
 
 // Delete implements [limiter.Keyspace] with UNLINK inside a script that checks
@@ -64,15 +57,11 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	var foreign []error
 	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
-		sums := make([]any, len(batch))
+		kept := make([]any, len(batch))
 		for n, i := range batch {
-			sums[n] = ""
-			if records[i].Value != nil {
-				sum := sha1.Sum(records[i].Value) // which the script can reckon, too
-				sums[n] = hex.EncodeToString(sum[:])
-			}
+			kept[n] = keptValue(records[i].Value)
 		}
-		reply, err := s.array(ctx, true, s.scripts.deleting(), storeKeys, sums, 4)
+		reply, err := s.array(ctx, true, s.scripts.deleting(), storeKeys, kept, 4)
 		if err != nil {
 			return s.translate(err, "deletion", true, storeKeys)
 		}
@@ -96,6 +85,19 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		return nil
 	})
 	return deleted, changed, errors.Join(append(foreign, err)...)
+}
+
+// keptValue tells the deletion script which value is kept: a short one itself, a
+// long one by a sum that the script can reckon, too.
+func keptValue(value []byte) []byte {
+	switch {
+	case value == nil:
+		return []byte{}
+	case len(value) <= 2*sha1.Size:
+		return append([]byte("="), value...)
+	}
+	sum := sha1.Sum(value)
+	return append([]byte("#"), hex.EncodeToString(sum[:])...)
 }
 
 // Import implements [limiter.Keyspace].

@@ -165,7 +165,26 @@ func (sc *scan) scanServer(ctx context.Context, server redis.Cmdable) error {
 	if err := sc.send(ctx, page{total: total}); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// While one page's keys are read, the next is looked for.
+	pages := make(chan []string, 1)
+	walked := make(chan error, 1)
 	count := sc.pace.batch(scanCount)
+	go func() {
+		defer close(pages)
+		walked <- sc.walk(ctx, server, count, pages)
+	}()
+	for storeKeys := range pages {
+		if err := sc.readAndSend(ctx, server, storeKeys, int64(count)); err != nil {
+			return err
+		}
+	}
+	return <-walked
+}
+
+// walk sends the server's keys that match, as many in a page as are among so many.
+func (sc *scan) walk(ctx context.Context, server redis.Cmdable, count int, pages chan<- []string) error {
 	for cursor := uint64(0); ; {
 		if err := sc.pace.wait(ctx, count); err != nil {
 			return err
@@ -174,8 +193,10 @@ func (sc *scan) scanServer(ctx context.Context, server redis.Cmdable) error {
 		if err != nil {
 			return err
 		}
-		if err := sc.readAndSend(ctx, server, storeKeys, int64(count)); err != nil {
-			return err
+		select {
+		case pages <- storeKeys:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		if cursor = next; cursor == 0 {
 			return nil
@@ -216,9 +237,14 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 	serverTime := pipe.Time(ctx)
 	values, ttls := make([]*redis.StringCmd, len(selected)), make([]*redis.DurationCmd, len(selected))
 	sizes := make([]*redis.IntCmd, len(selected))
+	exactly := sc.query.Records && !sc.scripts.noExpireTime.Load()
 	for i := range selected {
 		values[i] = pipe.GetRange(ctx, selected[i].entry.StoreKey, 0, firstBytes-1)
-		ttls[i] = pipe.PTTL(ctx, selected[i].entry.StoreKey)
+		if exactly {
+			ttls[i] = pipe.PExpireTime(ctx, selected[i].entry.StoreKey)
+		} else {
+			ttls[i] = pipe.PTTL(ctx, selected[i].entry.StoreKey)
+		}
 		if sc.query.Bytes {
 			sizes[i] = pipe.MemoryUsage(ctx, selected[i].entry.StoreKey, 0)
 		}
@@ -228,6 +254,10 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 	}
 	if serverTime.Err() != nil {
 		return nil, serverTime.Err()
+	}
+	if exactly && len(ttls) > 0 && (isServerError(ttls[0].Err(), "ERR unknown command") || isServerError(ttls[0].Err(), "NOPERM")) {
+		sc.scripts.noExpireTime.Store(true)
+		return sc.read(ctx, server, selected)
 	}
 	now := limiter.InstantOf(serverTime.Val())
 	if sc.clock != nil {
@@ -256,13 +286,27 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 			return nil, ttls[i].Err()
 		case ttls[i].Val() == -2: // it expired since the scan
 			continue
-		case len(value) == firstBytes:
-			f.entry.TTL = ttls[i].Val()
-			largeLogs = append(largeLogs, len(kept))
-			f.entry.Limit, err = limiter.DecodeRecordLimit(value)
-			f.err = foreignIf(err, f.entry.StoreKey)
 		default:
-			f.err = describe(&f.entry, value, ttls[i].Val(), now)
+			ttl, expires := ttls[i].Val(), time.Time{}
+			switch {
+			case ttl == -1:
+			case exactly:
+				expires = time.UnixMilli(ttl.Milliseconds())
+				ttl = max(0, expires.Sub(serverTime.Val()))
+			default:
+				expires = serverTime.Val().Add(ttl)
+			}
+			if len(value) == firstBytes {
+				f.entry.TTL = ttl
+				largeLogs = append(largeLogs, len(kept))
+				f.entry.Limit, err = limiter.DecodeRecordLimit(value)
+				f.err = foreignIf(err, f.entry.StoreKey)
+				break
+			}
+			if sc.query.Records {
+				f.entry.Record = limiter.Record{Key: f.entry.Key, Value: value, Expires: expires}
+			}
+			f.err = describe(&f.entry, value, ttl, now)
 		}
 		kept = append(kept, f)
 	}
@@ -315,6 +359,16 @@ func (sc *scan) readMoved(ctx context.Context, page, moved []found) ([]found, er
 		} else {
 			one[0].err = describe(&one[0].entry, value, ttl, limiter.InstantOf(now))
 		}
+		if sc.query.Records && one[0].err == nil {
+			records, err := sc.export(ctx, []limiter.Key{f.entry.Key})
+			if err != nil {
+				return nil, err
+			}
+			if len(records) == 0 {
+				continue // it is gone by now
+			}
+			one[0].entry.Record = records[0]
+		}
 		page = append(page, dropUnused(one)...)
 	}
 	return page, nil
@@ -326,9 +380,9 @@ func describe(entry *limiter.Entry, value []byte, ttl time.Duration, now limiter
 	if err := state.DecodeRecord(value); err != nil {
 		return foreignIf(err, entry.StoreKey)
 	}
-	bytes := entry.Bytes
-	*entry = limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
-	entry.TTL, entry.Bytes = ttl, bytes // the TTL as the server has it, which may be somebody's doing
+	described := limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
+	entry.Limit, entry.Decision = described.Limit, described.Decision
+	entry.TTL = ttl // as the server has it, which may be somebody's doing
 	return nil
 }
 
@@ -363,7 +417,29 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 		})
 	}
 	asking.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !sc.query.Records {
+		return err
+	}
+	return sc.exportLargeLogs(ctx, page, logs)
+}
+
+// exportLargeLogs fetches the logs after all, for who wants the records.
+func (sc *scan) exportLargeLogs(ctx context.Context, page []found, logs []int) error {
+	keys := make([]limiter.Key, len(logs))
+	at := make(map[limiter.Key]int, len(logs))
+	for n, i := range logs {
+		keys[n], at[page[i].entry.Key] = page[i].entry.Key, i
+	}
+	records, err := sc.export(ctx, keys)
+	for _, record := range records {
+		page[at[record.Key]].entry.Record = record
+	}
+	for _, i := range at { // without a record it is gone by now, and unused
+		if f := &page[i]; f.err == nil && f.entry.Record.Value == nil {
+			f.entry.Decision, f.entry.TTL = limiter.Decision{}, 0
+		}
+	}
+	return err
 }
 
 // wrongType names what a key holds that is no string.

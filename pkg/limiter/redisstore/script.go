@@ -30,6 +30,9 @@ type scripts struct {
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
+	// noExpireTime is set once PEXPIRETIME, which came with Redis 7, is not to be
+	// had.
+	noExpireTime atomic.Bool
 }
 
 func made(slot *atomic.Pointer[script], source func() string) *script {

@@ -162,7 +162,7 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, algorithm limiter.Algo
 	}
 }
 
-// keyspaceBringsRecordsBack exports, deletes and imports.
+// keyspaceBringsRecordsBack scans, deletes and imports.
 func keyspaceBringsRecordsBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	ctx := context.Background()
 	now := epoch
@@ -183,15 +183,21 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, algorithm limiter.Algori
 		}
 	}
 	before := h.Dump(t, store)
-	records, err := store.Export(ctx, append(slices.Clone(keys), limiter.Key{Subject: "nobody", Name: "limit"})...)
-	if err != nil || len(records) != len(keys) || h.Dump(t, store) != before {
-		t.Fatalf("exported %d of %d keys, %v", len(records), len(keys), err)
+	var records []limiter.Record
+	for entry, err := range store.Scan(ctx, limiter.Query{Keys: append(slices.Clone(keys), limiter.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
+		if err != nil || entry.Record.Key != entry.Key {
+			t.Fatalf("the record of %s is %v (%v)", entry.Key, entry.Record, err)
+		}
+		records = append(records, entry.Record)
+	}
+	if len(records) != len(keys) || h.Dump(t, store) != before {
+		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
 	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != len(keys) || h.Dump(t, store) != before {
 		t.Errorf("importing over keys in use: %v, %d left alone", err, count(outcomes, limiter.InUse))
 	}
 
-	// A key used since it was exported is deleted, and says what it was.
+	// A key used since it was scanned is deleted, and says what it was.
 	if _, err := lim.Take(ctx, keys[5], limit, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +216,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, algorithm limiter.Algori
 		t.Fatalf("imported %d of %d, %v", count(outcomes, limiter.Imported), len(keys), err)
 	}
 	if after := h.Dump(t, store); after != late {
-		t.Errorf("exported, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
+		t.Errorf("scanned, deleted and imported, the store differs:\n%.300s\n%.300s", late, after)
 	}
 
 	// Over a key used since only if that is asked for.
