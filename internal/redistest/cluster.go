@@ -27,6 +27,8 @@ type Cluster struct {
 	Masters []*Process
 	// Replicas follow the master of the same index; there are none or three.
 	Replicas []*Process
+
+	ids map[string]*Process // by the name that the cluster has for each
 }
 
 // LaunchCluster runs a Cluster of three masters until Stop; args are further
@@ -86,11 +88,17 @@ func stopAll(processes []*Process) {
 // form makes a Cluster of the nodes.
 func (c *Cluster) form() error {
 	ctx := context.Background()
+	c.ids = make(map[string]*Process)
 	for i, node := range c.nodes() {
+		id, err := node.id()
+		if err != nil {
+			return err
+		}
+		c.ids[id] = node
 		client := node.admin()
 		defer client.Close()
 		// Nodes that claim the same epoch would first have to settle whose is higher.
-		err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
+		err = client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
 		if err == nil && i < masters {
 			err = client.ClusterAddSlotsRange(ctx, i*slots/masters, (i+1)*slots/masters-1).Err()
 		}
@@ -105,7 +113,7 @@ func (c *Cluster) form() error {
 		}
 	}
 	for i, replica := range c.Replicas {
-		id, err := c.Masters[i].do(ctx, "CLUSTER", "MYID").Text()
+		id, err := c.Masters[i].id()
 		if err != nil {
 			return err
 		}
@@ -116,12 +124,12 @@ func (c *Cluster) form() error {
 			return err
 		}
 	}
-	return c.waitUntilUsable()
+	return c.WaitUsable()
 }
 
-// waitUntilUsable waits until every running node serves and knows who has which
+// WaitUsable waits until every running node serves and knows who has which
 // slots, as Masters and Replicas say.
-func (c *Cluster) waitUntilUsable() error {
+func (c *Cluster) WaitUsable() error {
 	return until("a cluster becoming usable", func(ctx context.Context) error {
 		for i, node := range c.nodes() {
 			if !node.running() {
@@ -153,11 +161,12 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 	known := 0
 	for _, r := range ranges {
 		known += r.End - r.Start + 1
-		if c.index(r.Nodes[0].Addr) < 0 {
+		i := c.master(r)
+		if i < 0 {
 			return fmt.Errorf("it says that slots %d to %d are at %s, which is no master", r.Start, r.End, r.Nodes[0].Addr)
 		}
-		if replica := c.replicaOf(r.Nodes[0].Addr); replica != nil && replica.running() && len(r.Nodes) < 2 {
-			return fmt.Errorf("it knows no replica of %s", r.Nodes[0].Addr)
+		if i < len(c.Replicas) && c.Replicas[i].running() && len(r.Nodes) < 2 {
+			return fmt.Errorf("it knows no replica of master %d", i)
 		}
 	}
 	if known != slots {
@@ -180,16 +189,15 @@ func following(ctx context.Context, client *redis.Client) error {
 
 func (c *Cluster) nodes() []*Process { return slices.Concat(c.Masters, c.Replicas) }
 
-// index returns which master has that address, and -1 if none has.
-func (c *Cluster) index(addr string) int {
-	return slices.IndexFunc(c.Masters, func(p *Process) bool { return p.Addr == addr })
+// master returns the index of the master that has a range of slots, and -1 if none
+// has. It goes by the name: the port that a node tells depends on whether TLS asks.
+func (c *Cluster) master(r redis.ClusterSlot) int {
+	return slices.Index(c.Masters, c.ids[r.Nodes[0].ID])
 }
 
-func (c *Cluster) replicaOf(master string) *Process {
-	if i := c.index(master); i >= 0 && i < len(c.Replicas) {
-		return c.Replicas[i]
-	}
-	return nil
+// id returns the name that the cluster has for a node.
+func (p *Process) id() (string, error) {
+	return p.do(context.Background(), "CLUSTER", "MYID").Text()
 }
 
 // Addrs returns the addresses of all nodes, the masters first.
@@ -218,7 +226,7 @@ func (c *Cluster) Owner(slot int) (int, error) {
 		return 0, err
 	}
 	for _, r := range ranges {
-		if i := c.index(r.Nodes[0].Addr); i >= 0 && r.Start <= slot && slot <= r.End {
+		if i := c.master(r); i >= 0 && r.Start <= slot && slot <= r.End {
 			return i, nil
 		}
 	}
@@ -233,15 +241,18 @@ func (c *Cluster) BeginMoveSlot(slot, to int, keys ...string) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(c.Masters))
-	for i, node := range c.Masters {
-		if ids[i], err = node.do(context.Background(), "CLUSTER", "MYID").Text(); err != nil {
-			return err
-		}
+	ctx := context.Background()
+	source, err := c.Masters[owner].id()
+	if err != nil {
+		return err
 	}
-	err = c.Masters[to].do(context.Background(), "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[owner]).Err()
+	target, err := c.Masters[to].id()
+	if err != nil {
+		return err
+	}
+	err = c.Masters[to].do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", source).Err()
 	if err == nil {
-		err = c.Masters[owner].do(context.Background(), "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to]).Err()
+		err = c.Masters[owner].do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", target).Err()
 	}
 	if err == nil {
 		err = c.migrate(owner, to, keys)
@@ -290,7 +301,7 @@ func (c *Cluster) MoveSlot(slot, to int) error {
 			return fmt.Errorf("moving slot %d: %w", slot, err)
 		}
 	}
-	id, err := c.Masters[to].do(ctx, "CLUSTER", "MYID").Text()
+	id, err := c.Masters[to].id()
 	if err != nil {
 		return err
 	}
@@ -320,7 +331,7 @@ func (c *Cluster) Failover(master int) error {
 		return fmt.Errorf("failing over: %w", err)
 	}
 	c.Masters[master], c.Replicas[master] = replica, c.Masters[master]
-	return c.waitUntilUsable()
+	return c.WaitUsable()
 }
 
 // freeClusterAddr returns an address whose port for the other nodes is free, too.

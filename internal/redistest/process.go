@@ -107,9 +107,7 @@ func (p *Process) waitUntilUp() error {
 
 // Stop ends the process, waits until it is gone and removes its directory.
 func (p *Process) Stop() {
-	p.Resume()
 	p.Kill()
-	<-p.exited
 	os.RemoveAll(p.Dir)
 }
 
@@ -120,8 +118,11 @@ func (p *Process) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Resume ends a Pause.
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Kill ends the process at once, as a crash would.
-func (p *Process) Kill() { p.cmd.Process.Kill() }
+// Kill ends the process at once, as a crash would, paused or not.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}
 
 // running tells whether the process has not ended yet; a paused one has not.
 func (p *Process) running() bool {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -95,14 +94,7 @@ func TestAClusterFailsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, replica := c.Masters[i], c.Replicas[i]
-	if err := until("a key replicated", func(ctx context.Context) error {
-		_, err := replica.do(ctx, "DBSIZE").Int()
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
 	old.Kill()
-	<-old.exited
 	if err := c.Failover(i); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +165,6 @@ func TestStopLeavesNothing(t *testing.T) {
 
 func TestAFailedLaunchLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	begun := time.Now()
 	for name, launch := range map[string]func() error{
 		"server":   func() error { _, err := Launch("--maxmemory", "none"); return err },
 		"cluster":  func() error { _, err := LaunchCluster("--maxmemory", "none"); return err },
@@ -186,5 +177,4 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	t.Log(time.Since(begun))
 }
