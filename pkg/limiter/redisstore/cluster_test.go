@@ -132,21 +132,27 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 
 // Law 9 on a Cluster, whose client retries by default and on other nodes, too.
 func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t)
-	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, ReadTimeout: 300 * time.Millisecond})
-	if _, err := l.Take(ctx, user, hundred, 1); err != nil {
-		t.Fatal(err)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1, ReadTimeout: 500 * time.Millisecond})
+	const callers = 12 // some go alone, the others in pipelines
+	errs := make([]error, callers)
+	take := func() {
+		var all sync.WaitGroup
+		for n := range callers {
+			all.Go(func() { _, errs[n] = l.Take(ctx, user, hundred, 1) })
+		}
+		all.Wait()
+	}
+	const before = 3 * callers // for connections to be there
+	for range before / callers {
+		if take(); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
 	}
 	i, _ := owner(t, cluster, user.Subject)
 	node := cluster.Masters[i]
 	node.Pause()
-	const callers = 12 // some alone, the others in pipelines
-	var all sync.WaitGroup
-	errs := make([]error, callers)
-	for n := range callers {
-		all.Go(func() { _, errs[n] = l.Take(ctx, user, hundred, 1) })
-	}
-	all.Wait()
+	take()
 	unknown := 0
 	for _, err := range errs {
 		switch {
@@ -156,8 +162,8 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 			t.Errorf("got %v, want an error that says it is away", err)
 		}
 	}
-	if unknown == 0 {
-		t.Error("no take had left")
+	if unknown < 4 {
+		t.Errorf("%d takes had left, which proves little: %v", unknown, errs)
 	}
 	if _, err := l.Peek(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
 		t.Errorf("a peek fails with %v, want an ErrUnavailable", err)
@@ -166,11 +172,11 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 	if err := cluster.WaitUsable(); err != nil {
 		t.Fatal(err)
 	}
-	if got := used(t, l, hundred); got > int64(1+unknown) {
-		t.Errorf("%d used after one take and %d whose outcome is unknown", got, unknown)
+	if got := used(t, l, hundred); got > int64(before+unknown) {
+		t.Errorf("%d used after %d takes and %d whose outcome is unknown", got, before, unknown)
 	}
-	if got := takes(t, cluster.Masters...); got > 1+unknown {
-		t.Errorf("the nodes saw %d takes, of which %d were sent", got, 1+unknown)
+	if got := takes(t, cluster.Masters...); got > before+unknown {
+		t.Errorf("the nodes saw %d takes, of which %d were sent", got, before+unknown)
 	}
 }
 
