@@ -117,14 +117,17 @@ func TestSentinelsFailOver(t *testing.T) {
 	if got, err := first.do(ctx, "GET", "a").Text(); err != nil || got != "1" {
 		t.Errorf("the master has %q, %v", got, err)
 	}
-	if old := s.KillMaster(); old != first {
-		t.Errorf("killed %v, want the master %v", old, first)
+	if old, err := s.KillMaster(); err != nil || old != first {
+		t.Fatalf("killed %v, %v; want the master %v", old, err, first)
 	}
 	if err := s.WaitFailover(first); err != nil {
 		t.Fatal(err)
 	}
 	if second := s.Master(); second == nil || second == first {
 		t.Errorf("the master is still %v", second)
+	}
+	if got, err := client.Get(ctx, "a").Int(); err != nil || got != 1 {
+		t.Errorf("after the failover the key holds %d, %v", got, err)
 	}
 	if err := client.Set(ctx, "a", 2, 0).Err(); err != nil {
 		t.Errorf("writing after the failover: %v", err)

@@ -160,18 +160,41 @@ func (s *Sentinel) masterBy(ctx context.Context, sentinel *Process) *Process {
 	return nil
 }
 
-// KillMaster kills the master and returns it; the Sentinels notice and make the
-// replica the master, for which [Sentinel.WaitFailover] waits.
-func (s *Sentinel) KillMaster() *Process {
-	master := s.Master()
-	master.Kill()
-	return master
+// KillMaster kills the master, once the replica has all it has, and returns it;
+// the Sentinels notice and make the replica the master, for which
+// [Sentinel.WaitFailover] waits.
+func (s *Sentinel) KillMaster() (old *Process, err error) {
+	if old = s.Master(); old == nil {
+		return nil, errors.New("no Sentinel names a master")
+	}
+	err = until("a replica catching up", func(ctx context.Context) error {
+		var offsets []string
+		for _, server := range s.Servers {
+			info, err := server.do(ctx, "INFO", "replication").Text()
+			if err != nil {
+				return err
+			}
+			_, rest, _ := strings.Cut(info, "\r\nmaster_repl_offset:") // a replica's own, too
+			offset, _, _ := strings.Cut(rest, "\r\n")
+			offsets = append(offsets, offset)
+		}
+		if offsets[0] != offsets[1] {
+			return fmt.Errorf("the servers are at %s", offsets)
+		}
+		return nil
+	})
+	if err == nil {
+		old.Kill()
+	}
+	return old, err
 }
 
 // Failover has the Sentinels make the replica the master while the master runs,
 // and returns the one that was the master; [Sentinel.WaitFailover] waits for it.
 func (s *Sentinel) Failover() (old *Process, err error) {
-	old = s.Master()
+	if old = s.Master(); old == nil {
+		return nil, errors.New("no Sentinel names a master")
+	}
 	err = until("Sentinels beginning a failover", func(ctx context.Context) error {
 		return s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName).Err() // refused for a moment after another one
 	})

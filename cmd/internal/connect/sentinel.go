@@ -162,8 +162,9 @@ func explainSentinel(reply redis.Error) string {
 // plain strips the operation and the address, which the message names already.
 func plain(err error) error {
 	var operation *net.OpError
+	var slow net.Error
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &operation) && operation.Timeout():
+	case errors.As(err, &slow) && slow.Timeout():
 		return errors.New("no answer in time")
 	case errors.As(err, &operation):
 		return operation.Err

@@ -80,12 +80,11 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 // again, keeping it in the chain.
 func (s *Store) reason(err error) error {
 	var operation *net.OpError
+	var slow net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &shortError{"the caller gave up", err}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &shortError{"no answer in time", err}
-	case errors.As(err, &operation) && operation.Timeout():
+	case errors.As(err, &slow) && slow.Timeout():
 		return &shortError{"no answer in time", err}
 	case errors.As(err, &operation):
 		return &shortError{operation.Err.Error(), err}
