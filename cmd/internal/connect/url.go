@@ -57,21 +57,22 @@ func parseRedisURL(text, form string) (*redisURL, error) {
 	if u.options, err = parseOptions(query); err != nil {
 		return nil, unreadable
 	}
-	u.where = (&url.URL{Scheme: scheme, User: u.redactedUser(), Host: hosts}).Redacted() + path
+	u.where = scheme + "://" + u.redactedLogin() + hosts + path
 	if database, given := u.options["db"]; given {
 		u.where += "?db=" + database
 	}
 	return u, nil
 }
 
-func (u *redisURL) redactedUser() *url.Userinfo {
+// redactedLogin is what comes before the hosts, for messages.
+func (u *redisURL) redactedLogin() string {
 	switch {
 	case u.password != "":
-		return url.UserPassword(u.user, u.password) // for Redacted to leave out
+		return url.User(u.user).String() + ":xxxxx@"
 	case u.user != "":
-		return url.User(u.user)
+		return url.User(u.user).String() + "@"
 	}
-	return nil
+	return ""
 }
 
 // parseOptions reads a query. Unlike in a form a plus sign is one, as base64 has
@@ -131,7 +132,10 @@ func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 func splitHost(text string) (host, port string, ok bool) {
 	if address, rest, bracketed := strings.Cut(strings.TrimPrefix(text, "["), "]"); bracketed {
 		colon, port, hasPort := strings.Cut(rest, ":")
-		plain, _, _ := strings.Cut(address, "%") // a zone follows
+		plain, zone, hasZone := strings.Cut(address, "%25")
+		if address = plain; hasZone {
+			address += "%" + zone
+		}
 		return address, port, text[0] == '[' && colon == "" && (hasPort || rest == "") && net.ParseIP(plain) != nil
 	}
 	host, port, hasPort := strings.Cut(text, ":")
