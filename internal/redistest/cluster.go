@@ -154,7 +154,7 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) {
 		return errors.New("it says " + strings.ReplaceAll(info, "\r\n", " "))
 	}
-	ranges, err := client.ClusterSlots(ctx).Result()
+	ranges, err := slotsBy(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -176,6 +176,13 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 		return following(ctx, client)
 	}
 	return nil
+}
+
+// slotsBy asks a node as a Cluster client does.
+func slotsBy(ctx context.Context, node *redis.Client) ([]redis.ClusterSlot, error) {
+	cmd := redis.NewClusterSlotsCmd(ctx, "CLUSTER", "SLOTS")
+	node.Process(ctx, cmd)
+	return cmd.Result()
 }
 
 // following returns what is missing for a replica to be up to date.
@@ -221,7 +228,7 @@ func (c *Cluster) SlotOf(key string) (int, error) {
 func (c *Cluster) Owner(slot int) (int, error) {
 	client := c.Masters[0].admin()
 	defer client.Close()
-	ranges, err := client.ClusterSlots(context.Background()).Result()
+	ranges, err := slotsBy(context.Background(), client)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,7 +54,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	watched := &watchedMaster{name: master, sentinels: addresses, ask: func(ctx context.Context, sentinel string) (string, error) {
+	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, ask: func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
 			Username:  u.options["sentinel_username"],
@@ -89,6 +90,7 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 type watchedMaster struct {
 	name      string
 	sentinels []string
+	patience  time.Duration // leaves time for the master
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
 	dialer    interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -111,6 +113,8 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 
 // find asks all Sentinels at once and believes the first that knows the master.
 func (m *watchedMaster) find(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.patience)
+	defer cancel()
 	type answer struct {
 		sentinel, address string
 		err               error
