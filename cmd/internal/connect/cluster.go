@@ -46,7 +46,7 @@ func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) 
 			node := newClient(settings, options)
 			// Seeds are asked one after the other: one that does not answer must
 			// leave time for the next, and for the command.
-			node.AddHook(deadline{within: options.Timeout / time.Duration(len(addresses)+1), only: "cluster"})
+			node.AddHook(deadline{within: options.Timeout / time.Duration(len(addresses)+1), only: "cluster slots"})
 			return node
 		},
 	})
@@ -68,7 +68,7 @@ func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements [redis.Hook].
 func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if d.only != "" && cmd.Name() != d.only {
+		if d.only != "" && cmd.FullName() != d.only {
 			return next(ctx, cmd)
 		}
 		ctx, cancel := context.WithTimeout(ctx, d.within)

@@ -89,7 +89,7 @@ func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		notYet(cmd)
 		err := next(ctx, cmd)
-		if err != nil && cmd.Name() == "cluster" {
+		if err != nil && cmd.FullName() == "cluster slots" {
 			return &discoveryError{err}
 		}
 		return err
