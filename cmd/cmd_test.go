@@ -31,11 +31,12 @@ func newWorld(t *testing.T) *world {
 	w := &world{now: time.Now()}
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir()}
 	w.Env = &Env{
-		In:     strings.NewReader(""),
-		Out:    &w.out,
-		Err:    &w.err,
-		Getenv: func(name string) string { return variables[name] },
-		Now:    func() time.Time { return w.now },
+		In:       strings.NewReader(""),
+		Out:      &w.out,
+		Err:      &w.err,
+		Getenv:   func(name string) string { return variables[name] },
+		ReadFile: os.ReadFile,
+		Now:      func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)
 			w.now = w.now.Add(d)

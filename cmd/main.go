@@ -20,6 +20,7 @@ func Main(version string) int {
 	return Run(ctx, os.Args[1:], &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
+		ReadFile:      os.ReadFile,
 		Now:           time.Now,
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -35,6 +36,7 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(name string) string
+	ReadFile func(name string) ([]byte, error)
 	Now      func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error

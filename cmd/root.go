@@ -101,7 +101,7 @@ memory); 5 partly done; 130 interrupted.`,
 		return usagef("%s; see `%s --help`", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&global.store, "store", "", "store `URL`: redis://, rediss://, unix://, file:PATH or memory: (default $LIMITCTL_STORE, else a file)")
+	flags.StringVar(&global.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: (default $LIMITCTL_STORE, else a file)")
 	flags.StringVar(&global.prefix, "prefix", limiter.DefaultPrefix, "what the store's keys begin with")
 	flags.DurationVar(&global.timeout, "timeout", 2*time.Second, "how long to wait for the store's answer")
 	flags.VarP(&global.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
@@ -162,6 +162,7 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 		Prefix:   g.prefix,
 		Timeout:  g.timeout,
 		Password: g.env.Getenv("LIMITCTL_PASSWORD"),
+		ReadFile: g.env.ReadFile,
 	})
 }
 

@@ -29,6 +29,16 @@ func TestMain(m *testing.M) {
 //	redis start [CONFIG...]     start a private server; $REDIS is its URL
 //	redis pause|resume|kill
 //	redis do COMMAND...         what redis-cli would print
+//	cluster start [CONFIG...]   start a Cluster of three masters; $STORE is its URL,
+//	                            and $NODES the part of it that names the nodes
+//	cluster do COMMAND...       on every master
+//	cluster pause|resume|kill   all of it
+//	sentinel start [CONFIG...]  start a master, a replica and three Sentinels; $STORE
+//	                            and $NODES as above
+//	sentinel do COMMAND...      on master and replica
+//	sentinel ask COMMAND...     on every Sentinel
+//	sentinel failover           kill the master, and wait until the replica is it
+//	sentinel pause|resume|kill  the Sentinels
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -37,11 +47,15 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("STORE", "file:limits.db")
 			env.Values[serverKey{}] = new(serverOf)
+			env.Values[clusterKey{}] = new(clusterOf)
+			env.Values[sentinelKey{}] = new(sentinelOf)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"redis": redisCommand,
+			"exits":    exits,
+			"redis":    redisCommand,
+			"cluster":  clusterCommand,
+			"sentinel": sentinelCommand,
 		},
 	})
 }
@@ -105,5 +119,97 @@ func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 		fmt.Fprintln(ts.Stdout(), strings.Trim(fmt.Sprint(reply), "[]"))
 	default:
 		ts.Fatalf("redis %s: no such command", args[0])
+	}
+}
+
+// clusterOf and sentinelOf are where a script's servers are kept.
+type (
+	clusterOf  struct{ *redistest.Cluster }
+	sentinelOf struct{ *redistest.Sentinel }
+
+	clusterKey  struct{}
+	sentinelKey struct{}
+)
+
+func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: cluster start|do|pause|resume|kill")
+	}
+	kept := ts.Value(clusterKey{}).(*clusterOf)
+	switch args[0] {
+	case "start":
+		cluster, err := redistest.LaunchCluster(args[1:]...)
+		ts.Check(err)
+		ts.Defer(cluster.Stop)
+		kept.Cluster = cluster
+		setStore(ts, "redis+cluster://", cluster.Addrs(), "")
+	case "do":
+		doAll(ts, kept.Masters, args[1:])
+	default:
+		all(ts, kept.Masters, args[0])
+	}
+}
+
+func sentinelCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: sentinel start|do|ask|failover|pause|resume|kill")
+	}
+	kept := ts.Value(sentinelKey{}).(*sentinelOf)
+	switch args[0] {
+	case "start":
+		sentinel, err := redistest.LaunchSentinel(args[1:]...)
+		ts.Check(err)
+		ts.Defer(sentinel.Stop)
+		kept.Sentinel = sentinel
+		setStore(ts, "redis+sentinel://", sentinel.Addrs(), "/"+redistest.MasterName)
+	case "do":
+		doAll(ts, kept.Servers, args[1:])
+	case "ask":
+		doAll(ts, kept.Sentinels, args[1:])
+	case "failover":
+		old, err := kept.KillMaster()
+		ts.Check(err)
+		ts.Check(kept.WaitFailover(old))
+	default:
+		all(ts, kept.Sentinels, args[0])
+	}
+}
+
+func setStore(ts *testscript.TestScript, scheme string, addrs []string, path string) {
+	nodes := strings.Join(addrs, ",")
+	ts.Setenv("NODES", nodes)
+	ts.Setenv("STORE", scheme+nodes+path)
+}
+
+// all pauses, resumes or kills processes.
+func all(ts *testscript.TestScript, processes []*redistest.Process, what string) {
+	for _, p := range processes {
+		switch what {
+		case "pause":
+			p.Pause()
+		case "resume":
+			p.Resume()
+		case "kill":
+			p.Kill()
+		default:
+			ts.Fatalf("%s: no such command", what)
+		}
+	}
+}
+
+// doAll runs a command on every process and prints the answers, a line each.
+func doAll(ts *testscript.TestScript, processes []*redistest.Process, words []string) {
+	command := make([]any, len(words))
+	for i, word := range words {
+		command[i] = word
+	}
+	for _, p := range processes {
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, DisableIdentity: true})
+		defer client.Close()
+		reply, err := client.Do(context.Background(), command...).Result()
+		if err != nil && err != redis.Nil {
+			ts.Fatalf("%v: %v", words, err)
+		}
+		fmt.Fprintln(ts.Stdout(), reply)
 	}
 }

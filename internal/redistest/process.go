@@ -1,14 +1,18 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Process is a running redis-server, for programs that are no test; a test
@@ -28,15 +32,23 @@ const startTimeout = 30 * time.Second
 var errExited = errors.New("redis-server ended at once")
 
 // Launch runs a redis-server without persistence until Stop; args are further
-// configuration, such as "--maxmemory", "3mb".
-func Launch(args ...string) (*Process, error) {
+// configuration, such as "--maxmemory", "3mb". With a "--tls-cert-file" among
+// them its port speaks TLS; the unix socket never does.
+func Launch(args ...string) (*Process, error) { return launchOn(freeAddr, args) }
+
+// launchOn is Launch on an address that free finds.
+func launchOn(free func() (string, error), args []string) (*Process, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errors.New("redis-server is not installed; `make test` installs it")
 	}
 	// Somebody else can take the port between finding and using it.
 	for range 5 {
-		p, err := launch(binary, args)
+		addr, err := free()
+		if err != nil {
+			return nil, err
+		}
+		p, err := launch(binary, addr, args)
 		if !errors.Is(err, errExited) {
 			return p, err
 		}
@@ -44,22 +56,27 @@ func Launch(args ...string) (*Process, error) {
 	return nil, errors.New("redis-server did not start on any of 5 free ports")
 }
 
-func launch(binary string, args []string) (*Process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
+func launch(binary, addr string, args []string) (*Process, error) {
 	// A socket's path must be short; a test's own directory is often not.
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{Addr: addr, Socket: filepath.Join(dir, "s"), Dir: dir, exited: make(chan struct{})}
+	config := filepath.Join(dir, "conf") // a Sentinel keeps its state there
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
 	_, port, _ := net.SplitHostPort(addr)
-	p.cmd = exec.Command(binary, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--unixsocket", p.Socket, "--dir", dir,
+	ports := []string{"--port", port}
+	if slices.Contains(args, "--tls-cert-file") {
+		ports = []string{"--port", "0", "--tls-port", port}
+	}
+	p.cmd = exec.Command(binary, slices.Concat([]string{config}, ports, []string{
+		"--bind", "127.0.0.1", "--unixsocket", p.Socket, "--dir", dir,
 		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(dir, "log"),
-	}, args...)...)
+	}, args)...)
 	if err := p.cmd.Start(); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
@@ -90,9 +107,7 @@ func (p *Process) waitUntilUp() error {
 
 // Stop ends the process, waits until it is gone and removes its directory.
 func (p *Process) Stop() {
-	p.Resume()
 	p.Kill()
-	<-p.exited
 	os.RemoveAll(p.Dir)
 }
 
@@ -103,8 +118,52 @@ func (p *Process) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Resume ends a Pause.
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Kill ends the process at once, as a crash would.
-func (p *Process) Kill() { p.cmd.Process.Kill() }
+// Kill ends the process at once, as a crash would, paused or not.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// running tells whether the process has not ended yet; a paused one has not.
+func (p *Process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// admin returns a client by the unix socket, which needs neither TLS nor to know
+// where the port is.
+func (p *Process) admin() *redis.Client {
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: p.Socket, ContextTimeoutEnabled: true, DisableIdentity: true})
+}
+
+// do runs one command.
+func (p *Process) do(ctx context.Context, args ...any) *redis.Cmd {
+	client := p.admin()
+	defer client.Close()
+	return client.Do(ctx, args...)
+}
+
+// until asks ready over and over until it answers nil, and returns its last
+// answer if that does not happen within startTimeout.
+func until(what string, ready func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, startTimeout, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
 
 func freeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,6 +1,7 @@
 // Package redistest starts private redis-server processes for tests and
 // benchmarks, on free ports of the loopback interface, and ends them with the
-// test. It never talks to a server that it did not start.
+// test: a single server, a Cluster, or a master and a replica with Sentinels. It
+// never talks to a server that it did not start.
 package redistest
 
 import (
@@ -24,12 +25,7 @@ type Server struct {
 // test fails.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	process, err := Launch(args...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(process.Stop)
-	return &Server{Process: process, tb: tb}
+	return &Server{Process: started(tb, func() (*Process, error) { return Launch(args...) }), tb: tb}
 }
 
 // Client returns a client of the server, closed with the test.
@@ -42,9 +38,7 @@ func (s *Server) Client() *redis.Client {
 // Do runs one command and fails the test on an error.
 func (s *Server) Do(args ...any) any {
 	s.tb.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true})
-	defer client.Close()
-	reply, err := client.Do(context.Background(), args...).Result()
+	reply, err := s.do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
 		s.tb.Fatalf("%v: %v", args, err)
 	}
@@ -59,4 +53,35 @@ func (s *Server) CommandCalls(command string) int {
 	calls, _, _ := strings.Cut(rest, ",")
 	n, _ := strconv.Atoi(calls) // 0 when it never ran
 	return n
+}
+
+// StartCluster runs a Cluster until the test ends; see [LaunchCluster].
+func StartCluster(tb testing.TB, args ...string) *Cluster {
+	tb.Helper()
+	return started(tb, func() (*Cluster, error) { return LaunchCluster(args...) })
+}
+
+// StartClusterWithReplicas runs a Cluster whose masters have a replica each, until
+// the test ends; see [LaunchClusterWithReplicas].
+func StartClusterWithReplicas(tb testing.TB, args ...string) *Cluster {
+	tb.Helper()
+	return started(tb, func() (*Cluster, error) { return LaunchClusterWithReplicas(args...) })
+}
+
+// StartSentinel runs a master and a replica with Sentinels until the test ends;
+// see [LaunchSentinel].
+func StartSentinel(tb testing.TB, args ...string) *Sentinel {
+	tb.Helper()
+	return started(tb, func() (*Sentinel, error) { return LaunchSentinel(args...) })
+}
+
+// started returns what launch starts, stopped with the test.
+func started[T interface{ Stop() }](tb testing.TB, launch func() (T, error)) T {
+	tb.Helper()
+	it, err := launch()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(it.Stop)
+	return it
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // Store is what commands need: decisions, and looking after keys.
@@ -25,19 +28,29 @@ type Options struct {
 	Prefix   string
 	Timeout  time.Duration // bounds each exchange with a server
 	Password string        // for a URL without one
+	// ReadFile reads the files of certificates that a URL names.
+	ReadFile func(name string) ([]byte, error)
 }
 
-// opener makes a store of the part of a URL after "scheme:". where names it in
-// messages, without a password.
-type opener func(url, rest string, options Options) (store Store, where string, err error)
+// opener opens what a scheme stands for: a Redis by its client, or an embedded
+// store by what follows "scheme:".
+type opener struct {
+	form   string // how such a URL is written
+	client func(u *redisURL, options Options) (redis.UniversalClient, error)
+	store  func(rest string, options Options) (store Store, where string, err error)
+}
 
 func openers() map[string]opener {
 	return map[string]opener{
-		"redis":  openRedis,
-		"rediss": openRedis,
-		"unix":   openRedis,
-		"file":   openFile,
-		"memory": openMemory,
+		"redis":           {form: serverForm, client: serverClient},
+		"rediss":          {form: serverForm, client: serverClient},
+		"unix":            {form: socketForm, client: socketClient},
+		"redis+cluster":   {form: clusterForm, client: clusterClient},
+		"rediss+cluster":  {form: clusterForm, client: clusterClient},
+		"redis+sentinel":  {form: sentinelForm, client: sentinelClient},
+		"rediss+sentinel": {form: sentinelForm, client: sentinelClient},
+		"file":            {form: "file:PATH", store: openFile},
+		"memory":          {form: "memory:", store: openMemory},
 	}
 }
 
@@ -52,11 +65,41 @@ func Open(url string, options Options) (store Store, where string, err error) {
 		return nil, "", err
 	}
 	scheme, rest, found := strings.Cut(url, ":")
-	open, known := openers()[scheme]
+	opener, known := openers()[scheme]
 	if !found || !known {
 		return nil, "", unknownScheme(url)
 	}
-	return open(url, rest, options)
+	if opener.store != nil {
+		return opener.store(rest, options)
+	}
+	client, where, err := Client(url, options)
+	if err != nil {
+		return nil, "", err
+	}
+	store, err = redisstore.New(client, redisstore.WithPrefix(options.Prefix))
+	return store, where, err
+}
+
+// Client returns the client that [Open] has its Redis store use, for what asks
+// the servers themselves. A URL of another store is a [limiter.ErrInvalid].
+func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
+	scheme, _, found := strings.Cut(url, ":")
+	opener, known := openers()[scheme]
+	switch {
+	case !found || !known:
+		return nil, "", unknownScheme(url)
+	case opener.client == nil:
+		return nil, "", badURL("%s: is no Redis", scheme)
+	}
+	parsed, err := parseRedisURL(url, scheme+opener.form)
+	if err != nil {
+		return nil, "", err
+	}
+	if parsed.password == "" {
+		parsed.password = options.Password
+	}
+	client, err = opener.client(parsed, options)
+	return client, parsed.where, err
 }
 
 // unknownScheme explains, without repeating what may hold a password.
@@ -80,14 +123,14 @@ func badURL(format string, args ...any) error {
 	return &urlError{fmt.Sprintf(format, args...)}
 }
 
-func openMemory(_, rest string, options Options) (Store, string, error) {
+func openMemory(rest string, options Options) (Store, string, error) {
 	if rest != "" && rest != "//" {
 		return nil, "", badURL("nothing goes after memory:, and %q does", rest)
 	}
 	return memorystore.New(memorystore.WithPrefix(options.Prefix)), "memory", nil
 }
 
-func openFile(_, rest string, options Options) (Store, string, error) {
+func openFile(rest string, options Options) (Store, string, error) {
 	path := rest
 	if strings.HasPrefix(path, "///") { // file:///absolute/path
 		path = path[2:]

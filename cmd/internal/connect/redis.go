@@ -7,30 +7,57 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
-// openRedis connects to one server.
-func openRedis(text, _ string, options Options) (Store, string, error) {
-	// What a parser says is wrong is never repeated: a password with special
-	// characters in it turns up in any part of the URL.
-	parsed, err := url.Parse(text)
-	switch {
-	case err != nil || parsed.User == nil && strings.Contains(text, "@"):
-		return nil, "", badURL("it cannot be read; write %s, special characters of the password as %%XX", redisForm(text))
-	case parsed.Scheme != "unix" && parsed.Host == "", parsed.Opaque != "":
-		return nil, "", badURL("it names no host; write %s", redisForm(text))
-	}
-	settings, err := redis.ParseURL(text)
+const (
+	serverForm = "://[user[:password]@]host[:port][/db]"
+	socketForm = "://[user[:password]@]/path/to/socket[?db=0]"
+	redisPort  = "6379"
+)
+
+// serverClient returns a client of one server.
+func serverClient(u *redisURL, options Options) (redis.UniversalClient, error) {
+	addresses, err := u.addresses(redisPort)
 	if err != nil {
-		return nil, "", badURL("its database or an option is wrong; write %s", redisForm(text))
+		return nil, err
 	}
-	if settings.Password == "" {
-		settings.Password = options.Password
+	if len(addresses) > 1 {
+		return nil, badURL("it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels")
 	}
-	// A take must not be sent twice, and a short command needs neither retries
-	// nor what a long-lived client asks the server for.
+	path := strings.TrimPrefix(u.path, "/")
+	if path != "" && u.options["db"] != "" {
+		return nil, badURL("it names a database twice; write %s", u.form)
+	}
+	return oneServer(u, options, &redis.Options{Addr: addresses[0]}, path+u.options["db"])
+}
+
+// socketClient returns a client of one server by its unix socket.
+func socketClient(u *redisURL, options Options) (redis.UniversalClient, error) {
+	path, err := url.PathUnescape(u.path)
+	if err != nil || len(u.hosts) > 0 || strings.Trim(path, "/") == "" {
+		return nil, badURL("it names no socket by its absolute path; write %s", u.form)
+	}
+	return oneServer(u, options, &redis.Options{Network: "unix", Addr: path}, u.options["db"])
+}
+
+func oneServer(u *redisURL, options Options, settings *redis.Options, database string) (_ redis.UniversalClient, err error) {
+	if settings.DB, err = u.database(database); err != nil {
+		return nil, err
+	}
+	if err = u.onlyOptions("db"); err != nil {
+		return nil, err
+	}
+	if settings.TLSConfig, err = u.tlsConfig(options); err != nil {
+		return nil, err
+	}
+	settings.Username, settings.Password = u.user, u.password
+	return newClient(settings, options), nil
+}
+
+// newClient returns a client with the settings that all have in common. A take
+// must not be sent twice, and a short command needs neither retries nor what a
+// long-lived client asks the server for.
+func newClient(settings *redis.Options, options Options) *redis.Client {
 	settings.MaxRetries = -1
 	settings.DialerRetries = 1
 	settings.ContextTimeoutEnabled = true
@@ -39,15 +66,5 @@ func openRedis(text, _ string, options Options) (Store, string, error) {
 	settings.DisableIdentity = true
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // errors are ours to print, once
-	store, err := redisstore.New(redis.NewClient(settings), redisstore.WithPrefix(options.Prefix))
-	return store, parsed.Redacted(), err
-}
-
-// redisForm is how a URL of text's scheme is to be written.
-func redisForm(text string) string {
-	scheme, _, _ := strings.Cut(text, ":")
-	if scheme == "unix" {
-		return "unix:///path/to/socket?db=0"
-	}
-	return scheme + "://[user[:password]@]host:port[/db]"
+	return redis.NewClient(settings)
 }

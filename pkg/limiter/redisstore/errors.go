@@ -59,9 +59,15 @@ func (s *Store) translate(err error, verb string, changes bool, keys []string) e
 // translateAway is translate for an error that is no answer: whether anything
 // happened then depends on whether the request had left.
 func (s *Store) translateAway(err error, verb string, changes bool) error {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		// A replica may have taken the node's place. The client would notice when
+		// it retries, which it does not do with a take.
+		cluster.ReloadState(context.Background())
+	}
 	var sent sentError
 	var dial *net.OpError
-	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial")
+	var discovery *discoveryError
+	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
 	reason := s.reason(err)
 	if mayHaveRun && changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
@@ -74,12 +80,11 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 // again, keeping it in the chain.
 func (s *Store) reason(err error) error {
 	var operation *net.OpError
+	var slow net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &shortError{"the caller gave up", err}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &shortError{"no answer in time", err}
-	case errors.As(err, &operation) && operation.Timeout():
+	case errors.As(err, &slow) && slow.Timeout():
 		return &shortError{"no answer in time", err}
 	case errors.As(err, &operation):
 		return &shortError{operation.Err.Error(), err}
@@ -124,6 +129,10 @@ func (s *Store) explain(answer string, keys []string) string {
 		return "wrong user name or password"
 	case strings.HasPrefix(answer, "NOAUTH"):
 		return "it needs a password and none was given"
+	case strings.Contains(answer, "cluster support disabled"):
+		return "it is a single server, not a node of a Cluster"
+	case strings.HasPrefix(answer, "MOVED "), strings.HasPrefix(answer, "ASK "):
+		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
 	case strings.HasPrefix(answer, "READONLY"):
 		return "it is a read-only replica; give the master's address"
 	case strings.Contains(answer, "OOM command not allowed"):

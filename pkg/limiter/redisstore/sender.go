@@ -21,7 +21,8 @@ const (
 // exchanges are under way, further calls queue and go together in one pipeline
 // each time one ends. Every call stays a decision of its own, and is sent once.
 type sender struct {
-	client redis.UniversalClient
+	client  redis.UniversalClient
+	watched sync.Once
 
 	mu    sync.Mutex
 	busy  int // exchanges under way
@@ -37,6 +38,7 @@ type queued struct {
 // send sends c and waits for its answer. An error of a call that may have reached
 // the server is a sentError.
 func (s *sender) send(ctx context.Context, c *call) error {
+	s.watched.Do(s.watchNodes)
 	s.mu.Lock()
 	if s.busy < inFlight {
 		s.busy++
@@ -66,6 +68,57 @@ func (c *call) outcome(err error) error {
 	}
 	return err
 }
+
+// watchNodes lets it be told what has left for a node of a Cluster. Its client asks
+// a call for its arguments to find the node, too, and may fail before there is one.
+func (s *sender) watchNodes() {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
+	}
+}
+
+// nodeHook is a [redis.Hook] of the nodes of a Cluster.
+type nodeHook struct{}
+
+// DialHook implements [redis.Hook].
+func (nodeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook]. What comes by here goes to the node, or is
+// how the client learns what nodes there are.
+func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		notYet(cmd)
+		err := next(ctx, cmd)
+		if err != nil && cmd.FullName() == "cluster slots" {
+			return &discoveryError{err}
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (nodeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		notYet(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// notYet takes back that calls were sent. Another node they were sent to before
+// has answered that they are not its own.
+func notYet(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if c, ok := cmd.(*call); ok {
+			c.sent = false
+		}
+	}
+}
+
+// discoveryError says that the client could not learn the nodes of a Cluster, for
+// whatever call.
+type discoveryError struct{ error }
+
+func (e *discoveryError) Unwrap() error { return e.error }
 
 // withdraw takes q out of the queue, if it is still there.
 func (s *sender) withdraw(q *queued) bool {

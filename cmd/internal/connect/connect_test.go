@@ -1,0 +1,200 @@
+package connect
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// files is a file system of what URLs name.
+type files map[string]string
+
+func (f files) read(name string) ([]byte, error) {
+	content, ok := f[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return []byte(content), nil
+}
+
+func options(f files) Options {
+	return Options{Prefix: "rl", Timeout: 2 * time.Second, Password: "from-env", ReadFile: f.read}
+}
+
+// opened is what a URL comes to.
+type opened struct {
+	addrs, user, password, where string
+	db                           int
+	tls, cluster                 bool
+}
+
+func open(t *testing.T, url string) opened {
+	t.Helper()
+	client, where, err := Client(url, options(nil))
+	if err != nil {
+		t.Errorf("%s: %v", url, err)
+		return opened{}
+	}
+	defer client.Close()
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		o := c.Options()
+		if o.RouteByLatency || o.RouteRandomly || o.ReadOnly {
+			t.Errorf("%s reads from replicas", url)
+		}
+		return opened{strings.Join(o.Addrs, ","), o.Username, o.Password, where, 0, o.TLSConfig != nil, true}
+	case *redis.Client:
+		o := c.Options()
+		if o.MaxRetries > 0 || o.DialTimeout != 2*time.Second || o.ReadTimeout != 2*time.Second || !o.ContextTimeoutEnabled {
+			t.Errorf("%s: retries %d, timeouts %s and %s", url, o.MaxRetries, o.DialTimeout, o.ReadTimeout)
+		}
+		return opened{o.Addr, o.Username, o.Password, where, o.DB, o.TLSConfig != nil, false}
+	}
+	t.Fatalf("%s is a %T", url, client)
+	return opened{}
+}
+
+func TestRedisURLs(t *testing.T) {
+	for url, want := range map[string]opened{
+		"redis://h":                     {addrs: "h:6379", password: "from-env", where: "redis://h"},
+		"redis://h:1/2":                 {addrs: "h:1", password: "from-env", where: "redis://h:1/2", db: 2},
+		"redis://h?db=2":                {addrs: "h:6379", password: "from-env", where: "redis://h?db=2", db: 2},
+		"redis://u@h/":                  {addrs: "h:6379", user: "u", password: "from-env", where: "redis://u@h/"},
+		"redis://u:pa+s%40%2f@h":        {addrs: "h:6379", user: "u", password: "pa+s@/", where: "redis://u:xxxxx@h"},
+		"redis://:p@ss@h":               {addrs: "h:6379", password: "p@ss", where: "redis://:xxxxx@h"},
+		"rediss://[::1]:1":              {addrs: "[::1]:1", password: "from-env", where: "rediss://[::1]:1", tls: true},
+		"redis://[fe80::1%25eth0]":      {addrs: "[fe80::1%eth0]:6379", password: "from-env", where: "redis://[fe80::1%25eth0]"},
+		"unix:///run/a%20b?db=3":        {addrs: "/run/a b", password: "from-env", where: "unix:///run/a%20b?db=3", db: 3},
+		"unix://u:p@/s":                 {addrs: "/s", user: "u", password: "p", where: "unix://u:xxxxx@/s"},
+		"redis+cluster://h:1":           {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
+		"redis+cluster://u:p@h,[::1],i": {addrs: "h:6379,[::1]:6379,i:6379", user: "u", password: "p", where: "redis+cluster://u:xxxxx@h,[::1],i", cluster: true},
+		"rediss+cluster://[::1]:2,h:1/": {addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true, tls: true},
+		"redis+sentinel://h/m":          {addrs: "m by Sentinel h:26379", password: "from-env", where: "redis+sentinel://h/m"},
+		"redis+sentinel://u:p@h:1,i/m/3?sentinel_username=w&sentinel_password=a+b": {
+			addrs: "m by Sentinel h:1,i:26379", user: "u", password: "p", db: 3, where: "redis+sentinel://u:xxxxx@h:1,i/m/3"},
+		"redis+sentinel://[::1]:1,[::2]/my%2Fm?sentinel_password=p": {
+			addrs: "my/m by Sentinel [::1]:1,[::2]:26379", password: "from-env", where: "redis+sentinel://[::1]:1,[::2]/my%2Fm"},
+	} {
+		if got := open(t, url); got != want {
+			t.Errorf("%s\n got %+v\nwant %+v", url, got, want)
+		}
+	}
+}
+
+const secret = "hunter2"
+
+func TestBadURLs(t *testing.T) {
+	f := files{"text": "no certificate", "a.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}
+	for url, want := range map[string]string{
+		"redis://":                                        "it names no host; write redis://[user[:password]@]host[:port][/db]",
+		"redis:/h":                                        "it names no host; write redis://",
+		"redis://:hunter2@":                               "it names no host",
+		"redis://h1,h2":                                   "it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels",
+		"redis://:hunter2@h/db":                           "its database is no number; write redis://",
+		"redis://h/-1":                                    "its database is no number",
+		"redis://h/1?db=1":                                "it names a database twice",
+		"redis://user:hunter2":                            "a host or its port is wrong; write redis://[user[:password]@]host[:port][/db], IPv6 addresses as [::1]:6379",
+		"redis://h:0":                                     "a host or its port is wrong",
+		"redis://h:65536":                                 "a host or its port is wrong",
+		"redis://h:":                                      "a host or its port is wrong",
+		"redis://::1":                                     "a host or its port is wrong",
+		"redis://[h]":                                     "a host or its port is wrong",
+		"redis://[::1":                                    "a host or its port is wrong",
+		"redis://[::1]x":                                  "a host or its port is wrong",
+		"redis://:hunter2%zz@h":                           "it cannot be read; write redis://[user[:password]@]host[:port][/db], special characters of the password as %XX",
+		"redis://:hunter2#x@h":                            "it cannot be read",
+		"redis://user:12/hunter2@h":                       "it cannot be read",
+		"redis://user:12?hunter2@h":                       "it cannot be read",
+		"redis://user:12?hunter2=x@h":                     "it cannot be read",
+		"redis://h?max_retries=3":                         `its option "max_retries" is unknown; known are db, tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
+		"unix://s":                                        "it names no socket by its absolute path; write unix://",
+		"unix:///":                                        "it names no socket",
+		"redis+cluster://":                                "it names no host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
+		"redis+cluster://h,":                              "a host or its port is wrong",
+		"redis+cluster://h,,i":                            "a host or its port is wrong",
+		"redis+cluster://h,user:hunter2":                  "a host or its port is wrong",
+		"redis+cluster://h/0":                             "a Cluster has no databases",
+		"redis+cluster://h?db=1":                          `its option "db" is unknown; known are tls_ca`,
+		"redis+cluster://u:12,hunter2/x@h":                "it cannot be read",
+		"rediss+cluster://u:hunter2@h?tls_foo=1":          `its option "tls_foo" is unknown`,
+		"redis+sentinel://h":                              "it names no master; write redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
+		"redis+sentinel://h/":                             "it names no master",
+		"redis+sentinel://h//1":                           "it names no master",
+		"redis+sentinel://h/m/x":                          "its database is no number",
+		"redis+sentinel://h/m/1/2":                        "its database is no number",
+		"redis+sentinel://h/m?sentinel_user=w":            `its option "sentinel_user" is unknown; known are sentinel_username, sentinel_password, tls_ca`,
+		"redis+sentinel://h/m?sentinel_username=w":        "sentinel_username needs sentinel_password",
+		"redis+sentinel://h/m?sentinel_password=a@h":      "it cannot be read",
+		"redis+sentinel://h/m?sentinel_password=%zz":      "it cannot be read",
+		"redis+sentinel://h/m?sentinel_password=hunter2#": "it cannot be read",
+		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, sentinel_password, tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure, " +
+			"and an & in a password is written %26",
+		"redis://h?tls_ca=a.pem":                            "its option tls_ca is for TLS; write rediss instead of redis",
+		"redis+cluster://h?tls_insecure=true":               "its option tls_insecure is for TLS",
+		"redis+sentinel://h/m?tls_server_name=s":            "its option tls_server_name is for TLS",
+		"unix:///s?tls_ca=a.pem":                            "its option tls_ca is for TLS",
+		"rediss://h?tls_insecure=yes":                       "its option tls_insecure is neither true nor false",
+		"rediss://h?tls_ca=none.pem":                        `tls_ca: "none.pem" cannot be read (file does not exist); give the certificate of the authority that signed the server's, in PEM form`,
+		"rediss://h?tls_ca=text":                            `tls_ca: "text" holds no certificate; give the certificate of the authority`,
+		"rediss+cluster://h?tls_ca=text":                    `tls_ca: "text" holds no certificate`,
+		"rediss+sentinel://:hunter2@h/m?tls_ca=text":        `tls_ca: "text" holds no certificate`,
+		"rediss://h?tls_ca=a.pem&tls_insecure=true":         "tls_insecure=true checks no certificate, so tls_ca would mean nothing",
+		"rediss://h?tls_cert=text":                          "tls_cert and tls_key need each other",
+		"rediss://h?tls_key=text":                           "tls_cert and tls_key need each other",
+		"rediss://h?tls_cert=none.pem&tls_key=text":         `tls_cert: "none.pem" cannot be read`,
+		"rediss://h?tls_cert=text&tls_key=none.pem":         `tls_key: "none.pem" cannot be read`,
+		"rediss://h?tls_cert=text&tls_key=text":             `tls_cert and tls_key: "text" and "text" are no certificate and its private key in PEM form: `,
+		"redis+custer://user:hunter2@h":                     `unknown scheme "redis+custer"; it is one of file, memory, redis, redis+cluster, redis+sentinel, rediss, rediss+cluster, rediss+sentinel, unix`,
+		"redis+sentinel:hunter2@h":                          "it names no host",
+		"redis+sentinel://u:hunter2@h,i:x/m?tls_insecure=1": "a host or its port is wrong",
+	} {
+		for _, try := range []func() error{
+			func() error { _, _, err := Open(url, options(f)); return err },
+			func() error { _, _, err := Client(url, options(f)); return err },
+		} {
+			err := try()
+			if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+want) {
+				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, want)
+			}
+			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "from-env") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s: %v", url, err)
+			}
+		}
+	}
+}
+
+func TestClientIsForARedis(t *testing.T) {
+	for _, url := range []string{"memory:", "file:x"} {
+		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is no Redis") {
+			t.Errorf("%s: %v, want an ErrInvalid that says it is no Redis", url, err)
+		}
+	}
+}
+
+// Whatever a URL holds, an error or a name for messages has no password in it.
+func FuzzURLsKeepThePassword(f *testing.F) {
+	f.Add("redis+sentinel://u:", "@h,i/m?sentinel_password=", "&x")
+	f.Add("redis://:", "@[::1]:1/2?", "#")
+	f.Add("rediss+cluster://h,", ":", "?tls_ca=x")
+	f.Add("redis+cluster://h?sentinel_password=", "%zz", "=")
+	f.Fuzz(func(t *testing.T, before, between, after string) {
+		const password = "\u00e9hunter2\u00e9" // that no random text holds
+		// As a password it is where passwords are: behind the login's colon or in
+		// its option. Elsewhere it is a host, an option's name or a file.
+		login := strings.HasSuffix(before, "://:") || strings.HasSuffix(before, "://u:")
+		option := strings.HasSuffix(before, "sentinel_password=")
+		if !login && !option || login && !strings.HasPrefix(between, "@") {
+			return
+		}
+		_, where, err := Client(before+password+between+after, options(nil))
+		if strings.Contains(where, password) || err != nil && strings.Contains(err.Error(), password) {
+			t.Errorf("%q, %v", where, err)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	sentinelForm = "://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]"
+	sentinelPort = "26379"
+)
+
+// sentinelClient returns a client of the master that Sentinels name.
+//
+// It is no client of [redis.NewFailoverClient], which waits for every Sentinel
+// before it believes one: with one of them hung the time to connect is over
+// before it begins.
+func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error) {
+	addresses, err := u.addresses(sentinelPort)
+	if err != nil {
+		return nil, err
+	}
+	name, database, _ := strings.Cut(strings.TrimPrefix(u.path, "/"), "/")
+	master, err := url.PathUnescape(name)
+	if err != nil || master == "" {
+		return nil, badURL("it names no master; write %s", u.form)
+	}
+	settings := &redis.Options{
+		// What errors call it; each connection is to the master of the moment.
+		Addr:     fmt.Sprintf("%s by Sentinel %s", master, strings.Join(addresses, ",")),
+		Username: u.user,
+		Password: u.password,
+	}
+	if settings.DB, err = u.database(database); err != nil {
+		return nil, err
+	}
+	if err := u.onlyOptions("sentinel_username", "sentinel_password"); err != nil {
+		return nil, err
+	}
+	if u.options["sentinel_username"] != "" && u.options["sentinel_password"] == "" {
+		return nil, badURL("sentinel_username needs sentinel_password")
+	}
+	config, err := u.tlsConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, ask: func(ctx context.Context, sentinel string) (string, error) {
+		client := newClient(&redis.Options{
+			Addr:      sentinel,
+			Username:  u.options["sentinel_username"],
+			Password:  u.options["sentinel_password"],
+			TLSConfig: config,
+		}, options)
+		defer client.Close()
+		return askSentinel(ctx, client, master)
+	}}
+	if config != nil {
+		watched.dialer = &tls.Dialer{Config: config}
+	} else {
+		watched.dialer = &net.Dialer{}
+	}
+	settings.Dialer = watched.Dial
+	return newClient(settings, options), nil
+}
+
+// askSentinel returns the address of the master of that name, and [redis.Nil] if
+// the Sentinel knows none.
+func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (string, error) {
+	words, err := sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name).StringSlice()
+	if err != nil {
+		return "", err
+	}
+	if len(words) != 2 {
+		return "", errors.New("its answer is garbled")
+	}
+	return net.JoinHostPort(words[0], words[1]), nil
+}
+
+// watchedMaster connects to the master that Sentinels name at the moment.
+type watchedMaster struct {
+	name      string
+	sentinels []string
+	patience  time.Duration // leaves time for the master
+	ask       func(ctx context.Context, sentinel string) (address string, err error)
+	dialer    interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	}
+}
+
+// Dial is a dialer for [redis.Options]. Its errors are the limiter's: nothing has
+// been sent to the store yet.
+func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	address, err := m.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := m.dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w", limiter.ErrUnavailable, address, m.name, plain(err))
+	}
+	return conn, nil
+}
+
+// find asks all Sentinels at once and believes the first that knows the master.
+func (m *watchedMaster) find(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.patience)
+	defer cancel()
+	type answer struct {
+		sentinel, address string
+		err               error
+	}
+	answers := make(chan answer, len(m.sentinels)) // those who come late find room
+	for _, sentinel := range m.sentinels {
+		go func() {
+			address, err := m.ask(ctx, sentinel)
+			answers <- answer{sentinel, address, err}
+		}()
+	}
+	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
+	refused := false
+	for range m.sentinels {
+		var a answer
+		select {
+		case a = <-answers:
+		case <-ctx.Done():
+			return "", failed
+		}
+		var reply redis.Error
+		switch {
+		case a.err == nil:
+			return a.address, nil
+		case errors.Is(a.err, redis.Nil):
+			refused = true
+			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
+		case errors.As(a.err, &reply):
+			refused = true
+			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, explainSentinel(reply))
+		case !refused: // a refusal says more than silence
+			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), plain(a.err))
+		}
+	}
+	return "", failed
+}
+
+func explainSentinel(reply redis.Error) string {
+	switch answer := reply.Error(); {
+	case strings.HasPrefix(answer, "NOAUTH"):
+		return "it needs a password; give ?sentinel_password=…"
+	case strings.Contains(answer, "WRONGPASS"):
+		return "wrong sentinel_username or sentinel_password"
+	default:
+		return strings.TrimPrefix(answer, "ERR ")
+	}
+}
+
+// plain strips the operation and the address, which the message names already.
+func plain(err error) error {
+	var operation *net.OpError
+	var slow net.Error
+	switch {
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("no answer in time")
+	case errors.As(err, &operation):
+		return operation.Err
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package connect
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// take takes one unit of a subject's limit of 1000, and returns how many are used.
+func take(url, subject string, timeout time.Duration) (used int64, err error) {
+	store, _, err := Open(url, Options{Prefix: "rl", Timeout: timeout, ReadFile: os.ReadFile})
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: subject}, limiter.Limit{Count: 1000, Period: time.Hour}, 1)
+	return d.Used, err
+}
+
+const long = 10 * time.Second // for what is to be answered
+
+// authority signs certificates for a test.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.sign(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+// sign writes NAME.pem and NAME.key; the authority's own signs itself.
+func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.Subject = pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		a.file(name + ".pem"): {Type: "CERTIFICATE", Bytes: der},
+		a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// serve signs the certificates of a server called limits.test and of a client,
+// and returns the server's configuration.
+func (a *authority) serve(t *testing.T, addresses ...net.IP) []string {
+	t.Helper()
+	a.sign(t, "server", &x509.Certificate{DNSNames: []string{"limits.test"}, IPAddresses: addresses,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+	a.sign(t, "client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return []string{"--tls-cert-file", a.file("server.pem"), "--tls-key-file", a.file("server.key"),
+		"--tls-ca-cert-file", a.file("ca.pem"), "--tls-auth-clients", "yes"}
+}
+
+// query returns the query options of a client that the server knows.
+func (a *authority) query() string {
+	return fmt.Sprintf("?tls_ca=%s&tls_cert=%s&tls_key=%s", a.file("ca.pem"), a.file("client.pem"), a.file("client.key"))
+}
+
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	server := redistest.Start(t, a.serve(t)...)
+	url, known := "rediss://"+server.Addr, a.query()
+	for i, query := range []string{
+		known + "&tls_server_name=limits.test",
+		strings.Replace(known, "tls_ca="+a.file("ca.pem"), "tls_insecure=true", 1),
+	} {
+		if used, err := take(url+query, "user:42", long); err != nil || used != int64(i+1) {
+			t.Errorf("%s: %d used, %v", query, used, err)
+		}
+	}
+	for query, want := range map[string]string{
+		known:                                 "doesn't contain any IP SANs", // it is called limits.test
+		known + "&tls_server_name=other.test": "not other.test",
+		"?tls_server_name=limits.test":        "unknown authority",
+		"?tls_insecure=true":                  "certificate required",
+	} {
+		_, err := take(url+query, "user:42", long)
+		if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), server.Addr) {
+			t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", query, err, want)
+		}
+	}
+	// A relative path is relative to where the command runs.
+	t.Chdir(a.dir)
+	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test", "user:42", long); err != nil || used != 3 {
+		t.Errorf("%d used, %v", used, err)
+	}
+}
+
+// The names and addresses that a Cluster and Sentinels tell are checked, too.
+func TestTLSOfAClusterAndSentinels(t *testing.T) {
+	a := newAuthority(t)
+	config := a.serve(t, net.IPv4(127, 0, 0, 1))
+	cluster := redistest.StartCluster(t, config...)
+	sentinel := redistest.StartSentinel(t, config...)
+	for _, url := range []string{
+		"rediss+cluster://" + strings.Join(cluster.Addrs(), ","),
+		"rediss+sentinel://" + strings.Join(sentinel.Addrs(), ",") + "/" + redistest.MasterName,
+	} {
+		for i := range 10 {
+			if used, err := take(url+a.query(), fmt.Sprint("user:", i), long); err != nil || used != 1 {
+				t.Errorf("%s: %d used, %v", url, used, err)
+			}
+		}
+		if used, err := take(url+a.query()+"&tls_server_name=limits.test", "user:0", long); err != nil || used != 2 {
+			t.Errorf("%s: %d used, %v", url, used, err)
+		}
+		for query, want := range map[string]string{
+			a.query() + "&tls_server_name=other.test": "not other.test",
+			"?tls_insecure=true":                      "certificate required",
+		} {
+			if _, err := take(url+query, "user:0", long); !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v\nwant an ErrUnavailable that says %q", url+query, err, want)
+			}
+		}
+	}
+}
+
+// One of several hosts that hangs costs some of the time, not the answer.
+func TestAHungHostIsPassedOver(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	hung := redistest.Start(t)
+	hung.Pause()
+	sentinel := redistest.StartSentinel(t)
+	sentinel.Sentinels[1].Pause()
+	for i := range 6 { // a Cluster's hosts are asked in any order
+		if used, err := take("redis+cluster://"+hung.Addr+","+cluster.Masters[0].Addr, "user:42", 2*time.Second); err != nil || used != int64(i+1) {
+			t.Errorf("take %d: %d used, %v", i+1, used, err)
+		}
+		if used, err := take("redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName, "user:42", 2*time.Second); err != nil || used != int64(i+1) {
+			t.Errorf("take %d: %d used, %v", i+1, used, err)
+		}
+	}
+}
+
+// However many hosts hang, a command ends about when its timeout does.
+func TestHungHostsShareTheTimeout(t *testing.T) {
+	var addrs []string
+	for range 4 {
+		server := redistest.Start(t)
+		server.Pause()
+		addrs = append(addrs, server.Addr)
+	}
+	hosts := strings.Join(addrs, ",")
+	for _, url := range []string{"redis+cluster://" + hosts, "redis+sentinel://" + hosts + "/m"} {
+		begun := time.Now()
+		_, err := take(url, "user:42", 2*time.Second)
+		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), hosts[:9]) {
+			t.Errorf("%s: %v", url, err)
+		}
+		// One after the other would take 8 seconds.
+		if elapsed := time.Since(begun); elapsed > 5*time.Second {
+			t.Errorf("%s: it took %s", url, elapsed)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var ctx = context.Background()
+
+func clusterClient(t *testing.T, c *Cluster) *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestAClusterServesEverySlotOnThreeMasters(t *testing.T) {
+	c := StartCluster(t)
+	client := clusterClient(t, c)
+	const keys = 300
+	for i := range keys {
+		if err := client.Set(ctx, fmt.Sprint("key", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := 0
+	for i, master := range c.Masters {
+		n, err := master.do(ctx, "DBSIZE").Int()
+		if err != nil || n < keys/6 {
+			t.Errorf("master %d has %d of %d keys: %v", i, n, keys, err)
+		}
+		total += n
+		for _, slot := range []int{i * slots / masters, (i+1)*slots/masters - 1} {
+			if owner, err := c.Owner(slot); err != nil || owner != i {
+				t.Errorf("slot %d is at master %d, %v; want %d", slot, owner, err, i)
+			}
+		}
+	}
+	if total != keys {
+		t.Errorf("the masters have %d keys, want %d", total, keys)
+	}
+
+	// A slot moves with its keys.
+	slot, err := c.SlotOf("{a}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := c.Owner(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := (from + 1) % masters
+	for i := range 250 { // more than are migrated at once
+		if err := client.Set(ctx, fmt.Sprint("{a}", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.BeginMoveSlot(slot, to, "{a}0"); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, owner, moved int) {
+		t.Helper()
+		if at, err := c.Owner(slot); err != nil || at != owner {
+			t.Errorf("%s the slot is at master %d, %v; want %d", when, at, err, owner)
+		}
+		if n, err := c.Masters[to].do(ctx, "CLUSTER", "COUNTKEYSINSLOT", slot).Int(); err != nil || n != moved {
+			t.Errorf("%s %d keys have moved, %v; want %d", when, n, err, moved)
+		}
+		for i := range 250 {
+			if got, err := client.Get(ctx, fmt.Sprint("{a}", i)).Int(); err != nil || got != i {
+				t.Errorf("%s key %d holds %d, %v", when, i, got, err)
+			}
+		}
+	}
+	check("half way", from, 1)
+	if err := c.MoveSlot(slot, to); err != nil {
+		t.Fatal(err)
+	}
+	check("at the end", to, 250)
+}
+
+func TestAClusterFailsOver(t *testing.T) {
+	c := StartClusterWithReplicas(t)
+	client := clusterClient(t, c)
+	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slot, _ := c.SlotOf("a")
+	i, err := c.Owner(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, replica := c.Masters[i], c.Replicas[i]
+	old.Kill()
+	if err := c.Failover(i); err != nil {
+		t.Fatal(err)
+	}
+	if c.Masters[i] != replica || c.Replicas[i] != old {
+		t.Error("the master and its replica did not change places")
+	}
+	if _, err := c.Masters[i].do(ctx, "SET", "a", 2).Result(); err != nil {
+		t.Errorf("the new master refuses a write: %v", err)
+	}
+}
+
+func TestSentinelsFailOver(t *testing.T) {
+	s := StartSentinel(t)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs(), DisableIdentity: true})
+	defer client.Close()
+	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Master()
+	if got, err := first.do(ctx, "GET", "a").Text(); err != nil || got != "1" {
+		t.Errorf("the master has %q, %v", got, err)
+	}
+	if old, err := s.KillMaster(); err != nil || old != first {
+		t.Fatalf("killed %v, %v; want the master %v", old, err, first)
+	}
+	if err := s.WaitFailover(first); err != nil {
+		t.Fatal(err)
+	}
+	if second := s.Master(); second == nil || second == first {
+		t.Errorf("the master is still %v", second)
+	}
+	if got, err := client.Get(ctx, "a").Int(); err != nil || got != 1 {
+		t.Errorf("after the failover the key holds %d, %v", got, err)
+	}
+	if err := client.Set(ctx, "a", 2, 0).Err(); err != nil {
+		t.Errorf("writing after the failover: %v", err)
+	}
+}
+
+func TestSentinelsFailOverWhenTold(t *testing.T) {
+	s := StartSentinel(t)
+	old, err := s.Failover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitFailover(old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever the state of the processes, nothing is left of them.
+func TestStopLeavesNothing(t *testing.T) {
+	s, err := LaunchSentinel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Servers[0].Pause()
+	s.Sentinels[1].Pause()
+	s.Sentinels[2].Kill()
+	s.Stop()
+	s.Stop()
+	for _, p := range append(s.Servers, s.Sentinels...) {
+		if p.running() {
+			t.Error("a process still runs")
+		}
+		if _, err := os.Stat(p.Dir); !os.IsNotExist(err) {
+			t.Errorf("its directory: %v", err)
+		}
+	}
+}
+
+func TestAFailedLaunchLeavesNothing(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, launch := range map[string]func() error{
+		"server":   func() error { _, err := Launch("--maxmemory", "none"); return err },
+		"cluster":  func() error { _, err := LaunchCluster("--maxmemory", "none"); return err },
+		"sentinel": func() error { _, err := LaunchSentinel("--maxmemory", "none"); return err },
+	} {
+		if err := launch(); err == nil {
+			t.Errorf("a %s starts with a wrong configuration", name)
+		}
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

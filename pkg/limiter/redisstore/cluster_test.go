@@ -1,0 +1,253 @@
+package redisstore_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// onCluster returns a limiter on a Cluster, and its client.
+func onCluster(t *testing.T, options redis.ClusterOptions) (*limiter.Limiter, *redisstore.Store) {
+	t.Helper()
+	options.DisableIdentity = true
+	client := redis.NewClusterClient(&options)
+	t.Cleanup(func() { client.Close() })
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter.New(store), store
+}
+
+// takes counts the script calls that the nodes have run.
+func takes(t *testing.T, nodes ...*redistest.Process) int {
+	t.Helper()
+	n := 0
+	for _, node := range nodes {
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: node.Socket, DisableIdentity: true})
+		defer client.Close()
+		stats, err := client.Info(ctx, "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(stats) {
+			var calls, rejected, failed int
+			name, rest, _ := strings.Cut(line, ":")
+			if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+				continue
+			}
+			for _, field := range strings.Split(strings.TrimSpace(rest), ",") {
+				fmt.Sscanf(field, "calls=%d", &calls)
+				fmt.Sscanf(field, "rejected_calls=%d", &rejected)
+				fmt.Sscanf(field, "failed_calls=%d", &failed)
+			}
+			n += calls - failed
+		}
+	}
+	return n
+}
+
+// owner returns which master has the subject's keys.
+func owner(t *testing.T, cluster *redistest.Cluster, subject string) (master, slot int) {
+	t.Helper()
+	slot, err := cluster.SlotOf("{" + subject + "}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	master, err = cluster.Owner(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slot
+}
+
+// While slots move every take is charged once, in pipelines, too.
+func TestTakesFollowASlotThatMoves(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	from, slot := owner(t, cluster, user.Subject)
+	to := (from + 1) % 3
+	const callers, each = 16, 50
+	limit := limiter.Limit{Count: 1_000_000, Period: time.Hour, Algorithm: limiter.FixedWindow}
+	begun := make(chan struct{}, callers*each)
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				if _, err := l.Take(ctx, user, limit, 1); err != nil {
+					t.Error(err)
+				}
+				begun <- struct{}{}
+			}
+		})
+	}
+	for range callers {
+		<-begun
+	}
+	for range 3 {
+		if err := cluster.MoveSlot(slot, to); err != nil {
+			t.Fatal(err)
+		}
+		from, to = to, from
+	}
+	all.Wait()
+	if got := used(t, l, limit); got != callers*each {
+		t.Errorf("%d used after %d takes", got, callers*each)
+	}
+	// Half moved, the key on the other side already: the node that has the slot
+	// answers ASK, once for each of these.
+	from, _ = owner(t, cluster, user.Subject)
+	to = (from + 1) % 3
+	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := l.Take(ctx, user, limit, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	for range callers {
+		all.Go(func() {
+			if _, err := l.Take(ctx, user, limit, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := used(t, l, limit); got != callers*each+5+callers {
+		t.Errorf("%d used after %d takes", got, callers*each+5+callers)
+	}
+}
+
+// Law 9 on a Cluster, whose client retries by default and on other nodes, too.
+func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1, ReadTimeout: 500 * time.Millisecond})
+	const callers = 12 // some go alone, the others in pipelines
+	errs := make([]error, callers)
+	take := func() {
+		var all sync.WaitGroup
+		for n := range callers {
+			all.Go(func() { _, errs[n] = l.Take(ctx, user, hundred, 1) })
+		}
+		all.Wait()
+	}
+	const before = 3 * callers // for connections to be there
+	for range before / callers {
+		if take(); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+	}
+	i, _ := owner(t, cluster, user.Subject)
+	node := cluster.Masters[i]
+	node.Pause()
+	take()
+	unknown := 0
+	for _, err := range errs {
+		switch {
+		case errors.Is(err, limiter.ErrOutcomeUnknown):
+			unknown++
+		case !errors.Is(err, limiter.ErrUnavailable):
+			t.Errorf("got %v, want an error that says it is away", err)
+		}
+	}
+	if unknown < 4 {
+		t.Errorf("%d takes had left, which proves little: %v", unknown, errs)
+	}
+	if _, err := l.Peek(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("a peek fails with %v, want an ErrUnavailable", err)
+	}
+	node.Resume()
+	if err := cluster.WaitUsable(); err != nil {
+		t.Fatal(err)
+	}
+	if got := used(t, l, hundred); got > int64(before+unknown) {
+		t.Errorf("%d used after %d takes and %d whose outcome is unknown", got, before, unknown)
+	}
+	if got := takes(t, cluster.Masters...); got > before+unknown {
+		t.Errorf("the nodes saw %d takes, of which %d were sent", got, before+unknown)
+	}
+}
+
+// What did not get as far as a node is not in doubt.
+func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, DialerRetries: 1}
+	encrypted := short
+	encrypted.TLSConfig = &tls.Config{InsecureSkipVerify: true}
+	late, _ := onCluster(t, short)
+	if _, err := late.Take(ctx, user, hundred, 1); err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, l *limiter.Limiter) {
+		t.Helper()
+		if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v, want an ErrUnavailable", name, err)
+		}
+	}
+	tlsToPlain, _ := onCluster(t, encrypted)
+	check("a TLS client of a server without", tlsToPlain)
+	for _, node := range cluster.Masters {
+		node.Pause()
+	}
+	paused, _ := onCluster(t, short)
+	check("every node is hung", paused)
+	for _, node := range cluster.Masters {
+		node.Resume()
+		node.Kill()
+	}
+	killed, _ := onCluster(t, short)
+	check("every node is gone", killed)
+	check("every node is gone since", late)
+}
+
+// A long-lived client finds the new master although takes are not retried.
+func TestTakesFindANewMaster(t *testing.T) {
+	cluster := redistest.StartClusterWithReplicas(t)
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
+	if _, err := l.Take(ctx, user, hundred, 1); err != nil {
+		t.Fatal(err)
+	}
+	i, _ := owner(t, cluster, user.Subject)
+	cluster.Masters[i].Kill()
+	if _, err := l.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+		t.Fatalf("with its master killed a take fails with %v", err)
+	}
+	if err := cluster.Failover(i); err != nil {
+		t.Fatal(err)
+	}
+	// Without being told, the client would believe what it knows for a minute.
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err = l.Take(ctx, user, hundred, 1); err == nil {
+			return
+		}
+	}
+	t.Errorf("takes still fail with %v", err)
+}
+
+func TestASingleServerIsNoCluster(t *testing.T) {
+	server := redistest.Start(t)
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: []string{server.Addr}})
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "single server") {
+		t.Errorf("got %v, want an ErrRefused that says it is a single server", err)
+	}
+	cluster := redistest.StartCluster(t)
+	i, _ := owner(t, cluster, user.Subject)
+	other := slices.Concat(cluster.Masters[:i], cluster.Masters[i+1:])[0]
+	l = connected(t, &redistest.Server{Process: other}, redis.Options{})
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "connect to it as a Cluster") {
+		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
+	}
+}
