@@ -16,7 +16,8 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/connect", "cmd/internal/output", "pkg/limiter"},
+	"cmd":                     {"cmd/internal/config", "cmd/internal/connect", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/config":     {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/output":     {},
 	"pkg/limiter":             {},
