@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -20,6 +21,9 @@ func Main(version string) int {
 	return Run(ctx, os.Args[1:], &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
+		ReadFile:      os.ReadFile,
+		WriteFile:     writeFile,
+		Remove:        os.Remove,
 		Now:           time.Now,
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -34,7 +38,11 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(name string) string
-	Now      func() time.Time
+	ReadFile func(path string) ([]byte, error)
+	// WriteFile puts a file in place as a whole, and makes its directory.
+	WriteFile func(path string, data []byte) error
+	Remove    func(path string) error
+	Now       func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal and OutIsTerminal tell whether somebody can be asked, and
@@ -43,6 +51,30 @@ type Env struct {
 	// Width returns the columns of the terminal that Out is.
 	Width   func() int
 	Version string
+}
+
+// writeFile writes beside the file and renames, so that whoever reads it sees the
+// old or the new.
+func writeFile(path string, data []byte) error {
+	directory := filepath.Dir(path)
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -22,6 +22,8 @@ type Config struct {
 	Policies []*policy.Policy
 	// Contexts are in the order written.
 	Contexts []*Context
+	// Read are the files that were read.
+	Read []string
 	// Searched are the files that were looked for, and would have been used in
 	// this order.
 	Searched []string
@@ -88,13 +90,13 @@ func (c *Config) Context(name string) (*Context, error) {
 		names = append(names, x.Name)
 	}
 	if len(names) == 0 {
-		return nil, invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.contextFiles(), ", "))
+		return nil, invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
 	}
 	return nil, invalidf("context %q is unknown%s; there are %s", name, suggestion(name, names), strings.Join(names, ", "))
 }
 
-// contextFiles are the files that contexts are taken from.
-func (c *Config) contextFiles() []string {
+// ContextFiles are the files that contexts were looked for in.
+func (c *Config) ContextFiles() []string {
 	var files []string
 	for _, path := range c.Searched {
 		if path != LocalFile {

@@ -99,6 +99,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	case err != nil:
 		return false, invalidf("configuration file %s cannot be read: %s", path, reason(err))
 	}
+	c.Read = append(c.Read, path)
 	part, t := read(path, data)
 	if !contexts && t.places["contexts"] != nil {
 		t.mistake("contexts", t.places["contexts"], "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into %s", l.env.UserFile())

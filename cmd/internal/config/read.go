@@ -28,7 +28,7 @@ func (t *tree) err() error {
 
 // read reads all it can; what it says of a file with mistakes is not to be used.
 func read(path string, data []byte) (*Config, *tree) {
-	c := &Config{PolicyFile: path, origins: map[string]Origin{}}
+	c := &Config{PolicyFile: path, Read: []string{path}, Searched: []string{path}, origins: map[string]Origin{}}
 	t, root, ok := parse(path, data)
 	if !ok {
 		return c, t
@@ -62,6 +62,7 @@ func (t *tree) named(p place, one, many string) []place {
 		if err != nil {
 			t.mistake(join(p.path, "?"), e.key, "%s", err)
 		}
+		t.places[e.path] = e.key // it begins with its name
 		return err != nil
 	})
 }
