@@ -246,6 +246,31 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// An override is never reached if an earlier one asks for no more than it does.
+func TestUnreachableOverrides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		when := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"1", "2"}), 1, 3)
+		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: limiter.Limit{Count: 1, Period: 1e9}}}}
+		var want []string
+		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
+			o := Override{When: when.Draw(t, "when"), Limit: limiter.Limit{Count: 1, Period: 1e9}}
+			if j := slices.IndexFunc(p.Limits[0].Overrides, func(earlier Override) bool { return o.When.has(earlier.When) }); j >= 0 {
+				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
+			}
+			p.Limits[0].Overrides = append(p.Limits[0].Overrides, o)
+		}
+		var got []string
+		for _, problem := range p.Problems() {
+			_, rest, _ := strings.Cut(problem.Text, "never reached: override ")
+			by, _, _ := strings.Cut(rest, " ")
+			got = append(got, problem.Path+" by "+by)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("of %+v are never reached %q, not %q", p.Limits[0].Overrides, got, want)
+		}
+	})
+}
+
 func TestParseAttributes(t *testing.T) {
 	got, err := ParseAttributes([]string{"ip=203.0.113.9", "q=a=b c", "x=:"})
 	if want := (Attributes{"ip": "203.0.113.9", "q": "a=b c", "x": ":"}); err != nil || !maps.Equal(got, want) {
