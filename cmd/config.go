@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 func newConfigCmd(global *globalOptions) *cobra.Command {
@@ -51,7 +53,9 @@ each mistake with its line. The exit code is 0 if there is none, and 2 else. Wit
 }
 
 func runConfigValidate(g *globalOptions) error {
-	c, err := g.config()
+	env := g.configEnvironment()
+	env.CheckStore = g.checkStore
+	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
 		return usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
 	}
@@ -63,7 +67,16 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 	if err != nil {
 		return usagef("the file cannot be read: %s", err)
 	}
-	return g.validated(config.Parse(path, data))
+	return g.validated(config.Parse(path, data, g.checkStore))
+}
+
+// checkStore tells what is wrong with a store's URL. It does not connect.
+func (g *globalOptions) checkStore(url string) error {
+	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout})
+	if err != nil {
+		return err
+	}
+	return store.Close()
 }
 
 // validated answers that a configuration is valid, or what is wrong with it.

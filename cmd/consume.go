@@ -80,6 +80,9 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 		return err
 	}
 	defer store.Close()
+	if _, readOnly, _ := o.context(); readOnly {
+		o.patience = 0 // it is refused now, not after a wait
+	}
 	decisions, err := o.takeTurn(ctx, store)
 	if err != nil {
 		return err

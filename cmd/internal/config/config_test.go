@@ -35,7 +35,7 @@ func TestBrokenConfigurations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Parse(filepath.Base(file), data)
+			_, err = Parse(filepath.Base(file), data, nil)
 			var mistakes *Mistakes
 			if !errors.As(err, &mistakes) || !errors.Is(err, limiter.ErrInvalid) {
 				t.Fatalf("the error is %v", err)
@@ -90,11 +90,41 @@ func parseFile(t *testing.T, file string) *Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Parse(file, data)
+	c, err := Parse(file, data, nil)
 	if err != nil {
 		t.Fatalf("%s:\n%v", file, err)
 	}
 	return c
+}
+
+// The configurations that the documentation shows.
+func TestDocumentedConfigurations(t *testing.T) {
+	n := 0
+	for _, file := range []string{"../../../README.md", "../../../docs/configuration.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			if n++; strings.TrimSpace(block) == "" {
+				t.Errorf("%s: an empty block", file)
+			}
+			if _, err := Parse(file, []byte(block), nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("only %d configurations were found", n)
+	}
+}
+
+func TestStoresAreChecked(t *testing.T) {
+	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"), func(url string) error { return invalidf("%s is no store", url) })
+	if want := "x.yaml:3:12: http://h is no store\n  2 |   prod:\n> 3 |     store: http://h\n                 ^"; fmt.Sprint(err) != want {
+		t.Errorf("it says\n%v\nnot\n%s", err, want)
+	}
 }
 
 func TestWhatAFileSays(t *testing.T) {
@@ -431,7 +461,7 @@ func FuzzParse(f *testing.F) {
 		if len(data) > 4096 {
 			return // the parser's time is not ours to fuzz
 		}
-		c, err := Parse("fuzz.yaml", data)
+		c, err := Parse("fuzz.yaml", data, nil)
 		var mistakes *Mistakes
 		switch {
 		case errors.As(err, &mistakes):

@@ -17,6 +17,8 @@ type Environment struct {
 	Getenv   func(name string) string
 	// ReadFile reads a file; of one that is absent it says [fs.ErrNotExist].
 	ReadFile func(path string) ([]byte, error)
+	// CheckStore, if not nil, tells what is wrong with a store's URL.
+	CheckStore func(url string) error
 }
 
 // UserFile returns the path of the user's own configuration; empty if nothing says
@@ -100,7 +102,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 		return false, invalidf("configuration file %s cannot be read: %s", path, reason(err))
 	}
 	c.Read = append(c.Read, path)
-	part, t := read(path, data)
+	part, t := read(path, data, l.env.CheckStore)
 	if !contexts && t.places["contexts"] != nil {
 		t.mistake("contexts", t.places["contexts"], "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into %s", l.env.UserFile())
 	}

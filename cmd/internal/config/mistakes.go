@@ -63,13 +63,12 @@ func (m *Mistakes) Format(color bool) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// sorted puts mistakes in the order of their file, each once: what several aliases
-// stand for is read several times.
+// sorted puts mistakes in the order of their file.
 func sorted(mistakes []Mistake) []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return slices.Compact(mistakes)
+	return mistakes
 }
 
 // widest is how much of a line is shown.

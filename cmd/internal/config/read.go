@@ -12,10 +12,11 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Parse reads a configuration file; path names it in messages. An error is a
-// [*Mistakes] with all that is wrong.
-func Parse(path string, data []byte) (*Config, error) {
-	c, t := read(path, data)
+// Parse reads a configuration file; path names it in messages. checkStore, if not
+// nil, tells what is wrong with the URL of a context's store, without showing its
+// password. An error is a [*Mistakes] with all that is wrong.
+func Parse(path string, data []byte, checkStore func(url string) error) (*Config, error) {
+	c, t := read(path, data, checkStore)
 	return c, t.err()
 }
 
@@ -27,9 +28,9 @@ func (t *tree) err() error {
 }
 
 // read reads all it can; what it says of a file with mistakes is not to be used.
-func read(path string, data []byte) (*Config, *tree) {
+func read(path string, data []byte, checkStore func(url string) error) (*Config, *tree) {
 	c := &Config{PolicyFile: path, Read: []string{path}, Searched: []string{path}, origins: map[string]Origin{}}
-	t, root, ok := parse(path, data)
+	t, root, ok := parse(path, data, checkStore)
 	if !ok {
 		return c, t
 	}
@@ -313,7 +314,11 @@ func (t *tree) context(p place) *Context {
 		return result
 	}
 	if e, said := fields["store"]; said {
-		result.Store, _ = t.text(e, "store", "a URL, such as redis://localhost:6379")
+		if result.Store, ok = t.text(e, "store", "a URL, such as redis://localhost:6379"); ok && t.checkStore != nil {
+			if err := t.checkStore(result.Store); err != nil {
+				t.mistake(e.path, t.point(e), "%s", err)
+			}
+		}
 	}
 	result.Prefix = t.prefix(fields)
 	if e, said := fields["password_file"]; said {

@@ -34,7 +34,7 @@ func RedactURL(url string) string {
 }
 
 var (
-	storeField     = regexp.MustCompile(`\bstore["']?\s*:\s`)
+	storeField     = regexp.MustCompile(`\bstore["']?\s*:\s|\brediss?\b`)
 	passwordField  = regexp.MustCompile(`(?i)(password["']?\s*:\s*)(.*)`)
 	passwordOption = regexp.MustCompile(`(?i)(password=)([^&\s"']*)`)
 )

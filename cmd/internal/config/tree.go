@@ -25,9 +25,13 @@ const (
 // tree is a file's YAML, from which values are read. A mistake is noted and leaves
 // a gap; whoever reads goes on, to find the others.
 type tree struct {
-	path     string
+	path string
+	// checkStore tells what is wrong with a store's URL, if anybody is to.
+	checkStore func(url string) error
+
 	lines    []string
 	mistakes []Mistake
+	noted    map[Mistake]bool
 	// aliases are what each alias stands for.
 	aliases map[*ast.AliasNode]ast.Node
 	// entries counts those read, each as often as it is.
@@ -47,10 +51,10 @@ type place struct {
 }
 
 // parse reads a file's YAML. root is not ok if there is nothing to be read.
-func parse(path string, data []byte) (t *tree, root place, ok bool) {
+func parse(path string, data []byte, checkStore func(url string) error) (t *tree, root place, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
-	t = &tree{path: path, lines: strings.Split(text, "\n"), aliases: map[*ast.AliasNode]ast.Node{},
-		places: map[string]*token.Token{}, bad: map[string]bool{}}
+	t = &tree{path: path, checkStore: checkStore, lines: strings.Split(text, "\n"), aliases: map[*ast.AliasNode]ast.Node{},
+		noted: map[Mistake]bool{}, places: map[string]*token.Token{}, bad: map[string]bool{}}
 	if len(data) > maxSize {
 		t.lines = []string{""}
 		t.at(1, 1, "the file has %d bytes; at most %d are read", len(data), maxSize)
@@ -117,7 +121,8 @@ func (t *tree) checkText(text string) bool {
 func (t *tree) syntax(err error) {
 	var known yaml.Error
 	if !errors.As(err, &known) || known.GetToken() == nil {
-		t.at(1, 1, "the file cannot be read as YAML: %s", strings.TrimSpace(err.Error()))
+		text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+		t.at(1, 1, "the file cannot be read as YAML: %s", text)
 		return
 	}
 	text := known.GetMessage()
@@ -209,7 +214,13 @@ func (t *tree) at(line, column int, format string, args ...any) {
 		line, column = line-1, 1<<20 // what ends the last line begins no other
 	}
 	column = min(max(column, 1), utf8.RuneCountInString(t.lines[line-1])+1)
-	t.mistakes = append(t.mistakes, Mistake{t.path, line, column, fmt.Sprintf(format, args...), excerpt(t.lines, line, column)})
+	m := Mistake{Path: t.path, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}
+	if t.noted[m] {
+		return // what several aliases stand for is read several times
+	}
+	t.noted[m] = true
+	m.Text, m.Excerpt = maskPasswords(m.Text), excerpt(t.lines, line, column)
+	t.mistakes = append(t.mistakes, m)
 }
 
 // has reports whether there is a mistake at a path or in what holds it.
@@ -295,6 +306,7 @@ func (t *tree) mapping(p place, what, want string) (entries []place, ok bool) {
 		return nil, false
 	}
 	var merges []place
+	there := map[string]*token.Token{}
 	for _, value := range values {
 		at := firstToken(value.Key)
 		if value.Key.IsMergeKey() {
@@ -306,15 +318,17 @@ func (t *tree) mapping(p place, what, want string) (entries []place, ok bool) {
 			t.mistake(p.path+".?", at, "a key must be a plain text")
 			continue
 		}
-		if i := slices.IndexFunc(entries, func(e place) bool { return e.name == name }); i >= 0 {
-			t.mistake(p.path+".?", at, "%q is there twice, first in line %d; keep one", name, entries[i].key.Position.Line)
+		if first := there[name]; first != nil {
+			t.mistake(p.path+".?", at, "%q is there twice, first in line %d; keep one", name, first.Position.Line)
 			continue
 		}
+		there[name] = at
 		entries = append(entries, place{path: join(p.path, name), name: name, key: at, node: value.Value})
 	}
 	for _, merge := range merges {
 		for _, merged := range t.merged(merge) {
-			if !slices.ContainsFunc(entries, func(e place) bool { return e.name == merged.name }) {
+			if there[merged.name] == nil {
+				there[merged.name] = merged.key
 				entries = append(entries, merged)
 			}
 		}
