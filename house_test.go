@@ -16,9 +16,10 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/output", "cmd/internal/progress", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/output", "cmd/internal/progress", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
+	"cmd/internal/config":     {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/output":     {},
 	"pkg/limiter":             {},

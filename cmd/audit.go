@@ -36,9 +36,15 @@ type auditEntry struct {
 
 // auditFile is where the lines go.
 func auditFile(getenv func(string) string) (string, error) {
-	dir, err := stateDir(getenv)
-	return filepath.Join(dir, "audit.jsonl"), err
+	dir := stateDir(getenv)
+	if dir == "" {
+		return "", errNoState
+	}
+	return filepath.Join(dir, "audit.jsonl"), nil
 }
+
+// errNoState says that there is no place for the audit and for backups.
+var errNoState = &usageError{"neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them"}
 
 // openAudit opens the audit before anything is changed, so that what happens can be
 // written down.
@@ -60,7 +66,8 @@ func (g *globalOptions) openAudit() (*os.File, error) {
 // record writes the entry's line, in one write so that lines of several runs stay
 // whole, and closes the file. err is what the run ended with.
 func (g *globalOptions) record(file *os.File, entry *auditEntry, err error) error {
-	entry.Time, entry.User, entry.Prefix = g.env.Now().UTC(), g.user(), g.prefix
+	entry.Time, entry.User, entry.Prefix = g.env.Now().UTC(), g.user(), g.chosen.prefix.value
+	entry.Context, _, _ = g.inUse()
 	switch {
 	case err == nil:
 		entry.Outcome = "done"

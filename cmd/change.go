@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -32,18 +33,29 @@ func (c *consent) addFlags(cmd *cobra.Command) {
 }
 
 // consented reports whether nobody needs to be asked.
-func (c *consent) consented() bool { return c.yes || c.confirm != "" }
+func (c *consent) consented(g *globalOptions) bool {
+	_, _, protected := g.inUse()
+	return c.confirm != "" || c.yes && !protected
+}
 
-// check reports early if the command would have to ask and cannot.
+// check reports early if the command would have to ask and cannot, or if nothing may
+// be changed at all.
 func (c *consent) check(g *globalOptions, command, does, otherwise string) error {
-	name, protected := g.protectedContext()
+	if _, err := g.settings(); err != nil {
+		return err
+	}
+	name, readOnly, protected := g.inUse()
 	switch {
-	case c.confirm != "" && !protected:
-		return usagef("--confirm %s names a protected context, and none is in use; use --yes", c.confirm)
-	case protected && c.confirm != "" && c.confirm != name:
-		return usagef("--confirm %s is not the name of the context in use, which is %s; nothing was changed", c.confirm, name)
-	case protected && c.confirm == "" && !g.env.InIsTerminal:
-		return usagef("context %s is protected, and there is no terminal to type its name on; give --confirm %s if you mean it%s", name, name, otherwise)
+	case readOnly:
+		return usagef("context %q is read-only; a %s writes, so it was not done", name, command)
+	case c.confirm != "" && name == "":
+		return usagef("--confirm %s names a context, and none is in use; nothing was done", c.confirm)
+	case c.confirm != "" && c.confirm != name:
+		return usagef("--confirm %s is not the name of the context in use, which is %s; nothing was done", c.confirm, name)
+	case c.confirm != "":
+		return nil
+	case protected && !g.env.InIsTerminal:
+		return usagef("context %s is protected, and there is no terminal to type its name on; give --confirm %s%s", name, name, otherwise)
 	case !protected && !c.yes && !g.env.InIsTerminal:
 		return usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
 	}
@@ -53,16 +65,12 @@ func (c *consent) check(g *globalOptions, command, does, otherwise string) error
 // ask asks the question on the terminal unless that was answered by a flag; anything
 // but a clear yes is a no.
 func (c *consent) ask(ctx context.Context, g *globalOptions, question string) error {
-	name, protected := g.protectedContext()
-	wanted := []string{"y", "yes"}
+	name, _, protected := g.inUse()
 	switch {
-	case protected && c.confirm == name:
+	case c.confirm != "" || c.yes && !protected:
 		return nil
 	case protected:
-		fmt.Fprintf(g.env.Err, "Context %s is protected. %s? Type its name: ", name, question)
-		wanted = []string{name}
-	case c.yes:
-		return nil
+		fmt.Fprintf(g.env.Err, "Context %s is protected. %s? Type its name to go on: ", name, question)
 	default:
 		fmt.Fprintf(g.env.Err, "%s? [y/N] ", question)
 	}
@@ -76,10 +84,8 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 		fmt.Fprintln(g.env.Err)
 		return ctx.Err()
 	case answer := <-answers:
-		for _, yes := range wanted {
-			if answer == yes || !protected && strings.EqualFold(answer, yes) {
-				return nil
-			}
+		if protected && answer == name || !protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")) {
+			return nil
 		}
 		fmt.Fprintln(g.env.Err, "Nothing was changed.")
 		return errDenied
@@ -111,9 +117,9 @@ type backupFile struct {
 func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*backupFile, error) {
 	path, now := o.backup, g.env.Now().UTC()
 	if path == "" {
-		dir, err := stateDir(g.env.Getenv)
-		if err != nil {
-			return nil, err
+		dir := stateDir(g.env.Getenv)
+		if dir == "" {
+			return nil, errNoState
 		}
 		if dir = filepath.Join(dir, "backups"); os.MkdirAll(dir, 0o700) != nil {
 			return nil, usagef("no backup can be kept in %s; give --backup FILE, or --no-backup to do without. Nothing was changed", dir)
@@ -128,7 +134,8 @@ func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*back
 		path = absolute
 	}
 	b := &backupFile{file: file, path: path}
-	b.writer, err = backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: entry.Context, Prefix: g.prefix,
+	name, _, _ := g.inUse()
+	b.writer, err = backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: name, Prefix: g.chosen.prefix.value,
 		Command: entry.Command, Selection: entry.Selection})
 	if err != nil {
 		b.discard()
@@ -191,7 +198,18 @@ func (g *globalOptions) undoCommand(path string, replace bool) string {
 	if replace {
 		words = append(words, "--replace")
 	}
-	return strings.Join(append(words, g.storeFlags()...), " ")
+	if name, _, _ := g.inUse(); name != "" {
+		words = append(words, "--context", shellQuote(name))
+	} else if g.store != "" {
+		words = append(words, "--store", shellQuote(config.RedactURL(g.store)))
+	}
+	if g.configFile != "" {
+		words = append(words, "--config", shellQuote(g.configFile))
+	}
+	if g.changed("prefix") {
+		words = append(words, "--prefix", shellQuote(g.prefix))
+	}
+	return strings.Join(words, " ")
 }
 
 // shellQuote writes a word so that a shell takes it as it is.

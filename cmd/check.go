@@ -7,72 +7,81 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 type checkOptions struct {
 	*globalOptions
 	limitOptions
 	onError string
-	subject string
-	reqs    []limiter.Request
+	demand  *demand
 }
 
 func newCheckCmd(global *globalOptions) *cobra.Command {
 	o := &checkOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD",
+		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Would it be allowed? Writes nothing",
 		Long: `Check answers whether KEY could take --cost units now, and takes none. The exit
-code is the answer: 0 yes, 1 no. Used and remaining are what they are now.`,
+code is the answer: 0 yes, 1 no. Used and remaining are what they are now.
+
+With --policy the limits are those of a policy of the configuration, and who is
+limited is said by attributes.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
+  limitctl check --policy login ip=203.0.113.9 email=a@example.com
   if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
-		Args: oneSubject,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			o.subject = args[0]
-			if o.reqs, err = o.requests(cmd, limiter.Peek, o.subject); err != nil {
+			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Peek, args); err != nil {
 				return err
 			}
 			return runCheck(cmd.Context(), o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
 	return cmd
 }
 
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
-	cmd.Flags().StringVar(onError, "on-error", "fail", "what an unreachable store means: `fail|allow|deny` (exit 3, 0 or 1)")
+	cmd.Flags().StringVar(onError, "on-error", "", "what an unreachable store means: `fail|allow|deny` (exit 3, 0 or 1; default fail, or what the policy says)")
 	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	store, err := o.openGuarded(o.onError)
+	store, err := o.openGuarded(o.onError, o.demand.policy)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Peek, o.reqs)
+	decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.subject, o.reqs, decisions})
+	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
 }
 
-// openGuarded opens the store under a failure policy.
-func (g *globalOptions) openGuarded(onError string) (limiter.Store, error) {
-	policy, err := limiter.ParseFailurePolicy(onError)
-	if err != nil {
-		return nil, usagef("--on-error: %s", err)
+// openGuarded opens the store under a failure policy: that of --on-error, else
+// that of the limits' policy.
+func (g *globalOptions) openGuarded(onError string, p *policy.Policy) (limiter.Store, error) {
+	var guard limiter.FailurePolicy
+	decides := "--on-error " + onError
+	if onError != "" {
+		var err error
+		if guard, err = limiter.ParseFailurePolicy(onError); err != nil {
+			return nil, usagef("--on-error: %s", err)
+		}
+	} else if p != nil {
+		guard, decides = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
 	}
 	store, _, err := g.open()
 	if err != nil {
 		return nil, err
 	}
-	return limiter.WithFailurePolicy(store, policy, func(err error) {
-		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; --on-error %s decides\n", message(err), onError)
+	return limiter.WithFailurePolicy(store, guard, func(err error) {
+		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s decides\n", message(err), decides)
 	}), nil
 }
 

@@ -31,12 +31,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{now: time.Now()}
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir()}
 	w.Env = &Env{
-		In:       strings.NewReader(""),
-		Out:      &w.out,
-		Err:      &w.err,
-		Getenv:   func(name string) string { return variables[name] },
-		ReadFile: os.ReadFile,
-		Now:      func() time.Time { return w.now },
+		In:        strings.NewReader(""),
+		Out:       &w.out,
+		Err:       &w.err,
+		Getenv:    func(name string) string { return variables[name] },
+		ReadFile:  os.ReadFile,
+		WriteFile: writeFile,
+		Remove:    os.Remove,
+		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)
 			w.now = w.now.Add(d)
@@ -212,10 +214,11 @@ func TestHelpExamplesWork(t *testing.T) {
 			n++
 			t.Run(line, func(t *testing.T) {
 				dir := t.TempDir()
+				writeExampleConfig(t, dir)
 				run := func(line string) ([]byte, error) {
 					shell := exec.Command("sh", "-c", line)
 					shell.Dir = dir
-					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir)
+					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 					return shell.CombinedOutput()
 				}
 				if strings.Contains(line, "backup.jsonl") {
@@ -242,6 +245,23 @@ func TestHelpExamplesWork(t *testing.T) {
 	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
 	if n < 15 {
 		t.Errorf("only %d examples were found", n)
+	}
+}
+
+// writeExampleConfig provides what the examples are about: the policies of the
+// README, and a context.
+func writeExampleConfig(t *testing.T, dir string) {
+	policies, err := os.ReadFile("internal/config/testdata/good/readme.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		"limitctl.yaml":          string(policies),
+		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}}\n",
+	} {
+		if err := writeFile(filepath.Join(dir, path), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

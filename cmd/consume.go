@@ -16,8 +16,7 @@ type consumeOptions struct {
 	limitOptions
 	onError string
 	wait    string
-	subject string
-	reqs    []limiter.Request
+	demand  *demand
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
 }
@@ -27,22 +26,24 @@ const forever = time.Duration(1<<63 - 1)
 func newConsumeCmd(global *globalOptions) *cobra.Command {
 	o := &consumeOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD",
+		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",
 		Long: `Consume takes --cost units of KEY if they fit all its limits, and none otherwise.
 The exit code is the answer: 0 taken, 1 denied.
+
+With --policy the limits are those of a policy of the configuration, and who is
+limited is said by attributes. They are decided together, in the order written.
 
 With --wait a denied request waits its turn instead, for as long as it takes or,
 with --wait=DURATION, no longer than that; a request allowed by a leaky bucket
 waits out its delay. A wait that cannot end in time is not begun.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
+  limitctl consume --policy login ip=203.0.113.9 email=a@example.com
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
   limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"`,
-		Args: oneSubject,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			o.subject = args[0]
-			if o.reqs, err = o.requests(cmd, limiter.Take, o.subject); err != nil {
+			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Take, args); err != nil {
 				return err
 			}
 			if o.patience, err = parseWait(o.wait); err != nil {
@@ -52,7 +53,7 @@ waits out its delay. A wait that cannot end in time is not begun.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
@@ -74,41 +75,44 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := o.openGuarded(o.onError)
+	store, err := o.openGuarded(o.onError, o.demand.policy)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	if _, readOnly, _ := o.inUse(); readOnly {
+		o.patience = 0 // it is refused now, not after a wait
+	}
 	decisions, err := o.takeTurn(ctx, store)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.subject, o.reqs, decisions})
+	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
 }
 
 // takeTurn takes, as often as it is denied and patience lasts, and waits out a
 // delay. Somebody else can be quicker each time, so it asks again.
 func (o *consumeOptions) takeTurn(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
-		return o.decide(ctx, store, limiter.Take, o.reqs)
+		return o.decide(ctx, store, limiter.Take, o.demand.reqs)
 	}
 	begin := o.env.Now()
 	for {
 		// Looking first leaves everything as it is if the turn would come too late.
-		decisions, err := o.decide(ctx, store, limiter.Peek, o.reqs)
+		decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
 		if err != nil {
 			return nil, err
 		}
 		sum, left := together(decisions), o.left(begin)
 		if sum.Allowed && !sum.Unguarded && sum.Delay <= left {
-			if decisions, err = o.decide(ctx, store, limiter.Take, o.reqs); err != nil {
+			if decisions, err = o.decide(ctx, store, limiter.Take, o.demand.reqs); err != nil {
 				return nil, err
 			}
 			if sum = together(decisions); sum.Allowed && sum.Delay <= left {
-				return decisions, o.awaitTurn(ctx, store, sum.Delay)
+				return decisions, o.awaitTurn(ctx, store, decisions)
 			}
 			if sum.Allowed { // somebody was quicker, and now its turn comes too late
-				if err := o.giveBack(ctx, store); err != nil {
+				if err := o.giveBack(ctx, store, decisions); err != nil {
 					return nil, err
 				}
 			}
@@ -140,19 +144,26 @@ func (o *consumeOptions) left(begin time.Time) time.Duration {
 
 // awaitTurn waits out the delay of what was taken. Who leaves before the turn
 // comes does not use it, and gives it back.
-func (o *consumeOptions) awaitTurn(ctx context.Context, store limiter.Store, delay time.Duration) error {
-	err := o.env.Sleep(ctx, delay)
+func (o *consumeOptions) awaitTurn(ctx context.Context, store limiter.Store, taken []limiter.Decision) error {
+	err := o.env.Sleep(ctx, together(taken).Delay)
 	if err == nil {
 		return nil
 	}
-	if refundErr := o.giveBack(context.WithoutCancel(ctx), store); refundErr != nil {
+	if refundErr := o.giveBack(context.WithoutCancel(ctx), store, taken); refundErr != nil {
 		return &partlyError{refundErr}
 	}
 	return err
 }
 
-func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store) error {
-	if _, err := o.decide(ctx, store, limiter.Refund, o.reqs); err != nil {
+// giveBack refunds what was taken. A shadow that would have denied took nothing.
+func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store, taken []limiter.Decision) error {
+	var reqs []limiter.Request
+	for i, d := range taken {
+		if d.Allowed {
+			reqs = append(reqs, o.demand.reqs[i])
+		}
+	}
+	if _, err := o.decide(ctx, store, limiter.Refund, reqs); err != nil {
 		return fmt.Errorf("what was taken was not given back: %w", err)
 	}
 	return nil
@@ -161,7 +172,7 @@ func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store) erro
 // tooLate makes a denial of a turn that is further off than the time left.
 func tooLate(decisions []limiter.Decision, left time.Duration) []limiter.Decision {
 	for i := range decisions {
-		if d := &decisions[i]; d.Delay > left {
+		if d := &decisions[i]; d.Delay > left && !d.Shadow {
 			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay-left, 0
 		}
 	}

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -11,9 +13,8 @@ import (
 
 // decisionAnswer is the answer of check, consume and refund.
 type decisionAnswer struct {
-	verb      string // in the past tense, for a yes: "allowed", "refunded"
-	subject   string
-	reqs      []limiter.Request
+	verb string // in the past tense, for a yes: "allowed", "refunded"
+	*demand
 	decisions []limiter.Decision
 }
 
@@ -47,8 +48,42 @@ func newLimitDocument(name string, limit limiter.Limit, d limiter.Decision) limi
 	}
 }
 
+// decidedDocument is a decided limit.
+type decidedDocument struct {
+	limitDocument
+	// Of a policy's limit: what the policy calls it, the subject it is counted
+	// for, and which of its overrides applies, the first being 1.
+	Limit    string `json:"limit,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Shadow   bool   `json:"shadow,omitempty"`
+	Override int    `json:"override,omitempty"`
+}
+
+// decided describes the i-th limit of the demand.
+func (a *decisionAnswer) decided(i int) decidedDocument {
+	d := &a.decisions[i]
+	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow}
+	document.Allowed = &d.Allowed
+	if a.policy != nil {
+		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
+	}
+	return document
+}
+
+// deniedBy names the limits that denied, as far as any was asked.
+func (a *decisionAnswer) deniedBy() []string {
+	var names []string
+	for i, d := range a.decisions {
+		if !d.Allowed && !d.Shadow && !d.Unguarded {
+			names = append(names, a.limitName(i))
+		}
+	}
+	return names
+}
+
 type decisionDocument struct {
 	SchemaVersion int    `json:"schema_version"`
+	Policy        string `json:"policy,omitempty"`
 	Allowed       bool   `json:"allowed"`
 	Key           string `json:"key"`
 	Cost          int64  `json:"cost"`
@@ -57,14 +92,28 @@ type decisionDocument struct {
 	ResetAfterMS  int64  `json:"reset_after_ms"`
 	DelayMS       int64  `json:"delay_ms"`
 	// Unguarded: the store was away and --on-error decided.
-	Unguarded bool            `json:"unguarded,omitempty"`
-	Limits    []limitDocument `json:"limits"`
+	Unguarded bool `json:"unguarded,omitempty"`
+	// DeniedBy names the limits that denied.
+	DeniedBy []string          `json:"denied_by,omitempty"`
+	Limits   []decidedDocument `json:"limits"`
 }
 
-// together sums the decisions up: the least remaining, the greatest times.
+// together sums the decisions up: the least remaining, the greatest times. Those
+// of shadows do not count; if there are no others, nothing is in the way.
 func together(decisions []limiter.Decision) limiter.Decision {
-	sum := decisions[0]
-	for _, d := range decisions[1:] {
+	first := slices.IndexFunc(decisions, func(d limiter.Decision) bool { return !d.Shadow })
+	if first < 0 {
+		sum := limiter.Decision{Allowed: true, Shadow: true, Used: decisions[0].Used, Remaining: decisions[0].Remaining, Unguarded: decisions[0].Unguarded}
+		for _, d := range decisions {
+			sum.Remaining = min(sum.Remaining, d.Remaining)
+		}
+		return sum
+	}
+	sum := decisions[first]
+	for _, d := range decisions[first+1:] {
+		if d.Shadow {
+			continue
+		}
 		sum.Allowed = sum.Allowed && d.Allowed
 		sum.Remaining = min(sum.Remaining, d.Remaining)
 		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
@@ -80,19 +129,21 @@ func (a *decisionAnswer) Document() any {
 	document := decisionDocument{
 		SchemaVersion: output.SchemaVersion,
 		Allowed:       sum.Allowed,
-		Key:           a.subject,
+		Key:           a.key,
 		Cost:          a.reqs[0].Cost,
 		Remaining:     sum.Remaining,
 		RetryAfterMS:  output.Milliseconds(sum.RetryAfter),
 		ResetAfterMS:  output.Milliseconds(sum.ResetAfter),
 		DelayMS:       output.Milliseconds(sum.Delay),
 		Unguarded:     sum.Unguarded,
-		Limits:        []limitDocument{},
+		DeniedBy:      a.deniedBy(),
+		Limits:        []decidedDocument{},
 	}
-	for i, d := range a.decisions {
-		limit := newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, d)
-		limit.Allowed = &d.Allowed
-		document.Limits = append(document.Limits, limit)
+	if a.policy != nil {
+		document.Policy = a.policy.Name
+	}
+	for i := range a.decisions {
+		document.Limits = append(document.Limits, a.decided(i))
 	}
 	return document
 }
@@ -103,12 +154,17 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override"}}
+	policyName := ""
+	if a.policy != nil {
+		policyName = a.policy.Name
+	}
 	for i, d := range a.decisions {
-		limit := newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, d)
-		records = append(records, []string{a.subject, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
+		limit := a.decided(i)
+		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
-			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded)})
+			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded),
+			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
 	}
 	return records
 }
@@ -121,19 +177,27 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	sum := together(a.decisions)
 	mark := p.Paint(output.Calm, "✓ "+a.verb)
 	if !sum.Allowed {
-		mark = p.Paint(output.AtEnd, "✗ denied")
+		mark = "✗ denied"
+		if a.policy != nil && !sum.Unguarded {
+			mark += " by " + strings.Join(a.deniedBy(), ", ")
+		}
+		mark = p.Paint(output.AtEnd, mark)
 	}
-	subject := output.Printable(a.subject)
+	subject := output.Printable(a.key)
 	if sum.Unguarded {
 		fmt.Fprintf(p.Out, "%s  %s: the store did not answer\n", mark, subject)
 		return
 	}
-	if len(a.reqs) == 1 {
+	if len(a.reqs) == 1 && a.policy == nil {
 		fmt.Fprintf(p.Out, "%s  %s: %d of %d used, %d remaining%s\n", mark, subject,
 			sum.Used, a.reqs[0].Limit.Capacity(), sum.Remaining, times(sum))
 		return
 	}
 	fmt.Fprintf(p.Out, "%s  %s: %d remaining%s\n", mark, subject, sum.Remaining, times(sum))
+	if a.policy != nil {
+		a.printPolicy(p)
+		return
+	}
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2}, {Header: "REMAINING", Right: true, Drops: 1},
 		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
 	var rows [][]output.Cell
@@ -144,6 +208,33 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		}
 		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.reqs[i].Limit.String()}, {Text: number(d.Used)},
 			{Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)}, {Text: orDash(d.ResetAfter)}})
+	}
+	p.Table(columns, rows)
+}
+
+// printPolicy prints a table of a policy's limits.
+func (a *decisionAnswer) printPolicy(p *output.Printer) {
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12}, {Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}, {Header: "NOTE", Shrinks: 6, Drops: 2}}
+	var rows [][]output.Cell
+	for i, d := range a.decisions {
+		sign, style := "✓", output.Calm
+		var notes []string
+		switch {
+		case d.Shadow && !d.Allowed:
+			sign, style = "~", output.Near
+			notes = append(notes, "shadow: would deny")
+		case d.Shadow:
+			notes = append(notes, "shadow")
+		case !d.Allowed:
+			sign, style = "✗", output.AtEnd
+		}
+		if a.overrides[i] >= 0 {
+			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
+		}
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: output.Printable(a.reqs[i].Key.Subject)},
+			{Text: fmt.Sprintf("%d/%d", d.Used, a.reqs[i].Limit.Capacity())}, {Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)},
+			{Text: orDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
 }

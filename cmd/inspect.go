@@ -64,7 +64,7 @@ found, however many there are.`,
 }
 
 func (o *inspectOptions) parse(args []string) (err error) {
-	known, err := o.knownPolicies(o.selection.policy)
+	known, err := o.knownPolicies(&o.selection)
 	if err != nil {
 		return err
 	}

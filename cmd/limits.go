@@ -1,21 +1,36 @@
 package cmd
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // limitOptions are the flags that say which limits of a subject are meant.
 type limitOptions struct {
+	policy    string
 	limits    []string
 	algorithm string
 	burst     int64
 	cost      int64
 }
 
-func (o *limitOptions) addFlags(cmd *cobra.Command) {
+// demand is what a command asks of the store.
+type demand struct {
+	key  string // as it was given
+	reqs []limiter.Request
+	// policy is the one that the requests are of, or nil. overrides are which of
+	// each of its limits applies, or -1.
+	policy    *policy.Policy
+	overrides []int
+}
+
+func (o *limitOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
+	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 10/1m; repeat it to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: token-bucket, leaky-bucket, fixed-window, sliding-log or sliding-counter (default token-bucket)")
@@ -26,7 +41,60 @@ func (o *limitOptions) addFlags(cmd *cobra.Command) {
 		names = append(names, algorithm.String())
 	}
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
+}
+
+// demand returns what the arguments ask for: one KEY under limits, or attributes
+// under a policy.
+func (o *limitOptions) demand(cmd *cobra.Command, global *globalOptions, op limiter.Op, args []string) (*demand, error) {
+	if !cmd.Flags().Changed("policy") {
+		if err := oneSubject(cmd, args); err != nil {
+			return nil, err
+		}
+		reqs, err := o.requests(cmd, op, args[0])
+		return &demand{key: args[0], reqs: reqs}, err
+	}
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
+		}
+	}
+	return global.policyDemand(o.policy, op, args, o.cost)
+}
+
+// policyDemand returns the requests that a policy makes of attributes.
+func (g *globalOptions) policyDemand(name string, op limiter.Op, args []string, cost int64) (*demand, error) {
+	c, err := g.config()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Policy(name)
+	if err != nil {
+		return nil, err
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil {
+		return nil, err
+	}
+	d := &demand{key: strings.Join(args, " "), policy: p}
+	if d.reqs, err = p.Requests(attributes, cost); err != nil {
+		return nil, err
+	}
+	for i := range p.Limits {
+		_, override := p.Limits[i].For(attributes)
+		d.overrides = append(d.overrides, override)
+	}
+	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
+	return d, err
+}
+
+// limitName is what to call one of the demand's limits.
+func (d *demand) limitName(i int) string {
+	if d.policy != nil {
+		return d.policy.Limits[i].Name
+	}
+	return d.reqs[i].Key.Name
 }
 
 // requests returns a checked request of the subject for each limit.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,6 +22,8 @@ func Main(version string) int {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
 		ReadFile:      os.ReadFile,
+		WriteFile:     writeFile,
+		Remove:        os.Remove,
 		Now:           time.Now,
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -36,8 +39,11 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(name string) string
-	ReadFile func(name string) ([]byte, error)
-	Now      func() time.Time
+	ReadFile func(path string) ([]byte, error)
+	// WriteFile puts a file in place as a whole, and makes its directory.
+	WriteFile func(path string, data []byte) error
+	Remove    func(path string) error
+	Now       func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -46,6 +52,30 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
+}
+
+// writeFile writes beside the file and renames, so that whoever reads it sees the
+// old or the new.
+func writeFile(path string, data []byte) error {
+	directory := filepath.Dir(path)
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

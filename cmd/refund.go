@@ -11,30 +11,28 @@ import (
 type refundOptions struct {
 	*globalOptions
 	limitOptions
-	subject string
-	reqs    []limiter.Request
+	demand *demand
 }
 
 func newRefundCmd(global *globalOptions) *cobra.Command {
 	o := &refundOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD",
+		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
 		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
-more than are in use.`,
+more than are in use. With --policy it does so in each limit of a policy.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
+  limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
-		Args: oneSubject,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			o.subject = args[0]
-			if o.reqs, err = o.requests(cmd, limiter.Refund, o.subject); err != nil {
+			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Refund, args); err != nil {
 				return err
 			}
 			return runRefund(cmd.Context(), o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, global)
 	return cmd
 }
 
@@ -44,9 +42,9 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.reqs)
+	decisions, err := o.decide(ctx, store, limiter.Refund, o.demand.reqs)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", o.subject, o.reqs, decisions})
+	return o.answer(&decisionAnswer{"refunded", o.demand, decisions})
 }

@@ -68,7 +68,7 @@ func (o *resetOptions) parse(cmd *cobra.Command, args []string) error {
 	if o.noBackup && o.backup != "" {
 		return usagef("--backup %s and --no-backup contradict each other; give one of them", o.backup)
 	}
-	known, err := o.knownPolicies(o.selection.policy)
+	known, err := o.knownPolicies(&o.selection)
 	if err != nil {
 		return err
 	}
@@ -94,12 +94,12 @@ type resetAnswer struct {
 }
 
 func runReset(ctx context.Context, o *resetOptions) error {
-	store, where, err := o.openToChange(o.dryRun)
+	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "reset", Selection: o.text}
+	entry := &auditEntry{Store: where, Command: "reset", Selection: o.text}
 	if o.toRemaining >= 0 {
 		entry.Selection += fmt.Sprintf(" --to-remaining %d", o.toRemaining)
 	}
@@ -230,7 +230,7 @@ func (t *targets) each(size int, do func([]limiter.Record) error) error {
 }
 
 func (o *resetOptions) showTargets(t *targets, where string, incomplete error) {
-	if o.quiet && (o.consented() || o.dryRun) { // who is asked is shown what about
+	if o.quiet && (o.consented(o.globalOptions) || o.dryRun) { // who is asked is shown what about
 		return
 	}
 	if t.count == 0 {

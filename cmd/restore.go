@@ -63,10 +63,13 @@ type restoreAnswer struct {
 }
 
 func runRestore(ctx context.Context, o *restoreOptions) error {
-	_, protected := o.protectedContext()
+	if _, err := o.settings(); err != nil {
+		return err
+	}
+	_, readOnly, protected := o.inUse()
 	mustAsk := !o.dryRun && (o.replace || protected || o.confirm != "")
-	if mustAsk {
-		if err := o.check(o.globalOptions, "restore --replace", "overwrites", ""); err != nil {
+	if mustAsk || readOnly && !o.dryRun {
+		if err := o.check(o.globalOptions, "restore", "overwrites", ""); err != nil {
 			return err
 		}
 	}
@@ -79,16 +82,16 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	if err != nil {
 		return usagef("%s: %s; nothing was restored", o.path, err)
 	}
-	if contents.Prefix != o.prefix {
-		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.prefix, contents.Prefix)
+	if contents.Prefix != o.chosen.prefix.value {
+		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value, contents.Prefix)
 	}
 	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: o.dryRun}
-	store, where, err := o.openToChange(o.dryRun)
+	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if !o.quiet || mustAsk && !o.consented() {
+	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
 		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), contents.Store,
 			contents.Command, contents.Selection, contents.Time.Format("2006-01-02 15:04:05 MST"), where)
 	}
@@ -133,7 +136,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	if absErr != nil {
 		absolute = o.path
 	}
-	entry := &auditEntry{Store: where, Context: o.contextName(), Command: "restore", Selection: absolute,
+	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
 		Matched: int64(contents.Records), Changed: answer.Restored}
 	err = o.record(audit, entry, answer.err(err))
 	if printErr := o.print(answer); printErr != nil {

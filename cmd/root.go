@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -28,7 +28,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 		err = &interruptedError{err}
 	}
 	if err != nil && !errors.Is(err, errDenied) {
-		fmt.Fprintf(env.Err, "limitctl: %s\n", message(err))
+		fmt.Fprintln(env.Err, global.complaint(err))
 	}
 	return exitCode(err)
 }
@@ -47,6 +47,22 @@ func (e *interruptedError) Error() string {
 func (e *interruptedError) Is(target error) bool { return target == context.Canceled }
 func (e *interruptedError) Unwrap() error        { return e.error }
 
+// complaint is what an error says to the user: one line, or a block for each
+// mistake of a configuration file.
+func (g *globalOptions) complaint(err error) string {
+	if mistakes := mistakesOf(err); mistakes != nil {
+		return mistakes.Format(g.color())
+	}
+	return "limitctl: " + message(err)
+}
+
+// mistakesOf returns the mistakes of a configuration that an error holds, or nil.
+func mistakesOf(err error) *config.Mistakes {
+	var mistakes *config.Mistakes
+	errors.As(err, &mistakes)
+	return mistakes
+}
+
 // message puts an error on one line.
 func message(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
@@ -59,12 +75,20 @@ func message(err error) string {
 
 // globalOptions are the flags that every command has.
 type globalOptions struct {
-	env     *Env
-	store   string
-	prefix  string
-	timeout time.Duration
-	format  output.Format
-	quiet   bool
+	env         *Env
+	store       string
+	configFile  string
+	contextName string
+	prefix      string
+	timeout     time.Duration
+	format      output.Format
+	quiet       bool
+
+	// changed tells whether a global flag was given.
+	changed func(flag string) bool
+	// What was read and chosen, once it was.
+	loaded *config.Config
+	chosen *settings
 }
 
 func newRootCmd(global *globalOptions) *cobra.Command {
@@ -73,7 +97,8 @@ func newRootCmd(global *globalOptions) *cobra.Command {
 		Short: "Operate and test rate limits",
 		Long: `limitctl checks, consumes, inspects and resets rate limits kept in Redis, in a
 file or in memory. Without --store it uses a file of the user's own, so that it
-works with no server at all.
+works with no server at all. Policies and contexts are in limitctl.yaml; see
+limitctl config --help.
 
 Exit codes: 0 yes, done; 1 no (denied); 2 usage or configuration; 3 store
 unreachable or timed out; 4 store refused (auth, ACL, foreign data, out of
@@ -101,11 +126,15 @@ memory); 5 partly done; 130 interrupted.`,
 		return usagef("%s; see `%s --help`", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&global.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: (default $LIMITCTL_STORE, else a file)")
-	flags.StringVar(&global.prefix, "prefix", limiter.DefaultPrefix, "what the store's keys begin with")
+	global.changed = flags.Changed
+	flags.StringVar(&global.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: (default $LIMITCTL_STORE, else the context, else a file)")
+	flags.StringVar(&global.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one chosen by \"context use\")")
+	flags.StringVar(&global.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
+	flags.StringVar(&global.prefix, "prefix", "", "what the store's keys begin with (default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
 	flags.DurationVar(&global.timeout, "timeout", 2*time.Second, "how long to wait for the store's answer")
 	flags.VarP(&global.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
 	flags.BoolVarP(&global.quiet, "quiet", "q", false, "print no answer; the exit code says it")
+	root.RegisterFlagCompletionFunc("context", global.completeContexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		newCheckCmd(global),
@@ -115,6 +144,8 @@ memory); 5 partly done; 130 interrupted.`,
 		newResetCmd(global),
 		newRestoreCmd(global),
 		newAuditCmd(global),
+		newConfigCmd(global),
+		newContextCmd(global),
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()
@@ -126,9 +157,14 @@ func (g *globalOptions) printer() *output.Printer {
 	p := &output.Printer{Out: g.env.Out, Format: g.format, Quiet: g.quiet}
 	if g.env.OutIsTerminal {
 		p.Width, _ = g.env.Size()
-		p.Color = g.env.Getenv("NO_COLOR") == "" && g.env.Getenv("TERM") != "dumb"
+		p.Color = g.color()
 	}
 	return p
+}
+
+// color reports whether the terminal is to see colours.
+func (g *globalOptions) color() bool {
+	return g.env.OutIsTerminal && g.env.Getenv("NO_COLOR") == "" && g.env.Getenv("TERM") != "dumb"
 }
 
 // print prints an answer in the chosen form.
@@ -144,33 +180,31 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	if g.timeout <= 0 {
 		return nil, "", usagef("--timeout %s is not positive; give a duration such as 2s", g.timeout)
 	}
-	url := g.store
-	if url == "" {
-		url = g.env.Getenv("LIMITCTL_STORE")
+	s, err := g.settings()
+	if err != nil {
+		return nil, "", err
 	}
-	if url == "" {
-		path, err := defaultFile(g.env.Getenv)
-		if err != nil {
-			return nil, "", err
-		}
-		if !g.quiet {
-			fmt.Fprintf(g.env.Err, "limitctl: using the file %s (no --store given)\n", path)
-		}
-		url = "file:" + path
+	if !g.quiet {
+		s.announce(g.env.Err)
 	}
-	return connect.Open(url, connect.Options{
-		Prefix:   g.prefix,
+	password, err := g.password(s.context)
+	if err != nil {
+		return nil, "", err
+	}
+	store, where, err = connect.Open(s.store.value, connect.Options{
+		Prefix:   s.prefix.value,
 		Timeout:  g.timeout,
-		Password: g.env.Getenv("LIMITCTL_PASSWORD"),
+		Password: password,
 		ReadFile: g.env.ReadFile,
 	})
-}
-
-// defaultFile returns the path of the file that is the store when none is said.
-func defaultFile(getenv func(string) string) (string, error) {
-	dir, err := stateDir(getenv)
 	if err != nil {
-		return "", usagef("no --store given, and %s, or give --store file:PATH", err)
+		if s.context != nil {
+			err = fmt.Errorf("context %q: %w", s.context.Name, err)
+		}
+		return nil, "", err
 	}
-	return filepath.Join(dir, "limits.db"), nil
+	if s.context != nil && s.context.ReadOnly {
+		store = connect.ReadOnly(store, s.context.Name)
+	}
+	return store, where, nil
 }

@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("STORE", "file:limits.db")
 			env.Values[serverKey{}] = new(serverOf)

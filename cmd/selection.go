@@ -69,6 +69,18 @@ func (s *selection) arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// knownPolicies returns the policies that a selection by policy can make use of.
+func (g *globalOptions) knownPolicies(s *selection) ([]*policy.Policy, error) {
+	if s.policy == "" {
+		return nil, nil
+	}
+	c, err := g.config()
+	if err != nil {
+		return nil, err
+	}
+	return c.Policies, nil
+}
+
 // parse makes the query of the arguments and flags. The known policies say which
 // keys there are.
 func (s *selection) parse(args []string, known []*policy.Policy) (err error) {

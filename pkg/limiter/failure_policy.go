@@ -17,6 +17,17 @@ const (
 	DenyOnError
 )
 
+// String returns the policy's name: "fail", "allow" or "deny".
+func (p FailurePolicy) String() string {
+	switch p {
+	case AllowOnError:
+		return "allow"
+	case DenyOnError:
+		return "deny"
+	}
+	return "fail"
+}
+
 // ParseFailurePolicy reads "fail", "allow" or "deny".
 func ParseFailurePolicy(text string) (FailurePolicy, error) {
 	switch text {

@@ -12,7 +12,7 @@ const DefaultPrefix = "rl"
 // Bounds on the parts of a key, in bytes.
 const (
 	MaxSubjectLength = 1024
-	MaxNameLength    = 256
+	MaxNameLength    = 1024
 	MaxPrefixLength  = 256
 )
 

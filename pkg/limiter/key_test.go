@@ -27,7 +27,7 @@ func TestKeyValidate(t *testing.T) {
 		{Key{long(MaxSubjectLength - 1), long(MaxNameLength - 1)}, ""},
 		{Key{long(MaxSubjectLength), long(MaxNameLength)}, ""},
 		{Key{long(MaxSubjectLength + 1), ""}, `subject "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
-		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 257 bytes long; at most 256 fit`},
+		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{strings.Repeat("é", MaxSubjectLength/2), strings.Repeat("é", MaxNameLength/2)}, ""},
 		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) + `"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"", ""}, "subject is empty; it needs at least one character"},

@@ -67,7 +67,11 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	}
 	table.Render()
 	for line := range strings.Lines(text.String()) {
-		fmt.Fprintln(p.Out, strings.TrimRight(line, " \n"))
+		line = strings.TrimRight(line, " \n")
+		if padded, is := strings.CutSuffix(line, " \x1b[0m"); is { // the table ends styles after its padding once more
+			line = strings.TrimRight(padded, " ")
+		}
+		fmt.Fprintln(p.Out, line)
 	}
 }
 

@@ -147,8 +147,8 @@ func split(text string) (attributes []Attribute, ok bool) {
 		// values after it are an odd number, and none of them is empty.
 		if more && isPlainIPv6(after) {
 			value, more = after, false
-		} else if value, ok = unescape(value); !ok {
-			return nil, false
+		} else if value, ok = unescape(value); !ok || !more && isPlainIPv6(value) {
+			return nil, false // a last address is written with its colons
 		}
 		attributes = append(attributes, Attribute{name, value})
 		if !more {

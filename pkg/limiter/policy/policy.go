@@ -110,6 +110,9 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	if _, err := l.Limit.Normalize(); err != nil {
 		add(path+".limit", "%s", err)
 	}
+	// An override that applies to all another would has, of each of its attributes,
+	// the other's value: so it is found by the first of them.
+	byFirst := map[Attribute][]int{}
 	for i, override := range l.Overrides {
 		at := fmt.Sprintf("%s.overrides[%d]", path, i)
 		if len(override.When) == 0 {
@@ -126,13 +129,20 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 		if _, err := override.Limit.Normalize(); err != nil {
 			add(at+".limit", "%s", err)
 		}
-		for j, earlier := range l.Overrides[:i] {
-			if len(earlier.When) > 0 && override.When.has(earlier.When) {
-				add(at+".when", "override %d of limit %q is never reached: override %d applies to all it would apply to; put it first or drop it",
-					i+1, l.Name, j+1)
-				break
+		before := i
+		for name, value := range override.When {
+			for _, j := range byFirst[Attribute{name, value}] {
+				if j < before && override.When.has(l.Overrides[j].When) {
+					before = j
+				}
 			}
 		}
+		if before < i {
+			add(at+".when", "override %d of limit %q is never reached: override %d applies to all it would apply to; put it first or drop it",
+				i+1, l.Name, before+1)
+		}
+		first := override.When.Names()[0]
+		byFirst[Attribute{first, override.When[first]}] = append(byFirst[Attribute{first, override.When[first]}], i)
 	}
 }
 

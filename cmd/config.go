@@ -1,0 +1,161 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func newConfigCmd(global *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and explain the configuration file",
+		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code: policies,
+which are limits that are decided together, a prefix of all keys, and contexts,
+which are stores with names.
+
+It is the first of the file that --config names, that of LIMITCTL_CONFIG,
+./limitctl.yaml, and the user's own, $XDG_CONFIG_HOME/limitctl/limitctl.yaml.
+Contexts are also taken from the user's own whichever that is. docs/configuration.md
+describes every field.`,
+		Example: `  limitctl config validate
+  limitctl config show --origin
+  limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global), newConfigSchemaCmd(global))
+	return cmd
+}
+
+func newConfigValidateCmd(global *globalOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Find all mistakes of the configuration",
+		Long: `Validate reads FILE, or the files that the other commands would read, and shows
+each mistake with its line. The exit code is 0 if there is none, and 2 else. With
+-o json it also prints them on standard output.`,
+		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return runConfigValidateFile(global, args[0])
+			}
+			return runConfigValidate(global)
+		},
+	}
+}
+
+func runConfigValidate(g *globalOptions) error {
+	env := g.configEnvironment()
+	env.CheckStore = g.checkStore
+	c, err := config.Load(env)
+	if err == nil && len(c.Read) == 0 {
+		return usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
+	}
+	return g.validated(c, err)
+}
+
+func runConfigValidateFile(g *globalOptions, path string) error {
+	data, err := g.env.ReadFile(path)
+	if err != nil {
+		return usagef("the file cannot be read: %s", err)
+	}
+	return g.validated(config.Parse(path, data, g.checkStore))
+}
+
+// checkStore tells what is wrong with a store's URL. It does not connect.
+func (g *globalOptions) checkStore(url string) error {
+	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout})
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// validated answers that a configuration is valid, or what is wrong with it.
+func (g *globalOptions) validated(c *config.Config, err error) error {
+	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
+	if mistakes := mistakesOf(err); mistakes != nil {
+		answer.Mistakes = mistakes.List
+	} else if err != nil {
+		return err
+	}
+	if err == nil {
+		answer.Files, answer.Policies, answer.Contexts = c.Read, len(c.Policies), len(c.Contexts)
+	}
+	if printErr := g.print(answer); printErr != nil {
+		return printErr
+	}
+	return err
+}
+
+// validAnswer says whether a configuration is valid.
+type validAnswer struct {
+	SchemaVersion int              `json:"schema_version"`
+	Valid         bool             `json:"valid"`
+	Files         []string         `json:"files,omitempty"`
+	Policies      int              `json:"policies"`
+	Contexts      int              `json:"contexts"`
+	Mistakes      []config.Mistake `json:"mistakes"`
+}
+
+// Document implements output.Answer.
+func (a *validAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *validAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *validAnswer) Records() [][]string {
+	records := [][]string{{"path", "line", "column", "text"}}
+	for _, m := range a.Mistakes {
+		records = append(records, []string{m.Path, fmt.Sprint(m.Line), fmt.Sprint(m.Column), m.Text})
+	}
+	return records
+}
+
+// Print implements output.Answer. Mistakes are the command's error.
+func (a *validAnswer) Print(p *output.Printer) {
+	if a.Valid {
+		fmt.Fprintf(p.Out, "%s %s: %s, %s\n", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
+			counted(a.Policies, "policy", "policies"), output.Plural(a.Contexts, "context"))
+	}
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func newConfigSchemaCmd(global *globalOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration file",
+		Long: `Schema prints a JSON Schema, with which editors check and complete limitctl.yaml.
+Begin the file with
+
+  # yaml-language-server: $schema=limitctl.schema.json`,
+		Example:           "  limitctl config schema > limitctl.schema.json",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := config.SchemaText()
+			if err != nil {
+				return err
+			}
+			if _, err := global.env.Out.Write(text); err != nil {
+				return &outputError{err}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,133 @@
+package cmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+type configExplainOptions struct {
+	*globalOptions
+	policy string
+	args   []string
+}
+
+func newConfigExplainCmd(global *globalOptions) *cobra.Command {
+	o := &configExplainOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
+		Short: "Show which limits and overrides would apply",
+		Long: `Explain shows what a policy makes of attributes: for each limit how much it allows,
+which override says so, and the key it would be counted under. It asks no store.`,
+		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
+  limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.args = args
+			return runConfigExplain(o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
+	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	return cmd
+}
+
+func runConfigExplain(o *configExplainOptions) error {
+	if o.policy == "" {
+		return usagef("no policy given; name one with --policy NAME")
+	}
+	d, err := o.policyDemand(o.policy, limiter.Peek, o.args, 1)
+	if err != nil {
+		return err
+	}
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(), HashBy: d.policy.HashBy}
+	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
+		answer.Origin = origin.String()
+	}
+	for i, req := range d.reqs {
+		explained := explainedLimit{
+			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.StoreKey(s.prefix.value, req.Key),
+			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst,
+			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
+		}
+		if d.overrides[i] >= 0 {
+			explained.When = d.policy.Limits[i].Overrides[d.overrides[i]].When
+		}
+		answer.Limits = append(answer.Limits, explained)
+	}
+	return o.print(answer)
+}
+
+// explainAnswer is what a policy makes of attributes.
+type explainAnswer struct {
+	SchemaVersion int              `json:"schema_version"`
+	Policy        string           `json:"policy"`
+	Origin        string           `json:"origin"`
+	OnError       string           `json:"on_error"`
+	HashBy        []string         `json:"hash_by,omitempty"`
+	Limits        []explainedLimit `json:"limits"`
+}
+
+type explainedLimit struct {
+	Limit     string            `json:"limit"`
+	By        []string          `json:"by"`
+	Key       string            `json:"key"`
+	Name      string            `json:"name"`
+	StoreKey  string            `json:"store_key"`
+	Algorithm string            `json:"algorithm"`
+	Count     int64             `json:"count"`
+	PeriodMS  int64             `json:"period_ms"`
+	Burst     int64             `json:"burst"`
+	Shadow    bool              `json:"shadow,omitempty"`
+	Override  int               `json:"override,omitempty"`
+	When      policy.Attributes `json:"when,omitempty"`
+	text      string
+}
+
+// Document implements output.Answer.
+func (a *explainAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *explainAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *explainAnswer) Records() [][]string {
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when"}}
+	for _, l := range a.Limits {
+		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count), number(l.PeriodMS), number(l.Burst),
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *explainAnswer) Print(p *output.Printer) {
+	hashed := ""
+	if len(a.HashBy) > 0 {
+		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
+	}
+	fmt.Fprintf(p.Out, "policy %s (%s), on_error %s%s\n", a.Policy, a.Origin, a.OnError, hashed)
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16}, {Header: "NOTE", Shrinks: 8}}
+	var rows [][]output.Cell
+	for _, l := range a.Limits {
+		var notes []string
+		if l.Shadow {
+			notes = append(notes, "shadow")
+		}
+		if l.Override > 0 {
+			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, attributesText(l.When)))
+		}
+		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: output.Printable(l.StoreKey)}, {Text: output.Printable(strings.Join(notes, ", "))}})
+	}
+	p.Table(columns, rows)
+}

@@ -1,0 +1,218 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+type configShowOptions struct {
+	*globalOptions
+	origin bool
+}
+
+func newConfigShowCmd(global *globalOptions) *cobra.Command {
+	o := &configShowOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show what is configured, with all defaults",
+		Long: `Show prints the settings that commands would have here: the store, the prefix, and
+all policies and contexts. With --origin it says of each value where it comes from:
+a line of a file, a flag, an environment variable, or that it is the default.`,
+		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&o.origin, "origin", false, "say where each value comes from")
+	return cmd
+}
+
+func runConfigShow(o *configShowOptions) error {
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	answer := &showAnswer{origins: o.origin}
+	answer.add("store", config.RedactURL(s.store.value), s.store.origin)
+	answer.add("prefix", s.prefix.value, s.prefix.origin)
+	timeout := "default"
+	if o.changed("timeout") {
+		timeout = "flag --timeout"
+	}
+	answer.add("timeout", o.timeout.String(), timeout)
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: config.RedactURL(s.store.value), Prefix: s.prefix.value,
+		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
+	name, _, _ := o.inUse()
+	answer.document.Context = name
+	for _, p := range c.Policies {
+		answer.addPolicy(c, p)
+		answer.document.Policies[p.Name] = newPolicyDocument(p)
+	}
+	for _, x := range c.Contexts {
+		answer.addContext(c, x)
+		answer.document.Contexts = append(answer.document.Contexts, newContextDocument(c, x, name))
+	}
+	if o.origin {
+		answer.document.Origins = map[string]string{}
+		for _, row := range answer.rows {
+			answer.document.Origins[row.name] = row.origin
+		}
+	}
+	return o.print(answer)
+}
+
+// showAnswer is the configuration in effect, with all defaults.
+type showAnswer struct {
+	origins  bool
+	document showDocument
+	rows     []showRow
+}
+
+type showRow struct{ name, value, origin string }
+
+type showDocument struct {
+	SchemaVersion int                       `json:"schema_version"`
+	Files         []string                  `json:"files"`
+	Store         string                    `json:"store"`
+	Context       string                    `json:"context,omitempty"`
+	Prefix        string                    `json:"prefix"`
+	Timeout       string                    `json:"timeout"`
+	Policies      map[string]policyDocument `json:"policies"`
+	Contexts      []contextDocument         `json:"contexts"`
+	Origins       map[string]string         `json:"origins,omitempty"`
+}
+
+type policyDocument struct {
+	OnError string                `json:"on_error"`
+	HashBy  []string              `json:"hash_by,omitempty"`
+	Limits  []policyLimitDocument `json:"limits"`
+}
+
+type policyLimitDocument struct {
+	Name      string             `json:"name"`
+	By        []string           `json:"by"`
+	Limit     string             `json:"limit"`
+	Shadow    bool               `json:"shadow"`
+	Overrides []overrideDocument `json:"overrides,omitempty"`
+}
+
+type overrideDocument struct {
+	When  policy.Attributes `json:"when"`
+	Limit string            `json:"limit"`
+}
+
+func newPolicyDocument(p *policy.Policy) policyDocument {
+	document := policyDocument{p.OnError.String(), p.HashBy, nil}
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Shadow, nil}
+		for _, override := range l.Overrides {
+			limit.Overrides = append(limit.Overrides, overrideDocument{override.When, override.Limit.String()})
+		}
+		document.Limits = append(document.Limits, limit)
+	}
+	return document
+}
+
+func (a *showAnswer) add(name, value, origin string) {
+	a.rows = append(a.rows, showRow{name, value, origin})
+}
+
+// addFrom adds a value that the configuration says at the first of some paths, or
+// that is a default.
+func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...string) {
+	origin := ""
+	for _, path := range append([]string{name}, paths...) {
+		if at, said := c.Origin(path); said {
+			origin = at.String()
+			break
+		}
+	}
+	a.add(name, value, cmp.Or(origin, "default"))
+}
+
+func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
+	path := "policies." + p.Name
+	a.addFrom(c, path+".on_error", p.OnError.String())
+	if len(p.HashBy) > 0 {
+		a.addFrom(c, path+".hash_by", listed(p.HashBy))
+	}
+	for i := range p.Limits {
+		l, path := &p.Limits[i], fmt.Sprintf("%s.limits[%d]", path, i)
+		a.addFrom(c, path+".name", l.Name)
+		a.addFrom(c, path+".by", listed(l.By))
+		a.addFrom(c, path+".limit", l.Limit.String())
+		a.addFrom(c, path+".shadow", fmt.Sprint(l.Shadow))
+		for j, override := range l.Overrides {
+			path := fmt.Sprintf("%s.overrides[%d]", path, j)
+			a.addFrom(c, path+".when", attributesText(override.When))
+			a.addFrom(c, path+".limit", override.Limit.String(), path+".burst", path+".algorithm")
+		}
+	}
+}
+
+func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
+	path := "contexts." + x.Name
+	a.addFrom(c, path+".store", config.RedactURL(x.Store))
+	for _, field := range [][2]string{{"prefix", x.Prefix}, {"password_file", x.PasswordFile}, {"password_env", x.PasswordEnv}} {
+		if field[1] != "" {
+			a.addFrom(c, path+"."+field[0], field[1])
+		}
+	}
+	a.addFrom(c, path+".read_only", fmt.Sprint(x.ReadOnly))
+	a.addFrom(c, path+".protected", fmt.Sprint(x.Protected))
+}
+
+func listed(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
+
+// attributesText writes attributes as they are given on the command line.
+func attributesText(attributes policy.Attributes) string {
+	var parts []string
+	for _, name := range attributes.Names() {
+		parts = append(parts, name+"="+attributes[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// Document implements output.Answer.
+func (a *showAnswer) Document() any { return a.document }
+
+// Lines implements output.Answer.
+func (a *showAnswer) Lines() []any { return []any{a.document} }
+
+// Records implements output.Answer.
+func (a *showAnswer) Records() [][]string {
+	records := [][]string{{"setting", "value", "origin"}}
+	for _, row := range a.rows {
+		records = append(records, []string{row.name, row.value, row.origin})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *showAnswer) Print(p *output.Printer) {
+	columns := []output.Column{{Header: "SETTING", Shrinks: 20}, {Header: "VALUE", Shrinks: 16}}
+	if a.origins {
+		columns = append(columns, output.Column{Header: "ORIGIN", Shrinks: 16})
+	}
+	var rows [][]output.Cell
+	for _, row := range a.rows {
+		cells := []output.Cell{{Text: row.name}, {Text: output.Printable(row.value)}}
+		if a.origins {
+			cells = append(cells, output.Cell{Text: row.origin, Style: output.Faint})
+		}
+		rows = append(rows, cells)
+	}
+	p.Table(columns, rows)
+}

@@ -1,0 +1,324 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+func newContextCmd(global *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "context",
+		Short: "Stores with names: list them, choose one",
+		Long: `A context is a store with a name: its URL, where its password is, and what may be
+done to it. Contexts are in the user's configuration file, or in one named by
+--config; never in the limitctl.yaml of a working directory.
+
+--context NAME uses one for a command, and "context use" from now on.`,
+		Example: `  limitctl context list
+  limitctl context use dev
+  limitctl check user:42 --limit 10/1m --context dev`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global), newContextShowCmd(global))
+	return cmd
+}
+
+func newContextListCmd(global *globalOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:               "list",
+		Short:             "List the contexts; the one in use has a star",
+		Example:           "  limitctl context list\n  limitctl context list -o json",
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runContextList(global) },
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+func runContextList(g *globalOptions) error {
+	c, err := g.config()
+	if err != nil {
+		return err
+	}
+	current, err := g.currentContext()
+	if err != nil {
+		return err
+	}
+	answer := &contextsAnswer{SchemaVersion: output.SchemaVersion, Contexts: []contextDocument{}}
+	for _, x := range c.Contexts {
+		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
+	}
+	if len(c.Contexts) == 0 && !g.quiet {
+		fmt.Fprintf(g.env.Err, "limitctl: there are no contexts; looked in %s\n", strings.Join(c.ContextFiles(), ", "))
+	}
+	return g.print(answer)
+}
+
+// currentContext returns the name of the context that a command would use, or "".
+func (g *globalOptions) currentContext() (string, error) {
+	switch {
+	case g.contextName != "":
+		return g.contextName, nil
+	case g.store != "" || g.env.Getenv("LIMITCTL_STORE") != "":
+		return "", nil
+	}
+	return g.chosenContext()
+}
+
+type contextUseOptions struct {
+	*globalOptions
+	none bool
+	name string
+}
+
+func newContextUseCmd(global *globalOptions) *cobra.Command {
+	o := &contextUseOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "use NAME | use --none",
+		Short: "Use a context from now on",
+		Long: `Use remembers a context for all commands that are given neither --store nor
+--context, and for which LIMITCTL_STORE is not set. It is remembered in the state
+directory; no configuration file is written.`,
+		Example: "  limitctl context use dev\n  limitctl context use --none",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.none != (len(args) == 0) || len(args) > 1 {
+				return usagef("give the NAME of one context, or --none")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !o.none {
+				o.name = args[0]
+			}
+			return runContextUse(o)
+		},
+		ValidArgsFunction: global.completeContexts,
+	}
+	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
+	return cmd
+}
+
+func runContextUse(o *contextUseOptions) error {
+	path := contextFile(o.env.Getenv)
+	if path == "" {
+		return usagef("neither XDG_STATE_HOME nor HOME says where to remember a context; give --context NAME to each command")
+	}
+	if o.none {
+		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return usagef("the choice of a context cannot be removed: %s", err)
+		}
+		return o.note("no context is used from now on")
+	}
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	x, err := c.Context(o.name)
+	if err != nil {
+		return err
+	}
+	if err := o.env.WriteFile(path, []byte(x.Name+"\n")); err != nil {
+		return usagef("the choice of a context cannot be written: %s", err)
+	}
+	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
+		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
+	}
+	return o.note("the context %s is used from now on: %s", x.Name, config.RedactURL(x.Store))
+}
+
+func (o *contextUseOptions) note(format string, args ...any) error {
+	if !o.quiet {
+		fmt.Fprintf(o.env.Err, "limitctl: "+format+"\n", args...)
+	}
+	return nil
+}
+
+func newContextShowCmd(global *globalOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show [NAME]",
+		Short:   "Show a context, or the one in use",
+		Example: "  limitctl context show dev\n  limitctl context show --context dev -o json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return runContextShow(global, name)
+		},
+		ValidArgsFunction: global.completeContexts,
+	}
+}
+
+func runContextShow(g *globalOptions, name string) error {
+	current, err := g.currentContext()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		name = current
+	}
+	if name == "" {
+		return usagef("no context is in use; name one, or choose one with `limitctl context use`")
+	}
+	c, err := g.config()
+	if err != nil {
+		return err
+	}
+	x, err := c.Context(name)
+	if err != nil {
+		return err
+	}
+	return g.print(&contextAnswer{output.SchemaVersion, newContextDocument(c, x, current)})
+}
+
+// contextDocument is a context as it is shown, without its password.
+type contextDocument struct {
+	Name         string `json:"name"`
+	Store        string `json:"store"`
+	Prefix       string `json:"prefix,omitempty"`
+	PasswordFile string `json:"password_file,omitempty"`
+	PasswordEnv  string `json:"password_env,omitempty"`
+	ReadOnly     bool   `json:"read_only"`
+	Protected    bool   `json:"protected"`
+	Current      bool   `json:"current"`
+	Origin       string `json:"origin"`
+}
+
+func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
+	origin, _ := c.Origin("contexts." + x.Name)
+	return contextDocument{x.Name, config.RedactURL(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv, x.ReadOnly, x.Protected, x.Name == current, origin.String()}
+}
+
+func (d *contextDocument) record() []string {
+	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected), fmt.Sprint(d.Current), d.Origin}
+}
+
+func contextHeader() []string {
+	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin"}
+}
+
+// may says what may be done under a context.
+func (d *contextDocument) may() string {
+	switch {
+	case d.ReadOnly:
+		return "read-only"
+	case d.Protected:
+		return "protected"
+	}
+	return "-"
+}
+
+// contextsAnswer is the list of all contexts.
+type contextsAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Contexts      []contextDocument `json:"contexts"`
+}
+
+// Document implements output.Answer.
+func (a *contextsAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *contextsAnswer) Lines() []any {
+	lines := make([]any, len(a.Contexts))
+	for i := range a.Contexts {
+		lines[i] = a.Contexts[i]
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *contextsAnswer) Records() [][]string {
+	records := [][]string{contextHeader()}
+	for i := range a.Contexts {
+		records = append(records, a.Contexts[i].record())
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *contextsAnswer) Print(p *output.Printer) {
+	if len(a.Contexts) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2}, {Header: "GUARD"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	var rows [][]output.Cell
+	for i := range a.Contexts {
+		x, star := &a.Contexts[i], " "
+		if x.Current {
+			star = "*"
+		}
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: output.Printable(x.Store)}, {Text: orNothing(x.Prefix)}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
+	}
+	p.Table(columns, rows)
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// contextAnswer is one context.
+type contextAnswer struct {
+	SchemaVersion int `json:"schema_version"`
+	contextDocument
+}
+
+// Document implements output.Answer.
+func (a *contextAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *contextAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader(), a.record()} }
+
+// Print implements output.Answer.
+func (a *contextAnswer) Print(p *output.Printer) {
+	var rows [][]output.Cell
+	for i, value := range a.record() {
+		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: output.Printable(orNothing(value))}})
+	}
+	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
+}
+
+// inUse returns the name of the context in use and what may be done to its store; the
+// name is empty if the store was chosen otherwise. It is known once settings are.
+func (g *globalOptions) inUse() (name string, readOnly, protected bool) {
+	if g.chosen == nil || g.chosen.context == nil {
+		return "", false, false
+	}
+	x := g.chosen.context
+	return x.Name, x.ReadOnly, x.Protected
+}
+
+// completeContexts offers the names of contexts to a shell.
+func (g *globalOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if c, err := g.config(); err == nil {
+		for _, x := range c.Contexts {
+			names = append(names, x.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePolicies offers the names of policies to a shell.
+func (g *globalOptions) completePolicies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if c, err := g.config(); err == nil {
+		for _, p := range c.Policies {
+			names = append(names, p.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

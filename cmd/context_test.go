@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// opened is a command's options after it has opened the store of a context.
+func opened(t *testing.T, w *world, args ...string) *globalOptions {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "contexts.yaml")
+	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n  watched: {store: 'memory:', read_only: true}\n"
+	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := &globalOptions{env: w.Env}
+	if err := newRootCmd(g).PersistentFlags().Parse(append(args, "--config", path)); err != nil {
+		t.Fatal(err)
+	}
+	store, _, err := g.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return g
+}
+
+// consent asks as a command that deletes would.
+func (c *consent) given(ctx context.Context, g *globalOptions) error {
+	if err := c.check(g, "reset", "deletes", ""); err != nil {
+		return err
+	}
+	return c.ask(ctx, g, "Delete 3 keys")
+}
+
+func TestConsent(t *testing.T) {
+	for _, test := range []struct {
+		context, confirm, typed string
+		yes, terminal           bool
+		want                    int
+		says                    string
+	}{
+		{"prod", "prod", "", false, false, exitYes, ""},
+		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context in use, which is prod"},
+		{"prod", "", "", true, false, exitUsage, "context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
+		{"prod", "", "prod\n", false, true, exitYes, "Delete 3 keys? Type its name to go on: "},
+		{"prod", "", " prod \r\n", true, true, exitYes, ""},
+		{"prod", "", "y\n", true, true, exitNo, "Nothing was changed."},
+		{"prod", "", "PROD\n", false, true, exitNo, "Nothing was changed."},
+		{"prod", "", "", true, true, exitNo, "Nothing was changed."},
+		{"dev", "", "", true, false, exitYes, ""},
+		{"dev", "", "", false, false, exitUsage, "reset asks before it deletes, and there is no terminal to ask on; give --yes"},
+		{"dev", "dev", "", false, false, exitYes, ""},
+		{"dev", "prod", "", true, false, exitUsage, "which is dev"}, // meant for another
+		{"dev", "", "yes\n", false, true, exitYes, "Delete 3 keys? [y/N] "},
+		{"watched", "watched", "", true, true, exitUsage, "context \"watched\" is read-only; a reset writes, so it was not done"},
+		{"", "", "", true, false, exitYes, ""},
+		{"", "", "no\n", false, true, exitNo, "Nothing was changed."},
+		{"", "prod", "", true, false, exitUsage, "--confirm prod names a context, and none is in use"},
+	} {
+		w := newWorld(t)
+		w.InIsTerminal = test.terminal
+		w.In = strings.NewReader(test.typed)
+		var args []string
+		if test.context != "" {
+			args = []string{"--context", test.context}
+		}
+		err := (&consent{yes: test.yes, confirm: test.confirm}).given(context.Background(), opened(t, w, args...))
+		said := w.err.String()
+		if err != nil {
+			said += err.Error()
+		}
+		if code := exitCode(err); code != test.want || !strings.Contains(said, test.says) {
+			t.Errorf("%+v: exit code %d, %q", test, code, said)
+		}
+	}
+}
+
+func TestInterruptWhileConfirming(t *testing.T) {
+	w := newWorld(t)
+	w.InIsTerminal = true
+	w.In, _ = io.Pipe() // nobody answers
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("Type its name")) {
+			interrupt()
+		}
+		return len(p), nil
+	})
+	if err := new(consent).given(ctx, opened(t, w, "--context", "prod")); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAReadOnlyStoreWritesNothing(t *testing.T) {
+	ctx, key := context.Background(), limiter.Key{Subject: "u", Name: "n"}
+	inner := memorystore.New()
+	store := connect.ReadOnly(inner, "prod")
+	reqs := []limiter.Request{{Key: key, Limit: limiter.Limit{Count: 3, Period: 3600e9}, Cost: 1}}
+	decisions := make([]limiter.Decision, 1)
+	if err := inner.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(err error) {
+		t.Helper()
+		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage || !strings.Contains(err.Error(), `context "prod" is read-only`) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	for _, op := range []limiter.Op{limiter.Take, limiter.Refund, limiter.Adjust} {
+		refused(store.Decide(ctx, op, reqs, decisions))
+	}
+	_, _, err := store.Delete(ctx, limiter.Record{Key: key})
+	refused(err)
+	_, err = store.Import(ctx, true, limiter.Record{Key: key})
+	refused(err)
+	if err := store.Decide(ctx, limiter.Peek, reqs, decisions); err != nil || decisions[0].Used != 1 {
+		t.Errorf("a peek finds %+v, %v", decisions[0], err)
+	}
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
+		if n++; err != nil {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("a scan finds %d keys", n)
+	}
+}

@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Shadows do not count in what is said of all limits together.
+func TestTogether(t *testing.T) {
+	allowed := limiter.Decision{Allowed: true, Used: 1, Remaining: 5, ResetAfter: time.Minute, Delay: time.Second}
+	denied := limiter.Decision{Used: 7, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour}
+	shadow := func(d limiter.Decision) limiter.Decision {
+		d.Shadow = true
+		return d
+	}
+	for name, test := range map[string]struct {
+		decisions []limiter.Decision
+		want      limiter.Decision
+	}{
+		"one":              {[]limiter.Decision{allowed}, allowed},
+		"two":              {[]limiter.Decision{allowed, denied}, limiter.Decision{Used: 1, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, Delay: time.Second}},
+		"a shadow after":   {[]limiter.Decision{allowed, shadow(denied)}, allowed},
+		"a shadow before":  {[]limiter.Decision{shadow(denied), allowed}, allowed},
+		"shadows alone":    {[]limiter.Decision{shadow(allowed), shadow(denied)}, limiter.Decision{Allowed: true, Shadow: true, Used: 1, Remaining: 2}},
+		"a shadow allowed": {[]limiter.Decision{shadow(allowed), denied}, denied},
+	} {
+		if got := together(test.decisions); got != test.want {
+			t.Errorf("%s: %+v, not %+v", name, got, test.want)
+		}
+	}
+}
+
+const testPolicies = `policies:
+  waiting:
+    limits:
+      - {name: queue, by: [user], limit: "leaky-bucket:10/1h"}
+      - {name: trial, by: [user], limit: "sliding-log:1/1h", shadow: true}
+  tenants:
+    limits:
+      - {name: tenant-per-minute, by: [tenant], limit: 1000/1m, overrides: [{when: {tenant: 日本語のテナント}, limit: 5/1m}]}
+      - {name: user-and-route, by: [tenant, user, route], limit: 60/1h, shadow: true}
+`
+
+func withPolicies(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(path, []byte(testPolicies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	getenv := w.Getenv
+	w.Getenv = func(name string) string {
+		if name == "LIMITCTL_CONFIG" {
+			return path
+		}
+		return getenv(name)
+	}
+	return w
+}
+
+// A turn given back takes nothing from a shadow that was not charged.
+func TestGivingBackAPolicysTurn(t *testing.T) {
+	w := withPolicies(t)
+	w.run(t, exitYes, "consume", "--policy", "waiting", "user=7") // all that the shadow allows
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.Sleep = func(ctx context.Context, d time.Duration) error {
+		interrupt()
+		return ctx.Err()
+	}
+	if code := Run(ctx, []string{"consume", "--policy", "waiting", "user=7", "--wait"}, w.Env); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	stdout, _ := w.run(t, exitYes, "inspect", "user:7", "-o", "csv")
+	if !strings.Contains(stdout, "waiting/queue,leaky-bucket,10,3600000,10,1,9,") || !strings.Contains(stdout, "waiting/trial,sliding-log,1,3600000,1,1,0,") {
+		t.Errorf("after giving back:\n%s", stdout)
+	}
+}
+
+func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
+	w := withPolicies(t)
+	w.OutIsTerminal = true
+	for _, columns := range []int{50, 80, 120} {
+		w.Size = func() (int, int) { return columns, 24 }
+		table, _ := w.run(t, exitYes, "check", "--policy", "tenants", "tenant=日本語のテナント", "user=tenant:acme:user:123456789", "route=/api/v1/things")
+		if !strings.Contains(table, "\x1b[") || columns == 120 && !strings.Contains(table, "override 1") {
+			t.Errorf("on %d columns:\n%s", columns, table)
+		}
+		for i, line := range strings.Split(strip(table), "\n") {
+			if width := runewidth.StringWidth(line); i > 0 && width > columns {
+				t.Errorf("a line of %d columns on a terminal of %d:\n%q", width, columns, strings.Split(table, "\n")[i])
+			}
+		}
+	}
+}
+
+// Mistakes of the configuration are shown in colours where answers are.
+func TestMistakesInColours(t *testing.T) {
+	w := withPolicies(t)
+	path := filepath.Join(t.TempDir(), "broken.yaml")
+	if err := os.WriteFile(path, []byte("colour: red\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := w.run(t, exitUsage, "config", "validate", path)
+	if strings.Contains(stderr, "\x1b") {
+		t.Errorf("without a terminal: %q", stderr)
+	}
+	w.OutIsTerminal = true
+	if _, stderr = w.run(t, exitUsage, "config", "validate", path); !strings.Contains(stderr, "\x1b[31m^\x1b[0m") {
+		t.Errorf("on a terminal: %q", stderr)
+	}
+}

@@ -1,0 +1,162 @@
+// Package config reads limitctl's configuration: policies, which are reviewed like
+// code, and contexts, which say where the stores are. It reads strictly, finds
+// every mistake of a file in one go, and remembers where each value was written.
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Config is what one file says, or what several say together.
+type Config struct {
+	// PolicyFile is the file that the prefix and the policies come from; empty
+	// if there is none.
+	PolicyFile string
+	// Prefix is what the store's keys begin with; empty if no file says.
+	Prefix string
+	// Policies are in the order written.
+	Policies []*policy.Policy
+	// Contexts are in the order written.
+	Contexts []*Context
+	// Read are the files that were read.
+	Read []string
+	// Searched are the files that were looked for, and would have been used in
+	// this order.
+	Searched []string
+
+	origins map[string]Origin
+}
+
+// Context is a store with a name, and what may be done to it.
+type Context struct {
+	Name string
+	// Store is the store's URL. It may hold a password: show [RedactURL] of it.
+	Store string
+	// Prefix is what the store's keys begin with; empty if it does not say.
+	Prefix string
+	// PasswordFile and PasswordEnv say where the password is; at most one does.
+	PasswordFile, PasswordEnv string
+	// ReadOnly: nothing may write. Protected: to destroy takes a confirmation.
+	ReadOnly, Protected bool
+}
+
+// Origin is where a value was written.
+type Origin struct {
+	Path string
+	Line int
+}
+
+// String returns the origin as "limitctl.yaml:12".
+func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.Path, o.Line) }
+
+// Origin returns where the value at a path was written, such as
+// "policies.login.limits[0].limit" or "contexts.prod.store".
+func (c *Config) Origin(path string) (origin Origin, ok bool) {
+	origin, ok = c.origins[path]
+	return origin, ok
+}
+
+// Policy returns the policy of that name. The error is a [limiter.ErrInvalid]
+// that says which there are, or where was looked for any.
+func (c *Config) Policy(name string) (*policy.Policy, error) {
+	names := make([]string, 0, len(c.Policies))
+	for _, p := range c.Policies {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	switch {
+	case c.PolicyFile == "":
+		return nil, invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name, strings.Join(c.Searched, ", "))
+	case len(names) == 0:
+		return nil, invalidf("policy %q: %s has no policies", name, c.PolicyFile)
+	}
+	return nil, invalidf("policy %q is unknown%s; %s has %s", name, suggestion(name, names), c.PolicyFile, strings.Join(names, ", "))
+}
+
+// Context returns the context of that name. The error is a [limiter.ErrInvalid]
+// that says which there are.
+func (c *Config) Context(name string) (*Context, error) {
+	names := make([]string, 0, len(c.Contexts))
+	for _, x := range c.Contexts {
+		if x.Name == name {
+			return x, nil
+		}
+		names = append(names, x.Name)
+	}
+	if len(names) == 0 {
+		return nil, invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
+	}
+	return nil, invalidf("context %q is unknown%s; there are %s", name, suggestion(name, names), strings.Join(names, ", "))
+}
+
+// ContextFiles are the files that contexts were looked for in.
+func (c *Config) ContextFiles() []string {
+	var files []string
+	for _, path := range c.Searched {
+		if path != LocalFile {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+// invalidError is a limiter.ErrInvalid with a text of its own.
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string        { return e.text }
+func (e *invalidError) Is(target error) bool { return target == limiter.ErrInvalid }
+
+func invalidf(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+// suggestion asks "did you mean", of the names that are near to one.
+func suggestion(name string, names []string) string {
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// nearest returns the name that differs from the given one in the fewest letters,
+// if that is one or no more than a third of them; else "".
+func nearest(name string, names []string) string {
+	best, least := "", max(1, (len(name)+1)/3)+1
+	for _, candidate := range names {
+		if d := distance(name, candidate, least); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be inserted, left out or replaced to make a of
+// b, or enough if that is not below it.
+func distance(a, b string, enough int) int {
+	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
+		return enough
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

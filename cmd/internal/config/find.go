@@ -1,0 +1,157 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// LocalFile is the configuration of the working directory.
+const LocalFile = "limitctl.yaml"
+
+// Environment is what of the world says where the configuration is.
+type Environment struct {
+	// Explicit is the file that --config names, if it does.
+	Explicit string
+	Getenv   func(name string) string
+	// ReadFile reads a file; of one that is absent it says [fs.ErrNotExist].
+	ReadFile func(path string) ([]byte, error)
+	// CheckStore, if not nil, tells what is wrong with a store's URL.
+	CheckStore func(url string) error
+}
+
+// UserFile returns the path of the user's own configuration; empty if nothing says
+// where it could be.
+func (e *Environment) UserFile() string {
+	directory := e.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(directory) { // a relative one is to be ignored, by the XDG specification
+		home := e.Getenv("HOME")
+		if home == "" {
+			return ""
+		}
+		directory = filepath.Join(home, ".config")
+	}
+	return filepath.Join(directory, "limitctl", LocalFile)
+}
+
+// Load reads the configuration. The policies and the prefix are those of the first
+// of: the file that --config names, that of LIMITCTL_CONFIG, ./limitctl.yaml, the
+// user's own. The contexts are those of a file that was named, and then those of
+// the user's own; a file that happens to be in the working directory must not say
+// which server a command talks to.
+//
+// The error is a [limiter.ErrInvalid]: a named file that cannot be read, or the
+// [*Mistakes] of the files that were used.
+func Load(env Environment) (*Config, error) {
+	named, by := env.Explicit, "--config"
+	if named == "" {
+		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
+	}
+	user := env.UserFile()
+	c := &Config{origins: map[string]Origin{}}
+	l := loader{env: env, config: c}
+	if named != "" {
+		found, err := l.file(named, true, true)
+		if err == nil && !found {
+			err = invalidf("%s names %s, which does not exist", by, named)
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else if local, err := filepath.Abs(LocalFile); err != nil || local != user {
+		if _, err := l.file(LocalFile, true, false); err != nil {
+			return nil, err
+		}
+	}
+	if user != "" && !same(user, named) {
+		if _, err := l.file(user, c.PolicyFile == "", true); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.mistakes) > 0 {
+		return nil, &Mistakes{l.mistakes}
+	}
+	return c, nil
+}
+
+// same reports whether two paths are of one file, as far as their texts tell.
+func same(a, b string) bool {
+	absoluteA, errA := filepath.Abs(a)
+	absoluteB, errB := filepath.Abs(b)
+	return b != "" && errA == nil && errB == nil && absoluteA == absoluteB
+}
+
+// loader puts a configuration together from files.
+type loader struct {
+	env      Environment
+	config   *Config
+	mistakes []Mistake
+}
+
+// file adds what a file says, if there is one: its policies and its prefix, its
+// contexts, or both.
+func (l *loader) file(path string, policies, contexts bool) (found bool, err error) {
+	c := l.config
+	c.Searched = append(c.Searched, path)
+	data, err := l.env.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, invalidf("configuration file %s cannot be read: %s", path, reason(err))
+	}
+	c.Read = append(c.Read, path)
+	part, t := read(path, data, l.env.CheckStore)
+	if !contexts && t.places["contexts"] != nil {
+		t.mistake("contexts", t.places["contexts"], "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into %s", l.env.UserFile())
+	}
+	if err := t.err(); err != nil {
+		l.mistakes = append(l.mistakes, sorted(t.mistakes)...)
+	}
+	if policies {
+		c.PolicyFile, c.Prefix, c.Policies = path, part.Prefix, part.Policies
+	}
+	c.Contexts = l.add(part, policies)
+	return true, nil
+}
+
+// add returns the contexts with those of a part that are not there yet, and takes
+// over where the part's values come from.
+func (l *loader) add(part *Config, policies bool) []*Context {
+	contexts, there := l.config.Contexts, map[string]bool{}
+	for _, x := range contexts {
+		there[x.Name] = true
+	}
+	for _, x := range part.Contexts {
+		if !there[x.Name] {
+			contexts = append(contexts, x)
+		}
+	}
+	for path, origin := range part.origins {
+		if _, known := l.config.origins[path]; known {
+			continue
+		}
+		name, isContext := contextOf(path)
+		if isContext && !there[name] || !isContext && policies {
+			l.config.origins[path] = origin
+		}
+	}
+	return contexts
+}
+
+// reason is what an operating system's error says besides the path.
+func reason(err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}
+
+// contextOf returns the context that a value's path belongs to.
+func contextOf(path string) (name string, is bool) {
+	rest, is := strings.CutPrefix(path, "contexts.")
+	name, _, _ = strings.Cut(rest, ".")
+	return name, is
+}

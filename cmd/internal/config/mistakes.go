@@ -1,0 +1,119 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Mistake is one thing that is wrong in a file, and where. Line and Column count
+// from 1, in characters.
+type Mistake struct {
+	Path   string `json:"path"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+	// Excerpt is the line with those around it, and a caret below the column.
+	// Passwords in it are masked.
+	Excerpt string `json:"-"`
+}
+
+// String returns the mistake on one line: "limitctl.yaml:3:7: unknown field".
+func (m *Mistake) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s", m.Path, m.Line, m.Column, m.Text)
+}
+
+// Mistakes is the error of files with mistakes, in the order of the files and of
+// their lines. It is a [limiter.ErrInvalid].
+type Mistakes struct{ List []Mistake }
+
+// Error returns a block for each mistake, without colours.
+func (m *Mistakes) Error() string { return m.Format(false) }
+
+// Is makes Mistakes a limiter.ErrInvalid.
+func (m *Mistakes) Is(target error) bool { return target == limiter.ErrInvalid }
+
+// mostShown is how many mistakes are worth reading at once.
+const mostShown = 20
+
+// Format writes a block for each mistake: where and what, and an excerpt.
+func (m *Mistakes) Format(color bool) string {
+	var b strings.Builder
+	for i := range m.List[:min(mostShown, len(m.List))] {
+		mistake := &m.List[i]
+		text, excerpt := mistake.Text, mistake.Excerpt
+		if color {
+			const red, plain = "\x1b[31m", "\x1b[0m"
+			text = red + text + plain
+			if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
+				excerpt = excerpt[:caret] + red + "^" + plain + excerpt[caret+1:]
+			}
+		}
+		fmt.Fprintf(&b, "%s:%d:%d: %s\n%s", mistake.Path, mistake.Line, mistake.Column, text, excerpt)
+	}
+	if more := len(m.List) - mostShown; more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// sorted puts mistakes in the order of their file.
+func sorted(mistakes []Mistake) []Mistake {
+	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return mistakes
+}
+
+// widest is how much of a line is shown.
+const widest = 110
+
+// excerpt shows a line and the one before it, with a caret below the column.
+func excerpt(lines []string, line, column int) string {
+	var b strings.Builder
+	width := len(fmt.Sprint(line))
+	shown, caret := visible(lines[line-1], column)
+	if line > 1 {
+		before, _ := visible(lines[line-2], 1)
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %*d | %s", width, line-1, before), " "))
+	}
+	fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("> %*d | %s", width, line, shown), " "))
+	fmt.Fprintf(&b, "%s^\n", strings.Repeat(" ", len("> ")+width+len(" | ")+caret))
+	return b.String()
+}
+
+// visible makes a line safe and fit to show, and says how many columns of the
+// terminal are before the given one of the line.
+func visible(line string, column int) (text string, before int) {
+	runes := []rune(maskPasswords(line))
+	begin := 0
+	var b strings.Builder
+	if len(runes) > widest && column > widest*3/4 {
+		begin = min(column-widest/2, len(runes)-widest/2)
+		b.WriteRune('…')
+		before = 1
+	}
+	for i := begin; i < len(runes) && i < begin+widest; i++ {
+		r := runes[i]
+		switch {
+		case r == '\t':
+			r = '→'
+		case !unicode.IsPrint(r):
+			r = '�'
+		}
+		b.WriteRune(r)
+		if i < column-1 {
+			before += runewidth.RuneWidth(r)
+		}
+	}
+	if begin+widest < len(runes) {
+		b.WriteRune('…')
+	}
+	return strings.TrimRight(b.String(), " "), before
+}

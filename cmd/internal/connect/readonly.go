@@ -1,0 +1,55 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// ReadOnly wraps the store of a context so that nothing can write to it. What
+// would is a [limiter.ErrInvalid] that names the context.
+func ReadOnly(store Store, name string) Store { return &readOnlyStore{store, name} }
+
+// readOnlyStore names each method of a store rather than embedding one, so that
+// whatever is added to the interface has to be judged here.
+type readOnlyStore struct {
+	store Store
+	name  string
+}
+
+// readOnlyError says that a context may not be written to.
+type readOnlyError struct{ context, what string }
+
+func (e *readOnlyError) Error() string {
+	return fmt.Sprintf("context %q is read-only; a %s writes, so it was not done", e.context, e.what)
+}
+
+func (e *readOnlyError) Is(target error) bool { return target == limiter.ErrInvalid }
+
+// Decide lets a peek through.
+func (s *readOnlyStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if op != limiter.Peek {
+		return &readOnlyError{s.name, op.String()}
+	}
+	return s.store.Decide(ctx, op, reqs, decisions)
+}
+
+// Scan implements limiter.Keyspace.
+func (s *readOnlyStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return s.store.Scan(ctx, q)
+}
+
+// Delete refuses.
+func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limiter.Record, error) {
+	return 0, nil, &readOnlyError{s.name, "deletion"}
+}
+
+// Import refuses.
+func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	return nil, &readOnlyError{s.name, "import"}
+}
+
+// Close implements limiter.Store.
+func (s *readOnlyStore) Close() error { return s.store.Close() }

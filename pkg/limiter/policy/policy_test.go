@@ -1,0 +1,290 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// awkward are pieces of values that a careless joining would mistake for its own.
+func awkward() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7", "fe80::1%eth0", "::ffff:10.0.0.1", "/", "a:b", "user:7",
+			"\x00", "\n", "\x7f", "\u0085", "\xff", "\xc3", "é", "用户", "1:2:3:4:5:6:7:8", "A%zz", " ", "="}),
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 6), func(b []byte) string { return string(b) }),
+	)
+}
+
+func value() *rapid.Generator[string] {
+	return rapid.Map(rapid.SliceOfN(awkward(), 1, 5), func(parts []string) string { return strings.Join(parts, "") })
+}
+
+func attributeName() *rapid.Generator[string] {
+	return rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "ip", "user", "tenant"}), rapid.StringMatching(`[A-Za-z][A-Za-z0-9_-]{0,5}`))
+}
+
+// made is a key, and what it was made of.
+type made struct {
+	policy     *Policy
+	attributes []Attribute
+	key        limiter.Key
+}
+
+// aKey makes a key of a policy with one limit, whose subject is the first n of its
+// attributes under hash_by.
+func aKey(t *rapid.T, label string) made {
+	by := rapid.SliceOfNDistinct(attributeName(), 1, 4, rapid.ID[string]).Draw(t, label+" by")
+	hashed := rapid.IntRange(0, len(by)).Draw(t, label+" hashed")
+	m := made{policy: &Policy{
+		Name:   rapid.SampledFrom([]string{"p", "api", "a-b"}).Draw(t, label+" policy"),
+		HashBy: by[:hashed],
+		Limits: []Limit{{Name: rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), By: by, Limit: limiter.Limit{Count: 1, Period: 1e9}}},
+	}}
+	if problems := m.policy.Problems(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	attributes := Attributes{}
+	for _, name := range by {
+		attributes[name] = value().Draw(t, label+" "+name)
+		m.attributes = append(m.attributes, Attribute{name, attributes[name]})
+	}
+	m.key = m.policy.Key(&m.policy.Limits[0], attributes)
+	return m
+}
+
+func (m made) same(other made) bool {
+	return m.policy.Name == other.policy.Name && m.policy.Limits[0].Name == other.policy.Limits[0].Name &&
+		m.inSubject() == other.inSubject() && slices.Equal(m.attributes, other.attributes)
+}
+
+// inSubject is how many attributes are the subject: all, if none is to hash.
+func (m made) inSubject() int {
+	if n := len(m.policy.HashBy); n > 0 {
+		return n
+	}
+	return len(m.attributes)
+}
+
+// Whatever the values hold, no two requests that differ share a key, and a key can
+// be taken apart into what it was made of.
+func TestKeysAreUnambiguous(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for i := range 5 {
+			a, b := aKey(t, fmt.Sprint("a", i)), aKey(t, fmt.Sprint("b", i))
+			if (a.key == b.key) != a.same(b) {
+				t.Fatalf("%+v has the key %q and %+v %q", a.attributes, a.key, b.attributes, b.key)
+			}
+			parts, ok := ParseKey(a.key)
+			if !ok || parts.Policy != a.policy.Name || parts.Limit != a.policy.Limits[0].Name || !slices.Equal(parts.Attributes, a.attributes) {
+				t.Fatalf("%q of %v is taken apart into %+v, %t", a.key, a.attributes, parts, ok)
+			}
+			tooLong := len(a.key.Subject) > limiter.MaxSubjectLength || len(a.key.Name) > limiter.MaxNameLength
+			if err := a.key.Validate(); err != nil && !tooLong {
+				t.Fatalf("%q of %v: %v", a.key, a.attributes, err)
+			}
+			if !parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value}) || parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value + "x"}) {
+				t.Fatalf("%+v does not have its own first attribute, or another", parts)
+			}
+		}
+	})
+}
+
+// Values that differ only in where one ends and the next begins.
+func TestWhereOneValueEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := value().Draw(t, "text")
+		p := &Policy{Name: "p", HashBy: []string{"a"}[:rapid.IntRange(0, 1).Draw(t, "hashed")]}
+		l := &Limit{Name: "l", By: []string{"a", "b"}}
+		seen := map[limiter.Key]int{}
+		for i := 1; i < len(text); i++ {
+			key := p.Key(l, Attributes{"a": text[:i], "b": text[i:]})
+			if j, is := seen[key]; is {
+				t.Fatalf("%q cut at %d and at %d has the key %q", text, j, i, key)
+			}
+			seen[key] = i
+		}
+	})
+}
+
+func TestKey(t *testing.T) {
+	for _, test := range []struct {
+		by, hashBy []string
+		attributes Attributes
+		want       limiter.Key
+	}{
+		{[]string{"ip"}, nil, Attributes{"ip": "203.0.113.9"}, limiter.Key{Subject: "ip:203.0.113.9", Name: "p/l"}},
+		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, limiter.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
+		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"}, limiter.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
+		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
+		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
+		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
+		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, limiter.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
+		{[]string{"a", "b"}, nil, Attributes{"a": "a", "b": "b:c"}, limiter.Key{Subject: "a:a:b:b%3Ac", Name: "p/l"}},
+		{[]string{"a"}, nil, Attributes{"a": "{x}%\n\xff é*"}, limiter.Key{Subject: "a:%7Bx%7D%25%0A%FF é*", Name: "p/l"}},
+		{[]string{"ip"}, nil, Attributes{"ip": "fe80::1%eth0"}, limiter.Key{Subject: "ip:fe80%3A%3A1%25eth0", Name: "p/l"}},
+	} {
+		p := &Policy{Name: "p", HashBy: test.hashBy}
+		if got := p.Key(&Limit{Name: "l", By: test.by}, test.attributes); got != test.want {
+			t.Errorf("%v by %v is %q, not %q", test.attributes, test.by, got, test.want)
+		}
+	}
+}
+
+// An IPv6 address that comes last is written as it is.
+func TestIPv6StaysReadable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		groups := make([]string, 8)
+		for i := range groups {
+			groups[i] = fmt.Sprintf("%x", rapid.Uint16().Draw(t, "group"))
+		}
+		from := rapid.IntRange(0, 7).Draw(t, "from")
+		to := rapid.IntRange(from+1, 8).Draw(t, "to")
+		address := strings.Join(groups[:from], ":") + "::" + strings.Join(groups[to:], ":")
+		if rapid.Bool().Draw(t, "whole") {
+			address = strings.Join(groups, ":")
+		}
+		attributes := Attributes{"user": value().Draw(t, "user"), "ip": address}
+		p := &Policy{Name: "p", HashBy: []string{"user"}[:rapid.IntRange(0, 1).Draw(t, "hashed")]}
+		key := p.Key(&Limit{Name: "l", By: []string{"user", "ip"}}, attributes)
+		if !strings.HasSuffix(key.Subject, ":ip:"+address) && !strings.HasSuffix(key.Name, ":ip:"+address) {
+			t.Fatalf("%s is written %q", address, key)
+		}
+	})
+}
+
+func TestParseKeyOfOthers(t *testing.T) {
+	for _, key := range []limiter.Key{
+		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"}, {Subject: "user", Name: "p/l"}, {Subject: "user:", Name: "p/l"},
+		{Subject: "a:b:c", Name: "p/l"}, {Subject: "a:%3a", Name: "p/l"}, {Subject: "a:%41", Name: "p/l"}, {Subject: "a:%", Name: "p/l"}, {Subject: "a:%4", Name: "p/l"},
+		{Subject: "a:b", Name: "p/l:"}, {Subject: "a:b", Name: "p/l:c"}, {Subject: "a:b", Name: "p/l/m"}, {Subject: "1:b", Name: "p/l"}, {Subject: "a:b", Name: "1/l"},
+		{Subject: "a:%+1", Name: "p/l"}, {Subject: "a:% 1", Name: "p/l"}, {Subject: "ip:2001%3Adb8%3A%3A7", Name: "p/l"},
+	} {
+		if parts, ok := ParseKey(key); ok {
+			t.Errorf("%q is taken apart into %+v", key, parts)
+		}
+	}
+}
+
+// What is taken apart was put together so, and nothing panics.
+func FuzzParseKey(f *testing.F) {
+	f.Add("tenant:acme:user:7", "api/user-route")
+	f.Add("tenant:acme", "api/user-route:user:7:ip:::1")
+	f.Add("ip:2001:db8::7", "login/ip")
+	f.Add("a:%3A%25%7B", "p/l")
+	f.Add("a:%", "p/l:")
+	f.Add("ip:1:2:3:4:5:6:7:8", "p/l")
+	f.Fuzz(func(t *testing.T, subject, name string) {
+		key := limiter.Key{Subject: subject, Name: name}
+		parts, ok := ParseKey(key)
+		if !ok {
+			return
+		}
+		inSubject, _ := split(subject)
+		again := limiter.Key{Subject: rejoin(inSubject), Name: parts.Policy + "/" + parts.Limit}
+		if rest := parts.Attributes[len(inSubject):]; len(rest) > 0 {
+			again.Name += ":" + rejoin(rest)
+		}
+		if again != key {
+			t.Errorf("%q is taken apart into %+v, which makes %q", key, parts, again)
+		}
+	})
+}
+
+// rejoin is join of attributes that may have one name twice.
+func rejoin(attributes []Attribute) string {
+	var parts []string
+	for i, a := range attributes {
+		parts = append(parts, a.Name+":"+escape(a.Value, i == len(attributes)-1))
+	}
+	return strings.Join(parts, ":")
+}
+
+func TestRequests(t *testing.T) {
+	p := &Policy{Name: "api", Limits: []Limit{
+		{Name: "tenant", By: []string{"tenant"}, Limit: limiter.Limit{Count: 10, Period: 1e9}, Overrides: []Override{
+			{Attributes{"tenant": "acme"}, limiter.Limit{Count: 20, Period: 1e9}},
+			{Attributes{"plan": "gold"}, limiter.Limit{Count: 30, Period: 1e9}},
+		}},
+		{Name: "user", By: []string{"tenant", "user"}, Limit: limiter.Limit{Count: 5, Period: 1e9}, Shadow: true},
+	}}
+	for _, test := range []struct {
+		attributes Attributes
+		counts     []int64
+		want       string // the error
+	}{
+		{Attributes{"tenant": "x", "user": "7"}, []int64{10, 5}, ""},
+		{Attributes{"tenant": "acme", "user": "7"}, []int64{20, 5}, ""},
+		{Attributes{"tenant": "x", "user": "7", "plan": "gold"}, []int64{30, 5}, ""},
+		{Attributes{"tenant": "acme", "user": "7", "plan": "gold"}, []int64{20, 5}, ""}, // the first that applies
+		{Attributes{"tenant": "x"}, nil, `policy "api" needs the attribute user; add user=VALUE`},
+		{Attributes{}, nil, `policy "api" needs the attribute tenant and user; add tenant=VALUE user=VALUE`},
+		{Attributes{"tenant": "x", "user": "7", "plna": "gold"}, nil, `policy "api" has no use for attribute "plna"; it knows plan, tenant, user`},
+	} {
+		reqs, err := p.Requests(test.attributes, 3)
+		if test.want != "" {
+			if fmt.Sprint(err) != test.want || !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%v: the error is %v", test.attributes, err)
+			}
+			continue
+		}
+		if err != nil || len(reqs) != 2 {
+			t.Errorf("%v: %v, %v", test.attributes, reqs, err)
+			continue
+		}
+		for i, req := range reqs {
+			if req.Limit.Count != test.counts[i] || req.Cost != 3 || req.Shadow != (i == 1) {
+				t.Errorf("%v: request %d is %+v", test.attributes, i, req)
+			}
+		}
+	}
+}
+
+// An override is never reached if an earlier one asks for no more than it does.
+func TestUnreachableOverrides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		when := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"1", "2"}), 1, 3)
+		p := &Policy{Name: "p", Limits: []Limit{{Name: "l", By: []string{"a"}, Limit: limiter.Limit{Count: 1, Period: 1e9}}}}
+		var want []string
+		for i := range rapid.IntRange(1, 8).Draw(t, "overrides") {
+			o := Override{When: when.Draw(t, "when"), Limit: limiter.Limit{Count: 1, Period: 1e9}}
+			if j := slices.IndexFunc(p.Limits[0].Overrides, func(earlier Override) bool { return o.When.has(earlier.When) }); j >= 0 {
+				want = append(want, fmt.Sprintf("limits[0].overrides[%d].when by %d", i, j+1))
+			}
+			p.Limits[0].Overrides = append(p.Limits[0].Overrides, o)
+		}
+		var got []string
+		for _, problem := range p.Problems() {
+			_, rest, _ := strings.Cut(problem.Text, "never reached: override ")
+			by, _, _ := strings.Cut(rest, " ")
+			got = append(got, problem.Path+" by "+by)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("of %+v are never reached %q, not %q", p.Limits[0].Overrides, got, want)
+		}
+	})
+}
+
+func TestParseAttributes(t *testing.T) {
+	got, err := ParseAttributes([]string{"ip=203.0.113.9", "q=a=b c", "x=:"})
+	if want := (Attributes{"ip": "203.0.113.9", "q": "a=b c", "x": ":"}); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for argument, want := range map[string]string{
+		"ip":      `argument "ip" is no attribute; write name=value, such as ip=203.0.113.9`,
+		"ip=":     `attribute "ip" is empty, and would be one subject for all who leave it so; give it a value`,
+		"1=x":     `attribute name "1" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
+		"=x":      `attribute name "" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
+		"twice=b": `attribute "twice" is given twice; give it once`,
+	} {
+		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%q: the error is %v", argument, err)
+		}
+	}
+}
