@@ -3,9 +3,11 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -13,8 +15,10 @@ import (
 type checkOptions struct {
 	*globalOptions
 	limitOptions
-	onError string
-	demand  *demand
+	onError  string
+	watch    string
+	interval time.Duration
+	demand   *demand
 }
 
 func newCheckCmd(global *globalOptions) *cobra.Command {
@@ -36,12 +40,16 @@ limited is said by attributes.`,
 			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Peek, args); err != nil {
 				return err
 			}
+			if o.interval, err = parseWatch(o.watch); err != nil {
+				return err
+			}
 			return runCheck(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
+	addWatchFlag(cmd, &o.watch)
 	return cmd
 }
 
@@ -56,6 +64,12 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 		return err
 	}
 	defer store.Close()
+	if o.interval > 0 {
+		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
+			decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
+			return &decisionAnswer{"allowed", o.demand, decisions}, "check", err
+		})
+	}
 	decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
 	if err != nil {
 		return err

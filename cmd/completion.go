@@ -1,9 +1,98 @@
 package cmd
 
 import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-func (s *selection) completeSelection(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveNoFileComp
+const (
+	// completionTime bounds what completing a key costs: whoever presses Tab waits.
+	completionTime = 300 * time.Millisecond
+	// completionKeys is how many keys are offered at most.
+	completionKeys = 100
+)
+
+// completeKeys offers subjects that are in use, from one scan for a short while.
+func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, directive
+	}
+	pattern, err := limiter.ParsePattern(limiter.EscapeGlob(begun) + "*")
+	if err != nil {
+		return nil, directive
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	quiet := *g
+	quiet.quiet, quiet.timeout = true, completionTime
+	store, _, err := quiet.open()
+	if err != nil {
+		return nil, directive
+	}
+	defer store.Close()
+	var subjects []string
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
+		if err != nil || len(subjects) == completionKeys {
+			break
+		}
+		// A tab or line break cannot be in a subject, so each is one offer.
+		if !slices.Contains(subjects, entry.Key.Subject) {
+			subjects = append(subjects, entry.Key.Subject)
+		}
+	}
+	return subjects, directive
+}
+
+// completeKeyOrAttributes offers what the arguments of a decision can be: attributes
+// of the policy, if one is given, and else keys.
+func (g *globalOptions) completeKeyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if name, err := cmd.Flags().GetString("policy"); err == nil && name != "" {
+		return g.completeAttributes(name, args, begun)
+	}
+	return g.completeKeys(cmd, args, begun)
+}
+
+// completeAttributes offers the attributes of a policy that are not given yet.
+func (g *globalOptions) completeAttributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	c, err := g.config()
+	if err != nil || strings.Contains(begun, "=") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	p, err := c.Policy(policyName)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, _ := p.Attributes()
+	for _, name := range all {
+		if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
+			names = append(names, name+"=")
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeLimitNames offers the names of the policies' limits.
+func (g *globalOptions) completeLimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := g.config()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	of, _ := cmd.Flags().GetString("policy")
+	var names []string
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			if name := p.Limits[i].Name; (of == "" || of == p.Name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -72,7 +72,7 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 
 // checkStore tells what is wrong with a store's URL. It does not connect.
 func (g *globalOptions) checkStore(url string) error {
-	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout})
+	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.env.ReadFile})
 	if err != nil {
 		return err
 	}

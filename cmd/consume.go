@@ -51,7 +51,7 @@ waits out its delay. A wait that cannot end in time is not begun.`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)

@@ -49,16 +49,15 @@ found, however many there are.`,
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: o.completeSelection,
+		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
 	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
-	flags.StringVar(&o.watch, "watch", "", "look again every `INTERVAL` (2s unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
-	flags.Lookup("watch").NoOptDefVal = defaultWatch
+	addWatchFlag(cmd, &o.watch)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

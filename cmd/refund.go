@@ -30,7 +30,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 			}
 			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	return cmd

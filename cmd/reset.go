@@ -48,9 +48,9 @@ brings it back. It also writes a line to the audit (see limitctl audit).
 			}
 			return runReset(cmd.Context(), o)
 		},
-		ValidArgsFunction: o.completeSelection,
+		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
-	o.selection.addFlags(cmd)
+	o.selection.addFlags(cmd, global)
 	o.consent.addFlags(cmd)
 	o.backupOptions.addFlags(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")

@@ -43,7 +43,7 @@ type selection struct {
 	text     string // the selection in words, for messages and the audit
 }
 
-func (s *selection) addFlags(cmd *cobra.Command) {
+func (s *selection) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
 	flags.BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, whatever glob characters it holds")
 	flags.StringVar(&s.policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
@@ -52,6 +52,9 @@ func (s *selection) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which is somebody's doing")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
+	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("limit-name", global.completeLimitNames)
+	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 	flags.IntVar(&s.scanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 }
 

@@ -9,12 +9,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // defaultWatch is the interval of --watch alone.
 const defaultWatch = "2s"
+
+func addWatchFlag(cmd *cobra.Command, watch *string) {
+	cmd.Flags().StringVar(watch, "watch", "", "look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
+	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
+	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
+}
 
 // parseWatch reads the interval of --watch; "" is none.
 func parseWatch(text string) (time.Duration, error) {
