@@ -44,6 +44,15 @@ type partlyError struct{ error }
 func (e *partlyError) Is(target error) bool { return target == errPartly }
 func (e *partlyError) Unwrap() error        { return e.error }
 
+// progressError says of err how far the work had come.
+type progressError struct {
+	error
+	progress string // "500 of 30000 keys done"
+}
+
+func (e *progressError) Error() string { return e.error.Error() + " (" + e.progress + ")" }
+func (e *progressError) Unwrap() error { return e.error }
+
 // outputError says that the answer could not be printed, though the work is done.
 type outputError struct{ error }
 

@@ -113,7 +113,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 	o.query.Records = targets.backup != nil || o.toRemaining >= 0
 	f, scanErr := o.scan(ctx, store, &o.selection, targets.add)
 	if scanErr != nil && (targets.count == 0 || ctx.Err() != nil || targets.refused) {
-		return fmt.Errorf("%w; nothing was changed", scanError(&f, scanErr))
+		return &progressError{scanErr, fmt.Sprintf("%d of about %d keys looked at, nothing was changed", f.looked, f.total)}
 	}
 	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
 	if o.toRemaining >= 0 {
@@ -148,7 +148,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		answer.Deleted, answer.Adjusted = 0, changes.done
 	}
 	if err != nil && changes.done > 0 {
-		err = &partlyError{fmt.Errorf("%d of %s done, then: %w", changes.done, output.Plural(targets.count, "key"), err)}
+		err = &partlyError{&progressError{err, fmt.Sprintf("%d of %s done", changes.done, output.Plural(targets.count, "key"))}}
 	}
 	entry.Matched, entry.Changed = f.matched, changes.done
 	err = o.record(audit, entry, o.outcome(&f, scanErr, err))

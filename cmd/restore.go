@@ -165,7 +165,7 @@ func (a *restoreAnswer) left() int64 { return a.Lapsed + a.InUse + a.Foreign }
 func (a *restoreAnswer) err(err error) error {
 	switch {
 	case err != nil && a.Restored+a.left() > 0:
-		return &partlyError{fmt.Errorf("%d of %s restored, then: %w", a.Restored, output.Plural(a.InBackup, "record"), err)}
+		return &partlyError{&progressError{err, fmt.Sprintf("%d of %s restored", a.Restored, output.Plural(a.InBackup, "record"))}}
 	case err != nil:
 		return err
 	case a.Foreign > 0:

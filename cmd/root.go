@@ -38,6 +38,10 @@ type interruptedError struct{ error }
 
 // Error leaves out what only says that the command was interrupted.
 func (e *interruptedError) Error() string {
+	var progress *progressError
+	if errors.As(e.error, &progress) && !errors.Is(e.error, limiter.ErrOutcomeUnknown) {
+		return "interrupted: " + progress.progress
+	}
 	if errors.Is(e.error, limiter.ErrOutcomeUnknown) || errors.Is(e.error, errPartly) {
 		return "interrupted: " + e.error.Error()
 	}

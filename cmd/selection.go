@@ -306,5 +306,5 @@ func scanError(f *found, err error) error {
 	if err == nil || f.looked == 0 {
 		return err
 	}
-	return fmt.Errorf("%w (%d of about %d keys looked at, %d matched)", err, f.looked, f.total, f.matched)
+	return &progressError{err, fmt.Sprintf("%d of about %d keys looked at, %d matched", f.looked, f.total, f.matched)}
 }
