@@ -16,8 +16,9 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/connect", "cmd/internal/output", "pkg/limiter"},
+	"cmd":                     {"cmd/internal/connect", "cmd/internal/doctor", "cmd/internal/output", "pkg/limiter"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
+	"cmd/internal/doctor":     {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"pkg/limiter":             {},
 	"pkg/limiter/policy":      {"pkg/limiter"},
@@ -32,7 +33,7 @@ var layers = map[string][]string{
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":      {"pkg/limiter/redisstore", "cmd/internal/connect", "internal/redistest"},
+	"github.com/redis/go-redis/v9":      {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest"},
 	"modernc.org/sqlite":                {"pkg/limiter/filestore"},
 	"github.com/spf13/cobra":            {"cmd"},
 	"github.com/olekukonko/tablewriter": {"cmd/internal/output"},

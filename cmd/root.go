@@ -113,6 +113,7 @@ memory); 5 partly done; 130 interrupted.`,
 		newRefundCmd(global),
 		newInspectCmd(global),
 		newResetCmd(global),
+		newDoctorCmd(global),
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()
@@ -139,8 +140,26 @@ func (g *globalOptions) print(a output.Answer) error {
 
 // open connects to the chosen store; where names it in messages.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
+	url, err := g.url()
+	if err != nil {
+		return nil, "", err
+	}
+	return connect.Open(url, g.connection())
+}
+
+// connection is what the store's URL does not say.
+func (g *globalOptions) connection() connect.Options {
+	return connect.Options{
+		Prefix:   g.prefix,
+		Timeout:  g.timeout,
+		Password: g.env.Getenv("LIMITCTL_PASSWORD"),
+	}
+}
+
+// url returns the URL of the chosen store.
+func (g *globalOptions) url() (string, error) {
 	if g.timeout <= 0 {
-		return nil, "", usagef("--timeout %s is not positive; give a duration such as 2s", g.timeout)
+		return "", usagef("--timeout %s is not positive; give a duration such as 2s", g.timeout)
 	}
 	url := g.store
 	if url == "" {
@@ -149,18 +168,14 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	if url == "" {
 		path, err := defaultFile(g.env.Getenv)
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
 		if !g.quiet {
 			fmt.Fprintf(g.env.Err, "limitctl: using the file %s (no --store given)\n", path)
 		}
 		url = "file:" + path
 	}
-	return connect.Open(url, connect.Options{
-		Prefix:   g.prefix,
-		Timeout:  g.timeout,
-		Password: g.env.Getenv("LIMITCTL_PASSWORD"),
-	})
+	return url, nil
 }
 
 // defaultFile returns the path of the file that is the store when none is said.

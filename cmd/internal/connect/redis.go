@@ -13,6 +13,17 @@ import (
 
 // openRedis connects to one server.
 func openRedis(text, _ string, options Options) (Store, string, error) {
+	client, where, err := Client(text, options)
+	if err != nil {
+		return nil, "", err
+	}
+	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix))
+	return store, where, err
+}
+
+// Client returns a client of the Redis at url, for what no store offers, and what
+// to call it in messages. It does not connect yet.
+func Client(text string, options Options) (client redis.UniversalClient, where string, err error) {
 	// What a parser says is wrong is never repeated: a password with special
 	// characters in it turns up in any part of the URL.
 	parsed, err := url.Parse(text)
@@ -39,8 +50,7 @@ func openRedis(text, _ string, options Options) (Store, string, error) {
 	settings.DisableIdentity = true
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // errors are ours to print, once
-	store, err := redisstore.New(redis.NewClient(settings), redisstore.WithPrefix(options.Prefix))
-	return store, parsed.Redacted(), err
+	return redis.NewClient(settings), parsed.Redacted(), nil
 }
 
 // redisForm is how a URL of text's scheme is to be written.
