@@ -75,7 +75,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	}
 	text, err := servers[0].client.ClusterInfo(ctx).Result()
 	if isAnswer(err) {
-		e.report.add(cannotLook("cluster", "cluster|info", err))
+		e.cannotLook(servers[0], "cluster", "cluster|info", err)
 	} else if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		text, err := s.client.ClusterNodes(ctx).Result()
 		if isAnswer(err) {
-			e.report.add(cannotLook("cluster", "cluster|nodes", err))
+			e.cannotLook(s, "cluster", "cluster|nodes", err)
 			return nil
 		}
 		if err != nil {

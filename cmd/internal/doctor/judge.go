@@ -174,7 +174,7 @@ func judgeMemory(i info) Finding {
 // is how many keys were evicted while the examination went on.
 func judgeEviction(i info, evicted int64) Finding {
 	policy, most, ever := i["maxmemory_policy"], i.number("maxmemory"), i.number("evicted_keys")
-	const advice = "choose noeviction, which refuses takes instead; an evicting policy does no harm only where limits have a server of their own and maxmemory is never reached (a database of their own does not help: maxmemory is the server's)"
+	const advice = "choose noeviction, which refuses takes instead; volatile-* and allkeys-* do no harm only on a server that limits have to themselves and whose maxmemory is never reached (a database of their own does not help)"
 	f := Finding{Check: "eviction", Status: OK, Data: map[string]any{"policy": policy, "evicted_keys": ever, "evicted_meanwhile": evicted}}
 	switch {
 	case policy == "noeviction" && ever == 0:

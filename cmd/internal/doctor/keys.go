@@ -29,9 +29,10 @@ const (
 type keyFacts struct {
 	prefix           string
 	looked, total    int64 // keys of the store, be they ours or not
+	counted          bool  // whether total could be had
 	complete         bool
 	limits, bytes    int64
-	sized            bool // whether bytes could be had
+	noSize           error // why bytes could not be had
 	noTTL, foreign   sample
 	perPolicy        map[string]int64
 	biggest, hottest ranking
@@ -75,7 +76,7 @@ func (r *ranking) add(k ranked) {
 
 // keys looks at the keys of every master, one after the other, up to the limit.
 func (e *examination) keys(ctx context.Context, servers []*server) error {
-	facts := keyFacts{prefix: e.Prefix, complete: true, sized: true, perPolicy: map[string]int64{},
+	facts := keyFacts{prefix: e.Prefix, complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
 	for i, s := range servers {
 		limit := -1
@@ -83,8 +84,12 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 			limit = max(1, (e.ScanLimit-int(facts.looked))/(len(servers)-i))
 		}
 		err := e.scan(ctx, s, &facts, limit)
+		if denied := (*deniedError)(nil); errors.As(err, &denied) {
+			e.cannotLook(s, "keys", denied.command, err)
+			return nil
+		}
 		if isAnswer(err) {
-			e.add(s, cannotLook("keys", "scan", err))
+			e.cannotLook(s, "keys", "scan", err)
 			return nil
 		}
 		if err != nil {
@@ -92,8 +97,22 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 		}
 	}
 	e.report.add(judgeKeys(&facts)...)
+	if facts.noHeat != nil {
+		e.cannotLook(nil, "hottest", "object|"+facts.heatQuestion(), facts.noHeat)
+	}
+	if facts.noSize != nil {
+		e.cannotLook(nil, "size", "memory|usage", facts.noSize)
+	}
 	return nil
 }
+
+// deniedError is the answer to a command that the user may not run.
+type deniedError struct {
+	command string
+	error
+}
+
+func (e *deniedError) Unwrap() error { return e.error }
 
 func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limit int) error {
 	total, err := s.client.DBSize(ctx).Result()
@@ -101,6 +120,7 @@ func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limi
 		return err
 	}
 	counted := err == nil
+	facts.counted = facts.counted && counted
 	facts.total += total
 	count := keysPerScan
 	if e.KeysPerSecond > 0 {
@@ -152,8 +172,8 @@ func (e *examination) pace(ctx context.Context, count int) error {
 	}
 }
 
-// read asks about keys, in one round trip. How idle a key is has to be asked
-// first: reading it ends that.
+// read asks about keys, in one round trip. How idle a key is has to be asked first:
+// to the server, reading a key is using it.
 func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []string) error {
 	pipe := client.Pipeline()
 	now := pipe.Time(ctx)
@@ -169,11 +189,10 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 		return err
 	}
 	for i, storeKey := range storeKeys {
-		if lacksRight(ttls[i].Err()) {
-			return ttls[i].Err()
-		}
-		if lacksRight(values[i].Err()) {
-			return values[i].Err()
+		for command, err := range map[string]error{"pttl": ttls[i].Err(), "getrange": values[i].Err()} {
+			if lacksRight(err) {
+				return &deniedError{command, err}
+			}
 		}
 		if ttls[i].Val() == -2 { // it expired since the scan
 			continue
@@ -189,7 +208,7 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 				f.bytes += size
 			}
 		} else if !errors.Is(err, redis.Nil) {
-			f.sized = false
+			f.noSize = err
 		}
 		if !ours {
 			continue
@@ -260,16 +279,22 @@ func groupOf(key limiter.Key, limit limiter.Limit) string {
 func judgeKeys(f *keyFacts) []Finding {
 	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete, "limits": f.limits}}
 	keys.Summary = fmt.Sprintf("%s among all %s of the store", plural(f.limits, "limit"), plural(f.looked, "key"))
-	if !f.complete {
+	switch {
+	case !f.complete && f.counted:
 		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
+	case !f.complete:
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked)
+	case !f.counted: // then looked is only about how many there are
+		keys.Summary = plural(f.limits, "limit") + " among all keys of the store"
 	}
-	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign(), f.judgeSize()}
-	if len(f.biggest) > 0 && f.sized {
+	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
+	if f.noSize == nil {
+		all = append(all, f.size())
+	}
+	if len(f.biggest) > 0 {
 		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return bytesText(r.value) }))
 	}
-	if f.noHeat != nil {
-		all = append(all, cannotLook("hottest", "object|"+f.heatQuestion(), f.noHeat))
-	} else if len(f.hottest) > 0 {
+	if len(f.hottest) > 0 {
 		all = append(all, f.ranked("hottest", f.hottest, f.heat))
 	}
 	if f.limits > 0 {
@@ -299,19 +324,13 @@ func (f *keyFacts) judgeForeign() Finding {
 	return found
 }
 
-func (f *keyFacts) judgeSize() Finding {
+func (f *keyFacts) size() Finding {
 	found := Finding{Check: "size", Status: OK, Data: map[string]any{"looked_bytes": f.bytes}}
-	if !f.sized {
-		found.Status = Warn
-		found.Summary = "what limits take of the memory cannot be looked at: the user lacks the right to MEMORY USAGE"
-		found.Advice = "ACL SETUSER … +memory|usage"
-		return found
-	}
 	found.Summary = fmt.Sprintf("limits take %s of memory", bytesText(f.bytes))
 	if f.limits > 0 {
 		found.Summary += fmt.Sprintf(", %s each on average", bytesText(f.bytes/f.limits))
 	}
-	if !f.complete && f.looked > 0 {
+	if !f.complete && f.counted && f.looked > 0 {
 		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
 		found.Data["estimated_bytes"] = estimate
 		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", bytesText(estimate), bytesText(f.bytes), plural(f.limits, "key"))

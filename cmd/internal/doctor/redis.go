@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -148,15 +149,37 @@ func lacksRight(err error) bool {
 	return isAnswer(err) && strings.HasPrefix(err.Error(), "NOPERM")
 }
 
-// cannotLook is the finding that a check needs what the server does not allow.
-func cannotLook(check, command string, err error) Finding {
-	f := Finding{Check: check, Status: Warn, Summary: "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(err),
-		Advice: "ask who runs the server; some services do not offer it", Data: map[string]any{"command": command}}
+// cannotLook adds the finding that a check needs what the server does not allow. s
+// is nil for a check of all servers together.
+func (e *examination) cannotLook(s *server, check, command string, err error) {
+	f := Finding{Check: check, Status: Warn, Data: map[string]any{"command": command}}
+	if s != nil {
+		f.Server = s.name
+	}
 	if lacksRight(err) {
 		f.Summary = "cannot be looked at: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
-		f.Advice = "ACL SETUSER … +" + command
+		f.Advice = "ACL SETUSER " + e.user() + " +" + command
+		if readVerdict(err.Error()) == keyDenied {
+			f.Summary = "cannot be looked at: the user lacks the right to the keys under the prefix " + e.Prefix
+			f.Advice = "ACL SETUSER " + e.user() + " " + redisstore.KeyRule(e.Prefix, false)
+		}
+	} else {
+		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(err)
+		f.Advice = "ask who runs the server; some services do not offer it"
 	}
-	return f
+	e.report.add(f)
+}
+
+// user is the name that the client logs in with.
+func (e *examination) user() string {
+	name := ""
+	switch client := e.client.(type) {
+	case *redis.Client:
+		name = client.Options().Username
+	case *redis.ClusterClient:
+		name = client.Options().Username
+	}
+	return cmp.Or(name, "default")
 }
 
 // eachServer looks at what every server has for itself.
@@ -171,16 +194,17 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 			return err
 		}
 		if err != nil {
-			e.add(s, cannotLook("version", "info", err))
+			e.cannotLook(s, "version", "info", err)
 		} else {
 			s.before = parseInfo(text)
 			e.add(s, judgeVersion(s.before), judgePersistence(s.before, config), judgeMemory(s.before))
 			e.add(s, judgeRole(s.before, config)...)
 		}
-		if err := e.scripts(ctx, s, config); err != nil {
+		readOnly, err := e.rights(ctx, s)
+		if err != nil {
 			return err
 		}
-		if err := e.rights(ctx, s); err != nil {
+		if err := e.scripts(ctx, s, config, readOnly); err != nil {
 			return err
 		}
 	}
@@ -196,7 +220,7 @@ func (e *examination) config(ctx context.Context, s *server) (info, error) {
 			return nil, err
 		}
 		if err != nil {
-			e.add(s, cannotLook("settings", "config|get", err))
+			e.cannotLook(s, "settings", "config|get", err)
 			return config, nil
 		}
 		for name, value := range values {
@@ -206,13 +230,15 @@ func (e *examination) config(ctx context.Context, s *server) (info, error) {
 	return config, nil
 }
 
-func (e *examination) scripts(ctx context.Context, s *server, config info) error {
+// scripts looks at what of ours the server has cached. readOnly says whether it has
+// EVALSHA_RO.
+func (e *examination) scripts(ctx context.Context, s *server, config info, readOnly bool) error {
 	var shas []string
 	for _, source := range lua.All() {
 		sum := sha1.Sum([]byte(source)) // the name that a server caches it by
 		shas = append(shas, hex.EncodeToString(sum[:]))
 	}
-	facts := scriptFacts{total: len(shas), busyAfter: config["lua-time-limit"], readOnly: s.before.version().major >= 7}
+	facts := scriptFacts{total: len(shas), busyAfter: config["lua-time-limit"], readOnly: readOnly}
 	cached, err := s.client.ScriptExists(ctx, shas...).Result()
 	switch {
 	case err == nil:
@@ -225,7 +251,7 @@ func (e *examination) scripts(ctx context.Context, s *server, config info) error
 	case !isAnswer(err):
 		return err
 	case !lacksRight(err):
-		e.add(s, cannotLook("scripts", "script|exists", err))
+		e.cannotLook(s, "scripts", "script|exists", err)
 		return nil
 	}
 	e.add(s, judgeScripts(facts))
@@ -237,7 +263,7 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 	const samples = 10
 	var skews []skew
 	for _, s := range servers {
-		best := skew{server: cmpName(s), off: -1}
+		best := skew{server: cmp.Or(s.name, "server"), off: -1}
 		for range samples {
 			begun := e.Now()
 			theirs, err := s.client.Time(ctx).Result()
@@ -246,7 +272,7 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 				return err
 			}
 			if err != nil {
-				e.add(s, cannotLook("clock", "time", err))
+				e.cannotLook(s, "clock", "time", err)
 				return nil
 			}
 			if off := took / 2; best.off < 0 || off < best.off {
@@ -257,13 +283,6 @@ func (e *examination) clocks(ctx context.Context, servers []*server) error {
 	}
 	e.report.add(judgeClocks(skews))
 	return nil
-}
-
-func cmpName(s *server) string {
-	if s.name != "" {
-		return s.name
-	}
-	return "server"
 }
 
 // evictions looks again at what was evicted, now that some time has gone by.

@@ -24,7 +24,7 @@ const (
 
 // rightFacts is what a server says about the rights of a user.
 type rightFacts struct {
-	user     string // empty if not known
+	user     string
 	prefix   string
 	rights   []redisstore.Right
 	verdicts []verdict // of each
@@ -32,9 +32,10 @@ type rightFacts struct {
 }
 
 // rights asks the server what the user may do: with ACL DRYRUN, which runs
-// nothing, or where that cannot be had by calls that change nothing.
-func (e *examination) rights(ctx context.Context, s *server) error {
-	facts := rightFacts{prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
+// nothing, or where that cannot be had by calls that change nothing. It returns
+// whether the server has EVALSHA_RO.
+func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
+	facts := rightFacts{user: e.user(), prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
 	if _, is := e.client.(*redis.ClusterClient); is {
 		facts.rights = append(facts.rights, redisstore.ClusterRights()...)
 	}
@@ -44,16 +45,17 @@ func (e *examination) rights(ctx context.Context, s *server) error {
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
 	if err != nil && !isAnswer(err) {
-		return err
+		return false, err
 	}
 	if err != nil {
 		facts.tried = true
 		if facts.verdicts, err = tryOut(ctx, s.client, facts.rights); err != nil {
-			return err
+			return false, err
 		}
 	}
 	e.add(s, judgeRights(facts))
-	return nil
+	at := slices.IndexFunc(facts.rights, func(r redisstore.Right) bool { return r.Command == "evalsha_ro" })
+	return facts.verdicts[at] != unknown, nil
 }
 
 // dryRun asks about each right. The error is that of the asking.
@@ -114,8 +116,8 @@ func readVerdict(answer string) verdict {
 	return denied
 }
 
-// missing returns what the user lacks for one limitctl command: what it fails
-// without, and what it does worse without.
+// missing returns what the user lacks for one limitctl command: the commands it
+// fails without, those it does worse without, and whether it lacks the keys.
 func (r *rightFacts) missing(command string) (fails, worse []redisstore.Right, keys bool) {
 	for i, right := range r.rights {
 		if !slices.Contains(right.For, command) {
@@ -130,7 +132,6 @@ func (r *rightFacts) missing(command string) (fails, worse []redisstore.Right, k
 		case is == allowed, is == unknown && right.Else != "":
 		case is == keyDenied:
 			keys = true
-			fails = append(fails, right)
 		case right.Else != "":
 			worse = append(worse, right)
 		default:
@@ -141,10 +142,7 @@ func (r *rightFacts) missing(command string) (fails, worse []redisstore.Right, k
 }
 
 func judgeRights(r rightFacts) Finding {
-	name := "the user"
-	if r.user != "" {
-		name = "user " + r.user
-	}
+	name := "user " + r.user
 	how := "asked"
 	if r.tried {
 		how = "tried"
@@ -154,14 +152,12 @@ func judgeRights(r rightFacts) Finding {
 	lacking, losses := map[string][]string{}, map[string]bool{}
 	for _, command := range redisstore.Commands() {
 		fails, worse, keys := r.missing(command)
-		if len(fails) == 0 {
+		if len(fails) == 0 && !keys {
 			can = append(can, command)
 		} else {
 			cannot = append(cannot, command)
 		}
-		if len(fails) > 0 && keys {
-			add.keys = true
-		}
+		add.keys = add.keys || keys
 		for _, right := range append(fails, worse...) {
 			lacking[command] = append(lacking[command], "+"+right.Command)
 			add.command(right.Command)
@@ -191,7 +187,7 @@ func judgeRights(r rightFacts) Finding {
 			f.Summary += ", though it has some of the rights to"
 		}
 	}
-	f.Advice = "for all of it: ACL SETUSER " + cmpUser(r.user) + " " + strings.Join(add.words(r.prefix), " ")
+	f.Advice = "for all of it: ACL SETUSER " + r.user + " " + strings.Join(add.words(r.prefix), " ")
 	return f
 }
 
@@ -234,13 +230,6 @@ func (w *rightWords) words(prefix string) []string {
 		words = append(words, "+"+command)
 	}
 	return words
-}
-
-func cmpUser(name string) string {
-	if name == "" {
-		return "…"
-	}
-	return name
 }
 
 func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -81,7 +81,7 @@ func Rights(prefix string) []Right {
 		{Command: "scan", For: scanning, Try: []any{"scan", 0, "match", key, "count", 1}},
 		{Command: "pttl", For: scanning, Try: []any{"pttl", key}},
 		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "how far a scan has come is not told"},
-		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}},
+		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not told"},
 		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off", Before: "pttl"},
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
@@ -101,7 +101,7 @@ func ClusterRights() []Right {
 	scanning := []string{"inspect", "reset"}
 	return []Right{
 		{Command: "cluster|slots", For: all, Try: []any{"cluster", "slots"}},
-		{Command: "command", For: all, Try: []any{"command", "count"}},
+		{Command: "command", For: all, Try: []any{"command", "count"}, Else: "the client asks for it again at each command"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
 		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}, Else: "a slot that moves is looked for among all keys"},
 		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
