@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -137,44 +138,65 @@ func (a *doctorAnswer) Records() [][]string {
 
 // narrow is the width below which a finding's text goes under the check's name
 // instead of beside it.
-const narrow = 60
+const narrow = 40
 
-// Print implements output.Answer.
+// Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
+	findings := joinServers(a.report.Findings)
 	names, servers := 0, 0
-	for _, f := range a.report.Findings {
+	for _, f := range findings {
 		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(f.Server))
 	}
-	for _, f := range a.report.Findings {
-		mark, style := markOf(f.Status)
+	for _, f := range findings {
 		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
 		if servers > 0 {
 			label += fmt.Sprintf("%-*s  ", servers, f.Server)
 			indent += servers + 2
 		}
-		first := p.Paint(style, mark) + " " + label
-		if p.Width > 0 && p.Width-indent < narrow*2/3 {
-			fmt.Fprintln(p.Out, strings.TrimRight(first, " "))
-			first, indent = "  ", 2
-		}
-		for _, line := range output.Wrap(f.Summary, p.Width-indent) {
-			fmt.Fprintln(p.Out, first+line)
-			first = strings.Repeat(" ", indent)
-		}
-		if f.Advice == "" {
-			continue
-		}
-		for i, line := range output.Wrap(f.Advice, p.Width-indent-2) {
-			arrow := "  "
-			if i == 0 {
-				arrow = "→ "
-			}
-			fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
-		}
+		printFinding(p, f, label, indent)
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
 	_, style := markOf(worst(fails, warns))
 	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
+}
+
+// joinServers makes one finding of those that differ in nothing but their server.
+func joinServers(findings []doctor.Finding) []doctor.Finding {
+	var joined []doctor.Finding
+	var counts []int
+	for _, f := range findings {
+		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
+			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary && j.Advice == f.Advice
+		})
+		if at < 0 {
+			joined, counts = append(joined, f), append(counts, 1)
+			continue
+		}
+		counts[at]++
+		joined[at].Server = output.Plural(counts[at], "server")
+	}
+	return joined
+}
+
+func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
+	mark, style := markOf(f.Status)
+	first := p.Paint(style, mark) + " " + label
+	if p.Width > 0 && p.Width-indent < narrow {
+		fmt.Fprintln(p.Out, strings.TrimRight(first, " "))
+		first, indent = "  ", 2
+	}
+	for _, line := range output.Wrap(f.Summary, p.Width-indent) {
+		fmt.Fprintln(p.Out, first+line)
+		first = strings.Repeat(" ", indent)
+	}
+	if f.Advice == "" {
+		return
+	}
+	arrow := "→ "
+	for _, line := range output.Wrap(f.Advice, p.Width-indent-2) {
+		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
+		arrow = "  "
+	}
 }
 
 func markOf(status doctor.Status) (mark string, style output.Style) {

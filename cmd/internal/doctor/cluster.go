@@ -24,11 +24,10 @@ type clusterFacts struct {
 
 // node is one line of CLUSTER NODES.
 type node struct {
-	id, address string
-	flags       []string
-	master      string // the id of a replica's
-	slots       int
-	moving      []int
+	address string
+	flags   []string
+	slots   int
+	moving  []int
 }
 
 func (n *node) is(flag string) bool { return slices.Contains(n.flags, flag) }
@@ -43,7 +42,7 @@ func parseNodes(text string) []node {
 			continue
 		}
 		address, _, _ := strings.Cut(fields[1], "@")
-		n := node{id: fields[0], address: address, flags: strings.Split(fields[2], ","), master: fields[3]}
+		n := node{address: address, flags: strings.Split(fields[2], ",")}
 		for _, field := range fields[8:] {
 			if moving, is := strings.CutPrefix(field, "["); is {
 				number, _, _ := strings.Cut(moving, "-")
@@ -102,20 +101,17 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	return nil
 }
 
+// judgeCluster leaves it to judgeRole whether each master has replicas.
 func judgeCluster(c clusterFacts) []Finding {
 	var covered, masters int
-	var failing, bare []string
+	var failing []string
 	for _, n := range c.nodes {
 		covered += n.slots
 		if n.is("fail") || n.is("fail?") || n.is("pfail") || n.is("noaddr") {
 			failing = append(failing, n.address)
 		}
-		if n.slots == 0 {
-			continue
-		}
-		masters++
-		if !slices.ContainsFunc(c.nodes, func(r node) bool { return r.master == n.id && !r.is("fail") }) {
-			bare = append(bare, n.address)
+		if n.slots > 0 {
+			masters++
 		}
 	}
 	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", slotCount, plural(masters, "master")),
@@ -141,11 +137,6 @@ func judgeCluster(c clusterFacts) []Finding {
 		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "flagged as failing: " + strings.Join(failing, ", "),
 			Advice: "look whether these nodes run and can be reached; CLUSTER FORGET those that will not come back",
 			Data:   map[string]any{"failing": failing}})
-	}
-	if len(bare) > 0 {
-		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "masters without a replica: " + strings.Join(bare, ", "),
-			Advice: "add one to each (redis-cli --cluster add-node --cluster-slave): with its master all its slots are gone",
-			Data:   map[string]any{"without_replica": bare}})
 	}
 	return found
 }

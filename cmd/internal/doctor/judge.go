@@ -73,8 +73,8 @@ func judgeRole(i, config info) []Finding {
 	}
 	if len(all) == 0 {
 		replicas.Status = Warn
-		replicas.Summary = "none: the server is a single point of failure, and all usage is lost with it"
-		replicas.Advice = "attach a replica, watched by Sentinel or in a Cluster; or decide what callers do without a store (--on-error)"
+		replicas.Summary = "none: a single point of failure, and what was used is lost with it"
+		replicas.Advice = "attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store (--on-error)"
 		return []Finding{role, replicas}
 	}
 	var late []string

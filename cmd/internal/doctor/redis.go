@@ -21,19 +21,20 @@ import (
 // server is one master, or the one server there is.
 type server struct {
 	client *redis.Client
-	name   string // empty if it is the only one
-	before info   // its INFO when the examination began
+	name   string            // empty if it is the only one
+	store  *redisstore.Store // for its errors
+	before info              // its INFO when the examination began
 }
 
 // examination is one of a Redis.
 type examination struct {
 	Options
 	client redis.UniversalClient
-	store  *redisstore.Store // for its errors
+	store  *redisstore.Store // for errors
 	report Report
 }
 
-// Redis examines the servers of client. Its changes nothing in them. After an error
+// Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
 	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix))
@@ -49,14 +50,14 @@ func Redis(ctx context.Context, client redis.UniversalClient, options Options) (
 func (e *examination) run(ctx context.Context) error {
 	servers, err := e.masters(ctx)
 	if err != nil {
-		return e.unreachable("", err)
+		return e.unreachable(&server{store: e.store}, err)
 	}
 	var failed error
 	var up []*server
 	for _, s := range servers {
 		pings, err := e.ping(ctx, s)
 		if err != nil {
-			failed = errors.Join(failed, e.unreachable(s.name, err))
+			failed = errors.Join(failed, e.unreachable(s, err))
 			continue
 		}
 		e.report.Reached = true
@@ -84,15 +85,16 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 		if !is {
 			return nil, errors.New("a client of a kind that is not known")
 		}
-		return []*server{{client: single}}, nil
+		return []*server{{client: single, store: e.store}}, nil
 	}
 	var mu sync.Mutex
 	var servers []*server
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		store, err := redisstore.New(master)
 		mu.Lock()
 		defer mu.Unlock()
-		servers = append(servers, &server{client: master, name: master.Options().Addr})
-		return nil
+		servers = append(servers, &server{client: master, name: master.Options().Addr, store: store})
+		return err
 	})
 	slices.SortFunc(servers, func(a, b *server) int { return strings.Compare(a.name, b.name) })
 	return servers, err
@@ -107,13 +109,13 @@ func (e *examination) add(s *server, findings ...Finding) {
 
 // unreachable adds the finding that a server gave no answer, or refused to, and
 // returns the error as the limiter's.
-func (e *examination) unreachable(name string, err error) error {
-	err = e.store.Explain(err)
+func (e *examination) unreachable(s *server, err error) error {
+	err = s.store.Explain(err)
 	advice := "look whether it runs, and whether its address, firewall and TLS let you through"
 	if errors.Is(err, limiter.ErrRefused) {
 		advice = "look at the user name and password, or ask who runs the server for the rights (docs/redis.md)"
 	}
-	e.report.add(Finding{Check: "reachable", Status: Fail, Server: name, Summary: oneLine(err), Advice: advice})
+	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})
 	return err
 }
 

@@ -54,12 +54,11 @@ func Rights(prefix string) []Right {
 	key := limiter.StoreKey(prefix, limiter.Key{Subject: "limitctl", Name: "no-such-limit"})
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
-		reading  = []string{"check", "consume", "refund", "reset", "restore", "doctor"}
 		deciding = []string{"consume", "refund", "reset"}
 		changing = append(deciding, "restore")
+		reading  = append(changing, "check")
 		looking  = []string{"inspect", "doctor"}
 		scanning = append(looking, "reset")
-		all      = Commands()
 		doctor   = []string{"doctor"}
 	)
 	return []Right{
@@ -68,11 +67,11 @@ func Rights(prefix string) []Right {
 		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
 		{Command: "get", For: []string{"check", "consume", "reset"}, Try: []any{"get", key}},
-		{Command: "getrange", For: all, Try: []any{"getrange", key, 0, 0}},
-		{Command: "exists", For: reading[:len(reading)-1], Try: []any{"exists", key}},
-		{Command: "strlen", For: all[:len(all)-1], Try: []any{"strlen", key}},
-		{Command: "type", For: all, Try: []any{"type", key}, Else: "the kind of a value that is no limit is not told"},
-		{Command: "time", For: all, Try: []any{"time"}},
+		{Command: "getrange", For: Commands(), Try: []any{"getrange", key, 0, 0}},
+		{Command: "exists", For: reading, Try: []any{"exists", key}},
+		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
+		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the kind of a value that is no limit is not told"},
+		{Command: "time", For: Commands(), Try: []any{"time"}},
 		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
 		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take", Writes: true},
 		{Command: "pexpireat", For: deciding, Try: []any{"pexpireat", key, 1}, Else: "a sliding log is rewritten at each take", Writes: true},
