@@ -3,11 +3,13 @@ package cmd
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // Findings fit the terminal, and what several servers have in common is said once.
@@ -39,5 +41,23 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 	}
 	if n := len(report.Findings); n != 4 || report.Findings[1].Server != "10.0.0.1:6379" {
 		t.Errorf("printing changed the report: %+v", report.Findings)
+	}
+}
+
+// A store that stops answering in the middle: what was found is shown, and the exit
+// code says that it is not all.
+func TestDoctorLosesTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	w := newWorld(t)
+	calls := 0
+	w.Now = func() time.Time { // asked for the clock's check, after the server's own
+		if calls++; calls == 1 {
+			server.Kill()
+		}
+		return time.Now()
+	}
+	stdout, stderr := w.run(t, exitPartly, "doctor", "--store", "redis://"+server.Addr)
+	if !strings.Contains(stdout, "✓ version") || strings.Contains(stdout, "clock") || !strings.Contains(stderr, "the examination is not complete: store unavailable: redis at "+server.Addr) {
+		t.Errorf("%s\n%s", stdout, stderr)
 	}
 }

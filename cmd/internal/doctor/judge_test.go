@@ -204,6 +204,7 @@ func TestRights(t *testing.T) {
 		{"no set", judgeRights(factsOf(denied, "set")), Fail, "may check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "may check, inspect, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset", "+unlink"},
+		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
 		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "may do nothing", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
 		{"no keys", judgeRights(noKeys), Fail, "may do nothing", "ACL SETUSER u ~rl:*"},

@@ -143,7 +143,7 @@ func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limi
 				return err
 			}
 		}
-		looked += count
+		looked += max(count, len(storeKeys)) // a server can give more than it was asked for
 		if cursor = next; cursor == 0 {
 			if counted {
 				looked = int(total) // the last page is not full

@@ -189,6 +189,51 @@ func TestAServerThatStopsInTheMiddle(t *testing.T) {
 	}
 }
 
+// The fastest of the answers about the time is believed.
+func TestTheClockOfTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	calls := 0
+	report, err := examine(t, server, "", func(o *Options) {
+		o.Now = func() time.Time { // an hour ahead, and all exchanges but the fourth take long
+			now := time.Now().Add(time.Hour)
+			if calls++; calls%2 == 0 && calls != 8 {
+				now = now.Add(10 * time.Second)
+			}
+			return now
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := report.finding(t, "clock").Data
+	ahead := time.Duration(data["ahead_of_client_us"].(map[string]any)["server"].(int64)) * time.Microsecond
+	if off := ahead + time.Hour; off.Abs() > time.Second {
+		t.Errorf("the server is said to be %s ahead, want an hour behind: %v", ahead, data)
+	}
+}
+
+// What is evicted while the examination goes on is noticed.
+func TestEvictionIsNoticed(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	client := server.Client()
+	used := parseInfo(client.Info(ctx, "memory").Val()).number("used_memory")
+	server.Do("CONFIG", "SET", "maxmemory", used+2_000_000)
+	calls := 0
+	report, err := examine(t, server, "", func(o *Options) {
+		o.Now = func() time.Time {
+			if calls++; calls == 1 {
+				for i := range 400 {
+					client.Set(ctx, fmt.Sprint("other:", i), strings.Repeat("x", 10_000), 0)
+				}
+			}
+			return time.Now()
+		}
+	})
+	if f := report.finding(t, "eviction"); err != nil || f.Status != Fail || !strings.Contains(f.Summary, "allkeys-lru is evicting now") {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
 func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	var servers [2]*redistest.Server
 	for i := range servers {
@@ -221,6 +266,11 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 	}
 	if !versions[servers[0].Addr] || !versions[servers[1].Addr] || !strings.Contains(report.finding(t, "clock").Summary, "masters differ by") {
 		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
+	}
+	id := fmt.Sprint(servers[1].Do("CLUSTER", "MYID"))
+	servers[0].Do("CLUSTER", "SETSLOT", 5, "MIGRATING", id)
+	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
+		t.Errorf("with a slot that moves: %v, %+v", err, report.Findings)
 	}
 	servers[1].Kill()
 	report, err = examine()

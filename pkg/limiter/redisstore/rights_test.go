@@ -50,7 +50,13 @@ func TestDocumentedRights(t *testing.T) {
 // nothing on the way; without any one of them it is.
 func TestDocumentedRightsSuffice(t *testing.T) {
 	server := redistest.Start(t)
-	for _, role := range redisstore.Roles() {
+	roles := redisstore.Roles()
+	for _, command := range redisstore.Commands() { // and for each command by itself
+		if command != "doctor" {
+			roles = append(roles, redisstore.Role{Name: command, For: []string{command}, Writes: command != "check" && command != "inspect"})
+		}
+	}
+	for _, role := range roles {
 		t.Run(role.Name, func(t *testing.T) {
 			examineRights(t, server, &role, role.Rule("rl"), redisstore.Rights("rl"), func(name string) redis.UniversalClient {
 				return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
@@ -197,20 +203,30 @@ func repertoire(store *redisstore.Store, role *redisstore.Role, forget func()) e
 			decide(limiter.Take, fresh, bigLog, 1)
 			decide(limiter.Take, logKey, bigLog, 1)
 		case "refund":
-			decide(limiter.Refund, bucketKey, hundred, 1)
+			for _, key := range []limiter.Key{bucketKey, listKey, textKey, fresh} {
+				decide(limiter.Refund, key, hundred, 1)
+			}
 			decide(limiter.Refund, wholeKey, hundred, 2)
 			decide(limiter.Refund, logKey, bigLog, 1)
 		case "reset":
 			decide(limiter.Adjust, bucketKey, hundred, 5)
+			decide(limiter.Adjust, wholeKey, hundred, 0)
 			decide(limiter.Adjust, logKey, bigLog, 150)
-			errs = append(errs, resetAndRestore(store))
+			for _, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+				if !errors.Is(err, limiter.ErrForeign) {
+					errs = append(errs, err)
+				}
+			}
+			errs = append(errs, reset(store))
+		case "restore":
+			errs = append(errs, restore(store))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// resetAndRestore deletes with a backup, and brings it back.
-func resetAndRestore(store *redisstore.Store) error {
+// reset deletes with a backup.
+func reset(store *redisstore.Store) error {
 	keys := []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
 		{Subject: bucketKey.Subject, Name: hundred.DefaultName()}, {Subject: logKey.Subject, Name: bigLog.DefaultName()}}
 	records, err := store.Export(context.Background(), keys...)
@@ -221,13 +237,31 @@ func resetAndRestore(store *redisstore.Store) error {
 		records[i].Value = append(records[i].Value, 'x') // as if it were used since
 	}
 	_, changed, err := store.Delete(ctx, append(records, limiter.Records(listKey, textKey)...)...)
-	if err != nil && !onlyForeign(err) {
+	if err == nil || onlyForeign(err) {
+		err = nil
+		if len(changed) != 2 {
+			err = fmt.Errorf("%d records came back from the deletion, want 2", len(changed))
+		}
+	}
+	return err
+}
+
+// restore brings back a record, under keys of all kinds.
+func restore(store *redisstore.Store) error {
+	var state limiter.State
+	limit, err := hundred.Normalize()
+	if err != nil {
 		return err
 	}
-	if len(changed) != 2 {
-		return fmt.Errorf("%d records came back from the deletion, want 2", len(changed))
+	state.Charge(limit, 1, limiter.InstantOf(time.Now()))
+	var records []limiter.Record
+	for _, key := range []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
+		records = append(records, limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
 	}
-	_, err = store.Import(ctx, false, changed...)
+	outcomes, err := store.Import(ctx, true, records...)
+	if err == nil && !slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Foreign, limiter.Foreign, limiter.Imported}) {
+		err = fmt.Errorf("the import's outcomes are %d", outcomes)
+	}
 	return err
 }
 
