@@ -150,6 +150,7 @@ memory); 5 partly done; 130 interrupted.`,
 		newAuditCmd(global),
 		newConfigCmd(global),
 		newContextCmd(global),
+		newDoctorCmd(global),
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()
@@ -181,34 +182,35 @@ func (g *globalOptions) print(a output.Answer) error {
 
 // open connects to the chosen store; where names it in messages.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
+	url, options, err := g.connection()
+	if err != nil {
+		return nil, "", err
+	}
+	store, where, err = connect.Open(url, options)
+	name, readOnly, _ := g.inUse()
+	switch {
+	case err != nil && name != "":
+		return nil, "", fmt.Errorf("context %q: %w", name, err)
+	case err != nil:
+		return nil, "", err
+	case readOnly:
+		store = connect.ReadOnly(store, name)
+	}
+	return store, where, nil
+}
+
+// connection returns the URL of the chosen store and what that does not say.
+func (g *globalOptions) connection() (url string, options connect.Options, err error) {
 	if g.timeout <= 0 {
-		return nil, "", usagef("--timeout %s is not positive; give a duration such as 2s", g.timeout)
+		return "", options, usagef("--timeout %s is not positive; give a duration such as 2s", g.timeout)
 	}
 	s, err := g.settings()
 	if err != nil {
-		return nil, "", err
+		return "", options, err
 	}
 	if !g.quiet {
 		s.announce(g.env.Err)
 	}
 	password, err := g.password(s.context)
-	if err != nil {
-		return nil, "", err
-	}
-	store, where, err = connect.Open(s.store.value, connect.Options{
-		Prefix:   s.prefix.value,
-		Timeout:  g.timeout,
-		Password: password,
-		ReadFile: g.env.ReadFile,
-	})
-	if err != nil {
-		if s.context != nil {
-			err = fmt.Errorf("context %q: %w", s.context.Name, err)
-		}
-		return nil, "", err
-	}
-	if s.context != nil && s.context.ReadOnly {
-		store = connect.ReadOnly(store, s.context.Name)
-	}
-	return store, where, nil
+	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.env.ReadFile}, err
 }

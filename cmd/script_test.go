@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 //	sentinel ask COMMAND...     on every Sentinel
 //	sentinel failover           kill the master, and wait until the replica is it
 //	sentinel pause|resume|kill  the Sentinels
+//	replicate ADDRESS           make the server a replica, and wait until it is in step
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -53,10 +55,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":    exits,
-			"redis":    redisCommand,
-			"cluster":  clusterCommand,
-			"sentinel": sentinelCommand,
+			"exits":     exits,
+			"redis":     redisCommand,
+			"cluster":   clusterCommand,
+			"sentinel":  sentinelCommand,
+			"replicate": replicate,
 		},
 	})
 }
@@ -83,6 +86,29 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 type serverOf struct{ *redistest.Process }
 
 type serverKey struct{}
+
+func replicate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: replicate ADDRESS")
+	}
+	host, port, _ := strings.Cut(args[0], ":")
+	replica := redis.NewClient(&redis.Options{Addr: ts.Getenv("REDIS_ADDR"), DisableIdentity: true})
+	defer replica.Close()
+	master := redis.NewClient(&redis.Options{Addr: args[0], DisableIdentity: true})
+	defer master.Close()
+	ctx := context.Background()
+	ts.Check(replica.ReplicaOf(ctx, host, port).Err())
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		text, err := master.Info(ctx, "replication").Result()
+		ts.Check(err)
+		if strings.Contains(text, "state=online") {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it is not in step with %s:\n%s", args[0], text)
+		}
+	}
+}
 
 func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {

@@ -45,6 +45,11 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
+// All returns every script there is.
+func All() []string {
+	return []string{DecideOne(1), DecideOne(3), DecideOne(5), Decide(), Delete(), Export(), Import()}
+}
+
 func join(names ...string) string {
 	var script strings.Builder
 	for _, name := range names {

@@ -34,6 +34,10 @@ func isServerError(err error, prefix string) bool {
 // done nothing of what was asked.
 var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached", "NOREPLICAS"}
 
+// Explain turns an error of the store's client, used beside the store to ask what
+// changes nothing, into one of the limiter's that names the server.
+func (s *Store) Explain(err error) error { return s.translate(err, "question", false, nil) }
+
 // translate turns an error of go-redis or of the server into one of the
 // limiter's, naming the server, the key or the right. verb is what was asked, and
 // changes says whether that would have changed anything.

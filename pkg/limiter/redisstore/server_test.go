@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -494,68 +493,6 @@ func TestScanEndsWhenTheCallerDoes(t *testing.T) {
 		if !errors.Is(err, limiter.ErrUnavailable) {
 			t.Errorf("a scan of a killed server: %v, want an ErrUnavailable", err)
 		}
-	}
-}
-
-// The rights that docs/redis.md gives a reader and a writer are enough, and those
-// of the reader are no more.
-func TestDocumentedRightsSuffice(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := redistest.Start(t)
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "ACL SETUSER ") {
-			var words []any
-			for _, word := range strings.Fields(strings.ReplaceAll(line, "PASSWORD", "pw")) {
-				words = append(words, word)
-			}
-			server.Do(words...)
-		}
-	}
-	as := func(name string) *redisstore.Store {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw"})
-		t.Cleanup(func() { client.Close() })
-		store, err := redisstore.New(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
-	}
-	reader, writer := as("limits-reader"), as("limits-writer")
-	var keys []limiter.Key
-	for _, algorithm := range limiter.Algorithms() {
-		limit := limiter.Limit{Algorithm: algorithm, Count: 500, Period: time.Hour}
-		key := limiter.Key{Subject: "user:42", Name: limit.DefaultName()}
-		keys = append(keys, key)
-		for range 120 { // a log that is rewritten, updated and too large to read in passing
-			if _, err := limiter.New(writer).Take(ctx, key, limit, 2); err != nil {
-				t.Fatalf("writer takes of %s: %v", limit, err)
-			}
-		}
-		if _, err := limiter.New(writer).Refund(ctx, key, limit, 1); err != nil {
-			t.Errorf("writer refunds %s: %v", limit, err)
-		}
-		if d, err := limiter.New(reader).Peek(ctx, key, limit, 1); err != nil || d.Used != 239 {
-			t.Errorf("reader peeks at %s: %+v, %v", limit, d, err)
-		}
-		if _, err := limiter.New(reader).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrRefused) {
-			t.Errorf("reader takes of %s: %v; want an ErrRefused", limit, err)
-		}
-	}
-	n := 0
-	for entry, err := range reader.Scan(ctx, limiter.Query{Subjects: everyKey}) {
-		if err != nil || entry.Decision.Used != 239 {
-			t.Errorf("reader scans %+v, %v", entry, err)
-		}
-		n++
-	}
-	if _, _, err := reader.Delete(ctx, limiter.Records(keys...)...); !errors.Is(err, limiter.ErrRefused) {
-		t.Errorf("reader deletes: %v; want an ErrRefused", err)
-	}
-	if deleted, _, err := writer.Delete(ctx, limiter.Records(keys...)...); err != nil || deleted != len(keys) || n != len(keys) {
-		t.Errorf("writer deletes %d of %d found: %v", deleted, n, err)
 	}
 }
 

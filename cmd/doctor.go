@@ -1,0 +1,220 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+type doctorOptions struct {
+	*globalOptions
+	scanLimit, rateLimitScan int
+}
+
+func newDoctorCmd(global *globalOptions) *cobra.Command {
+	o := &doctorOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine the store and say what to mend",
+		Long: `Doctor looks at the store as an expert would: whether it answers and how fast, its
+version, replicas, persistence, memory, eviction and clock, what its user may do,
+and what is under the prefix. It changes nothing. Each check is ✓ fine, ! to be
+known or chosen better, or ✗ to be mended, with what to do.
+
+It looks at some of the keys only, as --scan-limit says, and tells so.
+
+Exit codes: 0 nothing to be mended; 1 something is (✗); 3 the store cannot be
+reached and 4 it refuses, with that as the only finding; 5 it stopped answering in
+the middle, or one of several servers could not be reached, with what was found.`,
+		Example: `  limitctl doctor
+  limitctl doctor -o json > findings.json
+  limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return usagef("doctor takes no argument, and %q was given; the store is --store", args[0])
+			case o.scanLimit < 0:
+				return usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
+			case o.rateLimitScan < 0:
+				return usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
+			}
+			return runDoctor(cmd.Context(), o)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "how many `KEYS` of the store to look at; 0 is all")
+	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0, "look at no more than that many `KEYS` per second; 0 is no bound")
+	return cmd
+}
+
+func runDoctor(ctx context.Context, o *doctorOptions) error {
+	report, err := o.examine(ctx)
+	if report == nil {
+		return err
+	}
+	if printErr := o.print(&doctorAnswer{report}); printErr != nil {
+		return printErr
+	}
+	switch {
+	case err != nil && report.Reached:
+		return &partlyError{fmt.Errorf("the examination is not complete: %w", err)}
+	case err != nil:
+		return err
+	case report.Count(doctor.Fail) > 0:
+		return errDenied
+	}
+	return nil
+}
+
+// examine returns no report if there is nothing to examine.
+func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
+	url, options, err := o.connection()
+	if err != nil {
+		return nil, err
+	}
+	store, _, err := connect.Open(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	if report, err := doctor.Embedded(ctx, store); report != nil {
+		return report, err
+	}
+	client, _, err := connect.Client(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return doctor.Redis(ctx, client, doctor.Options{
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now,
+	})
+}
+
+// doctorAnswer is what an examination found.
+type doctorAnswer struct{ report *doctor.Report }
+
+// Document implements output.Answer.
+func (a *doctorAnswer) Document() any {
+	return struct {
+		SchemaVersion int              `json:"schema_version"`
+		Failed        int              `json:"failed"`
+		Warnings      int              `json:"warnings"`
+		Fine          int              `json:"fine"`
+		Findings      []doctor.Finding `json:"findings"`
+	}{output.SchemaVersion, a.report.Count(doctor.Fail), a.report.Count(doctor.Warn), a.report.Count(doctor.OK), a.report.Findings}
+}
+
+// Lines implements output.Answer.
+func (a *doctorAnswer) Lines() []any {
+	var lines []any
+	for _, f := range a.report.Findings {
+		lines = append(lines, f)
+	}
+	return lines
+}
+
+// Records implements output.Answer. The data of a finding is JSON in its cell.
+func (a *doctorAnswer) Records() [][]string {
+	records := [][]string{{"check", "status", "server", "summary", "advice", "data"}}
+	for _, f := range a.report.Findings {
+		data := ""
+		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
+			data = string(text)
+		}
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, f.Advice, data})
+	}
+	return records
+}
+
+// narrow is the width below which a finding's text goes under the check's name
+// instead of beside it.
+const narrow = 40
+
+// Print implements output.Answer. What several servers have in common is said once.
+func (a *doctorAnswer) Print(p *output.Printer) {
+	findings := joinServers(a.report.Findings)
+	names, servers := 0, 0
+	for _, f := range findings {
+		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(f.Server))
+	}
+	for _, f := range findings {
+		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
+		if servers > 0 {
+			label += fmt.Sprintf("%-*s  ", servers, f.Server)
+			indent += servers + 2
+		}
+		printFinding(p, f, label, indent)
+	}
+	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
+	_, style := markOf(worst(fails, warns))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
+}
+
+// joinServers makes one finding of those that differ in nothing but their server.
+func joinServers(findings []doctor.Finding) []doctor.Finding {
+	var joined []doctor.Finding
+	var counts []int
+	for _, f := range findings {
+		at := slices.IndexFunc(joined, func(j doctor.Finding) bool {
+			return f.Server != "" && j.Check == f.Check && j.Status == f.Status && j.Summary == f.Summary && j.Advice == f.Advice
+		})
+		if at < 0 {
+			joined, counts = append(joined, f), append(counts, 1)
+			continue
+		}
+		counts[at]++
+		joined[at].Server = output.Plural(counts[at], "server")
+	}
+	return joined
+}
+
+func printFinding(p *output.Printer, f doctor.Finding, label string, indent int) {
+	mark, style := markOf(f.Status)
+	first := p.Paint(style, mark) + " " + label
+	if p.Width > 0 && p.Width-indent < narrow {
+		fmt.Fprintln(p.Out, strings.TrimRight(first, " "))
+		first, indent = "  ", 2
+	}
+	for _, line := range output.Wrap(f.Summary, p.Width-indent) {
+		fmt.Fprintln(p.Out, first+line)
+		first = strings.Repeat(" ", indent)
+	}
+	if f.Advice == "" {
+		return
+	}
+	arrow := "→ "
+	for _, line := range output.Wrap(f.Advice, p.Width-indent-2) {
+		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
+		arrow = "  "
+	}
+}
+
+func markOf(status doctor.Status) (mark string, style output.Style) {
+	switch status {
+	case doctor.Fail:
+		return "✗", output.AtEnd
+	case doctor.Warn:
+		return "!", output.Near
+	}
+	return "✓", output.Calm
+}
+
+func worst(fails, warns int) doctor.Status {
+	switch {
+	case fails > 0:
+		return doctor.Fail
+	case warns > 0:
+		return doctor.Warn
+	}
+	return doctor.OK
+}

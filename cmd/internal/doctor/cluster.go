@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slotCount is how many slots a Redis Cluster has.
+const slotCount = 16384
+
+// clusterFacts is what a Cluster's nodes say of it.
+type clusterFacts struct {
+	info  info // CLUSTER INFO
+	nodes []node
+	// moving are the slots whose keys are on their way, by the masters that have
+	// or get them.
+	moving []int
+}
+
+// node is one line of CLUSTER NODES.
+type node struct {
+	address string
+	flags   []string
+	slots   int
+	moving  []int
+}
+
+func (n *node) is(flag string) bool { return slices.Contains(n.flags, flag) }
+
+// parseNodes reads CLUSTER NODES: id, address, flags, master, four numbers and
+// states, and then the slots ("5", "0-5460", "[93->-id]", "[77-<-id]").
+func parseNodes(text string) []node {
+	var nodes []node
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 {
+			continue
+		}
+		address, _, _ := strings.Cut(fields[1], "@")
+		n := node{address: address, flags: strings.Split(fields[2], ",")}
+		for _, field := range fields[8:] {
+			if moving, is := strings.CutPrefix(field, "["); is {
+				number, _, _ := strings.Cut(moving, "-")
+				if slot, err := strconv.Atoi(number); err == nil {
+					n.moving = append(n.moving, slot)
+				}
+				continue
+			}
+			first, last, isRange := strings.Cut(field, "-")
+			if !isRange {
+				last = first
+			}
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err1 == nil && err2 == nil {
+				n.slots += to - from + 1
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// cluster looks at a Cluster as a whole. Which slots move only the masters
+// concerned know, so all are asked.
+func (e *examination) cluster(ctx context.Context, servers []*server) error {
+	if _, is := e.client.(*redis.ClusterClient); !is {
+		return nil
+	}
+	text, err := servers[0].client.ClusterInfo(ctx).Result()
+	if isAnswer(err) {
+		e.cannotLook(servers[0], "cluster", "cluster|info", err)
+	} else if err != nil {
+		return err
+	}
+	facts := clusterFacts{info: parseInfo(text)}
+	for _, s := range servers {
+		text, err := s.client.ClusterNodes(ctx).Result()
+		if isAnswer(err) {
+			e.cannotLook(s, "cluster", "cluster|nodes", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		facts.nodes = parseNodes(text)
+		for _, n := range facts.nodes {
+			for _, slot := range n.moving {
+				if !slices.Contains(facts.moving, slot) {
+					facts.moving = append(facts.moving, slot)
+				}
+			}
+		}
+	}
+	e.report.add(judgeCluster(facts)...)
+	return nil
+}
+
+// judgeCluster leaves it to judgeRole whether each master has replicas.
+func judgeCluster(c clusterFacts) []Finding {
+	var covered, masters int
+	var failing []string
+	for _, n := range c.nodes {
+		covered += n.slots
+		if n.is("fail") || n.is("fail?") || n.is("pfail") || n.is("noaddr") {
+			failing = append(failing, n.address)
+		}
+		if n.slots > 0 {
+			masters++
+		}
+	}
+	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", slotCount, plural(masters, "master")),
+		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
+	switch {
+	case covered < slotCount:
+		slots.Status = Fail
+		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", slotCount-covered, slotCount)
+		slots.Advice = "bring the missing masters back, or redis-cli --cluster fix"
+	case c.info["cluster_state"] != "" && c.info["cluster_state"] != "ok":
+		slots.Status = Fail
+		slots.Summary = "cluster_state is " + c.info["cluster_state"] + ": nothing is decided"
+		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing, mostly a majority of the masters"
+	}
+	found := []Finding{slots}
+	if len(c.moving) > 0 {
+		found = append(found, Finding{Check: "cluster", Status: Warn,
+			Summary: fmt.Sprintf("%s moving to another master", areSlots(len(c.moving))),
+			Advice:  "scans look at them again; should nobody be resharding, end it with redis-cli --cluster fix",
+			Data:    map[string]any{"moving_slots": c.moving}})
+	}
+	if len(failing) > 0 {
+		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "flagged as failing: " + strings.Join(failing, ", "),
+			Advice: "look whether these nodes run and can be reached; CLUSTER FORGET those that will not come back",
+			Data:   map[string]any{"failing": failing}})
+	}
+	return found
+}
+
+func areSlots(n int) string {
+	if n == 1 {
+		return "1 slot is"
+	}
+	return fmt.Sprintf("%d slots are", n)
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// Embedded examines a store that has no server. It returns nil for any other.
+func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
+	switch store := store.(type) {
+	case *memorystore.Store:
+		return &Report{Reached: true, Findings: []Finding{{Check: "reachable", Status: OK,
+			Summary: "in the memory of this process, which begins empty and ends with it"}}}, nil
+	case *filestore.Store:
+		health, err := store.Health(ctx)
+		report := &Report{Reached: err == nil, Findings: judgeFile(health, err)}
+		return report, err
+	}
+	return nil, nil
+}
+
+const busyAdvice = "see who holds the file, as with fuser, and let them end or wait longer (--timeout)"
+
+func judgeFile(h filestore.Health, err error) []Finding {
+	data := map[string]any{"path": h.Path, "exists": h.Exists, "bytes": h.Bytes}
+	path := output.Printable(h.Path)
+	reach := Finding{Check: "reachable", Status: OK, Data: data}
+	switch {
+	case err != nil:
+		reach.Status, reach.Summary = Fail, oneLine(err)
+		reach.Advice = "look at the file's path and rights; another program's or a damaged file can be moved away, which forgets the usage in it"
+		if errors.Is(err, limiter.ErrUnavailable) {
+			reach.Advice = busyAdvice
+		}
+		return []Finding{reach}
+	case !h.Exists:
+		reach.Summary = path + " is not there yet; the first take makes it"
+		return []Finding{reach}
+	}
+	reach.Summary = fmt.Sprintf("%s, %s", path, bytesText(h.Bytes))
+	file := Finding{Check: "file", Status: OK, Summary: "sound, writable, journal mode " + h.JournalMode,
+		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil}}
+	switch {
+	case h.Damage != "":
+		file.Status, file.Summary = Fail, "damaged: "+h.Damage
+		file.Advice = "move the file away, which forgets the usage in it, or mend it with sqlite3 FILE .recover"
+	case h.NotWritable != nil:
+		file.Status, file.Summary = Fail, "cannot be written: "+oneLine(h.NotWritable)
+		file.Advice = "give the user the right to write the file and its directory"
+		if errors.Is(h.NotWritable, limiter.ErrUnavailable) {
+			file.Advice = busyAdvice
+		}
+	case h.JournalMode != "wal":
+		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+", with which readers and a writer wait for each other"
+		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
+	}
+	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d lapsed, which new ones make room from", plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
+		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
+	return []Finding{reach, file, keys}
+}

@@ -1,0 +1,401 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+const (
+	keysPerScan = 1000 // that the server looks at in one go, well under a millisecond
+	keysPerRead = 250  // so that others get their turn
+	examples    = 3
+	recordHead  = 512 // bytes that hold every record whole but a large log's
+)
+
+// keyFacts is what a look at the keys found, in a size that does not grow with
+// their number.
+type keyFacts struct {
+	prefix           string
+	looked, total    int64 // keys of the store, be they ours or not
+	counted          bool  // whether total could be had
+	complete         bool
+	limits, bytes    int64
+	noSize           error // why bytes could not be had
+	noTTL, foreign   sample
+	perPolicy        map[string]int64
+	biggest, hottest ranking
+	byFrequency      bool  // that is how hot a key is, and else how idle
+	noHeat           error // why that could not be had
+}
+
+// sample counts, and has the first few.
+type sample struct {
+	count    int64
+	examples []string
+}
+
+func (s *sample) add(text string) {
+	if s.count++; len(s.examples) < examples {
+		s.examples = append(s.examples, text)
+	}
+}
+
+// ranked is a key and what ranks it.
+type ranked struct {
+	storeKey string
+	value    int64 // bytes, a frequency, or seconds of idleness, negated
+	share    float64
+}
+
+// ranking has the few greatest.
+type ranking []ranked
+
+func (r *ranking) add(k ranked) {
+	greater := func(a, b ranked) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.share, a.share)) }
+	at, _ := slices.BinarySearchFunc(*r, k, greater)
+	if at >= examples {
+		return
+	}
+	*r = slices.Insert(*r, at, k)
+	if len(*r) > examples {
+		*r = (*r)[:examples]
+	}
+}
+
+// keys looks at the keys of every master, one after the other, up to the limit.
+func (e *examination) keys(ctx context.Context, servers []*server) error {
+	facts := keyFacts{prefix: e.Prefix, complete: true, counted: true, perPolicy: map[string]int64{},
+		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
+	for i, s := range servers {
+		limit := -1
+		if e.ScanLimit > 0 { // what one leaves over is the others'
+			limit = max(1, (e.ScanLimit-int(facts.looked))/(len(servers)-i))
+		}
+		err := e.scan(ctx, s, &facts, limit)
+		if denied := (*deniedError)(nil); errors.As(err, &denied) {
+			e.cannotLook(s, "keys", denied.command, err)
+			return nil
+		}
+		if isAnswer(err) {
+			e.cannotLook(s, "keys", "scan", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e.report.add(judgeKeys(&facts)...)
+	if facts.noHeat != nil {
+		e.cannotLook(nil, "hottest", "object|"+facts.heatQuestion(), facts.noHeat)
+	}
+	if facts.noSize != nil {
+		e.cannotLook(nil, "size", "memory|usage", facts.noSize)
+	}
+	return nil
+}
+
+// deniedError is the answer to a command that the user may not run.
+type deniedError struct {
+	command string
+	error
+}
+
+func (e *deniedError) Unwrap() error { return e.error }
+
+func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limit int) error {
+	total, err := s.client.DBSize(ctx).Result()
+	if err != nil && !lacksRight(err) {
+		return err
+	}
+	counted := err == nil
+	facts.counted = facts.counted && counted
+	facts.total += total
+	count := keysPerScan
+	if e.KeysPerSecond > 0 {
+		count = min(count, max(1, e.KeysPerSecond/10))
+	}
+	looked := 0
+	for cursor := uint64(0); ; {
+		if limit > 0 {
+			count = min(count, limit-looked)
+		}
+		if err := e.pace(ctx, count); err != nil {
+			return err
+		}
+		storeKeys, next, err := s.client.Scan(ctx, cursor, limiter.EscapeGlob(e.Prefix)+":*", int64(count)).Result()
+		if err != nil {
+			return err
+		}
+		for batch := range slices.Chunk(storeKeys, keysPerRead) {
+			if err := facts.read(ctx, s.client, batch); err != nil {
+				return err
+			}
+		}
+		looked += max(count, len(storeKeys)) // a server can give more than it was asked for
+		if cursor = next; cursor == 0 {
+			if counted {
+				looked = int(total) // the last page is not full
+			}
+			break
+		}
+		if limit > 0 && looked >= limit {
+			facts.complete = false
+			break
+		}
+	}
+	facts.looked += int64(looked)
+	return nil
+}
+
+// pace waits so that no more than that many keys a second are looked at.
+func (e *examination) pace(ctx context.Context, count int) error {
+	if e.KeysPerSecond == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(count) * time.Second / time.Duration(e.KeysPerSecond)):
+		return nil
+	}
+}
+
+// read asks about keys, in one round trip. How idle a key is has to be asked first:
+// to the server, reading a key is using it.
+func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []string) error {
+	pipe := client.Pipeline()
+	now := pipe.Time(ctx)
+	heat, sizes := make([]*redis.Cmd, len(storeKeys)), make([]*redis.IntCmd, len(storeKeys))
+	ttls, values := make([]*redis.DurationCmd, len(storeKeys)), make([]*redis.StringCmd, len(storeKeys))
+	for i, key := range storeKeys {
+		heat[i] = pipe.Do(ctx, "object", f.heatQuestion(), key)
+		sizes[i] = pipe.MemoryUsage(ctx, key)
+		ttls[i] = pipe.PTTL(ctx, key)
+		values[i] = pipe.GetRange(ctx, key, 0, recordHead-1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isAnswer(err) {
+		return err
+	}
+	for i, storeKey := range storeKeys {
+		for command, err := range map[string]error{"pttl": ttls[i].Err(), "getrange": values[i].Err()} {
+			if lacksRight(err) {
+				return &deniedError{command, err}
+			}
+		}
+		if ttls[i].Val() == -2 { // it expired since the scan
+			continue
+		}
+		if values[i].Err() != nil && !strings.HasPrefix(values[i].Err().Error(), "WRONGTYPE") {
+			continue // its slot has moved away
+		}
+		value, _ := values[i].Bytes()
+		share, ours := f.classify(storeKey, value, values[i].Err(), limiter.InstantOf(now.Val()))
+		if size, err := sizes[i].Result(); err == nil {
+			f.biggest.add(ranked{storeKey: storeKey, value: size})
+			if ours {
+				f.bytes += size
+			}
+		} else if !errors.Is(err, redis.Nil) {
+			f.noSize = err
+		}
+		if !ours {
+			continue
+		}
+		f.limits++
+		if ttls[i].Val() == -1 {
+			f.noTTL.add(storeKey)
+		}
+		if n, err := heat[i].Int64(); err != nil {
+			if !errors.Is(err, redis.Nil) {
+				f.noHeat = err
+			}
+		} else if f.byFrequency {
+			f.hottest.add(ranked{storeKey, n, share})
+		} else {
+			f.hottest.add(ranked{storeKey, -n, share})
+		}
+	}
+	return nil
+}
+
+// heatQuestion is what OBJECT is asked: a server counts uses under an LFU policy
+// only, and idleness under any other.
+func (f *keyFacts) heatQuestion() string {
+	if f.byFrequency {
+		return "freq"
+	}
+	return "idletime"
+}
+
+// classify counts a key as a limit, of its policy, or as foreign. share is how much
+// of the limit is used, as far as the beginning of its value tells.
+func (f *keyFacts) classify(storeKey string, value []byte, err error, now limiter.Instant) (share float64, ours bool) {
+	key, parsed := limiter.ParseStoreKey(f.prefix, storeKey)
+	if !parsed {
+		f.foreign.add(storeKey + " (no limit's key)")
+		return 0, false
+	}
+	if err != nil {
+		f.foreign.add(storeKey + " (not a string)")
+		return 0, false
+	}
+	var limit limiter.Limit
+	var state limiter.State
+	if len(value) == recordHead {
+		limit, err = limiter.DecodeRecordLimit(value)
+	} else if err = state.DecodeRecord(value); err == nil {
+		limit = state.Limit
+		share = float64(state.Used(now)) / float64(limit.Capacity())
+	}
+	if err != nil {
+		f.foreign.add(storeKey + " (" + err.Error() + ")")
+		return 0, false
+	}
+	f.perPolicy[groupOf(key, limit)]++
+	return share, true
+}
+
+// groupOf names what limits are counted under: "api/user" of a policy, or the
+// algorithm and period of one without.
+func groupOf(key limiter.Key, limit limiter.Limit) string {
+	if parts, ok := policy.ParseKey(key); ok {
+		return parts.Policy + "/" + parts.Limit
+	}
+	return limit.DefaultName()
+}
+
+func judgeKeys(f *keyFacts) []Finding {
+	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete, "limits": f.limits}}
+	keys.Summary = fmt.Sprintf("%s among all %s of the store", plural(f.limits, "limit"), plural(f.looked, "key"))
+	switch {
+	case !f.complete && f.counted:
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
+	case !f.complete:
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked)
+	case !f.counted: // then looked is only about how many there are
+		keys.Summary = plural(f.limits, "limit") + " among all keys of the store"
+	}
+	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
+	if f.noSize == nil {
+		all = append(all, f.size())
+	}
+	if len(f.biggest) > 0 {
+		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return bytesText(r.value) }))
+	}
+	if len(f.hottest) > 0 {
+		all = append(all, f.ranked("hottest", f.hottest, f.heat))
+	}
+	if f.limits > 0 {
+		all = append(all, f.policies())
+	}
+	return all
+}
+
+func (f *keyFacts) judgeTTLs() Finding {
+	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
+	if f.noTTL.count > 0 {
+		found.Status = Warn
+		found.Summary = fmt.Sprintf("%s without an expiry, through somebody's PERSIST or copying: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each, or a reset, gives it its expiry again"
+	}
+	return found
+}
+
+func (f *keyFacts) judgeForeign() Finding {
+	found := Finding{Check: "foreign", Status: OK, Summary: "nothing of somebody else's under the prefix " + f.prefix,
+		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
+	if f.foreign.count > 0 {
+		found.Status = Warn
+		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
+		found.Advice = "limitctl leaves them as they are; give limits a prefix of their own (--prefix), or delete them if nobody needs them"
+	}
+	return found
+}
+
+func (f *keyFacts) size() Finding {
+	found := Finding{Check: "size", Status: OK, Data: map[string]any{"looked_bytes": f.bytes}}
+	found.Summary = fmt.Sprintf("limits take %s of memory", bytesText(f.bytes))
+	if f.limits > 0 {
+		found.Summary += fmt.Sprintf(", %s each on average", bytesText(f.bytes/f.limits))
+	}
+	if !f.complete && f.counted && f.looked > 0 {
+		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
+		found.Data["estimated_bytes"] = estimate
+		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", bytesText(estimate), bytesText(f.bytes), plural(f.limits, "key"))
+	}
+	return found
+}
+
+func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
+	var texts []string
+	var data []map[string]any
+	for _, r := range ranks {
+		texts = append(texts, output.Printable(r.storeKey)+" "+value(r))
+		one := map[string]any{"store_key": r.storeKey}
+		switch {
+		case check == "biggest":
+			one["bytes"] = r.value
+		case f.byFrequency:
+			one["frequency"] = r.value
+		default:
+			one["idle_seconds"], one["used_share"] = -r.value, r.share
+		}
+		data = append(data, one)
+	}
+	return Finding{Check: check, Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": data}}
+}
+
+func (f *keyFacts) heat(r ranked) string {
+	if f.byFrequency {
+		return fmt.Sprintf("(frequency %d of 255)", r.value)
+	}
+	return fmt.Sprintf("(%.0f %% used, idle %d s)", r.share*100, -r.value)
+}
+
+// shownPolicies is how many policies' limits are named; the data has all.
+const shownPolicies = 5
+
+func (f *keyFacts) policies() Finding {
+	names := slices.Collect(maps.Keys(f.perPolicy))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(f.perPolicy[b], f.perPolicy[a]), cmp.Compare(a, b)) })
+	var texts []string
+	for _, name := range names[:min(shownPolicies, len(names))] {
+		texts = append(texts, fmt.Sprintf("%s %d", output.Printable(name), f.perPolicy[name]))
+	}
+	if more := len(names) - shownPolicies; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return Finding{Check: "policies", Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": f.perPolicy}}
+}
+
+func (s *sample) text() string {
+	quoted := make([]string, len(s.examples))
+	for i, text := range s.examples {
+		quoted[i] = output.Printable(text)
+	}
+	text := strings.Join(quoted, ", ")
+	if s.count > int64(len(s.examples)) {
+		text += ", …"
+	}
+	return text
+}
+
+// orEmpty is texts as JSON lists them.
+func orEmpty(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts
+}

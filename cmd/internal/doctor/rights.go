@@ -1,0 +1,229 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// verdict is what a server says about one right.
+type verdict uint8
+
+const (
+	allowed verdict = iota
+	denied
+	keyDenied // the command is allowed, on these keys it is not
+	unknown   // the server has no such command
+)
+
+// rightFacts is what a server says about the rights of a user.
+type rightFacts struct {
+	user     string
+	prefix   string
+	rights   []redisstore.Right
+	verdicts []verdict // of each
+	tried    bool      // by trying, not by asking
+}
+
+// rights asks the server what the user may do: with ACL DRYRUN, which runs
+// nothing, or where that cannot be had by calls that change nothing. It returns
+// whether the server has EVALSHA_RO.
+func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
+	facts := rightFacts{user: e.user(), prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
+	if _, is := e.client.(*redis.ClusterClient); is {
+		facts.rights = append(facts.rights, redisstore.ClusterRights()...)
+	}
+	user, err := s.client.ACLWhoAmI(ctx).Result()
+	if err == nil {
+		facts.user = user
+		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
+	}
+	if err != nil && !isAnswer(err) {
+		return false, err
+	}
+	if err != nil {
+		facts.tried = true
+		if facts.verdicts, err = tryOut(ctx, s.client, facts.rights); err != nil {
+			return false, err
+		}
+	}
+	e.add(s, judgeRights(facts))
+	at := slices.IndexFunc(facts.rights, func(r redisstore.Right) bool { return r.Command == "evalsha_ro" })
+	return facts.verdicts[at] != unknown, nil
+}
+
+// dryRun asks about each right. The error is that of the asking.
+func dryRun(ctx context.Context, client *redis.Client, user string, rights []redisstore.Right) ([]verdict, error) {
+	pipe := client.Pipeline()
+	answers := make([]*redis.Cmd, len(rights))
+	for i, right := range rights {
+		answers[i] = pipe.Do(ctx, append([]any{"acl", "dryrun", user}, right.Try...)...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isAnswer(err) {
+		return nil, err
+	}
+	found := make([]verdict, len(rights))
+	for i, answer := range answers {
+		said, err := answer.Text()
+		if err != nil {
+			if said = err.Error(); !strings.Contains(said, "not found") { // it means the command
+				return nil, err
+			}
+		}
+		found[i] = readVerdict(said)
+	}
+	return found, nil
+}
+
+// tryOut runs each command, in its form that changes nothing.
+func tryOut(ctx context.Context, client *redis.Client, rights []redisstore.Right) ([]verdict, error) {
+	pipe := client.Pipeline()
+	answers := make([]*redis.Cmd, len(rights))
+	for i, right := range rights {
+		answers[i] = pipe.Do(ctx, right.Try...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isAnswer(err) {
+		return nil, err
+	}
+	found := make([]verdict, len(rights))
+	for i, answer := range answers {
+		if err := answer.Err(); err != nil {
+			found[i] = readVerdict(err.Error())
+		}
+	}
+	return found, nil
+}
+
+// readVerdict reads an answer to a command or to ACL DRYRUN. Rights are checked
+// before anything else, so any other error says that they are there.
+func readVerdict(answer string) verdict {
+	answer = strings.ToLower(answer)
+	switch {
+	case strings.Contains(answer, "unknown command"), strings.Contains(answer, "unknown subcommand"),
+		strings.HasPrefix(answer, "err command") && strings.Contains(answer, "not found"):
+		return unknown
+	case !strings.Contains(answer, "permission"):
+		return allowed
+	case strings.Contains(answer, "to access"): // as against "to run"
+		return keyDenied
+	}
+	return denied
+}
+
+// missing returns what the user lacks for one limitctl command: the commands it
+// fails without, those it does worse without, and whether it lacks the keys.
+func (r *rightFacts) missing(command string) (fails, worse []redisstore.Right, keys bool) {
+	for i, right := range r.rights {
+		if !slices.Contains(right.For, command) {
+			continue
+		}
+		is := r.verdicts[i]
+		if is == unknown && right.Before != "" {
+			before := slices.IndexFunc(r.rights, func(other redisstore.Right) bool { return other.Command == right.Before })
+			right, is = r.rights[before], r.verdicts[before]
+		}
+		switch {
+		case is == allowed, is == unknown && right.Else != "":
+		case is == keyDenied:
+			keys = true
+		case right.Else != "":
+			worse = append(worse, right)
+		default:
+			fails = append(fails, right)
+		}
+	}
+	return fails, worse, keys
+}
+
+func judgeRights(r rightFacts) Finding {
+	name := "user " + r.user
+	how := "asked"
+	if r.tried {
+		how = "tried"
+	}
+	var can, cannot []string
+	var add rightWords
+	lacking, losses := map[string][]string{}, map[string]bool{}
+	for _, command := range redisstore.Commands() {
+		fails, worse, keys := r.missing(command)
+		if len(fails) == 0 && !keys {
+			can = append(can, command)
+		} else {
+			cannot = append(cannot, command)
+		}
+		add.keys = add.keys || keys
+		for _, right := range append(fails, worse...) {
+			lacking[command] = append(lacking[command], "+"+right.Command)
+			add.command(right.Command)
+		}
+		for _, right := range worse {
+			losses[right.Else] = true
+		}
+	}
+	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot, "missing": lacking}}
+	if can == nil {
+		f.Data["can"] = []string{}
+	}
+	switch {
+	case len(cannot) == 0 && len(losses) == 0:
+		f.Summary = name + " may do all that limitctl does"
+		return f
+	case len(cannot) == 0:
+		f.Status = Warn
+		f.Summary = name + " may do all that limitctl does, but " + strings.Join(sortedKeys(losses), "; ")
+	case len(can) == 0:
+		f.Status = Fail
+		f.Summary = name + " may do nothing of what limitctl does"
+	default:
+		f.Summary = fmt.Sprintf("%s may %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
+		if !r.isWhole(can) {
+			f.Status = Fail
+			f.Summary += ", though it has some of the rights"
+		}
+	}
+	f.Advice = "for all of it: ACL SETUSER " + r.user + " " + strings.Join(add.words(r.prefix), " ")
+	return f
+}
+
+// isWhole reports whether the user is what somebody can have meant it to be: one who
+// checks, and takes or is not allowed any writing that a take needs. Who has half of
+// that is refused some takes and not others.
+func (r *rightFacts) isWhole(can []string) bool {
+	writes := false
+	for i, right := range r.rights {
+		writes = writes || right.Writes && slices.Contains(right.For, "consume") && r.verdicts[i] == allowed
+	}
+	takes := slices.Contains(can, "consume") && slices.Contains(can, "refund")
+	return slices.Contains(can, "check") && (takes || !writes)
+}
+
+// rightWords are words of an ACL to add.
+type rightWords struct {
+	keys     bool
+	commands []string
+}
+
+func (w *rightWords) command(name string) {
+	if !slices.Contains(w.commands, name) {
+		w.commands = append(w.commands, name)
+	}
+}
+
+func (w *rightWords) words(prefix string) []string {
+	var words []string
+	if w.keys {
+		words = append(words, redisstore.KeyRule(prefix, true))
+	}
+	for _, command := range w.commands {
+		words = append(words, "+"+command)
+	}
+	return words
+}
+
+func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -1,0 +1,286 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+var ctx = context.Background()
+
+// examine examines a server as a user.
+func examine(t *testing.T, server *redistest.Server, user string, change func(*Options)) (*Report, error) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now}
+	change(&options)
+	return Redis(ctx, client, options)
+}
+
+func asIs(*Options) {}
+
+// fill takes of so many keys.
+func fill(t *testing.T, server *redistest.Server, n int) {
+	t.Helper()
+	store, err := redisstore.New(server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		key, limit := limiter.Key{Subject: fmt.Sprint("user:", i)}, limiter.Limit{Count: 100, Period: time.Hour}
+		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (r *Report) finding(t *testing.T, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == check })
+	if i < 0 {
+		t.Fatalf("no finding %q in %+v", check, r.Findings)
+	}
+	return r.Findings[i]
+}
+
+// With the documented rights an operator's examination is refused nothing, and
+// without any one of those that are there for it, it is, and goes on.
+func TestAnOperatorsRightsSuffice(t *testing.T) {
+	server := redistest.Start(t)
+	fill(t, server, 3)
+	roles := redisstore.Roles()
+	operator := &roles[len(roles)-1]
+	try := func(rule []string) (report *Report, refused []string) {
+		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
+		for _, word := range rule {
+			words = append(words, word)
+		}
+		server.Do(words...)
+		server.Do("ACL", "LOG", "RESET")
+		for _, policy := range []string{"allkeys-lfu", "noeviction"} {
+			server.Do("CONFIG", "SET", "maxmemory-policy", policy)
+			var err error
+			if report, err = examine(t, server, "tried", asIs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log, _ := server.Do("ACL", "LOG").([]any)
+		for _, entry := range log {
+			refused = append(refused, fmt.Sprint(entry.(map[any]any)["object"]))
+		}
+		return report, refused
+	}
+	rule := operator.Rule("rl")
+	report, refused := try(rule)
+	if len(refused) > 0 || report.finding(t, "rights").Status != OK || report.Count(Fail) > 0 {
+		t.Errorf("an operator is refused %q and finds %+v", refused, report.Findings)
+	}
+	for _, f := range report.Findings {
+		if !slices.Contains(checks(), f.Check) {
+			t.Errorf("check %q has no place among the others", f.Check)
+		}
+	}
+	for _, right := range redisstore.Rights("rl") {
+		if !slices.Contains(right.For, "doctor") {
+			continue
+		}
+		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
+		report, refused := try(without)
+		if !slices.Contains(refused, right.Command) {
+			t.Errorf("doctor does without the right to %s; refused was %q", right.Command, refused)
+		}
+		if f := report.finding(t, "rights"); !strings.Contains(f.Advice, "+"+right.Command) {
+			t.Errorf("without the right to %s: %+v", right.Command, f)
+		}
+	}
+}
+
+// What ACL DRYRUN says and what trying says is the same, and trying changes nothing.
+func TestAskingAndTryingAgree(t *testing.T) {
+	server := redistest.Start(t)
+	fill(t, server, 3)
+	client := server.Client()
+	for _, rule := range []string{"~* +@all", "~* +@all -@write", "~other:* +@all", "%R~rl:* +@all", "~rl:* +get +evalsha +acl|whoami +acl|dryrun"} {
+		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
+		for word := range strings.FieldsSeq(rule) {
+			words = append(words, word)
+		}
+		server.Do(words...)
+		asked, err := examine(t, server, "tried", asIs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := client.DBSize(ctx).Val()
+		server.Do("ACL", "SETUSER", "tried", "-acl|dryrun")
+		tried, err := examine(t, server, "tried", asIs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := client.DBSize(ctx).Val(); after != before {
+			t.Errorf("%s: %d keys became %d", rule, before, after)
+		}
+		one, other := asked.finding(t, "rights"), tried.finding(t, "rights")
+		if one.Data["how"] != "asked" || other.Data["how"] != "tried" || fmt.Sprint(one.Data["can"]) != withDoctor(other, one) {
+			t.Errorf("%s: asked %+v\ntried %+v", rule, one, other)
+		}
+	}
+}
+
+// withDoctor returns what a user can do, had they been allowed to ask: that is one
+// of the doctor's rights.
+func withDoctor(tried, asked Finding) string {
+	can := slices.Clone(tried.Data["can"].([]string))
+	if slices.Contains(asked.Data["can"].([]string), "doctor") && !slices.Contains(can, "doctor") {
+		can = append(can, "doctor")
+	}
+	return fmt.Sprint(can)
+}
+
+// The scan is bounded in keys and in time, and says so.
+func TestTheScanIsBounded(t *testing.T) {
+	server := redistest.Start(t)
+	fill(t, server, 3000)
+	report, err := examine(t, server, "", func(o *Options) { o.ScanLimit = 1000 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := report.finding(t, "keys")
+	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 || !strings.Contains(keys.Summary, "of 3000 keys") {
+		t.Errorf("with a limit of 1000: %+v", keys)
+	}
+	estimate, isThere := report.finding(t, "size").Data["estimated_bytes"].(int64)
+	if all := int64(3000 * 120); !isThere || estimate < all*2/3 || estimate > all*3/2 {
+		t.Errorf("%d bytes are estimated, want about 3000 keys of 120 and more", estimate)
+	}
+	begun := time.Now()
+	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 10_000 })
+	if took := time.Since(begun); err != nil || took < 250*time.Millisecond {
+		t.Errorf("3000 keys at 10000 a second took %s: %v", took, err)
+	}
+	if keys := report.finding(t, "keys"); keys.Data["limits"] != int64(3000) || keys.Data["complete"] != true {
+		t.Errorf("without a limit: %+v", keys)
+	}
+}
+
+// A server that stops in the middle: what was found before is there.
+func TestAServerThatStopsInTheMiddle(t *testing.T) {
+	server := redistest.Start(t)
+	calls := 0
+	report, err := examine(t, server, "", func(o *Options) {
+		o.Now = func() time.Time { // it is asked after the server's own findings
+			if calls++; calls == 1 {
+				server.Kill()
+			}
+			return time.Now()
+		}
+	})
+	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK || strings.Contains(fmt.Sprint(report.Findings), "clock") {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// The fastest of the answers about the time is believed.
+func TestTheClockOfTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	calls := 0
+	report, err := examine(t, server, "", func(o *Options) {
+		o.Now = func() time.Time { // an hour ahead, and all exchanges but the fourth take long
+			now := time.Now().Add(time.Hour)
+			if calls++; calls%2 == 0 && calls != 8 {
+				now = now.Add(10 * time.Second)
+			}
+			return now
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := report.finding(t, "clock").Data
+	ahead := time.Duration(data["ahead_of_client_us"].(map[string]any)["server"].(int64)) * time.Microsecond
+	if off := ahead + time.Hour; off.Abs() > time.Second {
+		t.Errorf("the server is said to be %s ahead, want an hour behind: %v", ahead, data)
+	}
+}
+
+// What is evicted while the examination goes on is noticed.
+func TestEvictionIsNoticed(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	client := server.Client()
+	used := parseInfo(client.Info(ctx, "memory").Val()).number("used_memory")
+	server.Do("CONFIG", "SET", "maxmemory", used+2_000_000)
+	calls := 0
+	report, err := examine(t, server, "", func(o *Options) {
+		o.Now = func() time.Time {
+			if calls++; calls == 1 {
+				for i := range 400 {
+					client.Set(ctx, fmt.Sprint("other:", i), strings.Repeat("x", 10_000), 0)
+				}
+			}
+			return time.Now()
+		}
+	})
+	if f := report.finding(t, "eviction"); err != nil || f.Status != Fail || !strings.Contains(f.Summary, "allkeys-lru is evicting now") {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
+func TestAClusterIsExaminedAsAWhole(t *testing.T) {
+	var servers [2]*redistest.Server
+	for i := range servers {
+		servers[i] = redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+		servers[i].Do("CLUSTER", "ADDSLOTSRANGE", i*8192, i*8192+8191)
+	}
+	host, port, _ := strings.Cut(servers[1].Addr, ":")
+	servers[0].Do("CLUSTER", "MEET", host, port)
+	for deadline := time.Now().Add(20 * time.Second); strings.Count(fmt.Sprint(servers[0].Do("CLUSTER", "NODES")), "connected") < 2 ||
+		strings.Count(fmt.Sprint(servers[1].Do("CLUSTER", "NODES")), "8192-16383") < 1 || !strings.Contains(fmt.Sprint(servers[0].Do("CLUSTER", "INFO")), "cluster_state:ok"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster does not come together")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	examine := func() (*Report, error) {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1, DialerRetries: 1})
+		defer client.Close()
+		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now})
+	}
+	report, err := examine()
+	if err != nil || report.finding(t, "cluster").Summary != "all 16384 slots covered by 2 masters" {
+		t.Errorf("%v, %+v", err, report.Findings)
+	}
+	versions := map[string]bool{}
+	for _, f := range report.Findings {
+		if f.Check == "version" {
+			versions[f.Server] = true
+		}
+	}
+	if !versions[servers[0].Addr] || !versions[servers[1].Addr] || !strings.Contains(report.finding(t, "clock").Summary, "masters differ by") {
+		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
+	}
+	id := fmt.Sprint(servers[1].Do("CLUSTER", "MYID"))
+	servers[0].Do("CLUSTER", "SETSLOT", 5, "MIGRATING", id)
+	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
+		t.Errorf("with a slot that moves: %v, %+v", err, report.Findings)
+	}
+	servers[1].Kill()
+	report, err = examine()
+	var dead Finding
+	for _, f := range report.Findings {
+		if f.Status == Fail && f.Check == "reachable" {
+			dead = f
+		}
+	}
+	if !limiter.IsAway(err) || !report.Reached || dead.Server != servers[1].Addr || !strings.Contains(dead.Summary, servers[1].Addr) {
+		t.Errorf("with one master dead: %v, %+v", err, report.Findings)
+	}
+}

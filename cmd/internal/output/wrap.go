@@ -1,0 +1,34 @@
+package output
+
+import (
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// Wrap breaks text into lines no wider than width, between words where it can be
+// helped. A width of 0 or less is no bound.
+func Wrap(text string, width int) []string {
+	if width <= 0 {
+		return []string{text}
+	}
+	var lines []string
+	line, columns := "", 0
+	for word := range strings.FieldsSeq(text) {
+		needs := runewidth.StringWidth(word)
+		if line != "" && columns+1+needs <= width {
+			line, columns = line+" "+word, columns+1+needs
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for needs > width && width > 1 { // a key, mostly
+			head := runewidth.Truncate(word, width, "")
+			lines, word = append(lines, head), word[len(head):]
+			needs = runewidth.StringWidth(word)
+		}
+		line, columns = word, needs
+	}
+	return append(lines, line)
+}

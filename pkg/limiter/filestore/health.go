@@ -1,0 +1,74 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Health is what an operator can know of the file.
+type Health struct {
+	Path   string
+	Exists bool  // it is made by the first take
+	Bytes  int64 // with its log of changes
+	// JournalMode is "wal" as limitctl makes it.
+	JournalMode string
+	// Damage is what SQLite finds wrong, empty if nothing.
+	Damage string
+	// NotWritable is why the file cannot be written, nil if it can.
+	NotWritable error
+	// Keys are the limits of this prefix, Lapsed those of them that are unused
+	// by now and wait to be reclaimed.
+	Keys, Lapsed int64
+}
+
+// Health examines the file. It writes nothing, and waits for the write lock.
+func (s *Store) Health(ctx context.Context) (Health, error) {
+	h := Health{Path: s.path}
+	if err := s.takeTurn(ctx); err != nil {
+		return h, err
+	}
+	defer s.giveTurn()
+	for _, path := range []string{s.path, s.path + "-wal"} {
+		if info, err := os.Stat(path); err == nil {
+			h.Bytes += info.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return h, s.translate(err, false)
+		}
+	}
+	if err := s.open(ctx, false); errors.Is(err, errMissing) {
+		return h, nil
+	} else if err != nil {
+		return h, s.translate(err, false)
+	}
+	h.Exists = true
+	err := s.retryBusy(ctx, func() error {
+		return errors.Join(
+			s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
+			s.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
+			s.db.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
+				int64(limiter.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
+	})
+	if h.Damage == "ok" {
+		h.Damage = ""
+	}
+	if err != nil {
+		return h, s.translate(err, false)
+	}
+	h.NotWritable = s.translate(s.retryBusy(ctx, func() error { return s.tryToWrite(ctx) }), false)
+	return h, nil
+}
+
+// tryToWrite begins a transaction that writes, and takes it back.
+func (s *Store) tryToWrite(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	_, err = tx.ExecContext(ctx, "DELETE FROM limits WHERE false")
+	return err
+}

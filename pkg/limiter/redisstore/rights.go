@@ -1,0 +1,147 @@
+package redisstore
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Right is one Redis command that limitctl runs, and so the right to run it.
+type Right struct {
+	// Command is the command as an ACL names it: "get", "memory|usage".
+	Command string
+	// For are the limitctl commands that run it.
+	For []string
+	// Try is a call of it that changes nothing, whatever the server holds, on a key
+	// that is not in use.
+	Try []any
+	// Else is what is lost without the right; empty if the commands then fail.
+	Else string
+	// Writes: it changes keys by itself, unlike a script, which may only read.
+	Writes bool
+	// Before names the command that takes its place on a server too old to have
+	// it; empty if there is none.
+	Before string
+}
+
+// Role is a kind of Redis user: what it needs is no more than its commands do.
+type Role struct {
+	Name string
+	// For are the limitctl commands that the role is for.
+	For []string
+	// Writes: it changes keys, and else only reads them.
+	Writes bool
+}
+
+// Roles returns the kinds of users, those with fewer rights first.
+func Roles() []Role {
+	return []Role{
+		{"reader", []string{"check", "inspect"}, false},
+		{"writer", []string{"check", "consume", "refund"}, true},
+		{"operator", Commands(), true},
+	}
+}
+
+// Commands returns the limitctl commands that need rights. Shell completion needs
+// those of inspect.
+func Commands() []string {
+	return []string{"check", "inspect", "consume", "refund", "reset", "restore", "doctor"}
+}
+
+// Rights returns what a user must be allowed to run, trying it on a key under
+// prefix that is not in use.
+func Rights(prefix string) []Right {
+	key := limiter.StoreKey(prefix, limiter.Key{Subject: "limitctl", Name: "no-such-limit"})
+	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
+	var (
+		deciding = []string{"consume", "refund", "reset"}
+		changing = append(deciding, "restore")
+		reading  = append(changing, "check")
+		looking  = []string{"inspect", "doctor"}
+		scanning = append(looking, "reset")
+		doctor   = []string{"doctor"}
+	)
+	return []Right{
+		{Command: "evalsha_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"evalsha_ro", noScript, 1, key}, Before: "evalsha"},
+		{Command: "eval_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
+		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
+		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
+		{Command: "get", For: []string{"check", "consume", "reset"}, Try: []any{"get", key}},
+		{Command: "getrange", For: Commands(), Try: []any{"getrange", key, 0, 0}},
+		{Command: "exists", For: reading, Try: []any{"exists", key}},
+		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
+		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the kind of a value that is no limit is not told"},
+		{Command: "time", For: Commands(), Try: []any{"time"}},
+		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
+		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take", Writes: true},
+		{Command: "pexpireat", For: deciding, Try: []any{"pexpireat", key, 1}, Else: "a sliding log is rewritten at each take", Writes: true},
+		{Command: "del", For: []string{"refund", "reset"}, Try: []any{"del", key}, Else: "what is given back whole leaves an unused record", Writes: true},
+		{Command: "unlink", For: []string{"reset"}, Try: []any{"unlink", key}, Writes: true},
+		{Command: "scan", For: scanning, Try: []any{"scan", 0, "match", key, "count", 1}},
+		{Command: "pttl", For: scanning, Try: []any{"pttl", key}},
+		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "how far a scan has come is not told"},
+		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not told"},
+		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off", Before: "pttl"},
+		{Command: "ping", For: doctor, Try: []any{"ping"}},
+		{Command: "info", For: doctor, Try: []any{"info", "server"}},
+		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
+		{Command: "script|exists", For: doctor, Try: []any{"script", "exists", noScript}},
+		{Command: "object|freq", For: doctor, Try: []any{"object", "freq", key}, Else: "the hottest keys are not told"},
+		{Command: "object|idletime", For: doctor, Try: []any{"object", "idletime", key}, Else: "the hottest keys are not told"},
+		{Command: "acl|whoami", For: doctor, Try: []any{"acl", "whoami"}, Else: "rights are found out by trying"},
+		{Command: "acl|dryrun", For: doctor, Try: []any{"acl", "dryrun", "default", "ping"}, Else: "rights are found out by trying"},
+	}
+}
+
+// ClusterRights are what all roles need besides in a Cluster: those of the client,
+// and those of a scan while slots move.
+func ClusterRights() []Right {
+	all := Commands()
+	scanning := []string{"inspect", "reset"}
+	return []Right{
+		{Command: "cluster|slots", For: all, Try: []any{"cluster", "slots"}},
+		{Command: "command", For: all, Try: []any{"command", "count"}, Else: "the client asks for it again at each command"},
+		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
+		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}, Else: "a slot that moves is looked for among all keys"},
+		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
+		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
+	}
+}
+
+// Needs reports whether a user of the role needs the right.
+func (r *Role) Needs(right Right) bool {
+	return slices.ContainsFunc(right.For, func(command string) bool { return slices.Contains(r.For, command) })
+}
+
+// Rule returns the words of an ACL, after the name and password, that let a user
+// do what the role does with keys under prefix, and nothing else. On a server
+// older than Redis 7 some of its words are unknown; see docs/redis.md.
+func (r *Role) Rule(prefix string) []string {
+	words := []string{"resetkeys", KeyRule(prefix, r.Writes), "-@all"}
+	for _, right := range Rights(prefix) {
+		if r.Needs(right) {
+			words = append(words, "+"+right.Command)
+		}
+	}
+	return words
+}
+
+// KeyRule returns the word of an ACL that lets a user at the keys under prefix.
+func KeyRule(prefix string, writes bool) string {
+	pattern := "~" + limiter.EscapeGlob(prefix) + ":*"
+	if !writes {
+		return "%R" + pattern
+	}
+	return pattern
+}
+
+// ClusterRule returns the words to add to a Rule for a Cluster.
+func (r *Role) ClusterRule() []string {
+	var words []string
+	for _, right := range ClusterRights() {
+		if r.Needs(right) {
+			words = append(words, "+"+right.Command)
+		}
+	}
+	return words
+}

@@ -1,0 +1,279 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// The documented users have exactly the rights of the table.
+func TestDocumentedRights(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	n := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, "ACL SETUSER ") {
+			n++
+		}
+	}
+	for _, role := range redisstore.Roles() {
+		for _, want := range []string{
+			"ACL SETUSER limits-" + role.Name + " on >PASSWORD " + strings.Join(role.Rule("rl"), " "),
+			"ACL SETUSER limits-" + role.Name + " " + strings.Join(role.ClusterRule(), " "),
+		} {
+			if !slices.Contains(lines, want) {
+				t.Errorf("docs/redis.md has no line\n%s", want)
+			}
+			n--
+		}
+	}
+	if n != 0 {
+		t.Errorf("docs/redis.md has %d lines of rights more than there are roles", n)
+	}
+}
+
+// With the documented rights each role can do what it is for and is refused
+// nothing on the way; without any one of them it is.
+func TestDocumentedRightsSuffice(t *testing.T) {
+	server := redistest.Start(t)
+	roles := redisstore.Roles()
+	for _, command := range redisstore.Commands() { // and for each command by itself
+		if command != "doctor" {
+			roles = append(roles, redisstore.Role{Name: command, For: []string{command}, Writes: command != "check" && command != "inspect"})
+		}
+	}
+	for _, role := range roles {
+		t.Run(role.Name, func(t *testing.T) {
+			examineRights(t, server, &role, role.Rule("rl"), redisstore.Rights("rl"), func(name string) redis.UniversalClient {
+				return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
+			})
+		})
+	}
+}
+
+func TestDocumentedRightsSufficeInACluster(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	for !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, role := range redisstore.Roles() {
+		t.Run(role.Name, func(t *testing.T) {
+			examineRights(t, server, &role, append(role.Rule("rl"), role.ClusterRule()...), redisstore.ClusterRights(), func(name string) redis.UniversalClient {
+				return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw", DisableIdentity: true, MaxRedirects: -1})
+			})
+		})
+	}
+}
+
+// examineRights has a user with the words of a rule do all that the role is for,
+// and then one without each of rights.
+func examineRights(t *testing.T, server *redistest.Server, role *redisstore.Role, rule []string, rights []redisstore.Right, connect func(user string) redis.UniversalClient) {
+	try := func(words []string) (refused []string, err error) {
+		prepareRepertoire(t, connect)
+		command := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
+		for _, word := range words {
+			command = append(command, word)
+		}
+		server.Do(command...)
+		server.Do("ACL", "LOG", "RESET")
+		client := connect("tried")
+		defer client.Close()
+		store, err := redisstore.New(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = repertoire(store, role, func() { server.Do("SCRIPT", "FLUSH") })
+		log, _ := server.Do("ACL", "LOG").([]any)
+		for _, entry := range log {
+			fields := entry.(map[any]any)
+			refused = append(refused, fmt.Sprint(fields["object"]))
+		}
+		return refused, err
+	}
+	server.Do("ACL", "SETUSER", "owner", "on", ">pw", "~*", "+@all")
+	if refused, err := try(rule); err != nil || len(refused) > 0 {
+		t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
+	}
+	for _, right := range rights {
+		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) {
+			continue // the doctor's own are tested beside it
+		}
+		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
+		refused, err := try(without)
+		if !slices.Contains(refused, right.Command) {
+			t.Errorf("the %s does without the right to %s; refused was %q", role.Name, right.Command, refused)
+		}
+		if right.Else != "" && err != nil {
+			t.Errorf("without the right to %s, which is only better to have, the %s fails: %v", right.Command, role.Name, err)
+		}
+		if right.Else == "" && right.Before == "" && err == nil {
+			t.Errorf("without the right to %s the %s does not fail", right.Command, role.Name)
+		}
+	}
+}
+
+// The keys of a repertoire, one for each case of the scripts.
+var (
+	fresh     = limiter.Key{Subject: "fresh"}
+	bucketKey = limiter.Key{Subject: "bucket"}
+	wholeKey  = limiter.Key{Subject: "whole"}
+	logKey    = limiter.Key{Subject: "log"}
+	listKey   = limiter.Key{Subject: "list", Name: "token-bucket/1h"}
+	textKey   = limiter.Key{Subject: "text", Name: "token-bucket/1h"}
+	bigLog    = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 500, Period: time.Hour}
+)
+
+func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalClient) {
+	t.Helper()
+	client := connect("owner")
+	defer client.Close()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	client.FlushAll(ctx)
+	client.RPush(ctx, limiter.StoreKey("rl", listKey), "a")
+	client.Set(ctx, limiter.StoreKey("rl", textKey), "somebody else's", 0)
+	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
+	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
+	err = errors.Join(err1, err2)
+	for range 70 { // too large to read in passing
+		_, takeErr := l.Take(ctx, logKey, bigLog, 2)
+		err = errors.Join(err, takeErr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repertoire does all that a role is for, and returns what failed but for the
+// foreign values that it meets. Each command has forgotten what scripts the one
+// before had the server keep.
+func repertoire(store *redisstore.Store, role *redisstore.Role, forget func()) error {
+	var errs []error
+	decide := func(op limiter.Op, key limiter.Key, limit limiter.Limit, cost int64) {
+		err := store.Decide(ctx, op, []limiter.Request{{Key: key, Limit: limit, Cost: cost}}, make([]limiter.Decision, 1))
+		if !errors.Is(err, limiter.ErrForeign) {
+			errs = append(errs, err)
+		}
+	}
+	for _, command := range role.For {
+		forget()
+		switch command {
+		case "check":
+			for _, key := range []limiter.Key{bucketKey, listKey, textKey} {
+				decide(limiter.Peek, key, hundred, 1)
+			}
+			decide(limiter.Peek, fresh, bigLog, 1)
+			decide(limiter.Peek, logKey, bigLog, 1)
+		case "inspect":
+			subject, _ := limiter.ExactPattern(logKey.Subject)
+			for _, query := range []limiter.Query{
+				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
+				{Subjects: subject},
+				{Keys: []limiter.Key{{Subject: logKey.Subject, Name: bigLog.DefaultName()}}},
+			} {
+				for _, err := range store.Scan(ctx, query) {
+					untold := query.Bytes && err != nil && strings.Contains(err.Error(), "memory|usage")
+					if !errors.Is(err, limiter.ErrForeign) && !untold {
+						errs = append(errs, err)
+					}
+				}
+			}
+		case "consume":
+			for _, key := range []limiter.Key{bucketKey, listKey, textKey} {
+				decide(limiter.Take, key, hundred, 1)
+			}
+			decide(limiter.Take, fresh, bigLog, 1)
+			decide(limiter.Take, logKey, bigLog, 1)
+		case "refund":
+			for _, key := range []limiter.Key{bucketKey, listKey, textKey, fresh} {
+				decide(limiter.Refund, key, hundred, 1)
+			}
+			decide(limiter.Refund, wholeKey, hundred, 2)
+			decide(limiter.Refund, logKey, bigLog, 1)
+		case "reset":
+			decide(limiter.Adjust, bucketKey, hundred, 5)
+			decide(limiter.Adjust, wholeKey, hundred, 0)
+			decide(limiter.Adjust, logKey, bigLog, 150)
+			for _, err := range store.Scan(ctx, limiter.Query{Subjects: everyKey}) {
+				if !errors.Is(err, limiter.ErrForeign) {
+					errs = append(errs, err)
+				}
+			}
+			errs = append(errs, reset(store))
+		case "restore":
+			errs = append(errs, restore(store))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reset deletes with a backup.
+func reset(store *redisstore.Store) error {
+	keys := []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"},
+		{Subject: bucketKey.Subject, Name: hundred.DefaultName()}, {Subject: logKey.Subject, Name: bigLog.DefaultName()}}
+	var records []limiter.Record
+	for entry, err := range store.Scan(ctx, limiter.Query{Keys: keys, Records: true}) {
+		switch {
+		case err == nil:
+			records = append(records, entry.Record)
+		case !errors.Is(err, limiter.ErrForeign):
+			return err
+		}
+	}
+	for i := range records {
+		records[i].Value = append(records[i].Value, 'x') // as if it were used since
+	}
+	_, changed, err := store.Delete(ctx, append(records, limiter.Records(listKey, textKey, limiter.Key{Subject: "nobody", Name: "x"})...)...)
+	if err == nil || onlyForeign(err) {
+		err = nil
+		if len(changed) != 2 {
+			err = fmt.Errorf("%d records came back from the deletion, want 2", len(changed))
+		}
+	}
+	return err
+}
+
+// restore brings back a record, under keys of all kinds.
+func restore(store *redisstore.Store) error {
+	var state limiter.State
+	limit, err := hundred.Normalize()
+	if err != nil {
+		return err
+	}
+	state.Charge(limit, 1, limiter.InstantOf(time.Now()))
+	var records []limiter.Record
+	for _, key := range []limiter.Key{listKey, textKey, {Subject: "nobody", Name: "x"}} {
+		records = append(records, limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: time.Now().Add(time.Hour)})
+	}
+	outcomes, err := store.Import(ctx, true, records...)
+	if err == nil && !slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Foreign, limiter.Foreign, limiter.Imported}) {
+		err = fmt.Errorf("the import's outcomes are %d", outcomes)
+	}
+	return err
+}
+
+// onlyForeign reports whether err has nothing but foreign values in it.
+func onlyForeign(err error) bool {
+	joined, is := err.(interface{ Unwrap() []error })
+	if !is {
+		return errors.Is(err, limiter.ErrForeign)
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !errors.Is(err, limiter.ErrForeign) })
+}
