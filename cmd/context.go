@@ -301,6 +301,15 @@ func (g *globalOptions) inUse() (name string, readOnly, protected bool) {
 	return x.Name, x.ReadOnly, x.Protected
 }
 
+// place is what to call the open store to people: the name of its context, if it has
+// one.
+func (g *globalOptions) place(where string) string {
+	if name, _, _ := g.inUse(); name != "" {
+		return name
+	}
+	return where
+}
+
 // completeContexts offers the names of contexts to a shell.
 func (g *globalOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string

@@ -119,7 +119,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 	if o.toRemaining >= 0 {
 		answer.ToRemaining = &o.toRemaining
 	}
-	o.showTargets(targets, where, scanError(&f, scanErr))
+	o.showTargets(targets, o.place(where), scanError(&f, scanErr))
 	if o.dryRun || targets.count == 0 {
 		if err := o.print(answer); err != nil {
 			return err

@@ -93,7 +93,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	defer store.Close()
 	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
 		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), contents.Store,
-			contents.Command, contents.Selection, contents.Time.Format("2006-01-02 15:04:05 MST"), where)
+			contents.Command, contents.Selection, contents.Time.Format("2006-01-02 15:04:05 MST"), o.place(where))
 	}
 	if contents.Torn {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)

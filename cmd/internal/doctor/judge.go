@@ -48,7 +48,7 @@ func judgeVersion(i info) Finding {
 	case v.major < 7:
 		f.Status = Warn
 		f.Summary += ": no EVALSHA_RO, so a user who may only read cannot check"
-		f.Advice = "upgrade to Redis 7 or later, or give users who check the rights to EVALSHA and EVAL (docs/redis.md)"
+		f.Advice = "upgrade to Redis 7 or later, or give users who check the rights to EVALSHA and EVAL (docs/operations.md)"
 	}
 	return f
 }

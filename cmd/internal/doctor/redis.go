@@ -113,7 +113,7 @@ func (e *examination) unreachable(s *server, err error) error {
 	err = s.store.Explain(err)
 	advice := "look whether it runs, and whether its address, firewall and TLS let you through"
 	if errors.Is(err, limiter.ErrRefused) {
-		advice = "look at the user name and password, or ask who runs the server for the rights (docs/redis.md)"
+		advice = "look at the user name and password, or ask who runs the server for the rights (docs/operations.md)"
 	}
 	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})
 	return err

@@ -101,6 +101,7 @@ func ClusterRights() []Right {
 	return []Right{
 		{Command: "cluster|slots", For: all, Try: []any{"cluster", "slots"}},
 		{Command: "command", For: all, Try: []any{"command", "count"}, Else: "the client asks for it again at each command"},
+		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a slot that moves are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
 		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}, Else: "a slot that moves is looked for among all keys"},
 		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
@@ -115,7 +116,7 @@ func (r *Role) Needs(right Right) bool {
 
 // Rule returns the words of an ACL, after the name and password, that let a user
 // do what the role does with keys under prefix, and nothing else. On a server
-// older than Redis 7 some of its words are unknown; see docs/redis.md.
+// older than Redis 7 some of its words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
 	words := []string{"resetkeys", KeyRule(prefix, r.Writes), "-@all"}
 	for _, right := range Rights(prefix) {

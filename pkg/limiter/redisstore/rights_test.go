@@ -18,7 +18,7 @@ import (
 
 // The documented users have exactly the rights of the table.
 func TestDocumentedRights(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/redis.md")
+	text, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,13 +35,13 @@ func TestDocumentedRights(t *testing.T) {
 			"ACL SETUSER limits-" + role.Name + " " + strings.Join(role.ClusterRule(), " "),
 		} {
 			if !slices.Contains(lines, want) {
-				t.Errorf("docs/redis.md has no line\n%s", want)
+				t.Errorf("docs/operations.md has no line\n%s", want)
 			}
 			n--
 		}
 	}
 	if n != 0 {
-		t.Errorf("docs/redis.md has %d lines of rights more than there are roles", n)
+		t.Errorf("docs/operations.md has %d lines of rights more than there are roles", n)
 	}
 }
 
@@ -109,8 +109,8 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisstore.Role
 		t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
 	}
 	for _, right := range rights {
-		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) {
-			continue // the doctor's own are tested beside it
+		if !role.Needs(right) || slices.Equal(right.For, []string{"doctor"}) || right.Command == "asking" {
+			continue // the doctor's own are tested beside it, and no slot moves here
 		}
 		without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
 		refused, err := try(without)

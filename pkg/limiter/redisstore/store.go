@@ -3,7 +3,7 @@
 // clock.
 //
 // It works with Redis 5 and later, on a single server or a Cluster, and needs no
-// right to load scripts. What a user of it must be allowed is in docs/redis.md.
+// right to load scripts. What a user of it must be allowed is in docs/operations.md.
 package redisstore
 
 import (
