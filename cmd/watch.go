@@ -91,7 +91,7 @@ func (g *globalOptions) drawFrame(answer output.Answer, note string, away error,
 	var frame strings.Builder
 	frame.WriteString("\x1b[H")
 	for _, line := range lines[:min(len(lines), max(1, rows-1))] {
-		frame.WriteString(line + "\x1b[K\r\n")
+		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
 	_, err := g.env.Out.Write([]byte(frame.String()))
