@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,11 +264,20 @@ type found struct {
 	foreign       foreignKeys
 }
 
+// manyKeys is from how many keys on a scan is thrifty with memory.
+const manyKeys = 1_000_000
+
 // scan calls do with each selected entry; a foreign value comes with its error. An
 // error of do ends the scan. Somebody who looks is shown how far it has come.
 func (g *globalOptions) scan(ctx context.Context, store connect.Store, s *selection, do func(*limiter.Entry, error) error) (f found, err error) {
 	bar := g.progress("scanning", "matched")
 	defer bar.Close()
+	usual := 0 // that is, unchanged
+	defer func() {
+		if usual != 0 {
+			debug.SetGCPercent(usual)
+		}
+	}()
 	query := s.query
 	query.Progress = func(looked, total int64) {
 		f.looked, f.total = looked, total
@@ -283,7 +293,11 @@ func (g *globalOptions) scan(ctx context.Context, store connect.Store, s *select
 				err = nil
 			}
 		case err == nil && !s.foreign && s.keeps(&entry):
-			f.matched++
+			// What a scan of a Cluster remembers of so many keys is large and stays,
+			// and must not be doubled by what can be thrown away.
+			if f.matched++; f.matched == manyKeys && g.env.Getenv("GOGC") == "" {
+				usual = debug.SetGCPercent(15)
+			}
 			err = do(&entry, nil)
 		}
 		if err != nil {

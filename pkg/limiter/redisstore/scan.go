@@ -90,7 +90,7 @@ func (s *Store) newSeen() interface {
 	add(key string)
 } {
 	if s.isCluster {
-		return newSeenKeys()
+		return newSeenKeys(seenPartsMost)
 	}
 	return newSeenLately()
 }
