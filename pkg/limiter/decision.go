@@ -76,12 +76,12 @@ func (r *Request) Check(op Op) error {
 	}
 	switch {
 	case r.Cost < 0 || r.Cost == 0 && op != Adjust:
-		return invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
+		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
 	case op != Refund && !r.Shadow && r.Cost > r.Limit.Capacity():
 		return &invalidError{neverFits: true, text: fmt.Sprintf(
 			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
 	case r.Cost > MaxCount:
-		return invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
+		return Invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (r *Request) Check(op Op) error {
 // twice: two charges of one key could each fit and not both.
 func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 	if len(reqs) == 0 || len(reqs) > MaxRequests {
-		return buf, invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
+		return buf, Invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
 	}
 	first := len(buf)
 	buf = append(buf, reqs...)
@@ -101,7 +101,7 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 		}
 		for j := first; j < i; j++ {
 			if buf[j].Key == buf[i].Key {
-				return buf, invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
+				return buf, Invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
 					buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
 			}
 		}

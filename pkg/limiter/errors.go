@@ -48,7 +48,9 @@ func (e *invalidError) Is(target error) bool {
 	return target == ErrInvalid || e.neverFits && target == ErrNeverFits
 }
 
-func invalidf(format string, args ...any) error {
+// Invalidf returns an [ErrInvalid] with a text of its own, for packages that check
+// requests before they come here.
+func Invalidf(format string, args ...any) error {
 	return &invalidError{text: fmt.Sprintf(format, args...)}
 }
 

@@ -38,7 +38,7 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 	case "deny":
 		return DenyOnError, nil
 	}
-	return 0, invalidf("unknown failure policy %q; it is fail, allow or deny", text)
+	return 0, Invalidf("unknown failure policy %q; it is fail, allow or deny", text)
 }
 
 // WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and

@@ -57,9 +57,9 @@ func ValidatePrefix(prefix string) error {
 func checkPart(what, text string, maxLength int) error {
 	switch {
 	case text == "":
-		return invalidf("%s is empty; it needs at least one character", what)
+		return Invalidf("%s is empty; it needs at least one character", what)
 	case len(text) > maxLength:
-		return invalidf("%s %.20q… is %d bytes long; at most %d fit", what, text, len(text), maxLength)
+		return Invalidf("%s %.20q… is %d bytes long; at most %d fit", what, text, len(text), maxLength)
 	case len(text) < 8:
 		for i := range len(text) {
 			if c := text[i]; c < ' ' || c > 'z' {
@@ -93,14 +93,14 @@ func plain(eight string) bool {
 
 func checkPartSlowly(what, text string) error {
 	if !utf8.ValidString(text) {
-		return invalidf("%s %q is not valid UTF-8", what, text)
+		return Invalidf("%s %q is not valid UTF-8", what, text)
 	}
 	for _, r := range text {
 		switch {
 		case r == '{' || r == '}':
-			return invalidf("%s %q contains %q, which delimits the subject in a key; leave it out", what, text, r)
+			return Invalidf("%s %q contains %q, which delimits the subject in a key; leave it out", what, text, r)
 		case unicode.IsControl(r):
-			return invalidf("%s %q contains the control character %U; leave it out", what, text, r)
+			return Invalidf("%s %q contains the control character %U; leave it out", what, text, r)
 		}
 	}
 	return nil

@@ -102,19 +102,19 @@ func (l *Limit) check() error {
 	}
 	switch {
 	case !l.Algorithm.known():
-		return invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
 	case l.Count < MinCount || l.Count > maxCount:
-		return invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, maxCount)
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
-		return invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
+		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
-		return invalidf("period %s is not a whole number of microseconds", l.Period)
+		return Invalidf("period %s is not a whole number of microseconds", l.Period)
 	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
-		return invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
+		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
-		return invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
+		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly():
-		return invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
+		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/spelling"
 )
 
 // ParseLimit reads a limit as people write it:
@@ -23,7 +25,7 @@ func ParseLimit(text string) (Limit, error) {
 		_, err = limit.Normalize()
 	}
 	if err != nil {
-		return Limit{}, invalidf("limit %q: %s", text, err)
+		return Limit{}, Invalidf("limit %q: %s", text, err)
 	}
 	return limit, nil
 }
@@ -39,7 +41,7 @@ func parseLimit(text string) (limit Limit, err error) {
 	rest, options, hasOptions := strings.Cut(rest, ",")
 	count, period, found := strings.Cut(rest, "/")
 	if !found {
-		return Limit{}, invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
+		return Limit{}, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
 	if limit.Count, err = parseUnits("count", count); err != nil {
 		return Limit{}, err
@@ -50,7 +52,7 @@ func parseLimit(text string) (limit Limit, err error) {
 	if hasOptions {
 		value, isBurst := strings.CutPrefix(options, "burst=")
 		if !isBurst {
-			return Limit{}, invalidf("unknown option %q; the only one is burst=N", options)
+			return Limit{}, Invalidf("unknown option %q; the only one is burst=N", options)
 		}
 		if limit.Burst, err = parseUnits("burst", value); err != nil {
 			return Limit{}, err
@@ -63,12 +65,12 @@ func parseUnits(what, text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strings.HasPrefix(text, "+") {
 		if isNumber(text) {
-			return 0, invalidf("%s %s is out of range; it must be from 1 to %d", what, text, MaxCount)
+			return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, MaxCount)
 		}
-		return 0, invalidf("%s %q is not a whole number", what, text)
+		return 0, Invalidf("%s %q is not a whole number", what, text)
 	}
 	if n < 1 || n > MaxCount {
-		return 0, invalidf("%s %d is out of range; it must be from 1 to %d", what, n, MaxCount)
+		return 0, Invalidf("%s %d is out of range; it must be from 1 to %d", what, n, MaxCount)
 	}
 	return n, nil
 }
@@ -83,7 +85,7 @@ func isNumber(text string) bool {
 // days before it ("1d", "1d12h"), or a bare unit ("s", "m", "h", "d").
 func ParsePeriod(text string) (time.Duration, error) {
 	wrong := func() (time.Duration, error) {
-		return 0, invalidf("period %q is not a duration from %s to %s; write it like 500ms, 10s, 1m, 2h or 1d",
+		return 0, Invalidf("period %q is not a duration from %s to %s; write it like 500ms, 10s, 1m, 2h or 1d",
 			text, FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	}
 	rest := text
@@ -137,38 +139,8 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if i := slices.Index(algorithmNames[:], name); i > 0 {
 		return Algorithm(i), nil
 	}
-	nearest, least := TokenBucket, math.MaxInt
-	for _, a := range Algorithms() {
-		if d := editDistance(name, a.String()); d < least {
-			nearest, least = a, d
-		}
+	if nearest := spelling.Nearest(name, algorithmNames[TokenBucket:], max(4, len(name)/2)); nearest != "" {
+		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
-	if least <= len(nearest.String())/2 {
-		return 0, invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
-	}
-	return 0, invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))
-}
-
-// editDistance is the Levenshtein distance of two strings, in bytes.
-func editDistance(a, b string) int {
-	if len(a) > 64 {
-		return math.MaxInt // no name is that long
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))
 }

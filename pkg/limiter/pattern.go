@@ -62,7 +62,7 @@ func ParsePattern(text string) (Pattern, error) {
 		default:
 			if r == '\\' {
 				if rest == "" {
-					return Pattern{}, invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
+					return Pattern{}, Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
 				}
 				r, size = utf8.DecodeRuneInString(rest)
 				rest = rest[size:]
@@ -93,7 +93,7 @@ func (t *globToken) isOneRune() bool {
 // parseSet reads a set after its "[" and returns what follows its "]".
 func parseSet(text, rest string) (set globToken, after string, err error) {
 	unclosed := func() (globToken, string, error) {
-		return globToken{}, "", invalidf(`pattern %q has a "[" without its "]"; write \[ for the bracket itself`, text)
+		return globToken{}, "", Invalidf(`pattern %q has a "[" without its "]"; write \[ for the bracket itself`, text)
 	}
 	next := func() (r rune, escaped, ok bool) {
 		if rest == "" {
@@ -118,7 +118,7 @@ func parseSet(text, rest string) (set globToken, after string, err error) {
 		}
 		if low == ']' && !escaped {
 			if len(set.ranges) == 0 {
-				return globToken{}, "", invalidf("pattern %q has an empty set; put at least one character between the brackets", text)
+				return globToken{}, "", Invalidf("pattern %q has an empty set; put at least one character between the brackets", text)
 			}
 			return set, rest, nil
 		}

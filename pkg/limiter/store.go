@@ -122,7 +122,7 @@ func (r *Record) Check() error {
 	}
 	var state State
 	if err := state.DecodeRecord(r.Value); err != nil {
-		return invalidf("the value of key %s is no limit record: %s", r.Key, err)
+		return Invalidf("the value of key %s is no limit record: %s", r.Key, err)
 	}
 	return nil
 }

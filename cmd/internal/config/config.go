@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -72,11 +73,11 @@ func (c *Config) Policy(name string) (*policy.Policy, error) {
 	}
 	switch {
 	case c.PolicyFile == "":
-		return nil, invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name, strings.Join(c.Searched, ", "))
+		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name, strings.Join(c.Searched, ", "))
 	case len(names) == 0:
-		return nil, invalidf("policy %q: %s has no policies", name, c.PolicyFile)
+		return nil, limiter.Invalidf("policy %q: %s has no policies", name, c.PolicyFile)
 	}
-	return nil, invalidf("policy %q is unknown%s; %s has %s", name, suggestion(name, names), c.PolicyFile, strings.Join(names, ", "))
+	return nil, limiter.Invalidf("policy %q is unknown%s; %s has %s", name, suggestion(name, names), c.PolicyFile, strings.Join(names, ", "))
 }
 
 // Context returns the context of that name. The error is a [limiter.ErrInvalid]
@@ -90,9 +91,9 @@ func (c *Config) Context(name string) (*Context, error) {
 		names = append(names, x.Name)
 	}
 	if len(names) == 0 {
-		return nil, invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
+		return nil, limiter.Invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
 	}
-	return nil, invalidf("context %q is unknown%s; there are %s", name, suggestion(name, names), strings.Join(names, ", "))
+	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, suggestion(name, names), strings.Join(names, ", "))
 }
 
 // ContextFiles are the files that contexts were looked for in.
@@ -106,16 +107,6 @@ func (c *Config) ContextFiles() []string {
 	return files
 }
 
-// invalidError is a limiter.ErrInvalid with a text of its own.
-type invalidError struct{ text string }
-
-func (e *invalidError) Error() string        { return e.text }
-func (e *invalidError) Is(target error) bool { return target == limiter.ErrInvalid }
-
-func invalidf(format string, args ...any) error {
-	return &invalidError{fmt.Sprintf(format, args...)}
-}
-
 // suggestion asks "did you mean", of the names that are near to one.
 func suggestion(name string, names []string) string {
 	if near := nearest(name, names); near != "" {
@@ -127,36 +118,5 @@ func suggestion(name string, names []string) string {
 // nearest returns the name that differs from the given one in the fewest letters,
 // if that is one or no more than a third of them; else "".
 func nearest(name string, names []string) string {
-	best, least := "", max(1, (len(name)+1)/3)+1
-	for _, candidate := range names {
-		if d := distance(name, candidate, least); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be inserted, left out or replaced to make a of
-// b, or enough if that is not below it.
-func distance(a, b string, enough int) int {
-	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
-		return enough
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(name, names, max(1, (len(name)+1)/3))
 }

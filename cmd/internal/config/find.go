@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // LocalFile is the configuration of the working directory.
@@ -54,7 +56,7 @@ func Load(env Environment) (*Config, error) {
 	if named != "" {
 		found, err := l.file(named, true, true)
 		if err == nil && !found {
-			err = invalidf("%s names %s, which does not exist", by, named)
+			err = limiter.Invalidf("%s names %s, which does not exist", by, named)
 		}
 		if err != nil {
 			return nil, err
@@ -99,7 +101,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, invalidf("configuration file %s cannot be read: %s", path, reason(err))
+		return false, limiter.Invalidf("configuration file %s cannot be read: %s", path, reason(err))
 	}
 	c.Read = append(c.Read, path)
 	part, t := read(path, data, l.env.CheckStore)

@@ -3,7 +3,6 @@
 package connect
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -113,14 +112,9 @@ func unknownScheme(url string) error {
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }
 
-// urlError is an ErrInvalid about the store's URL.
-type urlError struct{ text string }
-
-func (e *urlError) Error() string        { return "store URL: " + e.text }
-func (e *urlError) Is(target error) bool { return target == limiter.ErrInvalid }
-
+// badURL is an ErrInvalid about the store's URL.
 func badURL(format string, args ...any) error {
-	return &urlError{fmt.Sprintf(format, args...)}
+	return limiter.Invalidf("store URL: "+format, args...)
 }
 
 func openMemory(rest string, options Options) (Store, string, error) {

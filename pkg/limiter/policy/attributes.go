@@ -42,16 +42,16 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 	for _, argument := range arguments {
 		name, value, found := strings.Cut(argument, "=")
 		if !found {
-			return nil, invalidf("argument %q is no attribute; write name=value, such as ip=203.0.113.9", argument)
+			return nil, limiter.Invalidf("argument %q is no attribute; write name=value, such as ip=203.0.113.9", argument)
 		}
 		if err := ValidateName("attribute", name); err != nil {
 			return nil, err
 		}
 		if _, twice := attributes[name]; twice {
-			return nil, invalidf("attribute %q is given twice; give it once", name)
+			return nil, limiter.Invalidf("attribute %q is given twice; give it once", name)
 		}
 		if value == "" {
-			return nil, invalidf("attribute %q is empty, and would be one subject for all who leave it so; give it a value", name)
+			return nil, limiter.Invalidf("attribute %q is empty, and would be one subject for all who leave it so; give it a value", name)
 		}
 		attributes[name] = value
 	}
@@ -71,19 +71,9 @@ func ValidateName(what, name string) error {
 		fits = fits && (letter || i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'))
 	}
 	if !fits {
-		return invalidf("%s name %q is unfit; use at most %d letters, digits, - and _, the first a letter", what, name, MaxNameLength)
+		return limiter.Invalidf("%s name %q is unfit; use at most %d letters, digits, - and _, the first a letter", what, name, MaxNameLength)
 	}
 	return nil
-}
-
-// invalidError is a limiter.ErrInvalid with a text of its own.
-type invalidError struct{ text string }
-
-func (e *invalidError) Error() string        { return e.text }
-func (e *invalidError) Is(target error) bool { return target == limiter.ErrInvalid }
-
-func invalidf(format string, args ...any) error {
-	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
 // join writes the attributes named by names as "name:value:name:value". Whatever

@@ -150,7 +150,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 // algorithm's name begins that of a limit without a name of its own.
 func validateOwnName(what, name string) error {
 	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
-		return invalidf("policy name %q is that of an algorithm; its keys could be taken for those of unnamed limits", name)
+		return limiter.Invalidf("policy name %q is that of an algorithm; its keys could be taken for those of unnamed limits", name)
 	}
 	return ValidateName(what, name)
 }
@@ -192,7 +192,7 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
-			return invalidf("policy %q has no use for attribute %q; it knows %s", p.Name, name, strings.Join(known, ", "))
+			return limiter.Invalidf("policy %q has no use for attribute %q; it knows %s", p.Name, name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -214,7 +214,7 @@ func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request,
 		}
 	}
 	if len(missing) > 0 {
-		return nil, invalidf("policy %q needs the attribute %s; add %s=VALUE", p.Name, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
+		return nil, limiter.Invalidf("policy %q needs the attribute %s; add %s=VALUE", p.Name, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
 	}
 	reqs := make([]limiter.Request, 0, len(p.Limits))
 	for i := range p.Limits {

@@ -86,9 +86,9 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 		for i := range p.Limits {
 			all[i] = p.Limits[i].Name
 		}
-		return nil, invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
+		return nil, limiter.Invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
 	case len(limits) == 0:
-		return nil, invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name, strings.Join(s.Attributes.Names(), " and "))
+		return nil, limiter.Invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name, strings.Join(s.Attributes.Names(), " and "))
 	}
 	return limits, nil
 }

@@ -1,0 +1,39 @@
+// Package spelling guesses which name was meant by one that is not known.
+package spelling
+
+// Nearest returns the name that differs from the given one in the fewest letters, if
+// in no more than most of them; else "".
+func Nearest(name string, names []string, most int) string {
+	best, least := "", most+1
+	for _, candidate := range names {
+		if d := distance(name, candidate, least); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be inserted, left out or replaced to make a of
+// b (the Levenshtein distance, in bytes), or enough if that is not below it.
+func distance(a, b string, enough int) int {
+	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
+		return enough
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
