@@ -138,6 +138,11 @@ func (s *selection) parsePattern(text string) (err error) {
 			return usagef("--limit-name: %s", err)
 		}
 		s.text += " --limit-name " + s.limit
+		subject, oneSubject := s.query.Subjects.Exact()
+		if whole, oneName := name.Exact(); oneSubject && oneName && strings.Contains(whole, "/") { // as all names of keys do
+			s.query.Keys = []limiter.Key{{Subject: subject, Name: whole}}
+			return nil
+		}
 		s.query.Match = func(key limiter.Key) bool {
 			parts, isPolicys := policy.ParseKey(key)
 			return name.Match(key.Name) || isPolicys && name.Match(parts.Limit)
@@ -272,12 +277,6 @@ const manyKeys = 1_000_000
 func (g *globalOptions) scan(ctx context.Context, store connect.Store, s *selection, do func(*limiter.Entry, error) error) (f found, err error) {
 	bar := g.progress("scanning", "matched")
 	defer bar.Close()
-	usual := 0 // that is, unchanged
-	defer func() {
-		if usual != 0 {
-			debug.SetGCPercent(usual)
-		}
-	}()
 	query := s.query
 	query.Progress = func(looked, total int64) {
 		f.looked, f.total = looked, total
@@ -296,7 +295,7 @@ func (g *globalOptions) scan(ctx context.Context, store connect.Store, s *select
 			// What a scan of a Cluster remembers of so many keys is large and stays,
 			// and must not be doubled by what can be thrown away.
 			if f.matched++; f.matched == manyKeys && g.env.Getenv("GOGC") == "" {
-				usual = debug.SetGCPercent(15)
+				defer debug.SetGCPercent(debug.SetGCPercent(15))
 			}
 			err = do(&entry, nil)
 		}
