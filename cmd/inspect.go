@@ -83,8 +83,10 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
 	}
 	o.query.Bytes = o.bytes || o.summary || o.sort == "bytes"
-	o.interval, err = parseWatch(o.watch)
-	return err
+	if o.interval, err = parseWatch(o.watch); err != nil {
+		return err
+	}
+	return o.checkWatch(o.interval)
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {

@@ -224,16 +224,13 @@ func (f *foreignKeys) add(err error) {
 
 // take adds the foreign values among joined errors, and returns the others.
 func (f *foreignKeys) take(err error) error {
-	if err == nil {
-		return nil
+	if !errors.Is(err, limiter.ErrForeign) {
+		return err // whole: not only joining makes an error of several
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		if errors.Is(err, limiter.ErrForeign) {
-			f.add(err)
-			return nil
-		}
-		return err
+		f.add(err)
+		return nil
 	}
 	var others []error
 	for _, err := range joined.Unwrap() {
