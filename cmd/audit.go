@@ -54,11 +54,11 @@ func (g *globalOptions) openAudit() (*os.File, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, usagef("the audit cannot be kept: %s", err)
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, usagef("the audit cannot be kept: %s", err)
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
 	return file, nil
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,7 +276,7 @@ func (t *targets) showNames(o *resetOptions) {
 	for name := range t.names {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return t.names[b] - t.names[a] })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(t.names[b]-t.names[a], cmp.Compare(a, b)) })
 	fmt.Fprintf(o.env.Err, "by limit:")
 	for i, name := range names[:min(shown, len(names))] {
 		if i > 0 {
