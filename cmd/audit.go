@@ -65,13 +65,13 @@ func (g *globalOptions) openAudit() (*os.File, error) {
 
 // record writes the entry's line, in one write so that lines of several runs stay
 // whole, and closes the file. err is what the run ended with.
-func (g *globalOptions) record(file *os.File, entry *auditEntry, err error) error {
+func (g *globalOptions) record(ctx context.Context, file *os.File, entry *auditEntry, err error) error {
 	entry.Time, entry.User, entry.Prefix = g.env.Now().UTC(), g.user(), g.chosen.prefix.value
 	entry.Context, _, _ = g.inUse()
 	switch {
 	case err == nil:
 		entry.Outcome = "done"
-	case errors.Is(err, context.Canceled):
+	case ctx.Err() != nil:
 		entry.Outcome = "interrupted"
 	case errors.Is(err, errPartly):
 		entry.Outcome = "partly"

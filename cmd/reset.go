@@ -160,7 +160,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		}
 	}
 	entry.Matched, entry.Changed = f.matched, changes.done
-	err = o.record(audit, entry, o.outcome(&f, scanErr, err))
+	err = o.record(ctx, audit, entry, o.outcome(&f, scanErr, err))
 	printErr := o.print(answer)
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)

@@ -144,7 +144,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	}
 	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
 		Matched: int64(contents.Records), Changed: answer.Restored}
-	err = o.record(audit, entry, answer.err(err))
+	err = o.record(ctx, audit, entry, answer.err(err))
 	return errors.Join(err, o.print(answer))
 }
 
