@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +99,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
 			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), where)
 	}
-	if contents.Store != where {
+	if withoutLogin(contents.Store) != withoutLogin(where) {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %s is of another store, %s, and this is %s\n", o.path, output.Printable(contents.Store), where)
 	}
 	if contents.Torn {
@@ -146,6 +147,12 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		Matched: int64(contents.Records), Changed: answer.Restored}
 	err = o.record(ctx, audit, entry, answer.err(err))
 	return errors.Join(err, o.print(answer))
+}
+
+// withoutLogin is the name of a store, whoever goes there.
+func withoutLogin(where string) string {
+	scheme, rest, _ := strings.Cut(where, "://")
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 func (a *restoreAnswer) count(outcome limiter.ImportOutcome) {
