@@ -82,7 +82,7 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(g.env.Err)
-		return ctx.Err()
+		return &progressError{ctx.Err(), "nothing was changed"}
 	case answer := <-answers:
 		if protected && answer == name || !protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")) {
 			return nil

@@ -25,7 +25,8 @@ limits; with --exact it is, whatever it holds.
 
 With --policy the arguments are attributes instead, and select every key of the
 policy that has them, whatever comes after. Keys whose names follow from the
-configuration are reached directly, without a scan.`
+configuration are reached directly, without a scan. With a glob for POLICY, such as
+'api*', all keys are looked at, those of an earlier configuration among them.`
 
 // selection is which keys an operator means.
 type selection struct {

@@ -142,6 +142,26 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 	}
 }
 
+// Keys made under an earlier configuration are found by a policy that is a glob, for
+// which nothing is taken from the configuration at hand.
+func TestQueryOfAnEarlierConfiguration(t *testing.T) {
+	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	before := &Policy{Name: "api", Limits: []Limit{{Name: "gone", By: []string{"user", "tenant"}, Limit: limit}}}
+	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{{Name: "l", By: []string{"tenant"}, Limit: limit}}}
+	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
+	for text, want := range map[string]bool{"api": false, "api*": true} {
+		name, err := limiter.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Selection{Policies: name, Attributes: Attributes{"tenant": "acme"}}
+		q, err := s.Query([]*Policy{now})
+		if err != nil || (q.Keys == nil) != want || want && !q.Selects(key) {
+			t.Errorf("--policy %s: %+v, %v", text, q, err)
+		}
+	}
+}
+
 func take(t *rapid.T, store limiter.Store, key limiter.Key) {
 	if _, err := limiter.New(store).Take(context.Background(), key, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
 		t.Fatal(fmt.Errorf("%q: %w", key, err))
