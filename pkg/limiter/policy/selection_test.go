@@ -56,7 +56,6 @@ func policies() *rapid.Generator[[]*Policy] {
 // matches, and those are exactly the keys made of such attributes: with the policies
 // at hand, when keys may be reached directly, and without.
 func TestQuerySelectsWhatMatches(t *testing.T) {
-	direct, scanned := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		store := memorystore.New()
 		defer store.Close()
@@ -103,43 +102,59 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 		}
 		s.Policies, s.Limits = pattern(policyNames, "selected policies"), pattern(limitNames, "selected limits")
 
-		want := map[limiter.Key]bool{}
-		for key, isMeant := range written {
-			if s.Match(key) != isMeant(&s) {
-				t.Fatalf("Match(%q) is %t", key, s.Match(key))
+		whole := wholeSelection(t, known, pool) // whose keys are reached directly
+		for _, s := range []*Selection{&s, whole} {
+			want := map[limiter.Key]bool{}
+			for key, isMeant := range written {
+				if s.Match(key) != isMeant(s) {
+					t.Fatalf("Match(%q) is %t", key, s.Match(key))
+				}
+				if isMeant(s) {
+					want[key] = true
+				}
 			}
-			if isMeant(&s) {
-				want[key] = true
-			}
-		}
-		for _, hand := range [][]*Policy{nil, known} {
-			q, err := s.Query(hand)
-			if errors.Is(err, limiter.ErrInvalid) && len(want) == 0 && hand != nil {
-				continue // it says that no limit is by that
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if q.Keys != nil {
-				direct++
-			} else {
-				scanned++
-			}
-			got := map[limiter.Key]bool{}
-			for entry, err := range store.Scan(context.Background(), q) {
+			for _, hand := range [][]*Policy{nil, known} {
+				q, err := s.Query(hand)
+				if errors.Is(err, limiter.ErrInvalid) && len(want) == 0 && hand != nil {
+					continue // it says that no limit is by that
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				got[entry.Key] = true
-			}
-			if !maps.Equal(got, want) {
-				t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+				if s == whole && (q.Keys == nil) != (hand == nil) {
+					t.Fatalf("with %d policies known it looks at the keys %q", len(hand), q.Keys)
+				}
+				got := map[limiter.Key]bool{}
+				for entry, err := range store.Scan(context.Background(), q) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got[entry.Key] = true
+				}
+				if !maps.Equal(got, want) {
+					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+				}
 			}
 		}
 	})
-	if direct == 0 || scanned == 0 {
-		t.Errorf("%d queries reached keys directly and %d by a scan; both are to be tried", direct, scanned)
+}
+
+// wholeSelection selects one limit of a policy by all that it is by.
+func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
+	p := rapid.SampledFrom(known).Draw(t, "policy")
+	l := &p.Limits[rapid.IntRange(0, len(p.Limits)-1).Draw(t, "limit")]
+	s := &Selection{Attributes: Attributes{}}
+	for _, name := range l.By {
+		s.Attributes[name] = rapid.SampledFrom(pool).Draw(t, "whole "+name)
 	}
+	var err error
+	if s.Policies, err = limiter.ExactPattern(p.Name); err != nil {
+		t.Fatal(err)
+	}
+	if s.Limits, err = limiter.ExactPattern(l.Name); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // Keys made under an earlier configuration are found by a policy that is a glob, for
