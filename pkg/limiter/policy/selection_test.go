@@ -157,6 +157,27 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 	return s
 }
 
+// An address is written with its colons where it comes last and without them
+// elsewhere; a scan for it finds both.
+func TestQueryOfAnAddress(t *testing.T) {
+	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit}, {Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
+	name, err := limiter.ExactPattern("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Selection{Policies: name, Attributes: Attributes{"ip": "2001:db8::7"}}
+	q, err := s.Query([]*Policy{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Limits {
+		if key := p.Key(&p.Limits[i], Attributes{"ip": "2001:db8::7", "user": "7"}); !q.Selects(key) {
+			t.Errorf("%+v does not find %s", q, key)
+		}
+	}
+}
+
 // Keys made under an earlier configuration are found by a policy that is a glob, for
 // which nothing is taken from the configuration at hand.
 func TestQueryOfAnEarlierConfiguration(t *testing.T) {
