@@ -54,24 +54,24 @@ func (g *globalOptions) openAudit() (*os.File, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, usagef("the audit cannot be kept: %s", err)
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, usagef("the audit cannot be kept: %s", err)
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
 	return file, nil
 }
 
 // record writes the entry's line, in one write so that lines of several runs stay
 // whole, and closes the file. err is what the run ended with.
-func (g *globalOptions) record(file *os.File, entry *auditEntry, err error) error {
+func (g *globalOptions) record(ctx context.Context, file *os.File, entry *auditEntry, err error) error {
 	entry.Time, entry.User, entry.Prefix = g.env.Now().UTC(), g.user(), g.chosen.prefix.value
 	entry.Context, _, _ = g.inUse()
 	switch {
 	case err == nil:
 		entry.Outcome = "done"
-	case errors.Is(err, context.Canceled):
+	case ctx.Err() != nil:
 		entry.Outcome = "interrupted"
 	case errors.Is(err, errPartly):
 		entry.Outcome = "partly"
@@ -82,11 +82,27 @@ func (g *globalOptions) record(file *os.File, entry *auditEntry, err error) erro
 		entry.Error = message(err)
 	}
 	text, jsonErr := json.Marshal(entry)
-	_, writeErr := file.Write(append(text, '\n'))
+	text = append(text, '\n')
+	if !endsLine(file) {
+		text = append([]byte{'\n'}, text...)
+	}
+	_, writeErr := file.Write(text)
 	if auditErr := errors.Join(jsonErr, writeErr, file.Close()); auditErr != nil {
 		return errors.Join(err, &partlyError{fmt.Errorf("the audit could not be written: %w", auditErr)})
 	}
 	return err
+}
+
+// endsLine reports whether nothing is before the end of the file that a line would
+// be lost with: half of one, for which the disk had no room.
+func endsLine(file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return true
+	}
+	var last [1]byte
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return err != nil || last[0] == '\n'
 }
 
 // user is who runs the command: behind sudo, who called it.
@@ -142,8 +158,9 @@ func runAudit(o *auditOptions) error {
 		lines.Buffer(nil, 1<<20)
 		for number := 1; lines.Scan(); number++ {
 			entry := new(auditEntry)
-			if err := json.Unmarshal(lines.Bytes(), entry); err != nil {
-				return usagef("%s:%d is no line of an audit: %s", path, number, err)
+			if err := json.Unmarshal(lines.Bytes(), entry); err != nil { // the disk was full, say
+				fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is no line of an audit and is left out: %s\n", path, number, err)
+				continue
 			}
 			answer.entries = append(answer.entries, entry)
 		}
@@ -208,9 +225,9 @@ func (a *auditAnswer) Print(p *output.Printer) {
 		if e.Context != "" {
 			where = e.Context
 		}
-		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: e.User}, {Text: where},
-			{Text: strings.TrimSpace(e.Command + " " + e.Selection)}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
-			{Text: e.Outcome, Style: style}, {Text: filepath.Base(e.Backup)}})
+		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: output.Printable(e.User)}, {Text: output.Printable(where)},
+			{Text: output.Printable(strings.TrimSpace(e.Command + " " + e.Selection))}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
+			{Text: output.Printable(e.Outcome), Style: style}, {Text: output.Printable(filepath.Base(e.Backup))}})
 		if e.Backup == "" {
 			rows[len(rows)-1][7].Text = "-"
 		}

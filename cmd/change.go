@@ -82,7 +82,7 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(g.env.Err)
-		return ctx.Err()
+		return &progressError{ctx.Err(), "nothing was changed"}
 	case answer := <-answers:
 		if protected && answer == name || !protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")) {
 			return nil
@@ -192,7 +192,7 @@ func (b *backupFile) discard() {
 }
 
 // undoCommand is the command that brings back what a backup holds, in the store it
-// is from. A password is left to be given again.
+// is from. A password is left to be given again, as LIMITCTL_PASSWORD.
 func (g *globalOptions) undoCommand(path string, replace bool) string {
 	words := []string{"limitctl", "restore", shellQuote(path)}
 	if replace {
@@ -201,7 +201,7 @@ func (g *globalOptions) undoCommand(path string, replace bool) string {
 	if name, _, _ := g.inUse(); name != "" {
 		words = append(words, "--context", shellQuote(name))
 	} else if g.store != "" {
-		words = append(words, "--store", shellQuote(config.RedactURL(g.store)))
+		words = append(words, "--store", shellQuote(config.DropPasswords(g.store)))
 	}
 	if g.configFile != "" {
 		words = append(words, "--config", shellQuote(g.configFile))

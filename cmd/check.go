@@ -43,6 +43,9 @@ limited is said by attributes.`,
 			if o.interval, err = parseWatch(o.watch); err != nil {
 				return err
 			}
+			if err := global.checkWatch(o.interval); err != nil {
+				return err
+			}
 			return runCheck(cmd.Context(), o)
 		},
 		ValidArgsFunction: global.completeKeyOrAttributes,

@@ -94,10 +94,13 @@ func TestInterruptAtThePrompt(t *testing.T) {
 		if bytes.Contains(p, []byte("[y/N]")) {
 			interrupt()
 		}
-		return len(p), nil
+		return w.err.Write(p)
 	})
 	if code := Run(ctx, []string{"reset", "user:42"}, w.Env); code != exitInterrupted {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	if !strings.HasSuffix(w.err.String(), "\nlimitctl: interrupted: nothing was changed\n") {
+		t.Errorf("it says %q", w.err.String())
 	}
 	w.Err = &w.err
 	if stdout, _ := w.run(t, exitYes, "check", "user:42", "--limit", "3/1h"); !strings.Contains(stdout, "1 of 3 used") {

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -19,12 +21,17 @@ const (
 )
 
 // completeKeys offers subjects that are in use, from one scan for a short while.
-func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// Where a pattern is wanted they are written as one that selects nothing else.
+func (g *globalOptions) completeKeys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return nil, directive
 	}
-	pattern, err := limiter.ParsePattern(limiter.EscapeGlob(begun) + "*")
+	written := func(subject string) string { return subject }
+	if exact, err := cmd.Flags().GetBool("exact"); err == nil && !exact {
+		written = literalPattern
+	}
+	pattern, err := limiter.ParsePattern(limiter.EscapeGlob(unwritten(begun, written)) + "*")
 	if err != nil {
 		return nil, directive
 	}
@@ -42,12 +49,41 @@ func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun stri
 		if err != nil || len(subjects) == completionKeys {
 			break
 		}
-		// A tab or line break cannot be in a subject, so each is one offer.
-		if !slices.Contains(subjects, entry.Key.Subject) {
-			subjects = append(subjects, entry.Key.Subject)
+		// A tab or line break cannot be in a subject, so each is one offer. One that
+		// would be taken for a flag, or that cannot be seen as it is, is none.
+		offer := written(entry.Key.Subject)
+		if !strings.HasPrefix(offer, begun) || strings.HasPrefix(offer, "-") || output.Printable(offer) != offer {
+			continue
+		}
+		if !slices.Contains(subjects, offer) {
+			subjects = append(subjects, offer)
 		}
 	}
 	return subjects, directive
+}
+
+// literalPattern writes a subject as the pattern that selects exactly it.
+func literalPattern(subject string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(subject)
+}
+
+// unwritten returns what the beginning of a subject stands for that was begun to be
+// written so. Offers begin with what is there, so a glob's begin with what is before
+// its first special character.
+func unwritten(begun string, written func(string) string) string {
+	var subject strings.Builder
+	for rest := begun; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if written(string(r)) != string(r) { // it is special
+			if rest = rest[size:]; r != '\\' || rest == "" {
+				break
+			}
+			r, size = utf8.DecodeRuneInString(rest)
+		}
+		subject.WriteRune(r)
+		rest = rest[size:]
+	}
+	return subject.String()
 }
 
 // completeKeyOrAttributes offers what the arguments of a decision can be: attributes

@@ -83,8 +83,10 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
 	}
 	o.query.Bytes = o.bytes || o.summary || o.sort == "bytes"
-	o.interval, err = parseWatch(o.watch)
-	return err
+	if o.interval, err = parseWatch(o.watch); err != nil {
+		return err
+	}
+	return o.checkWatch(o.interval)
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
@@ -117,7 +119,7 @@ type inspection interface {
 // look scans once, for an answer of at most so many rows, 0 being all.
 func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, found, error) {
 	if o.summary {
-		answer := newSummaryAnswer()
+		answer := newSummaryAnswer(most)
 		f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, _ error) error {
 			answer.add(e)
 			return nil
@@ -203,7 +205,11 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) 
 		}
 		answer, f, err := o.look(ctx, store, rows)
 		note := output.Plural(int(f.matched), "key")
-		if shown := answer.rows(); int64(shown) < f.matched && !o.summary {
+		if summary, is := answer.(*summaryAnswer); is {
+			if shown, all := len(summary.shown()), summary.rows(); shown < all {
+				note += fmt.Sprintf(", %d of %s", shown, output.Plural(all, "limit"))
+			}
+		} else if shown := answer.rows(); int64(shown) < f.matched {
 			note = fmt.Sprintf("%d of %s", shown, note)
 		}
 		if f.foreign.count > 0 && !o.foreign {

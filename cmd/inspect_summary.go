@@ -15,6 +15,7 @@ type summaryAnswer struct {
 	groups  []*summaryGroup
 	byName  map[[2]string]*summaryGroup
 	overall summaryGroup
+	most    int // lines of groups that there is room for, 0 being any number
 }
 
 // summaryGroup counts the keys of one limit. A key of no policy's is counted under
@@ -27,8 +28,10 @@ type summaryGroup struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-func newSummaryAnswer() *summaryAnswer {
-	return &summaryAnswer{groups: []*summaryGroup{}, byName: map[[2]string]*summaryGroup{}}
+// newSummaryAnswer returns a summary of at most so many lines, that of all keys among
+// them.
+func newSummaryAnswer(most int) *summaryAnswer {
+	return &summaryAnswer{groups: []*summaryGroup{}, byName: map[[2]string]*summaryGroup{}, most: max(0, most-1)}
 }
 
 func (a *summaryAnswer) add(e *limiter.Entry) {
@@ -59,6 +62,14 @@ func (a *summaryAnswer) finish() {
 }
 
 func (a *summaryAnswer) rows() int { return len(a.groups) }
+
+// shown are the groups that there is room for.
+func (a *summaryAnswer) shown() []*summaryGroup {
+	if a.most > 0 && a.most < len(a.groups) {
+		return a.groups[:a.most]
+	}
+	return a.groups
+}
 
 // Document implements output.Answer.
 func (a *summaryAnswer) Document() any {
@@ -97,7 +108,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	columns := []output.Column{{Header: "POLICY", Shrinks: 6}, {Header: "LIMIT", Shrinks: 8}, {Header: "KEYS", Right: true},
 		{Header: "AT LIMIT", Right: true}, {Header: "BYTES", Right: true, Drops: 1}}
 	var rows [][]output.Cell
-	for _, g := range append(slices.Clone(a.groups), &a.overall) {
+	for _, g := range append(slices.Clone(a.shown()), &a.overall) {
 		style := output.Plain
 		if g.AtLimit > 0 {
 			style = output.AtEnd

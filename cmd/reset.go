@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -113,7 +115,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 	o.query.Records = targets.backup != nil || o.toRemaining >= 0
 	f, scanErr := o.scan(ctx, store, &o.selection, targets.add)
 	if scanErr != nil && (targets.count == 0 || ctx.Err() != nil || targets.refused) {
-		return &progressError{scanErr, fmt.Sprintf("%d of about %d keys looked at, nothing was changed", f.looked, f.total)}
+		return nothingChanged(&f, scanErr)
 	}
 	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
 	if o.toRemaining >= 0 {
@@ -140,25 +142,38 @@ func runReset(ctx context.Context, o *resetOptions) error {
 	}
 	changes, err := o.change(ctx, store, targets)
 	f.foreign.merge(&changes.foreign)
-	if targets.backup != nil {
+	if targets.backup != nil && changes.any(err) {
 		entry.Backup, err = targets.backup.keep(err)
 		answer.Backup, answer.Undo = entry.Backup, o.undoCommand(entry.Backup, o.toRemaining >= 0)
 	}
 	if answer.Deleted = changes.done; o.toRemaining >= 0 {
 		answer.Deleted, answer.Adjusted = 0, changes.done
 	}
-	if err != nil && changes.done > 0 {
-		err = &partlyError{&progressError{err, fmt.Sprintf("%d of %s done", changes.done, output.Plural(targets.count, "key"))}}
+	if err != nil {
+		done := "done"
+		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+			done = "known to be done"
+		}
+		err = &progressError{err, fmt.Sprintf("%d of %s %s", changes.done, output.Plural(targets.count, "key"), done)}
+		if changes.done > 0 {
+			err = &partlyError{err}
+		}
 	}
 	entry.Matched, entry.Changed = f.matched, changes.done
-	err = o.record(audit, entry, o.outcome(&f, scanErr, err))
-	if printErr := o.print(answer); printErr != nil {
-		return printErr
-	}
-	if answer.Undo != "" && !o.quiet {
+	err = o.record(ctx, audit, entry, o.outcome(&f, scanErr, err))
+	printErr := o.print(answer)
+	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
 	}
-	return err
+	return errors.Join(err, printErr)
+}
+
+// nothingChanged says of the error of a scan that nothing came after it.
+func nothingChanged(f *found, err error) error {
+	if f.looked == 0 {
+		return &progressError{err, "nothing was changed"}
+	}
+	return &progressError{err, fmt.Sprintf("%d of about %d keys looked at, nothing was changed", f.looked, f.total)}
 }
 
 // outcome is the error that a reset ends with: that of the change, of the scan
@@ -261,7 +276,7 @@ func (t *targets) showNames(o *resetOptions) {
 	for name := range t.names {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return t.names[b] - t.names[a] })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(t.names[b]-t.names[a], cmp.Compare(a, b)) })
 	fmt.Fprintf(o.env.Err, "by limit:")
 	for i, name := range names[:min(shown, len(names))] {
 		if i > 0 {
@@ -277,8 +292,16 @@ func (t *targets) showNames(o *resetOptions) {
 
 // changes is what a reset came to.
 type changes struct {
+	tried   bool // the store was asked for some
 	done    int64
 	foreign foreignKeys
+}
+
+// any reports whether something may be changed, after the error that ended it: not
+// if the store was never asked, or not reached.
+func (c *changes) any(err error) bool {
+	neverReached := limiter.IsAway(err) && !errors.Is(err, limiter.ErrOutcomeUnknown)
+	return c.done > 0 || c.tried && !neverReached
 }
 
 // keysPerBatch is how many keys are changed between two looks at whether the
@@ -295,6 +318,7 @@ func (o *resetOptions) change(ctx context.Context, store connect.Store, t *targe
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		c.tried = true
 		if err := o.changeBatch(ctx, store, t, records, &c); err != nil {
 			return err
 		}

@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +85,8 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		return usagef("%s: %s; nothing was restored", o.path, err)
 	}
 	if contents.Prefix != o.chosen.prefix.value {
-		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value, contents.Prefix)
+		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value,
+			output.Printable(shellQuote(contents.Prefix)))
 	}
 	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: o.dryRun}
 	store, where, err := o.open()
@@ -92,8 +95,12 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	}
 	defer store.Close()
 	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
-		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), contents.Store,
-			contents.Command, contents.Selection, contents.Time.Format("2006-01-02 15:04:05 MST"), o.place(where))
+		// The file may be anybody's.
+		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
+			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), o.place(where))
+	}
+	if withoutLogin(contents.Store) != withoutLogin(where) {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s is of another store, %s, and this is %s\n", o.path, output.Printable(contents.Store), where)
 	}
 	if contents.Torn {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
@@ -138,11 +145,14 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	}
 	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
 		Matched: int64(contents.Records), Changed: answer.Restored}
-	err = o.record(audit, entry, answer.err(err))
-	if printErr := o.print(answer); printErr != nil {
-		return printErr
-	}
-	return err
+	err = o.record(ctx, audit, entry, answer.err(err))
+	return errors.Join(err, o.print(answer))
+}
+
+// withoutLogin is the name of a store, whoever goes there.
+func withoutLogin(where string) string {
+	scheme, rest, _ := strings.Cut(where, "://")
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 func (a *restoreAnswer) count(outcome limiter.ImportOutcome) {
@@ -164,9 +174,11 @@ func (a *restoreAnswer) left() int64 { return a.Lapsed + a.InUse + a.Foreign }
 // could be done.
 func (a *restoreAnswer) err(err error) error {
 	switch {
-	case err != nil && a.Restored+a.left() > 0:
-		return &partlyError{&progressError{err, fmt.Sprintf("%d of %s restored", a.Restored, output.Plural(a.InBackup, "record"))}}
 	case err != nil:
+		err = &progressError{err, fmt.Sprintf("%d of %s restored", a.Restored, output.Plural(a.InBackup, "record"))}
+		if a.Restored+a.left() > 0 {
+			return &partlyError{err}
+		}
 		return err
 	case a.Foreign > 0:
 		return &partlyError{fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(a.Foreign), "key"))}

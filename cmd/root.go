@@ -111,6 +111,16 @@ memory); 5 partly done; 130 interrupted.`,
   limitctl check user:42 --limit 3/10s && echo "go ahead"
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// An empty one is a variable of a script that is not set; to go on would be
+			// to use another store than is meant.
+			for _, flag := range []string{"store", "context", "config"} {
+				if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
+					return usagef("--%s is empty; give it a value or leave it out", flag)
+				}
+			}
+			return nil
+		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // so that RunE can suggest

@@ -26,7 +26,8 @@ limits; with --exact it is, whatever it holds.
 
 With --policy the arguments are attributes instead, and select every key of the
 policy that has them, whatever comes after. Keys whose names follow from the
-configuration are reached directly, without a scan.`
+configuration are reached directly, without a scan. With a glob for POLICY, such as
+'api*', all keys are looked at, those of an earlier configuration among them.`
 
 // selection is which keys an operator means.
 type selection struct {
@@ -61,6 +62,13 @@ func (s *selection) addFlags(cmd *cobra.Command, global *globalOptions) {
 
 // arguments is the check of a command's arguments.
 func (s *selection) arguments(cmd *cobra.Command, args []string) error {
+	// An empty one is a variable of a script that is not set. To go on without would
+	// select more than is meant.
+	for _, flag := range []string{"policy", "limit-name", "min-used"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return usagef("--%s is empty, and would select by nothing; give it a value or leave it out", flag)
+		}
+	}
 	switch {
 	case s.policy != "":
 		return nil
@@ -137,15 +145,19 @@ func (s *selection) parsePattern(text string) (err error) {
 		if err != nil {
 			return usagef("--limit-name: %s", err)
 		}
-		s.text += " --limit-name " + s.limit
+		s.text += " --limit-name " + output.Printable(s.limit)
 		subject, oneSubject := s.query.Subjects.Exact()
-		if whole, oneName := name.Exact(); oneSubject && oneName && strings.Contains(whole, "/") { // as all names of keys do
-			s.query.Keys = []limiter.Key{{Subject: subject, Name: whole}}
+		whole, oneName := name.Exact()
+		key := limiter.Key{Subject: subject, Name: whole}
+		if _, isPolicys := policy.ParseKey(key); oneSubject && oneName && !isPolicys && strings.Contains(whole, "/") {
+			s.query.Keys = []limiter.Key{key} // the name of a limit without one of its own, whole
 			return nil
 		}
 		s.query.Match = func(key limiter.Key) bool {
+			// A policy's limit can be called by its own name or with its policy's, as
+			// --summary shows it, whatever hash_by has put behind it.
 			parts, isPolicys := policy.ParseKey(key)
-			return name.Match(key.Name) || isPolicys && name.Match(parts.Limit)
+			return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(limitName(key)))
 		}
 	}
 	return nil
@@ -163,12 +175,12 @@ func (s *selection) parsePolicy(args []string, known []*policy.Policy) error {
 	if selected.Policies, err = limiter.ParsePattern(s.policy); err != nil {
 		return usagef("--policy: %s", err)
 	}
-	s.text = "--policy " + s.policy
+	s.text = "--policy " + output.Printable(s.policy)
 	if s.limit != "" {
 		if selected.Limits, err = limiter.ParsePattern(s.limit); err != nil {
 			return usagef("--limit-name: %s", err)
 		}
-		s.text += " --limit-name " + s.limit
+		s.text += " --limit-name " + output.Printable(s.limit)
 	}
 	for _, name := range attributes.Names() {
 		s.text += " " + output.Printable(name+"="+attributes[name])
@@ -186,6 +198,9 @@ func parseShare(text string) (float64, error) {
 	}
 	if err != nil || math.IsNaN(share) || share < 0 || share > 1000 {
 		return 0, usagef("--min-used %q is no share; write it like 80%% or 0.8", text)
+	}
+	if share > 1 && !percent { // 80 for 80% would find nothing, and look like good news
+		return 0, usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, number)
 	}
 	return share, nil
 }
@@ -218,16 +233,13 @@ func (f *foreignKeys) add(err error) {
 
 // take adds the foreign values among joined errors, and returns the others.
 func (f *foreignKeys) take(err error) error {
-	if err == nil {
-		return nil
+	if !errors.Is(err, limiter.ErrForeign) {
+		return err // whole: not only joining makes an error of several
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		if errors.Is(err, limiter.ErrForeign) {
-			f.add(err)
-			return nil
-		}
-		return err
+		f.add(err)
+		return nil
 	}
 	var others []error
 	for _, err := range joined.Unwrap() {

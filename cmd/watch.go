@@ -36,6 +36,19 @@ func parseWatch(text string) (time.Duration, error) {
 	return interval, nil
 }
 
+// checkWatch reports what --watch does not go with.
+func (g *globalOptions) checkWatch(interval time.Duration) error {
+	switch {
+	case interval == 0:
+		return nil
+	case g.quiet:
+		return usagef("--watch shows answers and --quiet shows none; give one of them")
+	case g.format == "json" || g.format == "csv" || g.format == "yaml":
+		return usagef("--watch prints a table on a terminal and JSON lines elsewhere, so -o %s cannot be; -o jsonl can", g.format)
+	}
+	return nil
+}
+
 // watchAnswers prints what look answers, again and again until it is interrupted: on
 // a terminal in place of the last answer, elsewhere as JSON lines with the time. look
 // is told how many rows there is room for, 0 being any number, and has a note for the
@@ -44,20 +57,21 @@ func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration
 	quiet := g.quiet
 	g.quiet = true // nothing but the answers belongs on this screen
 	defer func() { g.quiet = quiet }()
-	if g.env.OutIsTerminal {
+	drawn := g.env.OutIsTerminal && g.format != "jsonl"
+	if drawn {
 		fmt.Fprint(g.env.Out, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
 		defer fmt.Fprint(g.env.Out, "\x1b[?25h\x1b[J") // as it was, below the last answer
 	}
 	for {
 		columns, rows := 0, 0
-		if g.env.OutIsTerminal {
+		if drawn {
 			columns, rows = g.env.Size()
 		}
 		answer, note, err := look(max(0, rows-headLines))
 		if err != nil && !limiter.IsAway(err) || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		if g.env.OutIsTerminal {
+		if drawn {
 			err = g.drawFrame(answer, note, err, interval, columns, rows)
 		} else {
 			err = g.writeLines(answer, err)

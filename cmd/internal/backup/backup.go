@@ -85,15 +85,15 @@ type Contents struct {
 	Records int // amendments aside
 	// Torn says that the last line is not whole: the backup's writer was killed.
 	Torn    bool
-	amended map[limiter.Key]bool
+	amended map[limiter.Key]int // the line that amends a key, the last of several
 }
 
 // Check reads a backup through. An error names the line that is wrong.
 func Check(in io.Reader) (*Contents, error) {
-	c := &Contents{amended: map[limiter.Key]bool{}}
-	err := c.read(in, func(l *line, r limiter.Record) error {
+	c := &Contents{amended: map[limiter.Key]int{}}
+	err := c.read(in, func(number int, l *line, r limiter.Record) error {
 		if l.Amends {
-			c.amended[r.Key] = true
+			c.amended[r.Key] = number
 		} else {
 			c.Records++
 		}
@@ -102,20 +102,28 @@ func Check(in io.Reader) (*Contents, error) {
 	return c, err
 }
 
+// maxBatch is how many bytes the values of a batch have before it ends. A log of a
+// million units has 10 MB, and five hundred of them are more than a server takes in
+// one call, or than there is memory for.
+const maxBatch = 4 << 20
+
 // Each calls do with batches of the records of a backup, each key once as it was
-// last: what amends others is known if it was checked.
+// last: what amends others is known if it was checked. A batch has at most size
+// records, and fewer if they are large.
 func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error) error {
 	var batch []limiter.Record
+	bytes := 0
 	again := Contents{}
-	err := again.read(in, func(l *line, r limiter.Record) error {
-		if c.amended[r.Key] && !l.Amends {
+	err := again.read(in, func(number int, l *line, r limiter.Record) error {
+		if last, amended := c.amended[r.Key]; amended && number != last {
 			return nil
 		}
-		if batch = append(batch, r); len(batch) < size {
+		batch, bytes = append(batch, r), bytes+len(r.Value)
+		if len(batch) < size && bytes < maxBatch {
 			return nil
 		}
 		full := batch
-		batch = nil
+		batch, bytes = nil, 0
 		return do(full)
 	})
 	if err != nil || len(batch) == 0 {
@@ -128,7 +136,7 @@ func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error)
 // in base 64.
 const maxLine = 32 << 20
 
-func (c *Contents) read(in io.Reader, do func(*line, limiter.Record) error) error {
+func (c *Contents) read(in io.Reader, do func(number int, l *line, r limiter.Record) error) error {
 	reader := bufio.NewReaderSize(in, 1<<16)
 	for number := 1; ; number++ {
 		text, err := readLine(reader)
@@ -152,8 +160,12 @@ func (c *Contents) read(in io.Reader, do func(*line, limiter.Record) error) erro
 			c.Torn = true
 			return nil
 		}
-		if err := readRecord(text, do); err != nil {
+		l, r, err := readRecord(text)
+		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
+		}
+		if err := do(number, l, r); err != nil {
+			return err
 		}
 	}
 }
@@ -182,22 +194,28 @@ func (c *Contents) readHeader(text []byte) error {
 	return nil
 }
 
-func readRecord(text []byte, do func(*line, limiter.Record) error) error {
-	var l line
+// latest is later than any record expires, and no later than a store can be told.
+const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
+
+func readRecord(text []byte) (*line, limiter.Record, error) {
+	l := &line{}
+	r := limiter.Record{}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&l); err != nil {
-		return fmt.Errorf("it is no record: %w", err)
+	if err := decoder.Decode(l); err != nil {
+		return l, r, fmt.Errorf("it is no record: %w", err)
 	}
-	r := limiter.Record{Key: limiter.Key{Subject: l.Subject, Name: l.Name}, Value: l.Value}
-	if l.ExpiresMS >= 0 {
+	if decoder.More() {
+		return l, r, errors.New("it is more than one record")
+	}
+	switch {
+	case l.Name == "":
+		return l, r, errors.New("it names no limit")
+	case l.ExpiresMS < -1 || l.ExpiresMS > latest:
+		return l, r, fmt.Errorf("expires_ms %d is no instant in ms since 1970, nor -1 for never", l.ExpiresMS)
+	case l.ExpiresMS >= 0:
 		r.Expires = time.UnixMilli(l.ExpiresMS)
 	}
-	if l.Name == "" {
-		return errors.New("it names no limit")
-	}
-	if err := r.Check(); err != nil {
-		return err
-	}
-	return do(&l, r)
+	r.Key, r.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	return l, r, r.Check()
 }

@@ -33,6 +33,20 @@ func RedactURL(url string) string {
 	return replaceSecret(passwordOption, maskUserinfo(url, hidden), hidden)
 }
 
+// DropPasswords returns a store's URL as it is without its passwords, which then are
+// to be had elsewhere.
+func DropPasswords(url string) string {
+	if strings.HasPrefix(url, "file:") {
+		return url
+	}
+	nothing := func(string) string { return "" }
+	dropped := replaceSecret(passwordOption, maskUserinfo(url, nothing), nothing)
+	if dropped == url {
+		return url
+	}
+	return strings.Replace(strings.Replace(dropped, "://:@", "://", 1), ":@", "@", 1)
+}
+
 var (
 	storeField     = regexp.MustCompile(`\bstore["']?\s*:\s|\brediss?\b`)
 	passwordField  = regexp.MustCompile(`(?i)(password["']?\s*:\s*)(.*)`)

@@ -150,7 +150,8 @@ const clusterCalls = 64
 
 // eachBatch calls do with the indexes of keys that one script call can take: at
 // most size of them and, in a Cluster, of one slot. There several calls of do go on
-// at once. It returns the first error, after which no more calls begin.
+// at once. After an error no more calls begin; it returns the first, and with it that
+// of a call whose outcome is unknown, which no other error may hide.
 func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
 	if !s.isCluster {
 		for first := 0; first < len(keys); first += size {
@@ -173,6 +174,8 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 	defer cancel(nil)
 	var working sync.WaitGroup
 	free := make(chan struct{}, clusterCalls)
+	var mu sync.Mutex
+	var unknown error
 	for _, indexes := range bySlot {
 		for batch := range slices.Chunk(indexes, size) {
 			select {
@@ -182,12 +185,22 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 			}
 			working.Go(func() {
 				defer func() { <-free }()
-				if err := do(batch); err != nil {
+				err := do(batch)
+				if errors.Is(err, limiter.ErrOutcomeUnknown) {
+					mu.Lock()
+					unknown = err
+					mu.Unlock()
+				}
+				if err != nil {
 					cancel(err)
 				}
 			})
 		}
 	}
 	working.Wait()
-	return context.Cause(ctx)
+	first := context.Cause(ctx)
+	if unknown == nil || errors.Is(first, limiter.ErrOutcomeUnknown) {
+		return first
+	}
+	return errors.Join(first, unknown)
 }

@@ -1,0 +1,212 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// value returns the record of a limit with so many units used.
+func value(tb testing.TB, limit limiter.Limit, used int64) []byte {
+	tb.Helper()
+	var record []byte
+	limit, err := limit.Normalize()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	state := limiter.State{}
+	reqs := []limiter.Request{{Key: limiter.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: used}}
+	limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, make([]limiter.Decision, 1), 1e15)
+	if record = state.AppendRecord(nil); len(record) == 0 {
+		tb.Fatalf("%s with %d used has no record", limit, used)
+	}
+	return record
+}
+
+var tenAnHour = limiter.Limit{Count: 1000, Period: time.Hour}
+
+func record(tb testing.TB, subject string, used int64) limiter.Record {
+	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used), Expires: time.UnixMilli(1_800_000_000_000 + used)}
+}
+
+// written returns a backup of records, some of them amended.
+func written(tb testing.TB, records, amendments []limiter.Record) []byte {
+	tb.Helper()
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl"})
+	if err == nil {
+		err = errors.Join(w.Write(false, records...), w.Write(true, amendments...), w.Flush())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// read returns what a backup brings back, and how many batches it came in.
+func read(file []byte, size int) (c *Contents, records []limiter.Record, batches int, err error) {
+	if c, err = Check(bytes.NewReader(file)); err != nil {
+		return c, nil, 0, err
+	}
+	err = c.Each(bytes.NewReader(file), size, func(batch []limiter.Record) error {
+		if len(batch) == 0 || len(batch) > size {
+			return fmt.Errorf("a batch of %d, and at most %d were asked for", len(batch), size)
+		}
+		records = append(records, batch...)
+		batches++
+		return nil
+	})
+	return c, records, batches, err
+}
+
+func same(a, b limiter.Record) bool {
+	return a.Key == b.Key && bytes.Equal(a.Value, b.Value) && a.Expires.Equal(b.Expires)
+}
+
+// What is written comes back, each key once as it was last; and of a file that ends
+// anywhere, all that is whole.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		subjects := rapid.SliceOfNDistinct(rapid.OneOf(rapid.SampledFrom([]string{"*", `a[b]?\`, "\u2028", "<&>", "日本", `"`, "\u202e"}),
+			rapid.StringMatching(`[a-z:"\\]{1,20}`)), 1, 20, rapid.ID[string]).Draw(rt, "subjects")
+		var records, amendments []limiter.Record
+		last := map[limiter.Key]limiter.Record{}
+		for _, subject := range subjects {
+			r := record(t, subject, rapid.Int64Range(1, 1000).Draw(rt, "used"))
+			if rapid.Bool().Draw(rt, "for ever") {
+				r.Expires = time.Time{}
+			}
+			records, last[r.Key] = append(records, r), r
+		}
+		for range rapid.IntRange(0, 5).Draw(rt, "amendments") { // of one key more than once, too
+			r := record(t, rapid.SampledFrom(subjects).Draw(rt, "amended"), rapid.Int64Range(1, 1000).Draw(rt, "used since"))
+			amendments, last[r.Key] = append(amendments, r), r
+		}
+		file := written(t, records, amendments)
+		c, got, _, err := read(file, rapid.IntRange(1, 25).Draw(rt, "size"))
+		if err != nil || c.Records != len(records) || c.Torn || c.Prefix != "rl" || len(got) != len(records) {
+			rt.Fatalf("%d records come back as %d: %+v, %v", len(records), len(got), c, err)
+		}
+		for _, r := range got {
+			if !same(r, last[r.Key]) {
+				rt.Fatalf("%v comes back as %v", last[r.Key], r)
+			}
+		}
+
+		header := bytes.IndexByte(file, '\n') + 1
+		end := rapid.IntRange(header, len(file)).Draw(rt, "torn at")
+		c, got, _, err = read(file[:end], 10)
+		lines := bytes.Count(file[header:end], []byte("\n"))
+		if err != nil || c.Torn != (file[end-1] != '\n') || c.Records != min(lines, len(records)) || len(got) != c.Records {
+			rt.Fatalf("torn after %d lines it has %d records: %+v, %v", lines, len(got), c, err)
+		}
+	})
+}
+
+// Few large records are a batch: they have to fit into memory, and into one call.
+func TestBatchesOfLargeRecords(t *testing.T) {
+	log := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1_000_000, Period: time.Hour}
+	large := limiter.Record{Key: limiter.Key{Name: "n"}, Value: value(t, log, 1000), Expires: time.UnixMilli(1_800_000_000_000)}
+	// A log written unit by unit is as large as its count is.
+	state := limiter.State{}
+	reqs := []limiter.Request{{Key: limiter.Key{Subject: "u", Name: "n"}, Limit: log, Cost: 1}}
+	reqs[0].Limit, _ = log.Normalize()
+	for at := range 250_000 {
+		limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, make([]limiter.Decision, 1), limiter.Instant(1e15+at))
+	}
+	large.Value = state.AppendRecord(nil)
+	if len(large.Value) < maxBatch/3 {
+		t.Fatalf("a log of %d bytes is not large", len(large.Value))
+	}
+	var records []limiter.Record
+	for i := range 12 {
+		large.Key.Subject = fmt.Sprint(i)
+		records = append(records, large)
+	}
+	_, got, batches, err := read(written(t, records, nil), 500)
+	if err != nil || len(got) != 12 || batches < 4 {
+		t.Errorf("%d records of %d bytes came in %d batches, %v", len(got), len(large.Value), batches, err)
+	}
+}
+
+// A file that somebody has edited is refused by its line.
+func TestWhatIsNoBackup(t *testing.T) {
+	sound := string(written(t, []limiter.Record{record(t, "u", 1)}, nil))
+	header, line, _ := strings.Cut(sound, "\n")
+	with := func(old, new string) string {
+		if !strings.Contains(line, old) {
+			t.Fatalf("there is no %s in %s", old, line)
+		}
+		return header + "\n" + line + strings.Replace(line, old, new, 1)
+	}
+	for _, test := range []struct{ name, file, want string }{
+		{"empty", "", "it is empty"},
+		{"no header", line, "its first line is not that of a backup"},
+		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
+		{"not JSON", header + "\n" + line + "x\n", "line 3: it is no record"},
+		{"two on a line", header + "\n" + strings.TrimSuffix(line, "\n") + line, "line 2: it is more than one record"},
+		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is no record"},
+		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
+		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is no instant"},
+		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`), "line 3: expires_ms 9223372036854775807 is no instant"},
+		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
+		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
+		{"a line without end", header + "\n" + strings.Repeat("x", maxLine+1<<17), "line 2: it is longer than"},
+	} {
+		if _, err := Check(strings.NewReader(test.file)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s…", test.name, err, test.want)
+		}
+	}
+}
+
+// An error of whoever takes the records is theirs, and no mistake of a line.
+func TestEachEndsWithTheErrorOfDo(t *testing.T) {
+	file := written(t, []limiter.Record{record(t, "a", 1), record(t, "b", 1)}, nil)
+	c, err := Check(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Each(bytes.NewReader(file), 1, func([]limiter.Record) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// Whatever a file holds, reading it neither panics nor brings back a record that a
+// store could not take; and what it brings back, a new backup of that does, too.
+func FuzzBackup(f *testing.F) {
+	one, two := record(f, "u", 1), record(f, "tenant:*", 7)
+	whole := written(f, []limiter.Record{one, two}, []limiter.Record{record(f, "u", 9)})
+	f.Add(whole)
+	f.Add(whole[:len(whole)-9])
+	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` + base64.StdEncoding.EncodeToString(one.Value) + `","expires_ms":-1,"amends":true}` + "\n"))
+	f.Add([]byte("{}\n"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		_, records, _, err := read(file, 3)
+		if err != nil {
+			return
+		}
+		for i := range records {
+			if err := records[i].Check(); err != nil || records[i].Key.Name == "" {
+				t.Errorf("it brings back %+v: %v", records[i], err)
+			}
+		}
+		_, again, _, err := read(written(t, records, nil), 3)
+		if err != nil || len(again) != len(records) {
+			t.Fatalf("%d records come back as %d, %v", len(records), len(again), err)
+		}
+		for i := range records {
+			if !same(records[i], again[i]) {
+				t.Errorf("%v comes back as %v", records[i], again[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestDescribe(t *testing.T) {
+	for _, test := range []struct {
+		done, total, matched int64
+		noun                 string
+		elapsed              time.Duration
+		want                 string
+	}{
+		{0, 0, 0, "", 0, " 0/0"},
+		{0, 100, 0, "matched", time.Second, " 0/100, 0 matched"},
+		{50, 100, 7, "matched", time.Second, " 50/100, 7 matched, 50/s, 1s left"},
+		{100, 100, 7, "", 2 * time.Second, " 100/100, 50/s"},
+		{1_000_000, 40_000_000, 12_345, "matched", 2 * time.Second, " 1.0M/40.0M, 12.3k matched, 500.0k/s, 1m18s left"},
+		{150, 100, 0, "", time.Second, " 150/100, 150/s"}, // more than were known of
+	} {
+		got := Describe(test.done, test.total, test.matched, test.noun, test.elapsed)
+		if got != test.want {
+			t.Errorf("Describe(%d, %d, %d, %q, %s) = %q, want %q", test.done, test.total, test.matched, test.noun, test.elapsed, got, test.want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1.0k", 1049: "1.0k", 12_345: "12.3k", 999_949: "999.9k", 999_950: "1.0M", 40_000_000: "40.0M"} {
+		if got := Count(n); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestWhatIsQuicklyDoneShowsNothing(t *testing.T) {
+	var none *Bar
+	none.Set(1, 2, 3)
+	none.Close()
+	var terminal bytes.Buffer
+	bar := New(&terminal, "scanning", "matched")
+	bar.begin = time.Now().Add(time.Hour) // as quick as can be
+	bar.Set(1, 100, 1)
+	bar.Set(100, 100, 1)
+	bar.Close()
+	if text := terminal.String(); text != "" {
+		t.Errorf("it wrote %q", text)
+	}
+}
+
+// In the end the line is as if there had been no bar.
+func TestCloseLeavesTheLineClean(t *testing.T) {
+	for _, done := range []int64{40, 100} {
+		terminal, output := openTerminal(t)
+		bar := New(terminal, "scanning", "matched")
+		bar.begin = time.Now().Add(-time.Minute) // it takes long
+		bar.Set(done, 100, 7)
+		var text strings.Builder
+		part := make([]byte, 4096)
+		read := func() {
+			n, err := output.Read(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(part[:n])
+		}
+		for !strings.Contains(text.String(), "7 matched") {
+			read()
+		}
+		bar.Close()
+		terminal.WriteString("END")
+		for !strings.Contains(text.String(), "END") {
+			read()
+		}
+		if rest := shown(text.String()); strings.TrimSpace(rest) != "END" {
+			t.Errorf("at %d of 100, %q is left on the terminal of %q", done, rest, text.String())
+		}
+	}
+}
+
+// openTerminal returns a terminal of 80 columns, and where what is written to it can
+// be read.
+func openTerminal(t *testing.T) (terminal, output *os.File) {
+	t.Helper()
+	output, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { output.Close() })
+	if err := unix.IoctlSetPointerInt(int(output.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(output.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(output.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return terminal, output
+}
+
+// shown is what a terminal shows after text: it knows newlines, going up lines and
+// erasing what is below, which is all that a bar uses.
+func shown(text string) string {
+	lines, at := []string{""}, 0
+	for text != "" {
+		switch {
+		case strings.HasPrefix(text, "\x1b["):
+			end := strings.IndexAny(text, "ABCDEFGHJKm")
+			number := 0
+			for _, c := range text[2:end] {
+				number = 10*number + int(c-'0')
+			}
+			switch text[end] {
+			case 'A':
+				at = max(0, at-max(1, number))
+			case 'J':
+				lines = append(lines[:at:at], "")
+			}
+			text = text[end+1:]
+		case text[0] == '\r':
+			text = text[1:]
+		case text[0] == '\n':
+			if at++; at == len(lines) {
+				lines = append(lines, "")
+			}
+			text = text[1:]
+		default:
+			lines[at] += text[:1]
+			text = text[1:]
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,350 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// usedIn returns how many units of each key a backup holds, and how many lines of it
+// amend others.
+func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments int) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents, err := backup.Check(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used = map[limiter.Key]int64{}
+	err = contents.Each(bytes.NewReader(file), 100, func(records []limiter.Record) error {
+		for _, r := range records {
+			var state limiter.State
+			if err := state.DecodeRecord(r.Value); err != nil {
+				return err
+			}
+			used[r.Key] += state.Used(limiter.InstantOf(time.Now()))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used, bytes.Count(file, []byte(`"amends":true`))
+}
+
+// Of keys that a service goes on using, each unit that was ever taken is in the
+// backups or still in the store: what a backup has is what was deleted.
+func TestResetBesideAService(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	limits := limiter.New(store)
+	var keys []limiter.Key
+	taken := make([]atomic.Int64, 1200) // more than a batch
+	take := func(i int) {
+		limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Period: 366 * 24 * time.Hour}
+		if i%2 == 0 { // what it holds grows beyond what a scan reads
+			limit.Algorithm = limiter.SlidingLog
+		}
+		d, err := limits.Take(ctx, keys[i], limit, 1)
+		if err != nil || !d.Allowed {
+			t.Errorf("%s: %+v, %v", keys[i], d, err)
+			return
+		}
+		taken[i].Add(1)
+	}
+	for i := range taken {
+		keys = append(keys, limiter.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"})
+		take(i)
+	}
+
+	var stop atomic.Bool
+	var service sync.WaitGroup
+	for worker := range 8 {
+		service.Go(func() {
+			for n := worker; !stop.Load(); n += 7 {
+				take(n % len(keys))
+			}
+		})
+	}
+	w := newWorld(t)
+	dir := t.TempDir()
+	paths := make([]string, 3)
+	for run := range paths {
+		paths[run] = filepath.Join(dir, fmt.Sprint(run))
+		w.Err = writerFunc(func(p []byte) (int, error) {
+			if strings.Contains(string(p), " keys match ") { // it has scanned, and deletes next
+				for i := range keys {
+					take(i)
+				}
+			}
+			return w.err.Write(p)
+		})
+		w.run(t, exitYes, "reset", "tenant:acme:*", "--yes", "--backup", paths[run], "--store", "redis://"+server.Addr, "--timeout", "1m")
+	}
+	stop.Store(true)
+	service.Wait()
+
+	inStore := func() map[limiter.Key]int64 {
+		everything, _ := limiter.ParsePattern("*")
+		used := map[limiter.Key]int64{}
+		for e, err := range store.Scan(ctx, limiter.Query{Subjects: everything}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			used[e.Key] = e.Decision.Used
+		}
+		return used
+	}
+	accounted := inStore()
+	for _, path := range paths {
+		used, amendments := usedIn(t, path)
+		for key, n := range used {
+			accounted[key] += n
+		}
+		if amendments < len(used) {
+			t.Errorf("%d of the %d keys in a backup were amended, and all were used in between", amendments, len(used))
+		}
+	}
+	for i, key := range keys {
+		if accounted[key] != taken[i].Load() {
+			t.Errorf("%s: %d were taken, %d are in the backups and the store", key, taken[i].Load(), accounted[key])
+		}
+	}
+	w.Err = &w.err
+	w.run(t, exitYes, "restore", paths[2], "--replace", "--yes", "--store", "redis://"+server.Addr, "--timeout", "1m")
+	used, _ := usedIn(t, paths[2])
+	for key, n := range inStore() {
+		if want, was := used[key]; was && want != n {
+			t.Errorf("%s: %d used after the restore, %d in the backup", key, n, want)
+		}
+	}
+}
+
+// gate lets everything through to a server until it is to close, and then nothing
+// more of what is sent to it.
+type gate struct {
+	addr   string
+	closed chan struct{} // when it has closed
+}
+
+// newGate returns a gate to a server, which closes once isTime says so before
+// something is let through.
+func newGate(t *testing.T, server string, isTime func() bool) *gate {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	g := &gate{listener.Addr().String(), make(chan struct{})}
+	var once sync.Once
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			target, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				return
+			}
+			go io.Copy(client, target)
+			go func() {
+				defer target.Close()
+				defer client.Close()
+				part := make([]byte, 1<<16)
+				for {
+					n, err := client.Read(part)
+					if err != nil {
+						return
+					}
+					if isTime() {
+						once.Do(func() { close(g.closed) })
+						io.Copy(io.Discard, client) // until it gives up
+						return
+					}
+					target.Write(part[:n])
+				}
+			}()
+		}
+	}()
+	return g
+}
+
+// A reset that is killed or interrupted in the middle has all that it deleted in its
+// backup, from which it comes back with the expiry it had.
+func TestResetStoppedInTheMiddle(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			const all = 3000
+			server := redistest.Start(t)
+			client := server.Client()
+			ctx := context.Background()
+			w := newWorld(t)
+			w.run(t, exitYes, "consume", "tenant:acme:0", "--limit", "10/100h", "--store", "redis://"+server.Addr)
+			value := client.Get(ctx, "rl:{tenant:acme:0}:token-bucket/100h").Val()
+			expires := map[string]time.Duration{}
+			pipe := client.Pipeline()
+			for i := range all {
+				key := fmt.Sprintf("rl:{tenant:acme:%d}:token-bucket/100h", i)
+				at := time.Now().Add(time.Hour + time.Duration(i)*time.Millisecond).Truncate(time.Millisecond)
+				expires[key] = time.Duration(at.UnixMilli()) * time.Millisecond
+				pipe.Set(ctx, key, value, 0)
+				pipe.PExpireAt(ctx, key, at)
+			}
+			if _, err := pipe.Exec(ctx); err != nil {
+				t.Fatal(err)
+			}
+			g := newGate(t, server.Addr, func() bool { return client.DBSize(ctx).Val() < all-600 })
+
+			dir := t.TempDir()
+			path := filepath.Join(dir, "backup.jsonl")
+			cmd := exec.Command("limitctl", "reset", "tenant:acme:*", "--yes", "-o", "json", "--backup", path, "--store", "redis://"+g.addr, "--timeout", "1s")
+			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-g.closed:
+			case <-time.After(time.Minute):
+				cmd.Process.Kill()
+				t.Error("it deletes nothing")
+			}
+			cmd.Process.Signal(sig)
+			cmd.Wait()
+
+			deleted := all - client.DBSize(ctx).Val()
+			if deleted < 600 || deleted == all {
+				t.Fatalf("it was not stopped in the middle: %d of %d keys are deleted", deleted, all)
+			}
+			if sig == syscall.SIGINT {
+				var answer resetAnswer
+				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Deleted != deleted || answer.Matched != all || answer.Backup != path {
+					t.Errorf("it says %s (%v), and %d are deleted", &stdout, err, deleted)
+				}
+				if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+					t.Errorf("exit code %d, want %d", code, exitInterrupted)
+				}
+				for _, want := range []string{"undo with: limitctl restore " + path, "interrupted: ", "outcome unknown: redis at " + g.addr, fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
+					if !strings.Contains(stderr.String(), want) {
+						t.Errorf("it does not say %q:\n%s", want, &stderr)
+					}
+				}
+				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
+				var entry auditEntry
+				if err != nil || json.Unmarshal(audit, &entry) != nil || entry.Outcome != "interrupted" || entry.Changed != deleted || entry.Backup != path {
+					t.Errorf("the audit has %s (%v)", audit, err)
+				}
+			}
+
+			// What was not deleted is in use, and stays.
+			answer, _ := w.run(t, exitPartly, "restore", path, "-o", "jsonl", "--store", "redis://"+server.Addr)
+			if want := fmt.Sprintf(`"records":%d,"restored":%d,"lapsed":0,"in_use":%d`, all, deleted, all-deleted); !strings.Contains(answer, want) {
+				t.Errorf("the restore says %s, want %s", answer, want)
+			}
+			for key, want := range expires {
+				if got, err := client.PExpireTime(ctx, key).Result(); err != nil || got != want {
+					t.Fatalf("%s expires at %s (%v), want %s", key, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+// A backup is kept if there is something in it to bring back, and only then.
+func TestNoBackupOfNothing(t *testing.T) {
+	server := redistest.Start(t)
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "tenant:acme", "--limit", "10/1h", "--store", "redis://"+server.Addr)
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "1 key matches ") { // it has scanned, and deletes next
+			server.Kill()
+		}
+		return w.err.Write(p)
+	})
+	path := filepath.Join(t.TempDir(), "backup.jsonl")
+	_, stderr := w.run(t, exitUnreachable, "reset", "tenant:acme", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
+	if _, err := os.Stat(path); !os.IsNotExist(err) || strings.Contains(stderr, "undo") {
+		t.Errorf("nothing was deleted, and there is a backup (%v):\n%s", err, stderr)
+	}
+	if !strings.Contains(stderr, "redis at "+server.Addr+" cannot be reached: ") || !strings.Contains(stderr, "(0 of 1 key done)") {
+		t.Errorf("it does not say what happened:\n%s", stderr)
+	}
+}
+
+// What hangs where no first Ctrl-C reaches it is ended by another one.
+func TestASecondInterruptEndsIt(t *testing.T) {
+	dir := t.TempDir()
+	store, err := filestore.New(filepath.Join(dir, "limits.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 { // more than a pipe holds
+		key := limiter.Key{Subject: fmt.Sprint(i, strings.Repeat("-", 500))}
+		if _, err := limiter.New(store).Take(context.Background(), key, limiter.Limit{Count: 10, Period: time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("limitctl", "inspect", "*", "-o", "jsonl", "--store", "file:"+filepath.Join(dir, "limits.db"))
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil { // and nothing more
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Process.Wait()
+		close(ended)
+	}()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	tooLong := time.After(time.Minute)
+	for {
+		select {
+		case <-again.C:
+			cmd.Process.Signal(syscall.SIGINT)
+		case <-ended:
+			return
+		case <-tooLong:
+			cmd.Process.Kill()
+			t.Fatal("it goes on whatever is typed")
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// operators' names: few, so that selections often meet keys.
+var (
+	policyNames    = rapid.SampledFrom([]string{"api", "apix", "login", "a-b"})
+	limitNames     = rapid.SampledFrom([]string{"l", "lx", "user-route", "p_1"})
+	attributeNames = rapid.SampledFrom([]string{"tenant", "user", "ip", "tenant2"})
+	// Values that are alike, begin alike, or are what a careless glob takes for more.
+	values = rapid.OneOf(rapid.SampledFrom([]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n", "\xff", "2001:db8::7", "::1",
+		"2001:db8::7:user:1", "x:tenant:acme", "[", "]", "^", "-", "%3A", "%2A"}), value())
+)
+
+// policies generates distinct policies without problems.
+func policies() *rapid.Generator[[]*Policy] {
+	return rapid.Custom(func(t *rapid.T) []*Policy {
+		var all []*Policy
+		for _, name := range rapid.SliceOfNDistinct(policyNames, 1, 3, rapid.ID[string]).Draw(t, "policies") {
+			p := &Policy{Name: name}
+			if rapid.Bool().Draw(t, "hashed") {
+				p.HashBy = rapid.SliceOfNDistinct(attributeNames, 1, 2, rapid.ID[string]).Draw(t, "hash_by")
+			}
+			for _, limit := range rapid.SliceOfNDistinct(limitNames, 1, 3, rapid.ID[string]).Draw(t, "limits") {
+				by := slices.Clone(p.HashBy)
+				for _, name := range rapid.SliceOfNDistinct(attributeNames, 1, 3, rapid.ID[string]).Draw(t, "by") {
+					if !slices.Contains(by, name) {
+						by = append(by, name)
+					}
+				}
+				p.Limits = append(p.Limits, Limit{Name: limit, By: by, Limit: limiter.Limit{Count: 10, Period: time.Hour}})
+			}
+			if problems := p.Problems(); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			all = append(all, p)
+		}
+		return all
+	})
+}
+
+// What a selection makes of a store to scan or to read is exactly the keys that it
+// matches, and those are exactly the keys made of such attributes: with the policies
+// at hand, when keys may be reached directly, and without.
+func TestQuerySelectsWhatMatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		store := memorystore.New()
+		defer store.Close()
+		known := policies().Draw(t, "known")
+		pool := rapid.SliceOfN(values, 1, 4).Draw(t, "values")
+		written := map[limiter.Key]func(*Selection) bool{}
+		for range rapid.IntRange(1, 30).Draw(t, "keys") {
+			p := rapid.SampledFrom(known).Draw(t, "policy of the key")
+			l := &p.Limits[rapid.IntRange(0, len(p.Limits)-1).Draw(t, "limit of the key")]
+			attributes := Attributes{}
+			for _, name := range l.By {
+				attributes[name] = rapid.SampledFrom(pool).Draw(t, name)
+			}
+			key := p.Key(l, attributes)
+			written[key] = func(s *Selection) bool {
+				return matches(s.Policies, p.Name) && matches(s.Limits, l.Name) && attributes.has(s.Attributes)
+			}
+			take(t, store, key)
+		}
+		for _, value := range pool { // others' keys, that look alike
+			for _, subject := range []string{"tenant:" + value, value} {
+				key := limiter.Key{Subject: subject, Name: "token-bucket/1h"}
+				if key.Validate() == nil {
+					written[key] = func(*Selection) bool { return false }
+					take(t, store, key)
+				}
+			}
+		}
+
+		s := Selection{Attributes: Attributes{}}
+		for _, name := range rapid.SliceOfNDistinct(attributeNames, 0, 3, rapid.ID[string]).Draw(t, "selected by") {
+			s.Attributes[name] = rapid.SampledFrom(pool).Draw(t, "selected "+name)
+		}
+		pattern := func(names *rapid.Generator[string], label string) limiter.Pattern {
+			text := rapid.OneOf(names, rapid.SampledFrom([]string{"", "*", "a*", "[la]*", "?"})).Draw(t, label)
+			if text == "" {
+				return limiter.Pattern{}
+			}
+			p, err := limiter.ParsePattern(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		s.Policies, s.Limits = pattern(policyNames, "selected policies"), pattern(limitNames, "selected limits")
+
+		whole := wholeSelection(t, known, pool) // whose keys are reached directly
+		for _, s := range []*Selection{&s, whole} {
+			want := map[limiter.Key]bool{}
+			for key, isMeant := range written {
+				if s.Match(key) != isMeant(s) {
+					t.Fatalf("Match(%q) is %t", key, s.Match(key))
+				}
+				if isMeant(s) {
+					want[key] = true
+				}
+			}
+			for _, hand := range [][]*Policy{nil, known} {
+				q, err := s.Query(hand)
+				if errors.Is(err, limiter.ErrInvalid) && len(want) == 0 && hand != nil {
+					continue // it says that no limit is by that
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s == whole && (q.Keys == nil) != (hand == nil) {
+					t.Fatalf("with %d policies known it looks at the keys %q", len(hand), q.Keys)
+				}
+				got := map[limiter.Key]bool{}
+				for entry, err := range store.Scan(context.Background(), q) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got[entry.Key] = true
+				}
+				if !maps.Equal(got, want) {
+					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+				}
+			}
+		}
+	})
+}
+
+// wholeSelection selects one limit of a policy by all that it is by.
+func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
+	p := rapid.SampledFrom(known).Draw(t, "policy")
+	l := &p.Limits[rapid.IntRange(0, len(p.Limits)-1).Draw(t, "limit")]
+	s := &Selection{Attributes: Attributes{}}
+	for _, name := range l.By {
+		s.Attributes[name] = rapid.SampledFrom(pool).Draw(t, "whole "+name)
+	}
+	var err error
+	if s.Policies, err = limiter.ExactPattern(p.Name); err != nil {
+		t.Fatal(err)
+	}
+	if s.Limits, err = limiter.ExactPattern(l.Name); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// An address is written with its colons where it comes last and without them
+// elsewhere; a scan for it finds both.
+func TestQueryOfAnAddress(t *testing.T) {
+	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit}, {Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
+	name, err := limiter.ExactPattern("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Selection{Policies: name, Attributes: Attributes{"ip": "2001:db8::7"}}
+	q, err := s.Query([]*Policy{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Limits {
+		if key := p.Key(&p.Limits[i], Attributes{"ip": "2001:db8::7", "user": "7"}); !q.Selects(key) {
+			t.Errorf("%+v does not find %s", q, key)
+		}
+	}
+}
+
+// Keys made under an earlier configuration are found by a policy that is a glob, for
+// which nothing is taken from the configuration at hand.
+func TestQueryOfAnEarlierConfiguration(t *testing.T) {
+	limit := limiter.Limit{Count: 10, Period: time.Hour}
+	before := &Policy{Name: "api", Limits: []Limit{{Name: "gone", By: []string{"user", "tenant"}, Limit: limit}}}
+	now := &Policy{Name: "api", HashBy: []string{"tenant"}, Limits: []Limit{{Name: "l", By: []string{"tenant"}, Limit: limit}}}
+	key := before.Key(&before.Limits[0], Attributes{"tenant": "acme", "user": "7"})
+	for text, want := range map[string]bool{"api": false, "api*": true} {
+		name, err := limiter.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Selection{Policies: name, Attributes: Attributes{"tenant": "acme"}}
+		q, err := s.Query([]*Policy{now})
+		if err != nil || (q.Keys == nil) != want || want && !q.Selects(key) {
+			t.Errorf("--policy %s: %+v, %v", text, q, err)
+		}
+	}
+}
+
+func take(t *rapid.T, store limiter.Store, key limiter.Key) {
+	if _, err := limiter.New(store).Take(context.Background(), key, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
+		t.Fatal(fmt.Errorf("%q: %w", key, err))
+	}
+}

@@ -1,0 +1,36 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// That the outcome of one call is unknown is not hidden by another call of the same
+// Cluster that was never sent: whoever hears only of that believes nothing happened.
+func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
+	s := &Store{isCluster: true}
+	keys := []limiter.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
+	for _, order := range [][]error{{limiter.ErrUnavailable, limiter.ErrOutcomeUnknown}, {limiter.ErrOutcomeUnknown, limiter.ErrUnavailable}} {
+		var both sync.WaitGroup
+		both.Add(2)
+		first := make(chan struct{})
+		err := s.eachBatch(context.Background(), keys, 10, func(batch []int) error {
+			both.Done()
+			both.Wait()
+			if batch[0] == 0 {
+				defer close(first)
+				return fmt.Errorf("first: %w", order[0])
+			}
+			<-first
+			return fmt.Errorf("second: %w", order[1])
+		})
+		if !errors.Is(err, limiter.ErrOutcomeUnknown) {
+			t.Errorf("of %v it returns %v", order, err)
+		}
+	}
+}
