@@ -17,13 +17,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
+// clusterClient returns a client of cluster, or of the addresses in options if that
+// is nil. Like limitctl's own it gives up when its caller does.
+func clusterClient(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions) *redis.ClusterClient {
+	t.Helper()
+	if cluster != nil {
+		options.Addrs = cluster.Addrs()
+	}
+	options.DisableIdentity, options.ContextTimeoutEnabled = true, true
+	client := redis.NewClusterClient(&options)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
 // onCluster returns a limiter on a Cluster, and its client.
 func onCluster(t *testing.T, options redis.ClusterOptions) (*limiter.Limiter, *redisstore.Store) {
 	t.Helper()
-	options.DisableIdentity = true
-	client := redis.NewClusterClient(&options)
-	t.Cleanup(func() { client.Close() })
-	store, err := redisstore.New(client)
+	store, err := redisstore.New(clusterClient(t, nil, options))
 	if err != nil {
 		t.Fatal(err)
 	}

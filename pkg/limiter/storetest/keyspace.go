@@ -51,7 +51,7 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorith
 			if entry.Limit != normalized || entry.Decision.Used != 7 || entry.Decision.Remaining != 993 || !entry.Decision.Allowed {
 				t.Errorf("%s: found %+v, want 7 of 1000 used under %s", entry.Key, entry, limit)
 			}
-			if entry.StoreKey != limiter.StoreKey(limiter.DefaultPrefix, entry.Key) {
+			if entry.StoreKey != h.storeKey(store, entry.Key) {
 				t.Errorf("%s: its store key is %q", entry.Key, entry.StoreKey)
 			}
 		}

@@ -301,7 +301,7 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorith
 			var named *limiter.ForeignError
 			if !errors.As(err, &named) || !errors.Is(err, limiter.ErrForeign) {
 				t.Errorf("%s of a key holding %s: got error %v, want a ForeignError", op, name, err)
-			} else if want := limiter.StoreKey(limiter.DefaultPrefix, key); named.StoreKey != want {
+			} else if want := h.storeKey(store, key); named.StoreKey != want {
 				t.Errorf("%s of a key holding %s: the error names %q, want %q", op, name, named.StoreKey, want)
 			}
 		}

@@ -32,9 +32,19 @@ type Harness struct {
 	// function that reports whether it is still there unchanged. It is nil for
 	// a store that only its own process can write to.
 	Plant func(tb testing.TB, store Store, key limiter.Key, value string) (intact func() bool)
+	// Prefix returns what a store's keys begin with; nil stands for the default.
+	Prefix func(store Store) string
 	// Sequences is how many random sequences are held against the reference,
 	// for each algorithm: many for a store with an implementation of its own.
 	Sequences int
+}
+
+func (h *Harness) storeKey(store Store, key limiter.Key) string {
+	prefix := limiter.DefaultPrefix
+	if h.Prefix != nil {
+		prefix = h.Prefix(store)
+	}
+	return limiter.StoreKey(prefix, key)
 }
 
 // Run runs the suite.
