@@ -72,16 +72,16 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][
 		switch {
 		case err != nil && op == limiter.Take:
 			if undoErr := s.undo(ctx, groups[:n], reqs, decisions); undoErr != nil {
-				return errors.Join(err, undoErr)
+				return &unknownOutcome{fmt.Errorf("%w; %w", undoErr, err)}
 			}
 			return err
 		case err != nil && op != limiter.Peek && n > 0:
-			return fmt.Errorf("%w: the %s was done for %d of %d slots, then: %w", limiter.ErrOutcomeUnknown, op, n, len(groups), err)
+			return &unknownOutcome{fmt.Errorf("the %s was done for %d of %d slots, then: %w", op, n, len(groups), err)}
 		case err != nil:
 			return err
 		case op == limiter.Take && !allowedIn(group, decisions):
 			if err := s.undo(ctx, groups[:n], reqs, decisions); err != nil {
-				return err
+				return &unknownOutcome{err}
 			}
 			for _, later := range groups[n+1:] {
 				if err := s.decideGroup(ctx, limiter.Peek, later, reqs, decisions); err != nil {
@@ -134,8 +134,11 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 		}
 		taken := slices.Clone(decisions)
 		if err := s.decideGroup(ctx, limiter.Refund, charged, reqs, decisions); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%w: what was taken of %q could not be given back: %w",
-				limiter.ErrOutcomeUnknown, reqs[charged[0]].Key, err))
+			err = fmt.Errorf("what was taken of %q could not be given back: %w", reqs[charged[0]].Key.String(), err)
+			if failed != nil {
+				err = fmt.Errorf("%w; %w", failed, err)
+			}
+			failed = err
 		}
 		for _, i := range charged {
 			decisions[i].Delay = taken[i].Delay // it would have been allowed so
@@ -143,6 +146,29 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 	}
 	return failed
 }
+
+// unknownOutcome is a [limiter.ErrOutcomeUnknown] whatever its cause is. A cause that
+// charged nothing is not what the caller should go by when something else may be
+// charged, so it is of no other kind.
+type unknownOutcome struct{ cause error }
+
+func (e *unknownOutcome) Error() string {
+	return limiter.ErrOutcomeUnknown.Error() + ": " + e.cause.Error()
+}
+
+// Is stands in for Unwrap, which would let the kinds of the cause through.
+func (e *unknownOutcome) Is(target error) bool {
+	switch target {
+	case limiter.ErrOutcomeUnknown:
+		return true
+	case limiter.ErrUnavailable, limiter.ErrRefused, limiter.ErrForeign:
+		return false
+	}
+	return errors.Is(e.cause, target)
+}
+
+// As finds the details in the cause.
+func (e *unknownOutcome) As(target any) bool { return errors.As(e.cause, target) }
 
 // clusterCalls is how many slots of a Cluster are worked on at once; their calls
 // share pipelines.

@@ -1,0 +1,302 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// yearly limits lose nothing while a test runs.
+func yearly(count int64) limiter.Limit {
+	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: limiter.MaxPeriod}
+}
+
+// subjectsOn returns a subject on each master, none of which another test uses.
+func subjectsOn(t *testing.T, cluster *redistest.Cluster, name string) [3]string {
+	t.Helper()
+	var subjects [3]string
+	for i, missing := 0, 3; missing > 0; i++ {
+		subject := fmt.Sprintf("%s:%d", name, i)
+		if master, _ := owner(t, cluster, subject); subjects[master] == "" {
+			subjects[master] = subject
+			missing--
+		}
+	}
+	return subjects
+}
+
+// asking returns requests of one unit for subjects on several masters.
+func asking(subjects [3]string, limits ...limiter.Limit) []limiter.Request {
+	reqs := make([]limiter.Request, len(limits))
+	for i, limit := range limits {
+		reqs[i] = limiter.Request{Key: limiter.Key{Subject: subjects[i], Name: "limit"}, Limit: limit, Cost: 1}
+	}
+	return reqs
+}
+
+// inUse returns what is used of each request's key.
+func inUse(t *testing.T, store limiter.Store, reqs []limiter.Request) []int64 {
+	t.Helper()
+	units := make([]int64, len(reqs))
+	for i, req := range reqs {
+		d, err := limiter.New(store).Peek(ctx, req.Key, req.Limit, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		units[i] = d.Used
+	}
+	return units
+}
+
+func wantUsed(t *testing.T, when string, store limiter.Store, reqs []limiter.Request, want ...int64) {
+	t.Helper()
+	if got := inUse(t, store, reqs); !slices.Equal(got, want) {
+		t.Errorf("%s: %d used, want %d", when, got, want)
+	}
+}
+
+// scriptCalls is a hook that is told of each script call before it is sent.
+type scriptCalls struct {
+	sent   atomic.Int64
+	before func(n int64) // n is 1 for the first
+}
+
+func (h *scriptCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" || cmd.Name() == "evalsha_ro" {
+			h.before(h.sent.Add(1))
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// interrupted returns a store on the cluster that calls do before its second script
+// call from now, and that knows the scripts and has connections.
+func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request, do func()) *redisstore.Store {
+	t.Helper()
+	options.DialerRetries = 1
+	client := clusterClient(t, cluster, options)
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []limiter.Op{limiter.Refund, limiter.Peek} {
+		if err := store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.AddHook(&scriptCalls{before: func(n int64) {
+		if n == 2 {
+			do()
+		}
+	}})
+	return store
+}
+
+// Limits in several slots are all charged or none is, and the answer says per limit
+// how it stands after what was taken has been given back.
+func TestLimitsOfSeveralSlots(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	l, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	take := func(t *testing.T, reqs []limiter.Request) []limiter.Decision {
+		t.Helper()
+		decisions := make([]limiter.Decision, len(reqs))
+		if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+			t.Fatal(err)
+		}
+		return decisions
+	}
+	use := func(t *testing.T, req limiter.Request, units int64) {
+		t.Helper()
+		if d, err := l.Take(ctx, req.Key, req.Limit, units); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+
+	t.Run("all", func(t *testing.T) {
+		reqs := asking(subjectsOn(t, cluster, "all"), yearly(10), yearly(20), yearly(30))
+		for i, d := range take(t, reqs) {
+			if !d.Allowed || d.Used != 1 || d.Remaining != int64(10*(i+1)-1) {
+				t.Errorf("limit %d: %+v", i, d)
+			}
+		}
+		wantUsed(t, "after one take", store, reqs, 1, 1, 1)
+	})
+
+	// Wherever in the order a limit denies.
+	for at := range 3 {
+		t.Run(fmt.Sprintf("denied by %d", at), func(t *testing.T) {
+			limits := []limiter.Limit{yearly(10), {Algorithm: limiter.LeakyBucket, Count: 10, Period: limiter.MaxPeriod}, yearly(10)}
+			limits[at] = yearly(3)
+			reqs := asking(subjectsOn(t, cluster, fmt.Sprint("denied", at)), limits...)
+			before := make([]int64, 3)
+			for i, req := range reqs {
+				before[i] = int64(i + 1)
+				if i == at {
+					before[i] = 3
+				}
+				use(t, req, before[i])
+			}
+			alone, err := l.Peek(ctx, reqs[at].Key, reqs[at].Limit, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, d := range take(t, reqs) {
+				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] || (d.RetryAfter > 0) != (i == at) {
+					t.Errorf("limit %d, with %d used: %+v", i, before[i], d)
+				}
+				if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
+					t.Errorf("retry after %s, and by itself %s", d.RetryAfter, alone.RetryAfter)
+				}
+				if isBucket := reqs[i].Limit.Algorithm == limiter.LeakyBucket; (d.Delay > 0) != isBucket {
+					t.Errorf("limit %d: the delay of what would be allowed is %s", i, d.Delay)
+				}
+			}
+			wantUsed(t, "after a denial", store, reqs, before...)
+		})
+	}
+
+	t.Run("shadows", func(t *testing.T) {
+		subjects := subjectsOn(t, cluster, "shadows")
+		// The first slot has a limit in earnest, and a shadow that does not fit.
+		reqs := asking(subjects, yearly(10), yearly(10), yearly(2))
+		full := limiter.Request{Key: limiter.Key{Subject: subjects[0], Name: "full"}, Limit: yearly(5), Cost: 1, Shadow: true}
+		use(t, full, 5)
+		reqs[1].Shadow = true
+		reqs = append(reqs, full)
+		for range 2 {
+			for i, d := range take(t, reqs) {
+				if d.Allowed != (i != 3) || d.Shadow != (i == 1 || i == 3) {
+					t.Errorf("limit %d: %+v", i, d)
+				}
+			}
+		}
+		wantUsed(t, "after two takes", store, reqs, 2, 2, 2, 5)
+		// The last in earnest denies now: no shadow is charged, and what was not
+		// charged is not given back.
+		d := take(t, reqs)
+		if !d[0].Allowed || !d[1].Allowed || d[2].Allowed || d[3].Allowed || d[0].Used != 2 || d[1].Used != 2 || d[3].Used != 5 {
+			t.Errorf("denied by the third: %+v", d)
+		}
+		wantUsed(t, "after a denial", store, reqs, 2, 2, 2, 5)
+		// One that does not fit in a slot of its own keeps nothing from being charged.
+		use(t, reqs[1], 8)
+		reqs[2].Limit = yearly(10)
+		if d := take(t, reqs); !d[0].Allowed || d[1].Allowed || !d[2].Allowed {
+			t.Errorf("beside a full shadow: %+v", d)
+		}
+		wantUsed(t, "after a take beside full shadows", store, reqs, 3, 10, 3, 5)
+	})
+
+	t.Run("the caller gives up in between", func(t *testing.T) {
+		reqs := asking(subjectsOn(t, cluster, "impatient"), yearly(10), yearly(10))
+		giving, up := context.WithCancel(ctx)
+		store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
+		err := store.Decide(giving, limiter.Take, reqs, make([]limiter.Decision, 2))
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+			t.Errorf("got %v, want an ErrUnavailable that is context.Canceled: nothing was charged", err)
+		}
+		wantUsed(t, "after giving up", store, reqs, 0, 0)
+	})
+
+	// Pairs of a user's limit and one of all: never more than either allows, and
+	// nothing lost of either.
+	t.Run("at the same time", func(t *testing.T) {
+		const callers, each, most, ofUser = 32, 20, 300, 12
+		everybody := limiter.Request{Key: limiter.Key{Subject: "everybody", Name: "limit"}, Limit: yearly(most), Cost: 1}
+		pairs, granted := make([]limiter.Request, callers+1), make([]int64, callers+1)
+		pairs[callers] = everybody
+		var all sync.WaitGroup
+		for n := range callers {
+			pairs[n] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("one:", n), Name: "limit"}, Limit: yearly(ofUser), Cost: 1}
+			pair := []limiter.Request{pairs[n], everybody}
+			if n%2 == 0 {
+				slices.Reverse(pair)
+			}
+			all.Go(func() {
+				for range each {
+					decisions := make([]limiter.Decision, 2)
+					if err := store.Decide(ctx, limiter.Take, pair, decisions); err != nil {
+						t.Error(err)
+					}
+					if limiter.AllAllowed(decisions) {
+						granted[n]++
+					}
+				}
+			})
+		}
+		all.Wait()
+		for n := range callers {
+			if granted[n] > ofUser {
+				t.Errorf("user %d got %d of %d", n, granted[n], ofUser)
+			}
+			granted[callers] += granted[n]
+		}
+		if granted[callers] > most || granted[callers] < most/2 {
+			t.Errorf("%d of %d were granted", granted[callers], most)
+		}
+		wantUsed(t, "at the end", store, pairs, granted...)
+	})
+}
+
+// A slot whose master is away keeps nothing charged in the others, and the error
+// says whether anything may be charged.
+func TestALaterSlotIsAway(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
+	patience := redis.ClusterOptions{ReadTimeout: 500 * time.Millisecond, DialTimeout: 500 * time.Millisecond}
+	check := func(when string, err error, want, not error) {
+		t.Helper()
+		if !errors.Is(err, want) || errors.Is(err, not) {
+			t.Errorf("%s: %v; want one that is %q and not %q", when, err, want, not)
+		}
+	}
+	decide := func(store limiter.Store, op limiter.Op, reqs []limiter.Request) error {
+		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+	}
+
+	// It may have been charged where there was no answer, and only there.
+	reqs := asking(subjectsOn(t, cluster, "paused"), yearly(10), yearly(10))
+	store := interrupted(t, cluster, patience, reqs, cluster.Masters[1].Pause)
+	check("hung", decide(store, limiter.Take, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+	wantUsed(t, "while the second is hung", store, reqs[:1], 0)
+	cluster.Masters[1].Resume()
+
+	// What cannot be given back may be charged, although the other cannot be.
+	stuck := func(op limiter.Op, name string, away func()) error {
+		reqs := asking(subjectsOn(t, cluster, name), yearly(10), yearly(10))
+		return decide(interrupted(t, cluster, patience, reqs, away), op, reqs)
+	}
+	check("the first hung once charged, the second gone", stuck(limiter.Take, "gone", func() {
+		cluster.Masters[0].Pause()
+		cluster.Masters[1].Kill()
+	}), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+	cluster.Masters[0].Resume()
+
+	// Nothing was charged anywhere: the master is known to be gone.
+	reqs = asking(subjectsOn(t, cluster, "unreached"), yearly(10), yearly(10))
+	_, late := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1, DialTimeout: 500 * time.Millisecond})
+	check("gone", decide(late, limiter.Take, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
+	wantUsed(t, "with the second gone", late, reqs[:1], 0)
+	check("gone, for a refund that began", decide(late, limiter.Refund, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
+	check("gone, for a peek", decide(late, limiter.Peek, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
+}
