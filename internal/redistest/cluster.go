@@ -284,7 +284,8 @@ func (c *Cluster) migrate(from, to int, keys []string) error {
 }
 
 // MoveSlot moves a slot and its keys to the master of index to, as resharding
-// does, while the cluster serves.
+// does, while the cluster serves. All masters know when this returns: a slot that
+// goes on before can be claimed by two of them, and get lost between.
 func (c *Cluster) MoveSlot(slot, to int) error {
 	owner, err := c.Owner(slot)
 	if err != nil || owner == to {
@@ -318,6 +319,32 @@ func (c *Cluster) MoveSlot(slot, to int) error {
 		if err := node.do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id).Err(); err != nil {
 			return fmt.Errorf("moving slot %d: %w", slot, err)
 		}
+	}
+	return until("masters agreeing on who has which slots", c.agree)
+}
+
+// agree returns how the masters disagree about each other.
+func (c *Cluster) agree(ctx context.Context) error {
+	var first string
+	for i, master := range c.Masters {
+		nodes, err := master.do(ctx, "CLUSTER", "NODES").Text()
+		if err != nil {
+			return err
+		}
+		var known []string
+		for line := range strings.Lines(nodes) {
+			// Name, flags, epoch and slots; a slot on its way is in brackets.
+			if fields := strings.Fields(line); len(fields) > 8 {
+				settled := slices.DeleteFunc(fields[8:], func(s string) bool { return strings.HasPrefix(s, "[") })
+				known = append(known, fields[0]+" "+fields[6]+" "+strings.Join(settled, " "))
+			}
+		}
+		slices.Sort(known)
+		all := strings.Join(known, "\n")
+		if i > 0 && all != first {
+			return fmt.Errorf("one knows\n%s\nand another\n%s", first, all)
+		}
+		first = all
 	}
 	return nil
 }

@@ -15,46 +15,68 @@ import (
 // layout is who has which slots of a Cluster, as the masters themselves say.
 type layout struct {
 	masters []*redis.Client
-	owner   [slotCount]*redis.Client // nil for a slot nobody serves
-	moving  [slotCount]bool          // its keys are on their way to another master
+	claims  []claim // of each master
+	lost    error   // names the masters that did not answer
 }
 
-// layout asks every master that can be reached.
+// claim is what a master says of itself. A slot that comes to it, also one that
+// comes back, makes its epoch a newer one.
+type claim struct {
+	epoch uint64
+	slots *[slotCount]byte // owned, moving or both; nil if it did not answer
+}
+
+const (
+	owned  = 1 // it serves the slot
+	moving = 2 // the slot's keys are on their way to or from another master
+)
+
+// layout asks every master.
 func (s *Store) layout(ctx context.Context) (*layout, error) {
 	cluster := s.client.(*redis.ClusterClient)
-	cluster.ReloadState(ctx)
 	l := &layout{}
 	var mu sync.Mutex
 	failed := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		nodes, err := master.ClusterNodes(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
-		l.masters = append(l.masters, master)
-		if err == nil {
-			l.add(master, nodes)
+		at, _ := slices.BinarySearchFunc(l.masters, master, byAddress)
+		l.masters, l.claims = slices.Insert(l.masters, at, master), slices.Insert(l.claims, at, claimIn(nodes))
+		if err != nil {
+			l.lost = errors.Join(l.lost, s.incomplete(err, master))
 		}
 		return err
 	})
-	slices.SortFunc(l.masters, func(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) })
 	if len(l.masters) == 0 || isServerError(failed, "") {
 		return nil, failed
 	}
 	return l, nil
 }
 
-// add reads a master's line of CLUSTER NODES about itself: eight fields, then its
-// slots ("5", "0-5460") and those that move ("[93->-id]", "[77-<-id]").
-func (l *layout) add(master *redis.Client, nodes string) {
+func byAddress(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) }
+
+// incomplete says which master it is whose failure leaves a scan incomplete.
+func (s *Store) incomplete(err error, master *redis.Client) error {
+	return fmt.Errorf("%w (so the keys of the master %s are not all there)", s.translate(err, "scan", false, nil), master.Options().Addr)
+}
+
+// claimIn reads a master's line of CLUSTER NODES about itself: eight fields, of which
+// the seventh is its epoch, then its slots ("5", "0-5460") and those that move
+// ("[93->-id]", "[77-<-id]").
+func claimIn(nodes string) claim {
+	c := claim{}
 	for line := range strings.Lines(nodes) {
 		fields := strings.Fields(line)
 		if len(fields) < 8 || !strings.Contains(fields[2], "myself") {
 			continue
 		}
+		c.slots = new([slotCount]byte)
+		c.epoch, _ = strconv.ParseUint(fields[6], 10, 64)
 		for _, field := range fields[8:] {
-			if moving, is := strings.CutPrefix(field, "["); is {
-				number, _, _ := strings.Cut(moving, "-")
+			if moves, is := strings.CutPrefix(field, "["); is {
+				number, _, _ := strings.Cut(moves, "-")
 				if slot, err := strconv.Atoi(number); err == nil && slot < slotCount {
-					l.moving[slot] = true
+					c.slots[slot] |= moving
 				}
 				continue
 			}
@@ -65,90 +87,56 @@ func (l *layout) add(master *redis.Client, nodes string) {
 			from, err1 := strconv.Atoi(first)
 			to, err2 := strconv.Atoi(last)
 			for slot := from; err1 == nil && err2 == nil && slot <= min(to, slotCount-1); slot++ {
-				l.owner[slot] = master
+				c.slots[slot] |= owned
 			}
 		}
 	}
+	return c
 }
 
-// scanCluster goes through the keys of one slot, or of all for -1, and then once
-// more through the slots that moved meanwhile, whose keys may have been missed. A
-// master that fails does not end the scan of the others.
-func (sc *scan) scanCluster(ctx context.Context, slot int) error {
-	before, err := sc.layout(ctx)
-	if err != nil {
-		return err
-	}
-	if slot >= 0 {
-		if before.owner[slot] == nil {
-			return fmt.Errorf("slot %d has no master: %w", slot, errNoMaster)
-		}
-		err = sc.scanSlot(ctx, before.owner[slot], slot)
-	} else {
-		err = sc.scanMasters(ctx, before.masters)
-	}
-	if err != nil {
-		return err
-	}
-	after, err := sc.layout(ctx)
-	if err != nil {
-		return err
-	}
-	for unsettled := range slotCount {
-		same := before.owner[unsettled] == after.owner[unsettled] && !before.moving[unsettled] && !after.moving[unsettled]
-		if same || slot >= 0 && unsettled != slot {
-			continue
-		}
-		// Twice round all masters: a key that moves on between two looks is seen
-		// before or after, whichever way it goes.
-		for range 2 {
-			for _, master := range after.masters {
-				if err := sc.scanSlot(ctx, master, unsettled); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+func (c claim) says(slot int, what byte) bool { return c.slots != nil && c.slots[slot]&what != 0 }
+
+// stayed reports whether a slot was at a master all the time between two claims of
+// it, and whole.
+func stayed(slot int, before, after claim) bool {
+	return before.epoch == after.epoch && before.slots != nil && before.slots[slot] == owned && after.slots != nil && after.slots[slot] == owned
 }
 
-// errNoMaster is an answer like those of a Cluster that is down.
-var errNoMaster = errors.New("the cluster is down")
-
-// scanMasters goes through all masters at once.
-func (sc *scan) scanMasters(ctx context.Context, masters []*redis.Client) error {
-	var scanning sync.WaitGroup
-	errs := make([]error, len(masters))
-	for i, master := range masters {
-		scanning.Go(func() {
-			if err := sc.scanServer(ctx, master); err != nil {
-				errs[i] = fmt.Errorf("%w (so the keys of the master %s are not all there)",
-					sc.translate(err, "scan", false, nil), master.Options().Addr)
-			}
-		})
+// owner returns the index of the master that has a slot, -1 if none has. While one
+// takes it over, two say so, and the newer one is right.
+func (l *layout) owner(slot int) int {
+	owner := -1
+	for i, claim := range l.claims {
+		if claim.says(slot, owned) && (owner < 0 || claim.epoch > l.claims[owner].epoch) {
+			owner = i
+		}
 	}
-	scanning.Wait()
-	return errors.Join(errs...)
+	return owner
 }
 
-// scanSlot goes through the keys that one master has of a slot, at one instant.
-func (sc *scan) scanSlot(ctx context.Context, master *redis.Client, slot int) error {
-	count, err := master.ClusterCountKeysInSlot(ctx, slot).Result()
-	if isServerError(err, "NOPERM") {
-		return sc.scanServer(ctx, master)
+// keeps reports whether a slot's keys went at most from the master that has it to
+// another between l and after, and none came back.
+func (l *layout) keeps(slot int, after *layout) bool {
+	i, j := l.owner(slot), after.owner(slot)
+	if i < 0 || j < 0 {
+		return i == j
 	}
-	if err != nil || count == 0 {
-		return err
+	return l.masters[i] == after.masters[j] && l.claims[i].epoch == after.claims[j].epoch
+}
+
+// isMoving reports whether a master says that a slot's keys are on their way.
+func (l *layout) isMoving(slot int) bool {
+	return slices.ContainsFunc(l.claims, func(c claim) bool { return c.says(slot, moving) })
+}
+
+// unsettled returns the slots of which keys may have been missed by who looked at
+// all masters between l and after: the keys were on their way, or can have been.
+func (l *layout) unsettled(after *layout) []int {
+	var slots []int
+	for slot := range slotCount {
+		if !l.keeps(slot, after) || l.isMoving(slot) || after.isMoving(slot) {
+			slots = append(slots, slot)
+		}
 	}
-	if err := sc.pace.wait(ctx, int(count)); err != nil {
-		return err
-	}
-	storeKeys, err := master.ClusterGetKeysInSlot(ctx, slot, int(count)).Result()
-	if err != nil {
-		return err
-	}
-	if err := sc.send(ctx, page{total: count}); err != nil {
-		return err
-	}
-	return sc.readAndSend(ctx, master, storeKeys, count)
+	return slots
 }

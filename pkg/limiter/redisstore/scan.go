@@ -230,9 +230,31 @@ func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, storeKeys
 // large log's, which is asked for by a peek.
 const firstBytes = 512
 
+// movesFollowed is how often keys are followed that are elsewhere whenever they are
+// asked for.
+const movesFollowed = 10
+
 // read describes the selected keys, in one round trip and another for the large
-// logs among them. It leaves out those that are gone or unused.
+// logs among them. It leaves out those that are gone or unused. Those that went to
+// another master before they could be read, the Cluster's client finds.
 func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
+	kept, moved, err := sc.readFrom(ctx, server, selected)
+	for n := 0; err == nil && len(moved) > 0 && sc.isCluster; n++ {
+		var found []found
+		found, moved, err = sc.readFrom(ctx, sc.client, moved)
+		kept = append(kept, found...)
+		if n == movesFollowed && len(moved) > 0 {
+			return nil, fmt.Errorf("key %q keeps moving: %w", moved[0].entry.StoreKey, errNoMaster)
+		}
+	}
+	return kept, err
+}
+
+// isElsewhere reports whether an answer says that a key is at another master.
+func isElsewhere(err error) bool { return isServerError(err, "MOVED") || isServerError(err, "ASK") }
+
+// readFrom is read for keys of which some may be elsewhere, which it returns.
+func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []found) (kept, moved []found, err error) {
 	pipe := server.Pipeline()
 	serverTime := pipe.Time(ctx)
 	values, ttls := make([]*redis.StringCmd, len(selected)), make([]*redis.DurationCmd, len(selected))
@@ -250,40 +272,39 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isServerError(err, "") && !errors.Is(err, redis.Nil) {
-		return nil, err
+		return nil, nil, err
 	}
 	if serverTime.Err() != nil {
-		return nil, serverTime.Err()
+		return nil, nil, serverTime.Err()
 	}
 	if exactly && len(ttls) > 0 && (isServerError(ttls[0].Err(), "ERR unknown command") || isServerError(ttls[0].Err(), "NOPERM")) {
 		sc.scripts.noExpireTime.Store(true)
-		return sc.read(ctx, server, selected)
+		return sc.readFrom(ctx, server, selected)
 	}
 	now := limiter.InstantOf(serverTime.Val())
 	if sc.clock != nil {
 		now = limiter.InstantOf(sc.clock())
 	}
-	kept := selected[:0]
-	var moved []found
 	var largeLogs []int // in kept
 	for i, f := range selected {
 		value, err := values[i].Bytes()
-		if isServerError(err, "MOVED") || isServerError(err, "ASK") {
+		// It may have gone between one answer and the next.
+		if isElsewhere(err) || isElsewhere(ttls[i].Err()) || sc.query.Bytes && isElsewhere(sizes[i].Err()) {
 			moved = append(moved, f)
 			continue
 		}
 		if sc.query.Bytes && sizes[i].Err() == nil {
 			f.entry.Bytes = sizes[i].Val()
 		} else if sc.query.Bytes && !errors.Is(sizes[i].Err(), redis.Nil) {
-			return nil, sizes[i].Err()
+			return nil, nil, sizes[i].Err()
 		}
 		switch {
 		case isServerError(err, "WRONGTYPE"):
 			f.err = wrongType(ctx, server, f.entry.StoreKey)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case ttls[i].Err() != nil:
-			return nil, ttls[i].Err()
+			return nil, nil, ttls[i].Err()
 		case ttls[i].Val() == -2: // it expired since the scan
 			continue
 		default:
@@ -310,10 +331,8 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 		}
 		kept = append(kept, f)
 	}
-	if err := sc.describeLargeLogs(ctx, kept, largeLogs); err != nil {
-		return nil, err
-	}
-	return sc.readMoved(ctx, dropUnused(kept), moved)
+	err = sc.describeLargeLogs(ctx, kept, largeLogs)
+	return dropUnused(kept), moved, err
 }
 
 // dropUnused leaves out keys that are about to expire, and keeps those that never
@@ -326,52 +345,6 @@ func dropUnused(page []found) []found {
 		}
 	}
 	return kept
-}
-
-// readMoved adds keys that went to another master before they could be read. The
-// Cluster's client finds them, one by one; they are few.
-func (sc *scan) readMoved(ctx context.Context, page, moved []found) ([]found, error) {
-	cluster, is := sc.client.(*redis.ClusterClient)
-	if !is {
-		return page, nil
-	}
-	for _, f := range moved {
-		value, err := cluster.GetRange(ctx, f.entry.StoreKey, 0, firstBytes-1).Bytes()
-		if err == nil && len(value) == 0 {
-			continue // it is gone
-		}
-		ttl, ttlErr := cluster.PTTL(ctx, f.entry.StoreKey).Result()
-		now, timeErr := cluster.Time(ctx).Result()
-		if err := errors.Join(err, ttlErr, timeErr); err != nil {
-			return nil, err
-		}
-		if ttl == -2 {
-			continue
-		}
-		one := []found{f}
-		if len(value) == firstBytes {
-			one[0].entry.TTL = ttl
-			one[0].entry.Limit, err = limiter.DecodeRecordLimit(value)
-			one[0].err = foreignIf(err, f.entry.StoreKey)
-			if err := sc.describeLargeLogs(ctx, one, []int{0}); err != nil {
-				return nil, err
-			}
-		} else {
-			one[0].err = describe(&one[0].entry, value, ttl, limiter.InstantOf(now))
-		}
-		if sc.query.Records && one[0].err == nil {
-			records, err := sc.export(ctx, []limiter.Key{f.entry.Key})
-			if err != nil {
-				return nil, err
-			}
-			if len(records) == 0 {
-				continue // it is gone by now
-			}
-			one[0].entry.Record = records[0]
-		}
-		page = append(page, dropUnused(one)...)
-	}
-	return page, nil
 }
 
 // describe fills in what a value says about its key.

@@ -1,0 +1,304 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// crowd is 5,000 keys: of three subjects with a thousand each, whose slots are large,
+// and of a thousand others with two each.
+type crowd struct {
+	cluster *redistest.Cluster
+	store   *redisstore.Store
+	large   []string
+	keys    []limiter.Key
+}
+
+func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
+	t.Helper()
+	large := subjectsOn(t, cluster, "large")
+	c := &crowd{cluster: cluster, large: large[:]}
+	for i := range 1000 {
+		for _, subject := range c.large {
+			c.keys = append(c.keys, limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", i)})
+		}
+		for _, name := range []string{"a", "b"} {
+			c.keys = append(c.keys, limiter.Key{Subject: fmt.Sprint("small:", i), Name: name})
+		}
+	}
+	_, c.store = onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
+	c.fill(t)
+	return c
+}
+
+// record is what the crowd's keys hold: 7 of 100 used.
+func crowdRecord(key limiter.Key, expires time.Time) limiter.Record {
+	var state limiter.State
+	limit, _ := yearly(100).Normalize()
+	state.Charge(limit, 7, limiter.InstantOf(expires.Add(-24*time.Hour)))
+	return limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: expires}
+}
+
+func (c *crowd) records() []limiter.Record {
+	expires := time.Now().Add(24 * time.Hour).Truncate(time.Millisecond)
+	records := make([]limiter.Record, len(c.keys))
+	for i, key := range c.keys {
+		records[i] = crowdRecord(key, expires)
+	}
+	return records
+}
+
+func (c *crowd) fill(t *testing.T) {
+	t.Helper()
+	outcomes, err := c.store.Import(ctx, true, c.records()...)
+	for i := range outcomes {
+		if outcomes[i] != limiter.Imported {
+			t.Fatalf("%s: outcome %d", c.keys[i], outcomes[i])
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// which returns those of the crowd's keys that selects says.
+func (c *crowd) which(selects func(limiter.Key) bool) map[limiter.Key]int {
+	want := map[limiter.Key]int{}
+	for _, key := range c.keys {
+		if selects(key) {
+			want[key] = 1
+		}
+	}
+	return want
+}
+
+func all(limiter.Key) bool { return true }
+
+// scan wants each of those keys once, and each whole.
+func (c *crowd) scan(t *testing.T, what string, q limiter.Query, want map[limiter.Key]int) {
+	t.Helper()
+	found := map[limiter.Key]int{}
+	odd := 0
+	for entry, err := range c.store.Scan(ctx, q) {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		found[entry.Key]++
+		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour && entry.StoreKey == limiter.StoreKey("rl", entry.Key)
+		if q.Records {
+			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
+		}
+		if q.Bytes {
+			sound = sound && entry.Bytes > 20
+		}
+		if !sound {
+			odd++
+		}
+		if !sound && odd < 10 {
+			t.Errorf("%s: found %+v", what, entry)
+		}
+	}
+	if maps.Equal(found, want) {
+		return
+	}
+	missed, twice := 0, 0
+	for key := range want {
+		switch n := found[key]; {
+		case n == 0:
+			missed++
+		case n > 1:
+			twice++
+		}
+	}
+	t.Errorf("%s: found %d of %d keys, missed %d, %d more than once", what, len(found), len(want), missed, twice)
+}
+
+// stir moves slots of the crowd there and back until the function returned is
+// called, which returns how many were moved.
+func (c *crowd) stir(t *testing.T) (stop func() int) {
+	t.Helper()
+	subjects := append([]string(nil), c.large...)
+	for i := range 12 {
+		subjects = append(subjects, fmt.Sprint("small:", i))
+	}
+	type home struct{ master, slot int }
+	homes := make([]home, len(subjects))
+	for i, subject := range subjects {
+		homes[i].master, homes[i].slot = owner(t, c.cluster, subject)
+	}
+	done := make(chan struct{})
+	moves := 0
+	var moving sync.WaitGroup
+	moving.Go(func() {
+		for n := 0; ; n++ {
+			h := homes[n%len(homes)]
+			// Away and back at once, so that who looks before and after sees no change.
+			for _, to := range []int{(h.master + 1 + n%2) % 3, h.master} {
+				if err := c.cluster.MoveSlot(h.slot, to); err != nil {
+					t.Error(err)
+					return
+				}
+				moves++
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	var once sync.Once
+	stop = func() int {
+		once.Do(func() { close(done); moving.Wait() })
+		return moves
+	}
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+func TestScanOfACluster(t *testing.T) {
+	c := newCrowd(t, redistest.StartCluster(t))
+	large := mustPattern(c.large[1])
+	names := mustPattern("limit/*")
+	some := func(key limiter.Key) bool { return strings.HasSuffix(key.Name, "7") || key.Name == "b" }
+	queries := map[string]struct {
+		query   limiter.Query
+		selects func(limiter.Key) bool
+	}{
+		"all":     {limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, all},
+		"subject": {limiter.Query{Subjects: large, Bytes: true}, func(key limiter.Key) bool { return key.Subject == c.large[1] }},
+		"names":   {limiter.Query{Subjects: everyKey, Names: names}, func(key limiter.Key) bool { return names.Match(key.Name) }},
+		"match":   {limiter.Query{Subjects: everyKey, Match: some}, some},
+		"keys":    {limiter.Query{Keys: c.keys, Records: true, Bytes: true}, all},
+		"slowly":  {limiter.Query{Subjects: everyKey, KeysPerSecond: 8000}, all},
+	}
+	for name, q := range queries {
+		c.scan(t, name, q.query, c.which(q.selects))
+	}
+
+	// While slots move each key still comes once.
+	stop := c.stir(t)
+	for n := range 3 {
+		for name, q := range queries {
+			c.scan(t, fmt.Sprintf("%s while slots move, %d", name, n), q.query, c.which(q.selects))
+		}
+	}
+	// A key that leaves between two looks at it is followed, which takes many looks to
+	// happen.
+	for n := range 15 {
+		c.scan(t, fmt.Sprintf("keys while slots move, again %d", n), queries["keys"].query, c.which(all))
+	}
+	if moves := stop(); moves < 20 {
+		t.Errorf("only %d slots moved meanwhile, which proves little", moves)
+	}
+
+	// With slots that stay half moved, some keys on each side.
+	for _, subject := range c.large {
+		from, slot := owner(t, c.cluster, subject)
+		var moved []string
+		for i := range 500 {
+			moved = append(moved, limiter.StoreKey("rl", limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
+		}
+		if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, q := range queries {
+		c.scan(t, name+" with slots half moved", q.query, c.which(q.selects))
+	}
+}
+
+// A master that is lost ends the scan with an error that names it, and all keys of
+// the others have come.
+func TestScanLosesAMaster(t *testing.T) {
+	c := newCrowd(t, redistest.StartCluster(t, "--cluster-node-timeout", "60000")) // the others go on
+	victim, _ := owner(t, c.cluster, c.large[1])
+	master := c.cluster.Masters[victim]
+	want := c.which(func(key limiter.Key) bool {
+		at, _ := owner(t, c.cluster, key.Subject)
+		return at != victim
+	})
+	found := map[limiter.Key]int{}
+	var failures []error
+	for entry, err := range c.store.Scan(ctx, limiter.Query{Subjects: everyKey, KeysPerSecond: 5000}) { // most is yet to come
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		if len(found) == 0 {
+			master.Kill()
+		}
+		found[entry.Key]++
+	}
+	for key := range want {
+		if found[key] != 1 {
+			t.Fatalf("%s, of a master that stayed, came %d times", key, found[key])
+		}
+	}
+	lost := len(c.keys) - len(found)
+	if lost == 0 {
+		t.Error("nothing was lost")
+	}
+	wantLost := func(when string, err error) {
+		t.Helper()
+		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "the master "+master.Addr) {
+			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", when, err, master.Addr)
+		}
+	}
+	wantLost("a scan that loses a master", errors.Join(failures...))
+	if len(failures) != 1 {
+		t.Errorf("it ended with %d errors", len(failures))
+	}
+
+	// It is no different when the master is gone before, or with one subject of it.
+	for what, subjects := range map[string]limiter.Pattern{"all": everyKey, "its subject": mustPattern(c.large[1])} {
+		n := 0
+		var last error
+		for _, err := range c.store.Scan(ctx, limiter.Query{Subjects: subjects}) {
+			if last = err; err == nil {
+				n++
+			}
+		}
+		if what == "all" && n != len(want) {
+			t.Errorf("with a master gone, a scan finds %d of %d keys of the others", n, len(want))
+		}
+		wantLost(what, last)
+	}
+	other := mustPattern(c.large[(victim+1)%3])
+	c.scan(t, "a subject of another master", limiter.Query{Subjects: other}, c.which(func(key limiter.Key) bool { return other.Match(key.Subject) }))
+}
+
+// Who may not look at single slots still finds all, with slots half moved, and with
+// some that move on.
+func TestScanWithoutTheRightToSlots(t *testing.T) {
+	c := newCrowd(t, redistest.StartCluster(t))
+	for _, master := range c.cluster.Masters {
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: master.Socket, DisableIdentity: true})
+		defer client.Close()
+		if err := client.Do(ctx, "ACL", "SETUSER", "default", "-cluster|countkeysinslot", "-cluster|getkeysinslot").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, subject := range c.large[:2] {
+		from, slot := owner(t, c.cluster, subject)
+		half := limiter.StoreKey("rl", limiter.Key{Subject: subject, Name: "limit/7"})
+		if err := c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := mustPattern(c.large[0])
+	c.scan(t, "a subject", limiter.Query{Subjects: large}, c.which(func(key limiter.Key) bool { return large.Match(key.Subject) }))
+	c.scan(t, "all", limiter.Query{Subjects: everyKey, Records: true, Bytes: true}, c.which(all))
+}
