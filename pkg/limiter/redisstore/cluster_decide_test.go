@@ -300,3 +300,42 @@ func TestALaterSlotIsAway(t *testing.T) {
 	check("gone, for a refund that began", decide(late, limiter.Refund, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
 	check("gone, for a peek", decide(late, limiter.Peek, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
 }
+
+// Several limits of one subject cannot be decided while some of its keys are at one
+// master and some at another. They are when the move ends, once.
+func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	subjects := subjectsOn(t, cluster, "torn")
+	reqs := make([]limiter.Request, 2)
+	for i, name := range []string{"here", "there"} {
+		reqs[i] = limiter.Request{Key: limiter.Key{Subject: subjects[0], Name: name}, Limit: yearly(10), Cost: 1}
+	}
+	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func() error { return store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, 2)) }
+	if err := take(); err != nil {
+		t.Fatal(err)
+	}
+	from, slot := owner(t, cluster, subjects[0])
+	if err := cluster.BeginMoveSlot(slot, (from+1)%3, limiter.StoreKey("rl", reqs[1].Key)); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("while it is half moved: %v, want an ErrUnavailable", err)
+	}
+	wantUsed(t, "while it is half moved", store, reqs, 1, 1)
+	client.AddHook(&scriptCalls{before: func(n int64) {
+		if n == 3 {
+			if err := cluster.MoveSlot(slot, (from+1)%3); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err := take(); err != nil {
+		t.Errorf("when the move ends meanwhile: %v", err)
+	}
+	wantUsed(t, "when it is moved", store, reqs, 2, 2)
+}

@@ -23,12 +23,13 @@ type crowd struct {
 	store   *redisstore.Store
 	large   []string
 	keys    []limiter.Key
+	expires time.Time
 }
 
 func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
 	t.Helper()
 	large := subjectsOn(t, cluster, "large")
-	c := &crowd{cluster: cluster, large: large[:]}
+	c := &crowd{cluster: cluster, large: large[:], expires: time.Now().Add(24 * time.Hour).Truncate(time.Millisecond)}
 	for i := range 1000 {
 		for _, subject := range c.large {
 			c.keys = append(c.keys, limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", i)})
@@ -42,7 +43,7 @@ func newCrowd(t *testing.T, cluster *redistest.Cluster) *crowd {
 	return c
 }
 
-// record is what the crowd's keys hold: 7 of 100 used.
+// crowdRecord is what the crowd's keys hold: 7 of 100 used.
 func crowdRecord(key limiter.Key, expires time.Time) limiter.Record {
 	var state limiter.State
 	limit, _ := yearly(100).Normalize()
@@ -51,10 +52,9 @@ func crowdRecord(key limiter.Key, expires time.Time) limiter.Record {
 }
 
 func (c *crowd) records() []limiter.Record {
-	expires := time.Now().Add(24 * time.Hour).Truncate(time.Millisecond)
 	records := make([]limiter.Record, len(c.keys))
 	for i, key := range c.keys {
-		records[i] = crowdRecord(key, expires)
+		records[i] = crowdRecord(key, c.expires)
 	}
 	return records
 }

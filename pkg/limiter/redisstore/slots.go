@@ -174,6 +174,22 @@ func (e *unknownOutcome) As(target any) bool { return errors.As(e.cause, target)
 // share pipelines.
 const clusterCalls = 64
 
+// oneByOne calls do with a batch, and should that be on its way, some keys of it here
+// and others there, with each by itself. Nothing has been done then: a server does
+// not run a script whose keys it has only some of.
+func oneByOne(batch []int, do func(batch []int) error) error {
+	err := do(batch)
+	if len(batch) == 1 || !isServerError(err, "TRYAGAIN") {
+		return err
+	}
+	for _, i := range batch {
+		if err := do([]int{i}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eachBatch calls do with the indexes of keys that one script call can take: at
 // most size of them and, in a Cluster, of one slot. There several calls of do go on
 // at once. After an error no more calls begin; it returns the first, and with it that
@@ -211,7 +227,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 			}
 			working.Go(func() {
 				defer func() { <-free }()
-				err := do(batch)
+				err := oneByOne(batch, do)
 				if errors.Is(err, limiter.ErrOutcomeUnknown) {
 					mu.Lock()
 					unknown = err

@@ -73,6 +73,11 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	return s.decideTogether(ctx, op, reqs, decisions)
 }
 
+const (
+	movePause    = 10 * time.Millisecond
+	movePatience = 500 * time.Millisecond
+)
+
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
@@ -81,6 +86,16 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
 	if short && (isServerError(err, "COMPLETE") || isServerError(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
+		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
+	}
+	for waited := time.Duration(0); isServerError(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+		// The keys are on their way to another master, and all of them are needed in
+		// one place. Nothing has happened yet.
+		select {
+		case <-ctx.Done():
+			return s.translate(ctx.Err(), op.String(), changes, keys)
+		case <-time.After(movePause):
+		}
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
