@@ -27,9 +27,11 @@ func TestMain(m *testing.M) {
 // own commands they have
 //
 //	exits CODE COMMAND...       run it and want that exit code
-//	redis start [CONFIG...]     start a private server; $REDIS is its URL
-//	redis pause|resume|kill
-//	redis do COMMAND...         what redis-cli would print
+//	redis start [CONFIG...]     have servers of the topology to oneself, empty; $REDIS is
+//	                            their URL, and $REDIS_SCHEME://$REDIS_ADDR$REDIS_PATH
+//	redis pause|resume|kill     all of them
+//	redis do COMMAND...         what redis-cli would print where the key is; without a
+//	                            key, the sum of the masters' numbers
 //	cluster start [CONFIG...]   start a Cluster of three masters; $STORE is its URL,
 //	                            and $NODES the part of it that names the nodes
 //	cluster do COMMAND...       on every master
@@ -41,27 +43,41 @@ func TestMain(m *testing.M) {
 //	sentinel failover           kill the master, and wait until the replica is it
 //	sentinel pause|resume|kill  the Sentinels
 //	replicate ADDRESS           make the server a replica, and wait until it is in step
+//
+// Each script runs once on each topology (see topology_test.go), where $STORE is
+// an empty store of that kind and `redis` works on its servers. One that is about
+// something else says so at its head, such as `[!file] stop`.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
-			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
-			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("STORE", "file:limits.db")
-			env.Values[serverKey{}] = new(serverOf)
-			env.Values[clusterKey{}] = new(clusterOf)
-			env.Values[sentinelKey{}] = new(sentinelOf)
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":     exits,
-			"redis":     redisCommand,
-			"cluster":   clusterCommand,
-			"sentinel":  sentinelCommand,
-			"replicate": replicate,
-		},
-	})
+	for _, topology := range topologies {
+		t.Run(topology.name, func(t *testing.T) {
+			pool := &pool{topology: topology}
+			t.Cleanup(pool.close)
+			testscript.Run(t, testscript.Params{
+				Dir: "testdata",
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+					env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
+					env.Setenv("HOME", env.WorkDir)
+					env.Values[clusterKey{}] = new(clusterOf)
+					env.Values[sentinelKey{}] = new(sentinelOf)
+					return pool.setUp(env)
+				},
+				Condition: func(name string) (bool, error) {
+					if _, known := topologyNamed(name); !known {
+						return false, fmt.Errorf("unknown condition %q", name)
+					}
+					return name == topology.name, nil
+				},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"exits":     exits,
+					"redis":     redisCommand,
+					"cluster":   clusterCommand,
+					"sentinel":  sentinelCommand,
+					"replicate": replicate,
+				},
+			})
+		})
+	}
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -81,11 +97,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
-
-// serverOf is where a script's server is kept between its commands.
-type serverOf struct{ *redistest.Process }
-
-type serverKey struct{}
 
 func replicate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -107,45 +118,6 @@ func replicate(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("it is not in step with %s:\n%s", args[0], text)
 		}
-	}
-}
-
-func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: redis start|pause|resume|kill|do")
-	}
-	if args[0] == "start" {
-		server, err := redistest.Launch(args[1:]...)
-		ts.Check(err)
-		ts.Defer(func() { server.Stop() })
-		ts.Setenv("REDIS_ADDR", server.Addr)
-		ts.Setenv("REDIS_SOCKET", server.Socket)
-		ts.Setenv("REDIS", "redis://"+server.Addr)
-		ts.Value(serverKey{}).(*serverOf).Process = server
-		return
-	}
-	server := ts.Value(serverKey{}).(*serverOf).Process
-	switch args[0] {
-	case "pause":
-		server.Pause()
-	case "resume":
-		server.Resume()
-	case "kill":
-		server.Kill()
-	case "do":
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: ts.Getenv("REDIS_PASSWORD"), DisableIdentity: true})
-		defer client.Close()
-		words := make([]any, len(args)-1)
-		for i, word := range args[1:] {
-			words[i] = word
-		}
-		reply, err := client.Do(context.Background(), words...).Result()
-		if err != nil && err != redis.Nil {
-			ts.Fatalf("%v: %v", args[1:], err)
-		}
-		fmt.Fprintln(ts.Stdout(), strings.Trim(fmt.Sprint(reply), "[]"))
-	default:
-		ts.Fatalf("redis %s: no such command", args[0])
 	}
 }
 
