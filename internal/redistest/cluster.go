@@ -313,9 +313,16 @@ func (c *Cluster) MoveSlot(slot, to int) error {
 	if err != nil {
 		return err
 	}
-	// First where it comes to, so that no moment has nobody who serves it.
+	// First where it comes to, so that no moment has nobody who serves it. The others
+	// take its word, and are only told once they know that it is the latest: else an
+	// older word on its way could make them change their minds.
 	order := append([]*Process{c.Masters[to], c.Masters[owner]}, c.Masters...)
-	for _, node := range order {
+	for i, node := range order {
+		if i == 1 {
+			if err := until("masters hearing that a slot has moved", c.agree); err != nil {
+				return err
+			}
+		}
 		if err := node.do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id).Err(); err != nil {
 			return fmt.Errorf("moving slot %d: %w", slot, err)
 		}
