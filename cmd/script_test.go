@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 //	cluster start [CONFIG...]   start a Cluster of three masters; $STORE is its URL,
 //	                            and $NODES the part of it that names the nodes
 //	cluster do COMMAND...       on every master
-//	cluster pause|resume|kill   all of it
+//	cluster pause|resume|kill   all of it, or the master whose number follows
 //	sentinel start [CONFIG...]  start a master, a replica and three Sentinels; $STORE
 //	                            and $NODES as above
 //	sentinel do COMMAND...      on master and replica
@@ -145,7 +145,13 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "do":
 		doAll(ts, kept.Masters, args[1:])
 	default:
-		all(ts, kept.Masters, args[0])
+		masters := kept.Masters
+		if len(args) > 1 {
+			i, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			masters = masters[i : i+1]
+		}
+		all(ts, masters, args[0])
 	}
 }
 
