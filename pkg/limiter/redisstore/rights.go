@@ -104,7 +104,7 @@ func ClusterRights() []Right {
 		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a slot that moves are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
 		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}, Else: "a slot that moves is looked for among all keys"},
-		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}},
+		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}, Else: "a slot that moves is looked for among all keys"},
 		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
 	}
 }
