@@ -86,13 +86,11 @@ func TestRecordsOfACluster(t *testing.T) {
 	}
 	plant()
 	check("at rest")
-	stop := c.stir(t)
-	for n := range 2 {
+	moves, stop := c.stir(t)
+	for n := 0; !t.Failed() && moves() < 10; n++ {
 		check(fmt.Sprintf("while slots move, %d", n))
 	}
-	if moves := stop(); moves < 20 {
-		t.Errorf("only %d slots moved meanwhile, which proves little", moves)
-	}
+	stop()
 
 	// A slot that stays half moved: a script gets its keys one by one.
 	from, slot := owner(t, c.cluster, c.large[0])
