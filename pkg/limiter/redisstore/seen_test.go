@@ -18,7 +18,7 @@ import (
 // What was added was seen, and nothing else, whatever part of the table it falls in.
 func TestSeenKeysAreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		seen, want := newSeenKeys(), map[string]bool{}
+		seen, want := newSeenKeys(rapid.SampledFrom([]int{0, 1, seenPartsFewer}).Draw(t, "bits")), map[string]bool{}
 		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
 			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 300).Draw(t, "user"))
 		}))
@@ -38,10 +38,10 @@ func TestSeenKeysAreAMap(t *testing.T) {
 	})
 }
 
-// So many that each part holds several and grows.
+// So many that each part has several chunks, in many slabs.
 func TestSeenKeysOfAFullTable(t *testing.T) {
-	seen := newSeenKeys()
-	const keys = 8 * seenParts
+	seen := newSeenKeys(seenPartsFewer)
+	const keys = 500_000
 	for i := range keys {
 		seen.add(fmt.Sprint("in", i))
 	}
@@ -54,8 +54,8 @@ func TestSeenKeysOfAFullTable(t *testing.T) {
 		}
 	}
 	bytes := 0
-	for _, part := range seen.parts {
-		bytes += cap(part)
+	for _, slab := range seen.slabs {
+		bytes += cap(slab)
 	}
 	if perKey := float64(bytes) / keys; perKey > 10 {
 		t.Errorf("%.1f bytes a key", perKey)
