@@ -111,7 +111,7 @@ func together(decisions []limiter.Decision) limiter.Decision {
 	}
 	sum := decisions[first]
 	for _, d := range decisions[first+1:] {
-		if d.Shadow {
+		if d.Shadow || d.Unguarded && !sum.Unguarded { // the latter could not be asked after a denial
 			continue
 		}
 		sum.Allowed = sum.Allowed && d.Allowed

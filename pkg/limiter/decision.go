@@ -135,8 +135,10 @@ type Decision struct {
 	// Delay is how long an allowed request of a leaky bucket should wait for
 	// its turn to leave; zero for the other algorithms.
 	Delay time.Duration
-	// Unguarded: the store was away and a failure policy, not the limit, made
-	// this decision (see [WithFailurePolicy]). The other fields are zero.
+	// Unguarded: the store, or the part of it with this key, was away, and not
+	// the limit made this decision but a failure policy (see
+	// [WithFailurePolicy]), or nobody, another limit having denied the call
+	// already. The other fields are zero.
 	Unguarded bool
 }
 

@@ -139,7 +139,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if i := slices.Index(algorithmNames[:], name); i > 0 {
 		return Algorithm(i), nil
 	}
-	if nearest := spelling.Nearest(name, algorithmNames[TokenBucket:], max(4, len(name)/2)); nearest != "" {
+	if nearest := spelling.Nearest(name, algorithmNames[TokenBucket:], 6); nearest != "" {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
 	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))

@@ -299,6 +299,16 @@ func TestALaterSlotIsAway(t *testing.T) {
 	wantUsed(t, "with the second gone", late, reqs[:1], 0)
 	check("gone, for a refund that began", decide(late, limiter.Refund, reqs), limiter.ErrOutcomeUnknown, limiter.ErrUnavailable)
 	check("gone, for a peek", decide(late, limiter.Peek, reqs), limiter.ErrUnavailable, limiter.ErrOutcomeUnknown)
+
+	// What an earlier limit denies is denied, whoever is away.
+	reqs = asking(subjectsOn(t, cluster, "used up"), yearly(1), yearly(10))
+	if err := decide(late, limiter.Take, reqs[:1]); err != nil {
+		t.Fatal(err)
+	}
+	decisions := make([]limiter.Decision, 2)
+	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) || !decisions[1].Unguarded {
+		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
+	}
 }
 
 // Several limits of one subject cannot be decided while some of its keys are at one

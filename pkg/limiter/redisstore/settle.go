@@ -15,17 +15,21 @@ import (
 // more through the slots that moved meanwhile, whose keys may have been missed. A
 // master that fails does not end the scan of the others.
 func (sc *scan) scanCluster(ctx context.Context, slot int) error {
-	if slot >= 0 {
-		if err := sc.settle(ctx, []int{slot}); !isServerError(err, "NOPERM") {
-			return err
-		}
-	}
 	before, err := sc.layout(ctx)
 	if err != nil {
 		return err
 	}
+	if slot >= 0 && !sc.isLarge(ctx, before, slot) {
+		if err := sc.settle(ctx, []int{slot}); !isServerError(err, "NOPERM") {
+			return err
+		}
+	}
 	for calm := 0; ; { // rounds in which no slot changed hands
-		if err := sc.scanMasters(ctx, before.masters); err != nil {
+		masters := before.masters
+		if slot >= 0 && before.owner(slot) >= 0 && !before.isMoving(slot) {
+			masters = masters[before.owner(slot):][:1]
+		}
+		if err := sc.scanMasters(ctx, masters); err != nil {
 			return err
 		}
 		after, err := sc.layout(ctx)
@@ -54,7 +58,22 @@ func (sc *scan) scanCluster(ctx context.Context, slot int) error {
 	}
 }
 
-// scanMasters goes through all masters at once.
+// largeSlot is how many keys of a slot are too many to ask for in one go, which others
+// would have to wait for.
+const largeSlot = 20_000
+
+// isLarge reports whether a slot at rest has so many keys that they are better looked
+// for among all of its master's, a few at a time.
+func (sc *scan) isLarge(ctx context.Context, l *layout, slot int) bool {
+	owner := l.owner(slot)
+	if owner < 0 || l.isMoving(slot) {
+		return false
+	}
+	count, err := l.masters[owner].ClusterCountKeysInSlot(ctx, slot).Result()
+	return err == nil && count > largeSlot
+}
+
+// scanMasters goes through masters at once.
 func (sc *scan) scanMasters(ctx context.Context, masters []*redis.Client) error {
 	var scanning sync.WaitGroup
 	errs := make([]error, len(masters))

@@ -83,12 +83,24 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][
 			if err := s.undo(ctx, groups[:n], reqs, decisions); err != nil {
 				return &unknownOutcome{err}
 			}
-			for _, later := range groups[n+1:] {
-				if err := s.decideGroup(ctx, limiter.Peek, later, reqs, decisions); err != nil {
-					return err
-				}
+			return s.peekLater(ctx, groups[n+1:], reqs, decisions)
+		}
+	}
+	return nil
+}
+
+// peekLater completes the answer of a denied take by what the groups after the one
+// that denied would have said. That one of them is away makes it no less denied.
+func (s *Store) peekLater(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	for _, group := range groups {
+		err := s.decideGroup(ctx, limiter.Peek, group, reqs, decisions)
+		if err != nil && !limiter.IsAway(err) {
+			return err
+		}
+		for _, i := range group {
+			if err != nil {
+				decisions[i] = limiter.Decision{Allowed: true, Shadow: reqs[i].Shadow, Unguarded: true}
 			}
-			return nil
 		}
 	}
 	return nil
