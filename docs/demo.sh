@@ -3,9 +3,11 @@
 # reset. It keeps its state in a directory of its own and removes it.
 set -eu
 limitctl=$1
-LIMITCTL_STORE=file:$(mktemp -d)/demo.db
-export LIMITCTL_STORE
-trap 'rm -rf "$(dirname "${LIMITCTL_STORE#file:}")"' EXIT
+XDG_STATE_HOME=$(mktemp -d)
+XDG_CONFIG_HOME=$XDG_STATE_HOME
+LIMITCTL_STORE=file:$XDG_STATE_HOME/demo.db
+export LIMITCTL_STORE XDG_STATE_HOME XDG_CONFIG_HOME
+trap 'rm -rf "$XDG_STATE_HOME"' EXIT
 
 show() {
 	printf '\n$ limitctl %s\n' "$*"
