@@ -176,7 +176,7 @@ func (sc *scan) scanServer(ctx context.Context, server redis.Cmdable) error {
 		walked <- sc.walk(ctx, server, count, pages)
 	}()
 	for storeKeys := range pages {
-		if err := sc.readAndSend(ctx, server, storeKeys, int64(count)); err != nil {
+		if err := sc.readAndSend(ctx, server, storeKeys, int64(max(count, len(storeKeys)))); err != nil {
 			return err
 		}
 	}
