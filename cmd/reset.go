@@ -56,12 +56,15 @@ brings it back. It also writes a line to the audit (see limitctl audit).
 	o.consent.addFlags(cmd)
 	o.backupOptions.addFlags(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
-	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", -1, "instead of deleting, leave exactly `N` units remaining of each limit")
+	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units remaining of each limit")
 	return cmd
 }
 
 func (o *resetOptions) parse(cmd *cobra.Command, args []string) error {
-	if cmd.Flags().Changed("to-remaining") && o.toRemaining < 0 {
+	switch {
+	case !cmd.Flags().Changed("to-remaining"):
+		o.toRemaining = -1
+	case o.toRemaining < 0:
 		return usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
 	}
 	if o.foreign {
