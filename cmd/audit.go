@@ -125,13 +125,13 @@ func newAuditCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who reset or restored what, and when",
-		Long: `Audit shows the runs of reset and restore by this user of this machine, the latest
-last: who, when, where, what was selected and how many keys it changed. The lines
-are kept in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
-~/.local/state).`,
+		Long: `Audit shows the runs of reset and restore by this user of this machine, the
+latest last: who, when, where, what was selected and how many keys it changed.
+The lines are kept in limitctl/audit.jsonl in the state directory
+($XDG_STATE_HOME, else ~/.local/state).`,
 		Example: `  limitctl audit
   limitctl audit --limit-rows 3 -o jsonl`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAudit(o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

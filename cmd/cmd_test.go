@@ -318,3 +318,19 @@ func TestInvisibleCharactersAreShown(t *testing.T) {
 		}
 	}
 }
+
+// The prose of every help fits a terminal of 80 columns; flags and examples may be wider.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Long) {
+			if line = strings.TrimSuffix(line, "\n"); runewidth.StringWidth(line) > 80 && cmd.Parent().Name() != "completion" {
+				t.Errorf("`%s --help` has a line of %d columns: %s", cmd.CommandPath(), runewidth.StringWidth(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+}

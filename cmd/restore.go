@@ -28,11 +28,11 @@ func newRestoreCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring back what a reset deleted",
-		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that it
-would have by now; what would have lapsed meanwhile stays away. A key that has been
-used since is left as it is, unless --replace is given: then it asks first, and
-where it cannot ask it needs --yes. In a protected context it wants the context's
-name, typed or as --confirm NAME.`,
+		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that
+it would have by now; what would have lapsed meanwhile stays away. A key that
+has been used since is left as it is, unless --replace is given: then it asks
+first, and where it cannot ask it needs --yes. In a protected context it wants
+the context's name, typed or as --confirm NAME.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore backup.jsonl
   limitctl restore backup.jsonl --replace --yes`,
