@@ -203,7 +203,7 @@ func (a *restoreAnswer) Records() [][]string {
 // Print implements output.Answer.
 func (a *restoreAnswer) Print(p *output.Printer) {
 	if a.DryRun {
-		fmt.Fprintf(p.Out, "would restore %s (dry run)\n", output.Plural(a.InBackup, "key"))
+		fmt.Fprintf(p.Out, "would restore up to %s (dry run)\n", output.Plural(a.InBackup, "key"))
 		return
 	}
 	text := "restored " + output.Plural(int(a.Restored), "key")
