@@ -89,6 +89,15 @@ func (g *globalOptions) knownPolicies(s *selection) ([]*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It may be one of an earlier configuration. If it is a slip, finding nothing would
+	// look like good news.
+	if name, err := limiter.ParsePattern(s.policy); err == nil && len(c.Policies) > 0 && !g.quiet {
+		if exact, is := name.Exact(); is {
+			if _, err := c.Policy(exact); err != nil {
+				fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
+			}
+		}
+	}
 	return c.Policies, nil
 }
 
