@@ -125,13 +125,13 @@ func newAuditCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who reset or restored what, and when",
-		Long: `Audit shows the runs of reset and restore by this user of this machine, the latest
-last: who, when, where, what was selected and how many keys it changed. The lines
-are kept in limitctl/audit.jsonl in the state directory ($XDG_STATE_HOME, else
-~/.local/state).`,
+		Long: `Audit shows the runs of reset and restore by this user of this machine, the
+latest last: who, when, where, what was selected and how many keys it changed.
+The lines are kept in limitctl/audit.jsonl in the state directory
+($XDG_STATE_HOME, else ~/.local/state).`,
 		Example: `  limitctl audit
   limitctl audit --limit-rows 3 -o jsonl`,
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAudit(o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -212,7 +212,7 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "TIME", Shrinks: 11}, {Header: "USER", Drops: 4}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
+	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
 		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}, {Header: "BACKUP", Shrinks: 8, Drops: 5}}
 	styles := map[string]output.Style{"done": output.Calm, "partly": output.Near}
 	var rows [][]output.Cell

@@ -77,13 +77,17 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 	answers := make(chan string, 1)
 	go func() { // so that Ctrl-C at the prompt is heard
 		line, _ := bufio.NewReader(g.env.In).ReadString('\n')
-		answers <- strings.TrimSpace(line)
+		answers <- line
 	}()
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(g.env.Err)
 		return &progressError{ctx.Err(), "nothing was changed"}
-	case answer := <-answers:
+	case line := <-answers:
+		if !strings.HasSuffix(line, "\n") { // Ctrl-D, which leaves the cursor behind the question
+			fmt.Fprintln(g.env.Err)
+		}
+		answer := strings.TrimSpace(line)
 		if protected && answer == name || !protected && (strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")) {
 			return nil
 		}

@@ -318,3 +318,40 @@ func TestInvisibleCharactersAreShown(t *testing.T) {
 		}
 	}
 }
+
+// The prose of every help fits a terminal of 80 columns; flags and examples may be wider.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Long) {
+			if line = strings.TrimSuffix(line, "\n"); runewidth.StringWidth(line) > 80 && cmd.Parent().Name() != "completion" {
+				t.Errorf("`%s --help` has a line of %d columns: %s", cmd.CommandPath(), runewidth.StringWidth(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+}
+
+// However narrow the terminal, the audit says at what time something was done.
+func TestAuditKeepsItsTimesWhole(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1h")
+	w.run(t, exitYes, "reset", "user:42", "--yes")
+	w.OutIsTerminal = true
+	for _, columns := range []int{40, 60, 80, 100} {
+		w.Size = func() (int, int) { return columns, 24 }
+		table, _ := w.run(t, exitYes, "audit")
+		lines := strings.Split(strip(table), "\n")
+		if _, err := time.Parse(time.DateTime, lines[1][:min(len(time.DateTime), len(lines[1]))]); err != nil {
+			t.Errorf("on %d columns the time is cut: %s", columns, lines[1])
+		}
+		for _, line := range lines {
+			if width := runewidth.StringWidth(line); width > columns {
+				t.Errorf("a line of %d columns on a terminal of %d: %s", width, columns, line)
+			}
+		}
+	}
+}

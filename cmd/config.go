@@ -16,18 +16,18 @@ func newConfigCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
-		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code: policies,
-which are limits that are decided together, a prefix of all keys, and contexts,
-which are stores with names.
+		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code:
+policies, which are limits that are decided together, a prefix of all keys, and
+contexts, which are stores with names.
 
 It is the first of the file that --config names, that of LIMITCTL_CONFIG,
 ./limitctl.yaml, and the user's own, $XDG_CONFIG_HOME/limitctl/limitctl.yaml.
-Contexts are also taken from the user's own whichever that is. docs/configuration.md
-describes every field.`,
+Contexts are also taken from the user's own whichever that is.
+docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
   limitctl config explain --policy login ip=203.0.113.9 email=a@example.com`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global), newConfigSchemaCmd(global))
@@ -39,10 +39,10 @@ func newConfigValidateCmd(global *globalOptions) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes of the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 if there is none, and 2 else. With
--o json it also prints them on standard output.`,
+each mistake with its line. The exit code is 0 if there is none, and 2 else.
+With -o json it also prints them on standard output.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return runConfigValidateFile(global, args[0])
@@ -140,12 +140,12 @@ func newConfigSchemaCmd(global *globalOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
-		Long: `Schema prints a JSON Schema, with which editors check and complete limitctl.yaml.
-Begin the file with
+		Long: `Schema prints a JSON Schema, with which editors check and complete
+limitctl.yaml. Begin the file with
 
   # yaml-language-server: $schema=limitctl.schema.json`,
 		Example:           "  limitctl config schema > limitctl.schema.json",
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := config.SchemaText()

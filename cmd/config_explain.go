@@ -23,15 +23,18 @@ func newConfigExplainCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
-		Long: `Explain shows what a policy makes of attributes: for each limit how much it allows,
-which override says so, and the key it would be counted under. It asks no store.`,
+		Long: `Explain shows what a policy makes of attributes: for each limit how much it
+allows, which override says so, and the key it would be counted under. It asks
+no store.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
 			return runConfigExplain(o)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return global.completeAttributes(o.policy, args, begun)
+		},
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
 	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)

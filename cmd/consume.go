@@ -28,8 +28,8 @@ func newConsumeCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume KEY --limit [ALGORITHM:]COUNT/PERIOD | consume --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Take units, if they fit",
-		Long: `Consume takes --cost units of KEY if they fit all its limits, and none otherwise.
-The exit code is the answer: 0 taken, 1 denied.
+		Long: `Consume takes --cost units of KEY if they fit all its limits, and none
+otherwise. The exit code is the answer: 0 taken, 1 denied.
 
 With --policy the limits are those of a policy of the configuration, and who is
 limited is said by attributes. They are decided together, in the order written.

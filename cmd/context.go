@@ -16,15 +16,15 @@ func newContextCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
-		Long: `A context is a store with a name: its URL, where its password is, and what may be
-done to it. Contexts are in the user's configuration file, or in one named by
+		Long: `A context is a store with a name: its URL, where its password is, and what may
+be done to it. Contexts are in the user's configuration file, or in one named by
 --config; never in the limitctl.yaml of a working directory.
 
 --context NAME uses one for a command, and "context use" from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newContextListCmd(global), newContextUseCmd(global), newContextShowCmd(global))
@@ -36,7 +36,7 @@ func newContextListCmd(global *globalOptions) *cobra.Command {
 		Use:               "list",
 		Short:             "List the contexts; the one in use has a star",
 		Example:           "  limitctl context list\n  limitctl context list -o json",
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runContextList(global) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -84,8 +84,8 @@ func newContextUseCmd(global *globalOptions) *cobra.Command {
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
 		Long: `Use remembers a context for all commands that are given neither --store nor
---context, and for which LIMITCTL_STORE is not set. It is remembered in the state
-directory; no configuration file is written.`,
+--context, and for which LIMITCTL_STORE is not set. It is remembered in the
+state directory; no configuration file is written.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {
@@ -145,7 +145,7 @@ func newContextShowCmd(global *globalOptions) *cobra.Command {
 		Use:     "show [NAME]",
 		Short:   "Show a context, or the one in use",
 		Example: "  limitctl context show dev\n  limitctl context show --context dev -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {

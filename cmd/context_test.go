@@ -57,7 +57,7 @@ func TestConsent(t *testing.T) {
 		{"prod", "", " prod \r\n", true, true, exitYes, ""},
 		{"prod", "", "y\n", true, true, exitNo, "Nothing was changed."},
 		{"prod", "", "PROD\n", false, true, exitNo, "Nothing was changed."},
-		{"prod", "", "", true, true, exitNo, "Nothing was changed."},
+		{"prod", "", "", true, true, exitNo, "on: \nNothing was changed."},
 		{"dev", "", "", true, false, exitYes, ""},
 		{"dev", "", "", false, false, exitUsage, "reset asks before it deletes, and there is no terminal to ask on; give --yes"},
 		{"dev", "dev", "", false, false, exitYes, ""},

@@ -25,16 +25,17 @@ func newDoctorCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine the store and say what to mend",
-		Long: `Doctor looks at the store as an expert would: whether it answers and how fast, its
-version, replicas, persistence, memory, eviction and clock, what its user may do,
-and what is under the prefix. It changes nothing. Each check is ✓ fine, ! to be
-known or chosen better, or ✗ to be mended, with what to do.
+		Long: `Doctor looks at the store as an expert would: whether it answers and how fast,
+its version, replicas, persistence, memory, eviction and clock, what its user
+may do, and what is under the prefix. It changes nothing. Each check is ✓ fine,
+! to be known or chosen better, or ✗ to be mended, with what to do.
 
 It looks at some of the keys only, as --scan-limit says, and tells so.
 
 Exit codes: 0 nothing to be mended; 1 something is (✗); 3 the store cannot be
-reached and 4 it refuses, with that as the only finding; 5 it stopped answering in
-the middle, or one of several servers could not be reached, with what was found.`,
+reached and 4 it refuses, with that as the only finding; 5 it stopped answering
+in the middle, or one of several servers could not be reached, with what was
+found.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
@@ -52,8 +53,8 @@ the middle, or one of several servers could not be reached, with what was found.
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "how many `KEYS` of the store to look at; 0 is all")
-	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0, "look at no more than that many `KEYS` per second; 0 is no bound")
+	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
+	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return usagef("--sort %q is no order; it is one of %v", o.sort, orderNames())
+		return usagef("--sort %q is no order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
 	}
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)

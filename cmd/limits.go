@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,8 @@ func (o *limitOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 10/1m; repeat it to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: token-bucket, leaky-bucket, fixed-window, sliding-log or sliding-counter (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of the bucket limits that give none (default their count)")
-	flags.Int64VarP(&o.cost, "cost", "c", 1, "units that the request takes")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
 	names := make([]string, 0, 5)
 	for _, algorithm := range limiter.Algorithms() {
 		names = append(names, algorithm.String())
@@ -143,8 +144,16 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%d arguments given (%q, %q, …), and %s takes one KEY; quote it if it holds spaces, and write --wait=30s with its =",
-			len(args), args[0], args[1], cmd.Name())
+		return usagef("%s given, and %s takes one KEY; quote it if it holds spaces, and write --wait=30s with its =", several(args), cmd.Name())
 	}
 	return nil
+}
+
+// several is how to say which arguments there are, where they are too many.
+func several(args []string) string {
+	more := ""
+	if len(args) > 2 {
+		more = ", …"
+	}
+	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
 }

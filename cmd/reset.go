@@ -29,12 +29,12 @@ func newResetCmd(global *globalOptions) *cobra.Command {
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
 		Long: `Reset makes every limit whose subject matches PATTERN unused, or with
---to-remaining leaves exactly so many units. It first shows how many keys match and
-a few of them, and asks; where it cannot ask it needs --yes. In a protected context
-it wants the context's name, typed or as --confirm NAME.
+--to-remaining leaves exactly so many units. It first shows how many keys match
+and a few of them, and asks; where it cannot ask it needs --yes. In a protected
+context it wants the context's name, typed or as --confirm NAME.
 
-What it is about to change it writes to a backup first, and prints the command that
-brings it back. It also writes a line to the audit (see limitctl audit).
+What it is about to change it writes to a backup first, and prints the command
+that brings it back. It also writes a line to the audit (see limitctl audit).
 
 ` + selectionHelp,
 		Example: `  limitctl reset user:42

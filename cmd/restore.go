@@ -28,11 +28,11 @@ func newRestoreCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring back what a reset deleted",
-		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that it
-would have by now; what would have lapsed meanwhile stays away. A key that has been
-used since is left as it is, unless --replace is given: then it asks first, and
-where it cannot ask it needs --yes. In a protected context it wants the context's
-name, typed or as --confirm NAME.`,
+		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that
+it would have by now; what would have lapsed meanwhile stays away. A key that
+has been used since is left as it is, unless --replace is given: then it asks
+first, and where it cannot ask it needs --yes. In a protected context it wants
+the context's name, typed or as --confirm NAME.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore backup.jsonl
   limitctl restore backup.jsonl --replace --yes`,
@@ -203,7 +203,7 @@ func (a *restoreAnswer) Records() [][]string {
 // Print implements output.Answer.
 func (a *restoreAnswer) Print(p *output.Printer) {
 	if a.DryRun {
-		fmt.Fprintf(p.Out, "would restore %s (dry run)\n", output.Plural(a.InBackup, "key"))
+		fmt.Fprintf(p.Out, "would restore up to %s (dry run)\n", output.Plural(a.InBackup, "key"))
 		return
 	}
 	text := "restored " + output.Plural(int(a.Restored), "key")

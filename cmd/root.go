@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,15 +138,15 @@ memory); 5 partly done; 130 interrupted.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s; see `%s --help`", err, cmd.CommandPath())
+		return usagef("%s; see `%s --help`", flagComplaint(err), cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
 	global.changed = flags.Changed
 	flags.StringVar(&global.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: (default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&global.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one chosen by \"context use\")")
 	flags.StringVar(&global.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
-	flags.StringVar(&global.prefix, "prefix", "", "what the store's keys begin with (default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
-	flags.DurationVar(&global.timeout, "timeout", 2*time.Second, "how long to wait for the store's answer")
+	flags.StringVar(&global.prefix, "prefix", "", "`PREFIX` that the store's keys begin with (default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
+	flags.DurationVar(&global.timeout, "timeout", 2*time.Second, "wait at most `DURATION` for the store's answer")
 	flags.VarP(&global.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
 	flags.BoolVarP(&global.quiet, "quiet", "q", false, "print no answer; the exit code says it")
 	root.RegisterFlagCompletionFunc("context", global.completeContexts)
@@ -164,7 +165,56 @@ memory); 5 partly done; 130 interrupted.`,
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // which by itself takes any word for its help
+			cmd.Args = noArguments
+			cmd.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
+		}
+	}
 	return root
+}
+
+// flagComplaint says what is wrong with a flag, in place of what Go says of its value.
+func flagComplaint(err error) string {
+	text := err.Error()
+	var number *strconv.NumError
+	switch errors.As(err, &number); {
+	case number == nil:
+		if before, _, is := strings.Cut(text, ": time: "); is {
+			return before + ": write a duration like 500ms, 2s or 1m"
+		}
+		return text
+	case number.Func == "ParseBool":
+		return strings.Replace(text, number.Error(), "it is true or false", 1)
+	case errors.Is(number, strconv.ErrRange):
+		return strings.Replace(text, number.Error(), "it is out of range", 1)
+	}
+	return strings.Replace(text, number.Error(), "write a whole number", 1)
+}
+
+// noArguments is the argument check of commands that take none, and of those that
+// only have commands of their own.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !cmd.HasSubCommands():
+		return usagef("`%s` takes no argument, and %q was given", cmd.CommandPath(), args[0])
+	}
+	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
+	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown command %q of `%s`; %s", args[0], cmd.CommandPath(), hint)
+}
+
+// atMostOneArgument is the argument check of commands that take one or none.
+func atMostOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%s given, and `%s` takes one at most", several(args), cmd.CommandPath())
+	}
+	return nil
 }
 
 // printer returns where and how to print the answer.

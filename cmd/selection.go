@@ -21,13 +21,13 @@ import (
 
 // selectionHelp explains the arguments of commands that take a selection.
 const selectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
-takes the next literally. Without any of these it is exactly that subject, all its
-limits; with --exact it is, whatever it holds.
+takes the next literally. Without any of these it is exactly that subject, all
+its limits; with --exact it is, whatever it holds.
 
 With --policy the arguments are attributes instead, and select every key of the
 policy that has them, whatever comes after. Keys whose names follow from the
-configuration are reached directly, without a scan. With a glob for POLICY, such as
-'api*', all keys are looked at, those of an earlier configuration among them.`
+configuration are reached directly, without a scan. With a glob for POLICY, such
+as 'api*', all keys are looked at, those of an earlier configuration among them.`
 
 // selection is which keys an operator means.
 type selection struct {
@@ -75,8 +75,7 @@ func (s *selection) arguments(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%d arguments given (%q, %q, …), and %s takes one PATTERN; quote it, lest the shell expands it",
-			len(args), args[0], args[1], cmd.Name())
+		return usagef("%s given, and %s takes one PATTERN; quote it, lest the shell expands it", several(args), cmd.Name())
 	}
 	return nil
 }
@@ -89,6 +88,15 @@ func (g *globalOptions) knownPolicies(s *selection) ([]*policy.Policy, error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
+	}
+	// It may be one of an earlier configuration. If it is a slip, finding nothing would
+	// look like good news.
+	if name, err := limiter.ParsePattern(s.policy); err == nil && len(c.Policies) > 0 && !g.quiet {
+		if exact, is := name.Exact(); is {
+			if _, err := c.Policy(exact); err != nil {
+				fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
+			}
+		}
 	}
 	return c.Policies, nil
 }

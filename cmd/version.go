@@ -16,7 +16,7 @@ func newVersionCmd(global *globalOptions) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  limitctl version\n  limitctl version -o json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return global.print(newVersionAnswer(global.env.Version))
 		},

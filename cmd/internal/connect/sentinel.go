@@ -158,6 +158,8 @@ func explainSentinel(reply redis.Error) string {
 		return "it needs a password; give ?sentinel_password=…"
 	case strings.Contains(answer, "WRONGPASS"):
 		return "wrong sentinel_username or sentinel_password"
+	case strings.HasPrefix(answer, "ERR unknown command"):
+		return "it is a server, not a Sentinel; write redis:// to use it"
 	default:
 		return strings.TrimPrefix(answer, "ERR ")
 	}

@@ -214,7 +214,11 @@ func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request,
 		}
 	}
 	if len(missing) > 0 {
-		return nil, limiter.Invalidf("policy %q needs the attribute %s; add %s=VALUE", p.Name, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
+		noun := "attribute"
+		if len(missing) > 1 {
+			noun = "attributes"
+		}
+		return nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
 	}
 	reqs := make([]limiter.Request, 0, len(p.Limits))
 	for i := range p.Limits {
