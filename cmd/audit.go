@@ -213,7 +213,7 @@ func (a *auditAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
-		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}, {Header: "BACKUP", Shrinks: 8, Drops: 5}}
+		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
 	styles := map[string]output.Style{"done": output.Calm, "partly": output.Near}
 	var rows [][]output.Cell
 	for _, e := range a.entries {

@@ -265,10 +265,13 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 				}
 			}
 
-			// What was not deleted is in use, and stays.
-			answer, _ := w.run(t, exitPartly, "restore", path, "-o", "jsonl", "--store", "redis://"+server.Addr)
-			if want := fmt.Sprintf(`"records":%d,"restored":%d,"lapsed":0,"in_use":%d`, all, deleted, all-deleted); !strings.Contains(answer, want) {
-				t.Errorf("the restore says %s, want %s", answer, want)
+			// What was not deleted is as it should be, and stays. To restore once more
+			// changes nothing.
+			for range 2 {
+				answer, _ := w.run(t, exitYes, "restore", path, "-o", "jsonl", "--store", "redis://"+server.Addr)
+				if want := fmt.Sprintf(`"records":%d,"restored":%d,"lapsed":0,"in_use":0`, all, all); !strings.Contains(answer, want) {
+					t.Errorf("the restore says %s, want %s", answer, want)
+				}
 			}
 			for key, want := range expires {
 				if got, err := client.PExpireTime(ctx, key).Result(); err != nil || got != want {

@@ -122,6 +122,7 @@ memory); 5 partly done; 130 interrupted.`,
 			}
 			return nil
 		},
+		Version:       newVersionAnswer(global.env.Version).Version, // for --version
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs, // so that RunE can suggest

@@ -4,9 +4,9 @@
 -- ARGV[1]      '1' to overwrite records that are there, '0' to leave them
 -- ARGV[2i]     the value of KEYS[i]
 -- ARGV[2i + 1] when it expires in ms since the epoch, or '-1' for never
--- Returns      a string of one byte a key: 'i' imported, 'l' lapsed by now, 'u' in
---              use and left, 'f' foreign and left
--- Cost         one GETRANGE and one SET a key
+-- Returns      a string of one byte a key: 'i' imported, or there as it is, 'l'
+--              lapsed by now, 'u' in use and left, 'f' foreign and left
+-- Cost         one GETRANGE and one SET or GET a key
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,7 +22,7 @@ for i = 1, #KEYS do
   elseif what and what ~= 'record' then
     outcomes[i] = 'f'
   elseif what and ARGV[1] ~= '1' then
-    outcomes[i] = 'u'
+    outcomes[i] = redis.call('GET', key) == value and 'i' or 'u' -- it may be there again already
   else
     if expires < 0 then
       redis.call('SET', key, value)

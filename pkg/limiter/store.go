@@ -131,7 +131,7 @@ func (r *Record) Check() error {
 type ImportOutcome uint8
 
 const (
-	// Imported: the key is as the record says.
+	// Imported: the key is as the record says, from now on or already.
 	Imported ImportOutcome = iota
 	// Lapsed: by now nothing of the record would be in use any more.
 	Lapsed

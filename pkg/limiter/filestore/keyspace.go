@@ -218,6 +218,9 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 				outcomes[i] = limiter.Lapsed
 			case state.Used(now) > 0 && !replace:
 				outcomes[i] = limiter.InUse
+				if bytes.Equal(state.AppendRecord(nil), records[i].Value) {
+					outcomes[i] = limiter.Imported
+				}
 			default:
 				outcomes[i] = limiter.Imported
 				if err := s.save(ctx, tx, records[i].Key, &imported, now); err != nil {

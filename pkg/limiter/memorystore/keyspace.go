@@ -147,6 +147,9 @@ func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome
 	}
 	e := shard.find(hash, r.Key)
 	if e != nil && e.state.Used(now) > 0 && !replace {
+		if bytes.Equal(e.state.AppendRecord(nil), r.Value) {
+			return limiter.Imported
+		}
 		return limiter.InUse
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)

@@ -66,7 +66,7 @@ func Rights(prefix string) []Right {
 		{Command: "eval_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
 		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
-		{Command: "get", For: []string{"check", "consume", "reset"}, Try: []any{"get", key}},
+		{Command: "get", For: []string{"check", "consume", "reset", "restore"}, Try: []any{"get", key}},
 		{Command: "getrange", For: Commands(), Try: []any{"getrange", key, 0, 0}},
 		{Command: "exists", For: reading, Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
