@@ -111,6 +111,8 @@ func (s *settings) findPrefix(g *globalOptions) error {
 // announce says which store was chosen without having been typed.
 func (s *settings) announce(w io.Writer) {
 	switch {
+	case strings.HasPrefix(s.store.value, "memory:"):
+		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
 	case s.byFlag:
 	case s.context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by context use)\n", s.context.Name)
