@@ -129,7 +129,8 @@ func allowedIn(group []int, decisions []limiter.Decision) bool {
 
 // undo gives back what was taken from groups, the last first, and lets their
 // decisions describe that. It goes on after an error, to leave as little as can
-// be.
+// be. A refund takes the newest units: across the end of a window those are others'
+// (see docs/design.md).
 func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
