@@ -111,10 +111,11 @@ func (o *consumeOptions) takeTurn(ctx context.Context, store limiter.Store) ([]l
 			if sum = together(decisions); sum.Allowed && sum.Delay <= left {
 				return decisions, o.awaitTurn(ctx, store, decisions)
 			}
-			if sum.Allowed { // somebody was quicker, and now its turn comes too late
+			if sum.Allowed && !sum.Unguarded { // somebody was quicker, and now its turn comes too late
 				if err := o.giveBack(ctx, store, decisions); err != nil {
 					return nil, err
 				}
+				continue // to the answer of the key as it is left
 			}
 		}
 		switch {
@@ -149,22 +150,26 @@ func (o *consumeOptions) awaitTurn(ctx context.Context, store limiter.Store, tak
 	if err == nil {
 		return nil
 	}
-	if refundErr := o.giveBack(context.WithoutCancel(ctx), store, taken); refundErr != nil {
-		return &partlyError{refundErr}
+	if refundErr := o.giveBack(ctx, store, taken); refundErr != nil {
+		return refundErr
 	}
 	return err
 }
 
-// giveBack refunds what was taken. A shadow that would have denied took nothing.
+// giveBack refunds what was taken, though the caller gives up. A shadow that would
+// have denied took nothing, and neither did what a failure policy let through.
 func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store, taken []limiter.Decision) error {
 	var reqs []limiter.Request
 	for i, d := range taken {
-		if d.Allowed {
+		if d.Allowed && !d.Unguarded {
 			reqs = append(reqs, o.demand.reqs[i])
 		}
 	}
-	if _, err := o.decide(ctx, store, limiter.Refund, reqs); err != nil {
-		return fmt.Errorf("what was taken was not given back: %w", err)
+	if len(reqs) == 0 {
+		return nil
+	}
+	if _, err := o.decide(context.WithoutCancel(ctx), store, limiter.Refund, reqs); err != nil {
+		return &partlyError{fmt.Errorf("what was taken was not given back: %w", err)}
 	}
 	return nil
 }

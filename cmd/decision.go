@@ -57,12 +57,15 @@ type decidedDocument struct {
 	Key      string `json:"key,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 	Override int    `json:"override,omitempty"`
+	// Unguarded: the limit was not asked, its store being away, so what it says is
+	// nothing.
+	Unguarded bool `json:"unguarded,omitempty"`
 }
 
 // decided describes the i-th limit of the demand.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
-	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow}
+	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow, Unguarded: d.Unguarded}
 	document.Allowed = &d.Allowed
 	if a.policy != nil {
 		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
@@ -109,9 +112,11 @@ func together(decisions []limiter.Decision) limiter.Decision {
 		}
 		return sum
 	}
+	// What could not be asked after a denial does not count beside what was.
+	first = max(first, slices.IndexFunc(decisions, func(d limiter.Decision) bool { return !d.Shadow && !d.Unguarded }))
 	sum := decisions[first]
 	for _, d := range decisions[first+1:] {
-		if d.Shadow || d.Unguarded && !sum.Unguarded { // the latter could not be asked after a denial
+		if d.Shadow || d.Unguarded && !sum.Unguarded {
 			continue
 		}
 		sum.Allowed = sum.Allowed && d.Allowed
@@ -220,7 +225,11 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
 		var notes []string
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.reqs[i].Limit.Capacity()), number(d.Remaining)
 		switch {
+		case d.Unguarded:
+			sign, style, used, remaining = "?", output.Near, "-", "-"
+			notes = append(notes, "not asked: its store is away")
 		case d.Shadow && !d.Allowed:
 			sign, style = "~", output.Near
 			notes = append(notes, "shadow: would deny")
@@ -233,7 +242,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
 		}
 		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: output.Printable(a.reqs[i].Key.Subject)},
-			{Text: fmt.Sprintf("%d/%d", d.Used, a.reqs[i].Limit.Capacity())}, {Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)},
+			{Text: used}, {Text: remaining}, {Text: orDash(d.RetryAfter)},
 			{Text: orDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // Shadows do not count in what is said of all limits together.
@@ -30,6 +33,9 @@ func TestTogether(t *testing.T) {
 		"a shadow after":   {[]limiter.Decision{allowed, shadow(denied)}, allowed},
 		"a shadow before":  {[]limiter.Decision{shadow(denied), allowed}, allowed},
 		"shadows alone":    {[]limiter.Decision{shadow(allowed), shadow(denied)}, limiter.Decision{Allowed: true, Shadow: true, Used: 1, Remaining: 2}},
+		"one not asked":    {[]limiter.Decision{denied, {Allowed: true, Unguarded: true}}, denied},
+		"not asked first":  {[]limiter.Decision{shadow(allowed), {Allowed: true, Unguarded: true}, denied}, denied},
+		"none asked":       {[]limiter.Decision{{Unguarded: true}, {Unguarded: true}}, limiter.Decision{Unguarded: true}},
 		"a shadow allowed": {[]limiter.Decision{shadow(allowed), denied}, denied},
 	} {
 		if got := together(test.decisions); got != test.want {
@@ -115,5 +121,24 @@ func TestMistakesInColours(t *testing.T) {
 	w.OutIsTerminal = true
 	if _, stderr = w.run(t, exitUsage, "config", "validate", path); !strings.Contains(stderr, "\x1b[31m^\x1b[0m") {
 		t.Errorf("on a terminal: %q", stderr)
+	}
+}
+
+// A limit that could not be asked, another having denied already, is not shown as one
+// that allows, with nothing used.
+func TestALimitThatWasNotAsked(t *testing.T) {
+	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
+	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
+	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1}, {Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
+	answer := &decisionAnswer{"allowed", &demand{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
+		[]limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}}
+	var out strings.Builder
+	answer.Print(&output.Printer{Out: &out})
+	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") || !strings.Contains(text, "not asked") || strings.Contains(text, "0/10 ") && !strings.Contains(text, "10/10") {
+		t.Errorf("it says\n%s", text)
+	}
+	document, err := json.Marshal(answer.Document())
+	if err != nil || strings.Count(string(document), `"unguarded":true`) != 1 {
+		t.Errorf("it says %s, %v", document, err)
 	}
 }

@@ -351,3 +351,34 @@ func TestASecondInterruptEndsIt(t *testing.T) {
 		}
 	}
 }
+
+// A restore that loses its server in the middle of a batch counts what came back until
+// then.
+func TestRestoreStoppedInTheMiddle(t *testing.T) {
+	const all = 450 // a batch of three calls
+	server := redistest.Start(t)
+	client := server.Client()
+	ctx := context.Background()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		key, limit := limiter.Key{Subject: fmt.Sprintf("tenant:acme:%d", i), Name: "n"}, limiter.Limit{Count: 10, Period: 100 * time.Hour}
+		if _, err := limiter.New(store).Take(ctx, key, limit, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "backup.jsonl")
+	w.run(t, exitYes, "reset", "tenant:acme:*", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
+	g := newGate(t, server.Addr, func() bool { return client.DBSize(ctx).Val() >= 400 })
+	stdout, stderr := w.run(t, exitPartly, "restore", path, "-o", "jsonl", "--store", "redis://"+g.addr, "--timeout", "1s")
+	restored := client.DBSize(ctx).Val()
+	if want := fmt.Sprintf(`"restored":%d,"lapsed":0,"in_use":0`, restored); !strings.Contains(stdout, want) {
+		t.Errorf("%d are restored, and it says %s", restored, stdout)
+	}
+	if want := fmt.Sprintf("(%d of %d records known to be restored)", restored, all); !strings.Contains(stderr, want) {
+		t.Errorf("it does not say %q:\n%s", want, stderr)
+	}
+}

@@ -129,11 +129,11 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		batch, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
 		defer cancel()
 		outcomes, err := store.Import(batch, o.replace, records...)
-		if err != nil {
-			return err
-		}
 		for _, outcome := range outcomes {
 			answer.count(outcome)
+		}
+		if err != nil {
+			return err
 		}
 		bar.Set(answer.Restored+answer.left(), int64(contents.Records), 0)
 		return nil
@@ -175,7 +175,11 @@ func (a *restoreAnswer) left() int64 { return a.Lapsed + a.InUse + a.Foreign }
 func (a *restoreAnswer) err(err error) error {
 	switch {
 	case err != nil:
-		err = &progressError{err, fmt.Sprintf("%d of %s restored", a.Restored, output.Plural(a.InBackup, "record"))}
+		done := "restored"
+		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+			done = "known to be restored"
+		}
+		err = &progressError{err, fmt.Sprintf("%d of %s %s", a.Restored, output.Plural(a.InBackup, "record"), done)}
 		if a.Restored+a.left() > 0 {
 			return &partlyError{err}
 		}

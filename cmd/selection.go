@@ -264,6 +264,7 @@ func (f *foreignKeys) merge(later *foreignKeys) {
 			f.add(err)
 		}
 	}
+	f.count += later.count - len(later.first) // those whose errors were not kept
 }
 
 // err makes of the foreign values an error: their own if there was nothing else,

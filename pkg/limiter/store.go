@@ -34,7 +34,8 @@ type Keyspace interface {
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
 	// Import brings records of a scan back, with the expiry they had, and returns
 	// what became of each. A key in use is overwritten only if replace is set.
-	// After an error some may have been imported.
+	// After an error some may have been imported: those of which the outcomes, if
+	// there are any, say so, and perhaps others whose outcome is NotKnown.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -131,8 +132,10 @@ func (r *Record) Check() error {
 type ImportOutcome uint8
 
 const (
+	// NotKnown: an error came before the store had said what became of it.
+	NotKnown ImportOutcome = iota
 	// Imported: the key is as the record says, from now on or already.
-	Imported ImportOutcome = iota
+	Imported
 	// Lapsed: by now nothing of the record would be in use any more.
 	Lapsed
 	// InUse: the key has been used since, and was left as it is.

@@ -230,7 +230,10 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		}
 		return nil
 	})
-	return outcomes, err
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
 }
 
 // create makes the file, if it is missing.

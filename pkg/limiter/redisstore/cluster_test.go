@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -259,5 +260,30 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	l = connected(t, &redistest.Server{Process: other}, redis.Options{})
 	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "connect to it as a Cluster") {
 		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
+	}
+}
+
+// Nor is it after a scan, which gets to know the nodes before the first call does.
+func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range store.Scan(ctx, limiter.Query{Subjects: mustPattern("*")}) {
+		t.Fatal(err)
+	}
+	err = client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		held := master.Conn() // the only one
+		t.Cleanup(func() { held.Close() })
+		return held.Ping(ctx).Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = limiter.New(store).Take(ctx, user, hundred, 1)
+	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("without a connection: %v, want an ErrUnavailable", err)
 	}
 }

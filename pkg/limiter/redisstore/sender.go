@@ -21,8 +21,7 @@ const (
 // exchanges are under way, further calls queue and go together in one pipeline
 // each time one ends. Every call stays a decision of its own, and is sent once.
 type sender struct {
-	client  redis.UniversalClient
-	watched sync.Once
+	client redis.UniversalClient
 
 	mu    sync.Mutex
 	busy  int // exchanges under way
@@ -38,7 +37,6 @@ type queued struct {
 // send sends c and waits for its answer. An error of a call that may have reached
 // the server is a sentError.
 func (s *sender) send(ctx context.Context, c *call) error {
-	s.watched.Do(s.watchNodes)
 	s.mu.Lock()
 	if s.busy < inFlight {
 		s.busy++
@@ -71,8 +69,9 @@ func (c *call) outcome(err error) error {
 
 // watchNodes lets it be told what has left for a node of a Cluster. Its client asks
 // a call for its arguments to find the node, too, and may fail before there is one.
-func (s *sender) watchNodes() {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+// It is for before anything is asked of the client, which tells of new nodes only.
+func watchNodes(client redis.UniversalClient) {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
 		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
 	}
 }

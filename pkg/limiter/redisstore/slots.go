@@ -129,7 +129,8 @@ func allowedIn(group []int, decisions []limiter.Decision) bool {
 
 // undo gives back what was taken from groups, the last first, and lets their
 // decisions describe that. It goes on after an error, to leave as little as can
-// be.
+// be. A refund takes the newest units: across the end of a window those are others'
+// (see docs/design.md).
 func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -204,8 +205,8 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 
 // eachBatch calls do with the indexes of keys that one script call can take: at
 // most size of them and, in a Cluster, of one slot. There several calls of do go on
-// at once. After an error no more calls begin; it returns the first, and with it that
-// of a call whose outcome is unknown, which no other error may hide.
+// at once. After an error, or when ctx ends, no more calls begin; it returns the first
+// error, and with it that of a call whose outcome is unknown, which no other may hide.
 func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
 	if !s.isCluster {
 		for first := 0; first < len(keys); first += size {
@@ -224,36 +225,46 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 		slot := slotOf(keys[i].Subject)
 		bySlot[slot] = append(bySlot[slot], i)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	going, end := context.WithCancel(ctx)
+	defer end()
 	var working sync.WaitGroup
 	free := make(chan struct{}, clusterCalls)
 	var mu sync.Mutex
-	var unknown error
+	var first, unknown error
+	skipped := false
 	for _, indexes := range bySlot {
 		for batch := range slices.Chunk(indexes, size) {
 			select {
-			case <-ctx.Done():
-				continue
+			case <-going.Done():
 			case free <- struct{}{}:
+			}
+			if going.Err() != nil { // both can be ready, and then either is chosen
+				skipped = true
+				break
 			}
 			working.Go(func() {
 				defer func() { <-free }()
 				err := oneByOne(batch, do)
+				if err == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
 				if errors.Is(err, limiter.ErrOutcomeUnknown) {
-					mu.Lock()
 					unknown = err
-					mu.Unlock()
 				}
-				if err != nil {
-					cancel(err)
-				}
+				end()
 			})
 		}
 	}
 	working.Wait()
-	first := context.Cause(ctx)
-	if unknown == nil || errors.Is(first, limiter.ErrOutcomeUnknown) {
+	switch {
+	case first == nil && skipped: // the caller's time was over
+		return s.translate(ctx.Err(), "call", false, nil)
+	case unknown == nil || errors.Is(first, limiter.ErrOutcomeUnknown):
 		return first
 	}
 	return errors.Join(first, unknown)

@@ -41,7 +41,9 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
 
 // New returns a Store on client, which Close closes. Whatever retries client is
-// configured for, takes and refunds are never sent twice. It fails with a
+// configured for, takes and refunds are never sent twice. A Cluster's client should be
+// new: what never reached a node that it knows already can end as a
+// [limiter.ErrOutcomeUnknown]. It fails with a
 // [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
@@ -49,6 +51,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	for _, option := range options {
 		option(s)
 	}
+	watchNodes(client)
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 

@@ -1,0 +1,25 @@
+package cmd
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Foreign values that only the change met are counted, all of them; one that the scan
+// met, too, is told once.
+func TestForeignKeysAreCountedOnce(t *testing.T) {
+	foreign := func(i int) error {
+		return &limiter.ForeignError{StoreKey: fmt.Sprintf("rl:{u}:%d", i), Holds: "a list"}
+	}
+	var scanned, changed foreignKeys
+	scanned.add(foreign(0))
+	for i := range 20 {
+		changed.add(foreign(i))
+	}
+	scanned.merge(&changed)
+	if scanned.count != 20 {
+		t.Errorf("%d are counted, and there are 20", scanned.count)
+	}
+}
