@@ -350,6 +350,9 @@ func (o *resetOptions) changeBatch(ctx context.Context, store connect.Store, t *
 	}
 	deleted, late, err := store.Delete(ctx, records...)
 	c.done += int64(deleted)
+	// A record that was damaged since cannot be brought back, and a backup with it could
+	// not be restored at all. What it was before is in there.
+	late = slices.DeleteFunc(late, func(r limiter.Record) bool { return r.Check() != nil })
 	if t.backup != nil && len(late) > 0 {
 		if err := t.backup.write(true, late...); err != nil {
 			return err

@@ -382,3 +382,28 @@ func TestRestoreStoppedInTheMiddle(t *testing.T) {
 		t.Errorf("it does not say %q:\n%s", want, stderr)
 	}
 }
+
+// A record that somebody damages between being looked at and being deleted does not
+// make the backup of all the others one that cannot be restored.
+func TestResetOfARecordDamagedMeanwhile(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	ctx := context.Background()
+	w := newWorld(t)
+	for _, subject := range []string{"tenant:a", "tenant:b", "tenant:c"} {
+		w.run(t, exitYes, "consume", subject, "--limit", "10/1h", "--store", "redis://"+server.Addr)
+	}
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "3 keys match ") {
+			client.SetRange(ctx, "rl:{tenant:b}:token-bucket/1h", 4, "\xff\xff\xff\xff")
+		}
+		return w.err.Write(p)
+	})
+	path := filepath.Join(t.TempDir(), "backup.jsonl")
+	w.run(t, exitYes, "reset", "tenant:*", "--yes", "--backup", path, "--store", "redis://"+server.Addr)
+	w.Err = &w.err
+	stdout, _ := w.run(t, exitYes, "restore", path, "--store", "redis://"+server.Addr)
+	if !strings.Contains(stdout, "restored 3 keys") {
+		t.Errorf("it says %s", stdout)
+	}
+}
