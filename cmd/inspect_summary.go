@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -114,24 +113,11 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 			style = output.AtEnd
 		}
 		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: output.Printable(g.Limit)}, {Text: number(g.Keys)},
-			{Text: number(g.AtLimit), Style: style}, {Text: bytesText(g.Bytes)}}
+			{Text: number(g.AtLimit), Style: style}, {Text: output.Bytes(g.Bytes)}}
 		if g == &a.overall {
 			row[0].Text, row[1].Text = "all", ""
 		}
 		rows = append(rows, row)
 	}
 	p.Table(columns, rows)
-}
-
-// bytesText writes a number of bytes for people.
-func bytesText(n int64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	value, unit := float64(n), 0
-	for value >= 999.95 && unit < len(units)-1 {
-		value, unit = value/1000, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
 }

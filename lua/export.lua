@@ -2,10 +2,9 @@
 -- one instant.
 --
 -- KEYS     the keys to read
--- Returns  an array of three elements for each key looked at: what it holds if that
---          is no record of ours (else ''), its value ('' if none), and when it
---          expires in ms since the epoch or -1. Once there are 4 MB it stops, and
---          the caller asks again for the rest.
+-- Returns  an array of two elements for each key looked at: its value, '' if that is
+--          no record of ours, and when it expires in ms since the epoch or -1. Once
+--          there are 4 MB it stops, and the caller asks again for the rest.
 -- Cost     one GETRANGE, GET and PEXPIRETIME a key
 
 local reply, bytes = {}, 0
@@ -15,10 +14,10 @@ for i = 1, #KEYS do
   if type(what) == 'table' then
     return what
   elseif what == 'record' then
-    what, value, expires = '', redis.call('GET', key), expires_at(key)
+    value, expires = redis.call('GET', key), expires_at(key)
   end
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = what or '', value, expires
+  reply[n + 1], reply[n + 2] = value, expires
   bytes = bytes + #value
   if bytes > 4194304 then
     break

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/clusternodes"
 )
 
 // slotCount is how many slots a Redis Cluster has.
@@ -16,54 +17,10 @@ const slotCount = 16384
 // clusterFacts is what a Cluster's nodes say of it.
 type clusterFacts struct {
 	info  info // CLUSTER INFO
-	nodes []node
+	nodes []clusternodes.Node
 	// moving are the slots whose keys are on their way, by the masters that have
 	// or get them.
 	moving []int
-}
-
-// node is one line of CLUSTER NODES.
-type node struct {
-	address string
-	flags   []string
-	slots   int
-	moving  []int
-}
-
-func (n *node) is(flag string) bool { return slices.Contains(n.flags, flag) }
-
-// parseNodes reads CLUSTER NODES: id, address, flags, master, four numbers and
-// states, and then the slots ("5", "0-5460", "[93->-id]", "[77-<-id]").
-func parseNodes(text string) []node {
-	var nodes []node
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 {
-			continue
-		}
-		address, _, _ := strings.Cut(fields[1], "@")
-		n := node{address: address, flags: strings.Split(fields[2], ",")}
-		for _, field := range fields[8:] {
-			if moving, is := strings.CutPrefix(field, "["); is {
-				number, _, _ := strings.Cut(moving, "-")
-				if slot, err := strconv.Atoi(number); err == nil {
-					n.moving = append(n.moving, slot)
-				}
-				continue
-			}
-			first, last, isRange := strings.Cut(field, "-")
-			if !isRange {
-				last = first
-			}
-			from, err1 := strconv.Atoi(first)
-			to, err2 := strconv.Atoi(last)
-			if err1 == nil && err2 == nil {
-				n.slots += to - from + 1
-			}
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes
 }
 
 // cluster looks at a Cluster as a whole. Which slots move only the masters
@@ -88,9 +45,9 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		facts.nodes = parseNodes(text)
+		facts.nodes = clusternodes.Parse(text)
 		for _, n := range facts.nodes {
-			for _, slot := range n.moving {
+			for _, slot := range n.Moving {
 				if !slices.Contains(facts.moving, slot) {
 					facts.moving = append(facts.moving, slot)
 				}
@@ -106,11 +63,11 @@ func judgeCluster(c clusterFacts) []Finding {
 	var covered, masters int
 	var failing []string
 	for _, n := range c.nodes {
-		covered += n.slots
-		if n.is("fail") || n.is("fail?") || n.is("pfail") || n.is("noaddr") {
-			failing = append(failing, n.address)
+		covered += n.SlotCount()
+		if n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr") {
+			failing = append(failing, n.Address)
 		}
-		if n.slots > 0 {
+		if len(n.Slots) > 0 {
 			masters++
 		}
 	}

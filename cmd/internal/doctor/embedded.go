@@ -43,7 +43,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 		reach.Summary = path + " is not there yet; the first take makes it"
 		return []Finding{reach}
 	}
-	reach.Summary = fmt.Sprintf("%s, %s", path, bytesText(h.Bytes))
+	reach.Summary = fmt.Sprintf("%s, %s", path, output.Bytes(h.Bytes))
 	file := Finding{Check: "file", Status: OK, Summary: "sound, writable, journal mode " + h.JournalMode,
 		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil}}
 	switch {

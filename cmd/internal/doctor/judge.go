@@ -88,14 +88,14 @@ func judgeRole(i, config info) []Finding {
 		details = append(details, map[string]any{"address": r.address, "state": r.state, "behind_bytes": r.behind, "lag_seconds": r.lag})
 	}
 	replicas.Data["replicas"] = details
-	replicas.Summary = fmt.Sprintf("%d connected, at most %s and %d s behind", len(all), bytesText(behind), lag)
+	replicas.Summary = fmt.Sprintf("%d connected, at most %s and %d s behind", len(all), output.Bytes(behind), lag)
 	if minReplicas != "" {
 		replicas.Summary += "; min-replicas-to-write " + minReplicas
 	}
 	if len(late) > 0 {
 		replicas.Status = Warn
 		replicas.Summary = fmt.Sprintf("%s of %d not in step: %s; at most %s and %d s behind",
-			plural(len(late), "replica"), len(all), strings.Join(late, ", "), bytesText(behind), lag)
+			plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
 		replicas.Advice = "a failover now forgets what was charged since: look at the replica's log, load and network"
 	}
 	return []Finding{role, replicas}
@@ -150,13 +150,13 @@ func judgeMemory(i info) Finding {
 	f := Finding{Check: "memory", Status: OK, Data: map[string]any{"used_bytes": used, "maxmemory_bytes": most}}
 	if most == 0 {
 		f.Status = Warn
-		f.Summary = bytesText(used) + " used, without a bound (maxmemory 0): the server can grow until the system kills it"
+		f.Summary = output.Bytes(used) + " used, without a bound (maxmemory 0): the server can grow until the system kills it"
 		f.Advice = "set maxmemory to what the machine has to spare, with noeviction"
 		return f
 	}
 	share := float64(used) / float64(most)
 	f.Data["share"] = share
-	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", bytesText(used), bytesText(most), share*100, bytesText(max(0, most-used)))
+	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100, output.Bytes(max(0, most-used)))
 	if i["maxmemory_policy"] != "noeviction" {
 		return f // it makes room; judgeEviction says at whose cost
 	}
@@ -299,19 +299,6 @@ func judgeScripts(s scriptFacts) Finding {
 		f.Summary += "; one is called slow after " + s.busyAfter + " ms (ours take microseconds)"
 	}
 	return f
-}
-
-func bytesText(n int64) string {
-	const units = "kMGTP"
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n), -1
-	for value >= 999.5 && unit < len(units)-1 {
-		value /= 1000
-		unit++
-	}
-	return fmt.Sprintf("%.3g %cB", value, units[unit])
 }
 
 func plural[N int | int64](n N, noun string) string { return output.Plural(int(n), noun) }

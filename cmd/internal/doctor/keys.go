@@ -292,7 +292,7 @@ func judgeKeys(f *keyFacts) []Finding {
 		all = append(all, f.size())
 	}
 	if len(f.biggest) > 0 {
-		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return bytesText(r.value) }))
+		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return output.Bytes(r.value) }))
 	}
 	if len(f.hottest) > 0 {
 		all = append(all, f.ranked("hottest", f.hottest, f.heat))
@@ -326,14 +326,14 @@ func (f *keyFacts) judgeForeign() Finding {
 
 func (f *keyFacts) size() Finding {
 	found := Finding{Check: "size", Status: OK, Data: map[string]any{"looked_bytes": f.bytes}}
-	found.Summary = fmt.Sprintf("limits take %s of memory", bytesText(f.bytes))
+	found.Summary = fmt.Sprintf("limits take %s of memory", output.Bytes(f.bytes))
 	if f.limits > 0 {
-		found.Summary += fmt.Sprintf(", %s each on average", bytesText(f.bytes/f.limits))
+		found.Summary += fmt.Sprintf(", %s each on average", output.Bytes(f.bytes/f.limits))
 	}
 	if !f.complete && f.counted && f.looked > 0 {
 		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
 		found.Data["estimated_bytes"] = estimate
-		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", bytesText(estimate), bytesText(f.bytes), plural(f.limits, "key"))
+		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate), output.Bytes(f.bytes), plural(f.limits, "key"))
 	}
 	return found
 }

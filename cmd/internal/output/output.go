@@ -159,6 +159,20 @@ func Duration(d time.Duration) string {
 	return text + short
 }
 
+// Bytes writes a number of bytes for people, to three digits: "136 B", "1.92 kB".
+func Bytes(n int64) string {
+	const units = "kMGTP"
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), -1
+	for value >= 999.5 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	return fmt.Sprintf("%.3g %cB", value, units[unit])
+}
+
 // Plural writes a count with its noun: "1 key", "3 keys".
 func Plural(n int, noun string) string {
 	if n != 1 {

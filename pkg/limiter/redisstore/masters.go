@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/clusternodes"
 )
 
 // layout is who has which slots of a Cluster, as the masters themselves say.
@@ -60,34 +61,22 @@ func (s *Store) incomplete(err error, master *redis.Client) error {
 	return fmt.Errorf("%w (so the keys of the master %s are not all there)", s.translate(err, "scan", false, nil), master.Options().Addr)
 }
 
-// claimIn reads a master's line of CLUSTER NODES about itself: eight fields, of which
-// the seventh is its epoch, then its slots ("5", "0-5460") and those that move
-// ("[93->-id]", "[77-<-id]").
+// claimIn reads what a master says about itself in CLUSTER NODES.
 func claimIn(nodes string) claim {
 	c := claim{}
-	for line := range strings.Lines(nodes) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 || !strings.Contains(fields[2], "myself") {
+	for _, node := range clusternodes.Parse(nodes) {
+		if !node.Is("myself") {
 			continue
 		}
-		c.slots = new([slotCount]byte)
-		c.epoch, _ = strconv.ParseUint(fields[6], 10, 64)
-		for _, field := range fields[8:] {
-			if moves, is := strings.CutPrefix(field, "["); is {
-				number, _, _ := strings.Cut(moves, "-")
-				if slot, err := strconv.Atoi(number); err == nil && slot < slotCount {
-					c.slots[slot] |= moving
-				}
-				continue
-			}
-			first, last, isRange := strings.Cut(field, "-")
-			if !isRange {
-				last = first
-			}
-			from, err1 := strconv.Atoi(first)
-			to, err2 := strconv.Atoi(last)
-			for slot := from; err1 == nil && err2 == nil && slot <= min(to, slotCount-1); slot++ {
+		c.epoch, c.slots = node.Epoch, new([slotCount]byte)
+		for _, slots := range node.Slots {
+			for slot := slots.First; slot <= min(slots.Last, slotCount-1); slot++ {
 				c.slots[slot] |= owned
+			}
+		}
+		for _, slot := range node.Moving {
+			if slot < slotCount {
+				c.slots[slot] |= moving
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -25,21 +24,21 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
-			reply, err := s.array(ctx, false, s.scripts.exporting(), storeKeys, nil, 3)
+			reply, err := s.array(ctx, false, s.scripts.exporting(), storeKeys, nil, 2)
 			if err != nil {
 				return s.translate(err, "export", false, storeKeys)
 			}
-			if len(reply) == 0 || len(reply)/3 > len(batch) {
+			if len(reply) == 0 || len(reply)%2 != 0 || len(reply)/2 > len(batch) {
 				return errReply
 			}
 			mu.Lock()
-			for n := range len(reply) / 3 {
-				if value := text(reply[3*n+1]); value != "" {
-					records = append(records, limiter.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[3*n+2])})
+			for n := range len(reply) / 2 {
+				if value := text(reply[2*n]); value != "" {
+					records = append(records, limiter.Record{Key: keys[batch[n]], Value: []byte(value), Expires: expiry(reply[2*n+1])})
 				}
 			}
 			mu.Unlock()
-			batch = batch[len(reply)/3:]
+			batch = batch[len(reply)/2:]
 		}
 		return nil
 	})
@@ -169,7 +168,7 @@ func validate(keys []limiter.Key) error {
 			return err
 		}
 		if key.Name == "" {
-			return fmt.Errorf("%w: key %q has no name", limiter.ErrInvalid, key.Subject)
+			return limiter.Invalidf("key %q has no name; say which of its limits is meant", key.Subject)
 		}
 	}
 	return nil

@@ -67,7 +67,10 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	for !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok") {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster does not begin to serve")
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, role := range redisstore.Roles() {
