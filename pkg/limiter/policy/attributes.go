@@ -79,26 +79,37 @@ func ValidateName(what, name string) error {
 // join writes the attributes named by names as "name:value:name:value". Whatever
 // the values hold, no two lists of names and values are written the same: in a
 // value, "%", ":", the braces and control characters are escaped as %XX. Only a
-// last value that is an IPv6 address keeps its colons, which [split] can tell
-// from others.
+// last value that is an IPv6 address keeps its colons, unless what stands before
+// it would read as a part of that address.
 func join(names []string, attributes Attributes) string {
 	var b strings.Builder
+	starts := make([]int, len(names)) // of the values
 	for i, name := range names {
 		if i > 0 {
 			b.WriteByte(':')
 		}
 		b.WriteString(name)
 		b.WriteByte(':')
-		b.WriteString(escape(attributes[name], i == len(names)-1))
+		starts[i] = b.Len()
+		b.WriteString(escape(attributes[name]))
 	}
-	return b.String()
+	if len(names) == 0 {
+		return ""
+	}
+	last := len(names) - 1
+	address, escaped := attributes[names[last]], b.String()
+	if !isPlainIPv6(address) {
+		return escaped
+	}
+	readable := escaped[:starts[last]] + address
+	if slices.ContainsFunc(starts[:last], func(start int) bool { return isPlainIPv6(readable[start:]) }) {
+		return escaped
+	}
+	return readable
 }
 
-// escape writes a value so that it can stand in a key.
-func escape(value string, last bool) string {
-	if last && isPlainIPv6(value) {
-		return value
-	}
+// escape writes a value so that it can stand in a key, without colons.
+func escape(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); {
 		r, size := utf8.DecodeRuneInString(value[i:])
@@ -134,25 +145,36 @@ func split(text string) (attributes []Attribute, ok bool) {
 		}
 		value, next, more := strings.Cut(after, ":")
 		// An address has eight parts, or an empty one; a value and the names and
-		// values after it are an odd number, and none of them is empty.
+		// values after it are an odd number, and none of them is empty, but in a
+		// last address, which then is written with its colons only if this one
+		// cannot be taken for more of it.
 		if more && isPlainIPv6(after) {
 			value, more = after, false
-		} else if value, ok = unescape(value); !ok || !more && isPlainIPv6(value) {
-			return nil, false // a last address is written with its colons
+		} else if value, ok = unescape(value); !ok {
+			return nil, false
 		}
 		attributes = append(attributes, Attribute{name, value})
 		if !more {
-			return attributes, true
+			return attributes, rejoin(attributes) == text
 		}
 		rest = next
 	}
 }
 
-// unescape is the inverse of escape for a value that keeps no colons. It refuses
-// what escape would have written otherwise.
+// rejoin is join of a list.
+func rejoin(list []Attribute) string {
+	names, attributes := make([]string, len(list)), make(Attributes, len(list))
+	for i, a := range list {
+		names[i], attributes[a.Name] = a.Name, a.Value
+	}
+	return join(names, attributes)
+}
+
+// unescape is the inverse of escape. It refuses what escape would have written
+// otherwise.
 func unescape(text string) (value string, ok bool) {
 	if !strings.Contains(text, "%") {
-		return text, text != "" && escape(text, false) == text
+		return text, text != "" && escape(text) == text
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -171,5 +193,5 @@ func unescape(text string) (value string, ok bool) {
 		i += 2
 	}
 	value = b.String()
-	return value, escape(value, false) == text
+	return value, escape(value) == text
 }

@@ -123,6 +123,8 @@ func TestKey(t *testing.T) {
 		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, limiter.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
 		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"}, limiter.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
 		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
+		{[]string{"a", "A"}, nil, Attributes{"a": "a", "A": "2001:db8::7"}, limiter.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
+		{[]string{"a"}, nil, Attributes{"a": "a:A:2001:db8::7"}, limiter.Key{Subject: "a:a:A:2001:db8::7", Name: "p/l"}},
 		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
 		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
 		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, limiter.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
@@ -195,15 +197,6 @@ func FuzzParseKey(f *testing.F) {
 			t.Errorf("%q is taken apart into %+v, which makes %q", key, parts, again)
 		}
 	})
-}
-
-// rejoin is join of attributes that may have one name twice.
-func rejoin(attributes []Attribute) string {
-	var parts []string
-	for i, a := range attributes {
-		parts = append(parts, a.Name+":"+escape(a.Value, i == len(attributes)-1))
-	}
-	return strings.Join(parts, ":")
 }
 
 func TestRequests(t *testing.T) {

@@ -111,8 +111,8 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []limiter.Key {
 func (s *Selection) subjectGlob(p *Policy, limits []*Limit) string {
 	for _, name := range s.Attributes.Names() {
 		value := s.Attributes[name]
-		written := limiter.EscapeGlob(name + ":" + escape(value, false))
-		first, inAll := true, escape(value, true) == escape(value, false)
+		written := limiter.EscapeGlob(name + ":" + escape(value))
+		first, inAll := true, !isPlainIPv6(value)
 		for _, l := range limits {
 			subject := l.By
 			if n := len(p.HashBy); n > 0 {
