@@ -23,6 +23,8 @@ var layers = map[string][]string{
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
+	"cmd/internal/report":     {"cmd/internal/output"},
+	"pkg/loadgen/audit":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
 	"internal/spelling":       {},

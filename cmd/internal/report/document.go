@@ -1,0 +1,219 @@
+// Package report is what a load test or a simulation found: the JSON document, the
+// tables, the HTML page, the thresholds it was held to, and how two of them compare.
+package report
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Document is the result of a load test or a simulation: one run for each limit or
+// policy that was tried. Fields may be added, never renamed.
+type Document struct {
+	SchemaVersion int         `json:"schema_version"`
+	Kind          Kind        `json:"kind"`
+	Interrupted   bool        `json:"interrupted"`
+	Runs          []Run       `json:"runs"`
+	Thresholds    []Threshold `json:"thresholds"`
+}
+
+// New returns an empty Document of a kind.
+func New(kind Kind) *Document {
+	return &Document{SchemaVersion: output.SchemaVersion, Kind: kind, Runs: []Run{}, Thresholds: []Threshold{}}
+}
+
+// Kind says where a document is from.
+type Kind string
+
+const (
+	LoadTest   Kind = "loadtest"
+	Simulation Kind = "simulate"
+)
+
+// Run is what became of one load under one limit, or one policy.
+type Run struct {
+	// Algorithm is that of the limit; of several limits, those that differ are
+	// joined by "+".
+	Algorithm string `json:"algorithm"`
+	// Limit is the limit in words, several joined by " and ".
+	Limit  string `json:"limit"`
+	Policy string `json:"policy,omitempty"`
+	// Implementation is "script", or "naive" for several commands and no script.
+	Implementation string `json:"implementation,omitempty"`
+	// Store is which store it was, without passwords.
+	Store string `json:"store"`
+	// Load is the load in words, such as "1000/s poisson over 50 keys, zipf:1.2".
+	Load string `json:"load"`
+	// Scenario is the built-in pattern that it was, if any.
+	Scenario string `json:"scenario,omitempty"`
+	Workers  int    `json:"workers,omitempty"`
+	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
+	Rate      float64   `json:"rate"`
+	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
+
+	// Requests is those that were sent: allowed, denied, or ended in an error.
+	Requests int64 `json:"requests"`
+	Allowed  int64 `json:"allowed"`
+	Denied   int64 `json:"denied"`
+	Errors   int64 `json:"errors"`
+	// Unknown is how many of the errors may have been charged nevertheless.
+	Unknown int64 `json:"unknown"`
+	// Dropped is the arrivals that could not be sent in time.
+	Dropped int64 `json:"dropped"`
+	// Late is the requests answered more than LateAfterMS after they were due.
+	Late        int64 `json:"late"`
+	LateAfterMS int64 `json:"late_after_ms,omitempty"`
+	// Keys is the subjects that asked for something, KeysDenied those of them that
+	// were denied at least once.
+	Keys       int64 `json:"keys"`
+	KeysDenied int64 `json:"keys_denied"`
+
+	DurationMS     int64   `json:"duration_ms"`
+	ThroughputPerS float64 `json:"throughput_per_s"`
+
+	// Latency is from when a request was due until its answer, Service from when it
+	// was sent. Lag is how much later than due the generator itself was ready to
+	// send. A simulation has none of them.
+	Latency *Quantiles `json:"latency_us,omitempty"`
+	Service *Quantiles `json:"service_us,omitempty"`
+	Lag     *Quantiles `json:"schedule_lag_us,omitempty"`
+	// GeneratorLimited: the generator, not the store, was the limit, and the
+	// figures are about the machine it ran on.
+	GeneratorLimited bool `json:"generator_limited"`
+
+	Audit  Audit   `json:"audit"`
+	Limits []Limit `json:"limits"` // each of the limits decided together
+	Cost   *Cost   `json:"cost,omitempty"`
+
+	// Timeline is what happened in each interval of the run.
+	Timeline   []Interval `json:"timeline"`
+	IntervalMS int64      `json:"interval_ms"`
+	// Heat is the keys in the order of how much they asked for, the busiest first,
+	// in at most 200 groups.
+	Heat []HeatGroup `json:"heat"`
+	// MostDenied is the keys denied most often, at most ten.
+	MostDenied []KeyCount `json:"most_denied"`
+	// ErrorTexts is the commonest errors, at most five.
+	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
+	// Warnings is what a reader must know before believing the figures.
+	Warnings []string `json:"warnings,omitempty"`
+
+	// Histograms is in saved documents only.
+	Histograms *Histograms `json:"histograms,omitempty"`
+}
+
+// Quantiles are of a distribution of times, in whole microseconds.
+type Quantiles struct {
+	P50  int64 `json:"p50"`
+	P90  int64 `json:"p90"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
+}
+
+// Histograms are HDR histograms of microseconds in the V2 compressed encoding,
+// base64, so that runs can be merged.
+type Histograms struct {
+	Latency string `json:"latency_us,omitempty"`
+	Service string `json:"service_us,omitempty"`
+	Lag     string `json:"schedule_lag_us,omitempty"`
+}
+
+// Audit is how right the decisions were. Where a run has several limits it is the
+// worst of their ratios and the sum of their units.
+type Audit struct {
+	// WorstWindowRatio is the most that any key was admitted in any window of one
+	// period, against the limit. 1 is exactly the limit. For a bucket it is in the
+	// bucket's own terms: the fullest that it was against its burst, which it
+	// exceeds exactly if in some window more than burst + rate × length was admitted.
+	WorstWindowRatio float64 `json:"worst_window_ratio"`
+	// WorstWindowUnits is the most units that any key was admitted in any window of
+	// one period.
+	WorstWindowUnits int64 `json:"worst_window_units"`
+	// OverAdmitted is the units admitted that the algorithm, with all that was
+	// admitted before, would have denied; UnderAdmitted those denied that it would
+	// have admitted.
+	OverAdmitted  int64 `json:"over_admitted"`
+	UnderAdmitted int64 `json:"under_admitted"`
+	// LongestDenialRun is the most requests of one key denied one after the other.
+	LongestDenialRun int64 `json:"longest_denial_run"`
+	// Fairness is Jain's index of the units that each key was admitted: 1 if all
+	// had the same, 1/keys if one had all.
+	Fairness float64 `json:"fairness"`
+}
+
+// Limit is one of the limits of a run, and its own audit.
+type Limit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Limit     string `json:"limit"`
+	Shadow    bool   `json:"shadow,omitempty"`
+	// Denied is the requests that this limit denied, or would have as a shadow.
+	Denied int64 `json:"denied"`
+	Audit
+}
+
+// Cost is what a decision took of the server, the network and this process.
+// What could not be learnt is absent.
+type Cost struct {
+	// ServerCPU is the server's time in the commands of a decision.
+	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
+	// RoundTrips is the exchanges with the server for a decision; below 1 where
+	// callers share them.
+	RoundTrips *float64 `json:"round_trips,omitempty"`
+	// Commands is the commands that the server ran for a decision, scripts' own
+	// included.
+	Commands *float64 `json:"commands,omitempty"`
+	// NetworkIn and NetworkOut are the bytes that the server received and sent.
+	NetworkIn  *float64 `json:"network_in_bytes,omitempty"`
+	NetworkOut *float64 `json:"network_out_bytes,omitempty"`
+	// BytesPerKey is the store's memory for a key, on average, and BytesPerUnit for
+	// each unit in a sliding log.
+	BytesPerKey  *float64 `json:"bytes_per_key,omitempty"`
+	BytesPerUnit *float64 `json:"bytes_per_unit,omitempty"`
+	// ClientCPU is this process's time.
+	ClientCPU *float64 `json:"client_cpu_us,omitempty"`
+}
+
+// Interval is what happened in one interval of the timeline.
+type Interval struct {
+	OffsetMS int64 `json:"offset_ms"` // of its beginning, from the run's
+	Allowed  int64 `json:"allowed"`
+	Denied   int64 `json:"denied"`
+	Errors   int64 `json:"errors"`
+	Dropped  int64 `json:"dropped"`
+	// P50, P99 and Max are of the latency, in microseconds.
+	P50 int64 `json:"p50_us"`
+	P99 int64 `json:"p99_us"`
+	Max int64 `json:"max_us"`
+}
+
+// HeatGroup is some keys that asked for about as much.
+type HeatGroup struct {
+	Keys    int64 `json:"keys"`
+	Allowed int64 `json:"allowed"` // requests
+	Denied  int64 `json:"denied"`
+}
+
+// KeyCount is what became of one subject's requests.
+type KeyCount struct {
+	Key     string `json:"key"`
+	Allowed int64  `json:"allowed"`
+	Denied  int64  `json:"denied"`
+}
+
+// ErrorCount is how often there was an error.
+type ErrorCount struct {
+	Text  string `json:"text"`
+	Count int64  `json:"count"`
+}
+
+// Threshold is a promise, such as "p99<5ms", and whether each run kept it.
+type Threshold struct {
+	Expression string `json:"expression"`
+	// Run is the index of the run it was held against.
+	Run    int    `json:"run"`
+	Actual string `json:"actual"` // in the expression's unit
+	OK     bool   `json:"ok"`
+}
