@@ -29,9 +29,9 @@ type Finding struct {
 	// WorstUnits is the most units that any key was admitted in a span of one
 	// period, open at one end.
 	WorstUnits int64
-	// OverAdmitted is the units charged that the algorithm, having charged
-	// everything that was charged before, would not have allowed. UnderAdmitted
-	// is the units denied that it would have allowed.
+	// OverAdmitted is the units charged beyond what the algorithm, having charged
+	// everything that was charged before, would have allowed. UnderAdmitted is the
+	// units denied that it would have allowed.
 	OverAdmitted, UnderAdmitted int64
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64
@@ -39,32 +39,151 @@ type Finding struct {
 	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
 	// nothing was charged.
 	Fairness float64
+	// Charged is Σx, the units charged, and ChargedSquares is Σx²; with them the
+	// fairness over several audits of different keys can be told.
+	Charged, ChargedSquares float64
 	// Keys is the keys that asked, and KeysDenied those denied at least once.
 	Keys, KeysDenied int64
 	// Denied is the requests this limit denied.
 	Denied int64
-	// OutOfOrder is the observations that came too late to be put in their place.
+	// OutOfOrder is the observations that came too late to be put in their place,
+	// and were judged as if they had been made at the last instant known of their key.
 	OutOfOrder int64
 }
 
 // Auditor audits one limit over any number of keys. It is for one goroutine.
-type Auditor struct{}
+type Auditor struct {
+	keys    []account
+	limits  map[limiter.Limit]*limiter.Limit // as many keys are under one
+	finding Finding                          // but for what is reckoned over all keys
+}
 
 // New returns an Auditor that has seen nothing.
-func New() *Auditor { return &Auditor{} }
+func New() *Auditor { return &Auditor{limits: map[limiter.Limit]*limiter.Limit{}} }
+
+// account is what is known of one key.
+type account struct {
+	limit *limiter.Limit
+	// state is what the key would hold if everything charged had been charged to
+	// it. A sliding log's is its admissions, and needs no other.
+	state      limiter.State
+	admissions admissions // of the last period
+	charged    int64
+	unknown    int64
+	denials    int64 // since the last request that was allowed
+	denied     bool  // ever
+	last       limiter.Instant
+	seen       bool
+}
 
 // SetLimit says which limit key is under; before the first observation of key.
 // limit must be normalized.
-func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {}
+func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
+	shared, known := a.limits[limit]
+	if !known {
+		shared = &limit
+		a.limits[limit] = shared
+	}
+	if missing := int(key) + 1 - len(a.keys); missing > 0 {
+		a.keys = append(a.keys, make([]account, missing)...)
+	}
+	a.keys[key].limit = shared
+}
 
 // Observe takes the next answer about a key. Those of one key must come in the
-// order they were decided in, and where that cannot be known, those of one instant
-// in this order: allowed and not charged, charged, denied.
-func (a *Auditor) Observe(o *Observation) {}
+// order they were decided in, and where that cannot be known, of those of one instant
+// the denied last. That is the order most favourable to the store, so whatever then
+// looks wrong is wrong in any order.
+func (a *Auditor) Observe(o Observation) {
+	k := &a.keys[o.Key]
+	k.seen = true
+	if o.At < k.last {
+		a.finding.OutOfOrder++
+		o.At = k.last
+	}
+	k.last = o.At
+	used, capacity := k.used(o.At), k.limit.Capacity()
+	switch {
+	case o.Charged:
+		if beyond := used + o.Cost - capacity; beyond > 0 {
+			a.finding.OverAdmitted += min(beyond, o.Cost)
+		}
+		a.charge(k, &o)
+	case !o.Allowed && used+o.Cost+k.unknown <= capacity:
+		a.finding.UnderAdmitted += o.Cost
+	}
+	if o.Allowed {
+		k.denials = 0
+		return
+	}
+	k.denied = true
+	k.denials++
+	a.finding.Denied++
+	a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, k.denials)
+}
+
+// used returns the units in use at an instant that is not before the last one.
+func (k *account) used(at limiter.Instant) int64 {
+	if k.limit.Algorithm != limiter.SlidingLog {
+		return k.state.Used(at)
+	}
+	k.admissions.forget(k.periodBefore(at))
+	return k.admissions.units
+}
+
+// periodBefore is the last instant that is out of a span of one period ending at at.
+func (k *account) periodBefore(at limiter.Instant) limiter.Instant {
+	return at - limiter.Instant(k.limit.Period.Microseconds())
+}
+
+func (a *Auditor) charge(k *account, o *Observation) {
+	k.charged += o.Cost
+	k.admissions.forget(k.periodBefore(o.At))
+	k.admissions.add(o.At, o.Cost)
+	a.finding.WorstUnits = max(a.finding.WorstUnits, k.admissions.units)
+	most := k.admissions.units
+	if k.limit.Algorithm != limiter.SlidingLog {
+		k.state.Charge(*k.limit, o.Cost, o.At)
+	}
+	if k.limit.Algorithm.HasBurst() {
+		most = k.state.Used(o.At)
+	}
+	a.finding.WorstRatio = max(a.finding.WorstRatio, float64(most)/float64(k.limit.Capacity()))
+}
 
 // Unknown says that cost units may have been charged to key, or not. A denial that
 // they explain is not held against the limit.
-func (a *Auditor) Unknown(key uint32, cost int64) {}
+func (a *Auditor) Unknown(key uint32, cost int64) {
+	a.keys[key].seen = true
+	a.keys[key].unknown += cost
+}
 
-// Finding returns what was found so far.
-func (a *Auditor) Finding() Finding { return Finding{} }
+// Finding returns what was found so far. It looks at every key.
+func (a *Auditor) Finding() Finding {
+	f := a.finding
+	for i := range a.keys {
+		k := &a.keys[i]
+		if !k.seen {
+			continue
+		}
+		f.Keys++
+		if k.denied {
+			f.KeysDenied++
+		}
+		x := float64(k.charged)
+		f.Charged += x
+		f.ChargedSquares += x * x
+	}
+	f.Fairness = Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
+}
+
+// Fairness returns Jain's index (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure
+// of Fairness and Discrimination", 1984) of n shares by their sum and the sum of their
+// squares. It is 1 if there is nothing to share.
+func Fairness(n int64, sum, squares float64) float64 {
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(n) * squares)
+}

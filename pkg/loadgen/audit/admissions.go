@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"encoding/binary"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// admissions is what was admitted lately, oldest first. It is written as differences
+// in few bytes, since a long period under much load holds tens of millions of them:
+// the time since the one before, in microseconds and shifted by one bit, which says
+// that the units follow, being other than 1.
+type admissions struct {
+	chunks [][]byte
+	read   int // of the first chunk
+	// oldest is the instant of the one before the first, newest that of the last.
+	oldest, newest limiter.Instant
+	units          int64
+}
+
+const (
+	smallChunk = 16 // most keys have few
+	largeChunk = 512
+	// maxEncoded is the most bytes one takes.
+	maxEncoded = 2 * binary.MaxVarintLen64
+)
+
+// add appends one; at is not before the newest.
+func (l *admissions) add(at limiter.Instant, units int64) {
+	if l.units == 0 {
+		l.oldest, l.newest = at, at // the first differs from itself
+	}
+	var buf [maxEncoded]byte
+	step := uint64(at-l.newest) << 1
+	if units != 1 {
+		step |= 1
+	}
+	n := binary.PutUvarint(buf[:], step)
+	if units != 1 {
+		n += binary.PutUvarint(buf[n:], uint64(units))
+	}
+	last := len(l.chunks) - 1
+	if last < 0 || cap(l.chunks[last])-len(l.chunks[last]) < n {
+		size := smallChunk
+		if last >= 0 {
+			size = min(2*cap(l.chunks[last]), largeChunk)
+		}
+		l.chunks = append(l.chunks, make([]byte, 0, max(size, n)))
+		last++
+	}
+	l.chunks[last] = append(l.chunks[last], buf[:n]...)
+	l.newest = at
+	l.units += units
+}
+
+// forget drops those up to and including an instant.
+func (l *admissions) forget(through limiter.Instant) {
+	for l.units > 0 {
+		chunk := l.chunks[0][l.read:]
+		step, n := binary.Uvarint(chunk)
+		at := l.oldest + limiter.Instant(step>>1)
+		if at > through {
+			return
+		}
+		units := uint64(1)
+		if step&1 != 0 {
+			var m int
+			units, m = binary.Uvarint(chunk[n:])
+			n += m
+		}
+		l.oldest = at
+		l.units -= int64(units)
+		if l.read += n; l.read == len(l.chunks[0]) {
+			l.drop()
+		}
+	}
+}
+
+// drop takes the first chunk off, keeping it for what comes if it is the only one.
+func (l *admissions) drop() {
+	l.read = 0
+	if len(l.chunks) == 1 {
+		l.chunks[0] = l.chunks[0][:0]
+		return
+	}
+	l.chunks[0] = nil
+	l.chunks = l.chunks[1:]
+}

@@ -1,0 +1,296 @@
+package audit
+
+import (
+	"math"
+	"math/big"
+	"runtime"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// history is what was charged to one key, for reckoning everything the slow way.
+type history struct {
+	limit limiter.Limit
+	at    []int64
+	units []int64
+}
+
+func (h *history) period() int64 { return h.limit.Period.Microseconds() }
+
+// sum returns the units charged in (after, through].
+func (h *history) sum(after, through int64) (sum int64) {
+	for i, at := range h.at {
+		if after < at && at <= through {
+			sum += h.units[i]
+		}
+	}
+	return sum
+}
+
+// used reckons what the algorithm's definition says is in use at now.
+func (h *history) used(now int64) int64 {
+	p := h.period()
+	switch h.limit.Algorithm {
+	case limiter.SlidingLog:
+		return h.sum(now-p, now)
+	case limiter.FixedWindow:
+		return h.sum(now-now%p-1, now)
+	case limiter.SlidingCounter:
+		start := now - now%p
+		previous, share := h.sum(start-p-1, start-1), big.NewRat(start+p-now, p)
+		weighted := new(big.Rat).Mul(big.NewRat(previous, 1), share)
+		return ceil(weighted) + h.sum(start-1, now)
+	}
+	// What a bucket holds is the most that flowed in since some instant, less what
+	// leaked since.
+	level := new(big.Rat)
+	for i, since := range h.at {
+		in := h.sum(since-1, now)
+		for j := range i { // those of one instant are one after the other
+			if h.at[j] == since {
+				in -= h.units[j]
+			}
+		}
+		out := new(big.Rat).Mul(big.NewRat(h.limit.Count, p), big.NewRat(now-since, 1))
+		if l := new(big.Rat).Sub(big.NewRat(in, 1), out); l.Cmp(level) > 0 {
+			level = l
+		}
+	}
+	return ceil(level)
+}
+
+func ceil(r *big.Rat) int64 {
+	quotient, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		quotient.Add(quotient, big.NewInt(1))
+	}
+	return quotient.Int64()
+}
+
+// worst returns the most units of any span of one period, and the most against the
+// limit.
+func (h *history) worst() (units int64, ratio float64) {
+	for i, at := range h.at {
+		units = max(units, h.sum(at-h.period(), at))
+		if h.limit.Algorithm.HasBurst() {
+			until := history{h.limit, h.at[:i+1], h.units[:i+1]}
+			ratio = max(ratio, float64(until.used(at))/float64(h.limit.Burst))
+		}
+	}
+	if !h.limit.Algorithm.HasBurst() {
+		ratio = float64(units) / float64(h.limit.Count)
+	}
+	return units, ratio
+}
+
+func aLimit(t *rapid.T) limiter.Limit {
+	limit := limiter.Limit{
+		Algorithm: rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"),
+		Count:     rapid.Int64Range(1, 12).Draw(t, "count"),
+		Period:    time.Duration(rapid.Int64Range(1, 5).Draw(t, "milliseconds")) * time.Millisecond,
+	}
+	if limit.Algorithm.HasBurst() {
+		limit.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
+	}
+	limit, err := limit.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+// Whatever a store answers, right or wrong, the audit finds what the definitions of
+// the algorithms say of it.
+func TestFindsWhatTheDefinitionsSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := history{limit: aLimit(t)}
+		a := New()
+		a.SetLimit(0, h.limit)
+		var want Finding
+		want.Keys = 1
+		now := rapid.Int64Range(0, 20_000).Draw(t, "begin")
+		run := int64(0)
+		n := rapid.IntRange(1, 40).Draw(t, "requests")
+		for range n {
+			now += rapid.SampledFrom([]int64{0, 0, 1, 10, 500, 999, 1000, 1001, 2500, 20_000}).Draw(t, "step")
+			cost := rapid.Int64Range(1, h.limit.Capacity()).Draw(t, "cost")
+			used := h.used(now)
+			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom([]string{"right", "right", "right", "charge", "deny", "leave"}).Draw(t, "answer") {
+			case "leave": // another limit of the same call denied
+				a.Observe(Observation{0, limiter.Instant(now), cost, true, false})
+				run = 0
+				continue
+			case "charge":
+				fits = true
+				fallthrough
+			case "right":
+				if fits {
+					want.OverAdmitted += min(cost, max(0, used+cost-h.limit.Capacity()))
+					h.at, h.units = append(h.at, now), append(h.units, cost)
+					a.Observe(Observation{0, limiter.Instant(now), cost, true, true})
+					run = 0
+					continue
+				}
+			}
+			if used+cost <= h.limit.Capacity() {
+				want.UnderAdmitted += cost
+			}
+			a.Observe(Observation{0, limiter.Instant(now), cost, false, false})
+			run++
+			want.Denied++
+			want.KeysDenied = 1
+			want.LongestDenialRun = max(want.LongestDenialRun, run)
+		}
+		want.WorstUnits, want.WorstRatio = h.worst()
+		want.Charged = float64(h.sum(-1, now))
+		want.ChargedSquares = want.Charged * want.Charged
+		want.Fairness = 1
+		if got := a.Finding(); got != want {
+			t.Fatalf("%s: found %+v\nwant %+v\nof %v %v", h.limit, got, want, h.at, h.units)
+		}
+	})
+}
+
+// What the limits of this project admit is never too much nor too little, and what a
+// log or a bucket is pressed to admit is exactly the limit.
+func TestNothingIsFoundOfARightStore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := aLimit(t)
+		a := New()
+		a.SetLimit(0, limit)
+		var state limiter.State
+		reqs := []limiter.Request{{Key: limiter.Key{Subject: "s"}, Limit: limit, Cost: 1}}
+		var decisions [1]limiter.Decision
+		now := limiter.Instant(rapid.Int64Range(0, 20_000).Draw(t, "begin"))
+		pressed := false
+		for range rapid.IntRange(1, 100).Draw(t, "requests") {
+			limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, decisions[:], now)
+			a.Observe(Observation{0, now, 1, decisions[0].Allowed, decisions[0].Allowed})
+			pressed = pressed || !decisions[0].Allowed
+			now += limiter.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
+		}
+		found := a.Finding()
+		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 {
+			t.Fatalf("%s: %+v", limit, found)
+		}
+		exact := limit.Algorithm == limiter.SlidingLog || limit.Algorithm.HasBurst()
+		if exact && (found.WorstRatio > 1 || pressed && found.WorstRatio != 1) {
+			t.Fatalf("%s: worst ratio %v, denied %t", limit, found.WorstRatio, pressed)
+		}
+		if found.WorstRatio > 2 {
+			t.Fatalf("%s: worst ratio %v", limit, found.WorstRatio)
+		}
+	})
+}
+
+// An outcome that is not known may explain a denial, and never excuses an admission.
+func TestUnknownOutcomes(t *testing.T) {
+	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 10, Period: time.Second, Burst: 10}
+	a := New()
+	a.SetLimit(0, limit)
+	a.Unknown(0, 4)
+	for range 6 {
+		a.Observe(Observation{0, 1, 1, true, true})
+	}
+	a.Observe(Observation{0, 2, 1, false, false}) // 6 + 4 are in use, perhaps
+	if f := a.Finding(); f.UnderAdmitted != 0 {
+		t.Errorf("a denial that an unknown charge explains: %+v", f)
+	}
+	for range 5 {
+		a.Observe(Observation{0, 3, 1, true, true})
+	}
+	if f := a.Finding(); f.OverAdmitted != 1 || f.WorstRatio != 1.1 {
+		t.Errorf("the eleventh of ten: %+v", f)
+	}
+}
+
+func TestWhatComesTooLate(t *testing.T) {
+	a := New()
+	a.SetLimit(0, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
+	a.Observe(Observation{0, 1_000_000, 1, true, true})
+	a.Observe(Observation{0, 999_999, 1, true, true}) // by its instant in the window before
+	a.Observe(Observation{0, 1_000_001, 1, false, false})
+	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFairness(t *testing.T) {
+	for _, test := range []struct {
+		charged []int64
+		want    float64
+	}{
+		{[]int64{}, 1}, {[]int64{0, 0}, 1}, {[]int64{7}, 1}, {[]int64{5, 5, 5, 5}, 1},
+		{[]int64{8, 0, 0, 0}, 0.25}, {[]int64{1, 2, 3}, 36.0 / 42},
+	} {
+		a := New()
+		for i, units := range test.charged {
+			key := uint32(i)
+			a.SetLimit(key, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Second, Burst: 10})
+			a.Observe(Observation{key, 5, 1, false, false})
+			if units > 0 {
+				a.Observe(Observation{key, 5, units, true, true})
+			}
+		}
+		if got := a.Finding(); math.Abs(got.Fairness-test.want) > 1e-12 || got.Keys != int64(len(test.charged)) {
+			t.Errorf("%v: fairness %v over %d keys, want %v", test.charged, got.Fairness, got.Keys, test.want)
+		}
+	}
+}
+
+// An hour at 20,000 requests a second, all admitted under limits of an hour, is the
+// most that an audit is asked to hold, in less than 500 MB. Here it is a tenth of the
+// requests, as far apart on a tenth of the keys.
+func TestAnHourInBoundedMemory(t *testing.T) {
+	const requests, most = 3600 * 20_000 / 10, 400 << 20 / 10
+	for _, test := range []struct {
+		algorithm limiter.Algorithm
+		keys      uint32
+	}{{limiter.TokenBucket, 1}, {limiter.SlidingLog, 10_000}} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		a := New()
+		for key := range test.keys {
+			a.SetLimit(key, limiter.Limit{Algorithm: test.algorithm, Count: 1_000_000, Burst: 1_000_000, Period: time.Hour})
+		}
+		at, state := limiter.Instant(1_800_000_000_000_000), uint64(1)
+		for range requests {
+			state = state*6364136223846793005 + 1442695040888963407
+			at += limiter.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
+			a.Observe(Observation{uint32(state>>33) % test.keys, at, 1, true, true})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held := after.HeapAlloc - before.HeapAlloc
+		t.Logf("%s on %d keys: %.1f MB", test.algorithm, test.keys, float64(held)/(1<<20))
+		if held > most {
+			t.Errorf("%s on %d keys holds %d MB", test.algorithm, test.keys, held>>20)
+		}
+		if f := a.Finding(); f.WorstUnits < requests/int64(test.keys)/2 || f.OutOfOrder > 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for _, algorithm := range limiter.Algorithms() {
+		b.Run(algorithm.String(), func(b *testing.B) {
+			a := New()
+			const keys = 1000
+			for key := range uint32(keys) {
+				a.SetLimit(key, limiter.Limit{Algorithm: algorithm, Count: 100, Burst: 100, Period: time.Second})
+			}
+			at := limiter.Instant(1_800_000_000_000_000)
+			b.ReportAllocs()
+			for i := range b.N {
+				at++
+				a.Observe(Observation{uint32(i*7919) % keys, at, 1, i%3 != 0, i%3 != 0})
+			}
+		})
+	}
+}
