@@ -1,0 +1,112 @@
+package loadgen
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Distribution says how often each of a number of subjects asks. The zero
+// Distribution has no subjects.
+type Distribution struct {
+	subjects   uint32
+	sequential bool
+	weighted   *alias // nil if each asks as often
+}
+
+// Subjects returns how many there are.
+func (d Distribution) Subjects() int { return int(d.subjects) }
+
+// Evenly has n subjects ask equally often, at random.
+func Evenly(n uint32) Distribution { return Distribution{subjects: n} }
+
+// Sequential has n subjects ask one after the other.
+func Sequential(n uint32) Distribution { return Distribution{subjects: n, sequential: true} }
+
+// Zipf has the i-th of n subjects ask in proportion to 1 ÷ i^s, as is common of
+// users, addresses and pages, s being about 1. It must be positive.
+func Zipf(n uint32, s float64) Distribution {
+	weights := make([]float64, n)
+	for i := range weights {
+		weights[i] = math.Pow(float64(i+1), -s)
+	}
+	return Weighted(weights)
+}
+
+// Hot has the first few of n subjects ask for a share of all, 0 to 1, and the others
+// for the rest.
+func Hot(n, few uint32, share float64) Distribution {
+	weights := make([]float64, n)
+	for i := range weights {
+		if uint32(i) < few {
+			weights[i] = share / float64(few)
+		} else {
+			weights[i] = (1 - share) / float64(n-few)
+		}
+	}
+	return Weighted(weights)
+}
+
+// Weighted has each subject ask in proportion to its weight, which is 0 or more.
+func Weighted(weights []float64) Distribution {
+	return Distribution{subjects: uint32(len(weights)), weighted: newAlias(weights)}
+}
+
+// choose returns who asks next; turn counts the requests of those who take turns.
+func (d *Distribution) choose(random *rand.Rand, turn uint64) uint32 {
+	switch {
+	case d.sequential:
+		return uint32(turn % uint64(d.subjects))
+	case d.weighted != nil:
+		return d.weighted.choose(random)
+	case d.subjects == 1:
+		return 0
+	}
+	return random.Uint32N(d.subjects)
+}
+
+// alias chooses by weight in the same time however many there are (A. Walker, 1977,
+// in the form of M. Vose, 1991): each place is shared by two at most, one of which is
+// its own.
+type alias struct {
+	own   []float64 // the share of the place that is its own's
+	other []uint32
+}
+
+func newAlias(weights []float64) *alias {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	a := &alias{make([]float64, len(weights)), make([]uint32, len(weights))}
+	var small, large []uint32
+	for i, w := range weights {
+		a.own[i] = w / sum * float64(len(weights))
+		a.other[i] = uint32(i)
+		if a.own[i] < 1 {
+			small = append(small, uint32(i))
+		} else {
+			large = append(large, uint32(i))
+		}
+	}
+	for len(small) > 0 && len(large) > 0 {
+		less, more := small[len(small)-1], large[len(large)-1]
+		small = small[:len(small)-1]
+		a.other[less] = more
+		if a.own[more] -= 1 - a.own[less]; a.own[more] < 1 {
+			large = large[:len(large)-1]
+			small = append(small, more)
+		}
+	}
+	for _, i := range append(small, large...) { // 1 but for what rounding left
+		a.own[i] = 1
+	}
+	return a
+}
+
+func (a *alias) choose(random *rand.Rand) uint32 {
+	place := random.Uint32N(uint32(len(a.own)))
+	if random.Float64() < a.own[place] {
+		return place
+	}
+	return a.other[place]
+}

@@ -1,0 +1,159 @@
+package loadgen
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Schedule says when requests arrive. It is pure: it reads no clock and never waits,
+// so that what it says can be tested exactly. It is for one goroutine.
+type Schedule interface {
+	// Next returns when the next request is due, from the beginning of the run, and
+	// false when there are no more. It never goes back.
+	Next() (due time.Duration, ok bool)
+}
+
+// Stage is a part of a run in which the rate goes evenly from one to another.
+type Stage struct {
+	Duration time.Duration
+	// From and To are arrivals in a second, 0 or more.
+	From, To float64
+}
+
+// Ramp returns the stages of a run that begins at rate first and has reached each of
+// the targets after its duration.
+func Ramp(first float64, durations []time.Duration, targets []float64) []Stage {
+	stages := make([]Stage, len(targets))
+	for i, target := range targets {
+		stages[i] = Stage{durations[i], first, target}
+		first = target
+	}
+	return stages
+}
+
+// arrivals is how many arrive in the first elapsed of the stage: the integral of the
+// rate, which is a straight line.
+func (s *Stage) arrivals(elapsed float64) float64 {
+	slope := (s.To - s.From) / s.Duration.Seconds()
+	return elapsed * (s.From + slope*elapsed/2)
+}
+
+// Total returns the number of arrivals of all stages, which need not be whole.
+func Total(stages []Stage) (arrivals float64) {
+	for i := range stages {
+		arrivals += stages[i].arrivals(stages[i].Duration.Seconds())
+	}
+	return arrivals
+}
+
+// Length returns how long all stages take.
+func Length(stages []Stage) (length time.Duration) {
+	for i := range stages {
+		length += stages[i].Duration
+	}
+	return length
+}
+
+// timeOf returns when within the stage so many have arrived, of as many as it has:
+// the inverse of arrivals, as the root of the quadratic that stays exact when the
+// slope is next to nothing.
+func (s *Stage) timeOf(arrivals float64) float64 {
+	slope := (s.To - s.From) / s.Duration.Seconds()
+	root := math.Sqrt(max(0, s.From*s.From+2*slope*arrivals))
+	if s.From+root == 0 {
+		return 0
+	}
+	return min(2*arrivals/(s.From+root), s.Duration.Seconds())
+}
+
+// staged walks through stages by the number of arrivals.
+type staged struct {
+	stages []Stage
+	before float64 // arrivals of the stages gone by
+	begin  time.Duration
+}
+
+// at returns when so many have arrived; each call asks for no less than the one
+// before.
+func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
+	for len(s.stages) > 0 {
+		stage := &s.stages[0]
+		in := stage.arrivals(stage.Duration.Seconds())
+		// What arrives at the very end belongs to the next.
+		if within := arrivals - s.before; within < in*(1-1e-12) {
+			return s.begin + time.Duration(math.Round(stage.timeOf(within)*1e9)), true
+		}
+		s.before += in
+		s.begin += stage.Duration
+		s.stages = s.stages[1:]
+	}
+	return 0, false
+}
+
+// uniform arrivals are as evenly apart as the rate allows.
+type uniform struct {
+	staged staged
+	n      float64
+}
+
+// Uniform returns a Schedule of evenly spaced arrivals: the n-th is due when the
+// integral of the rate has reached n, the first at once.
+func Uniform(stages []Stage) Schedule {
+	return &uniform{staged: staged{stages: slices.Clone(stages)}}
+}
+
+func (u *uniform) Next() (time.Duration, bool) {
+	due, ok := u.staged.at(u.n)
+	u.n++
+	return due, ok
+}
+
+// poisson arrivals are those of many callers that know nothing of each other.
+type poisson struct {
+	staged staged
+	random *rand.Rand
+	sum    float64
+}
+
+// Poisson returns a Schedule of arrivals that are independent of each other: the gaps
+// of a Poisson process of rate 1, stretched by the integral of the rate.
+func Poisson(stages []Stage, seed uint64) Schedule {
+	return &poisson{staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals)}
+}
+
+func (p *poisson) Next() (time.Duration, bool) {
+	p.sum += p.random.ExpFloat64()
+	return p.staged.at(p.sum)
+}
+
+// bursts arrive many at once.
+type bursts struct {
+	size            int
+	interval, until time.Duration
+	i               int
+}
+
+// Bursts returns a Schedule of size arrivals at the same instant every interval, for
+// a duration, the first at once.
+func Bursts(size int, interval, duration time.Duration) Schedule {
+	return &bursts{size: size, interval: interval, until: duration}
+}
+
+func (b *bursts) Next() (time.Duration, bool) {
+	due := time.Duration(b.i/b.size) * b.interval
+	b.i++
+	return due, due < b.until
+}
+
+// Streams keep the random numbers of a run apart, so that choosing other arrivals
+// leaves the subjects as they were.
+const (
+	streamArrivals = iota
+	streamSubjects
+	streamCosts
+	streamWorkers // and as many as there are workers
+)
+
+func newRandom(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
