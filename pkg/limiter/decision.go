@@ -135,6 +135,11 @@ type Decision struct {
 	// Delay is how long an allowed request of a leaky bucket should wait for
 	// its turn to leave; zero for the other algorithms.
 	Delay time.Duration
+	// At is the instant that the store's clock showed when it decided, from
+	// which the durations count. In a Cluster each slot's master has a clock of
+	// its own. A clock that was set back shows here as it is, although for the
+	// key no time passed.
+	At Instant
 	// Unguarded: the store, or the part of it with this key, was away, and not
 	// the limit made this decision but a failure policy (see
 	// [WithFailurePolicy]), or nobody, another limit having denied the call
@@ -174,7 +179,7 @@ func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now In
 	}
 	for i, s := range states {
 		req, used := &reqs[i], s.Used(now)
-		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Shadow: req.Shadow, Used: used}
+		decisions[i] = Decision{Allowed: used+req.Cost <= req.Limit.Capacity(), Shadow: req.Shadow, Used: used, At: now}
 	}
 	charge := op == Take && AllAllowed(decisions)
 	for i, s := range states {
@@ -206,7 +211,7 @@ func (d *Decision) describe(s *State, req *Request, now Instant) {
 // Answer describes s at now, as a request has left it that was allowed or not.
 // It is for a store that decides elsewhere and brings the state back.
 func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
-	d := Decision{Allowed: allowed, Shadow: req.Shadow, Used: s.Used(now)}
+	d := Decision{Allowed: allowed, Shadow: req.Shadow, Used: s.Used(now), At: now}
 	d.describe(s, req, now)
 	return d
 }

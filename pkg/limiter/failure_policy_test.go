@@ -91,7 +91,7 @@ func TestFailurePolicy(t *testing.T) {
 	} {
 		for _, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.AllowOnError, limiter.DenyOnError} {
 			t.Run(fmt.Sprintf("%s/%d", test.name, policy), func(t *testing.T) {
-				answer := limiter.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7}
+				answer := limiter.Decision{Allowed: true, Used: 3, Remaining: 4, RetryAfter: 5, ResetAfter: 6, Delay: 7, At: 8}
 				inner := &fakeStore{err: test.err, decision: answer}
 				var told []error
 				store := limiter.WithFailurePolicy(inner, policy, func(err error) { told = append(told, err) })

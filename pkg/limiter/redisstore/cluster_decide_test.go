@@ -113,6 +113,30 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 	return store
 }
 
+// Each slot's decisions say what its own master's clock showed.
+func TestSlotsAreDatedApart(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	reqs := asking(subjectsOn(t, cluster, "dated"), yearly(10), yearly(10))
+	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	clock := func() limiter.Instant {
+		now, err := client.Time(ctx).Result()
+		if err != nil {
+			t.Error(err)
+		}
+		return limiter.InstantOf(now)
+	}
+	var between limiter.Instant
+	store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, func() { between = clock() })
+	decisions := make([]limiter.Decision, 2)
+	before := clock()
+	if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	if order := []limiter.Instant{before, decisions[0].At, between, decisions[1].At, clock()}; !slices.IsSorted(order) {
+		t.Errorf("before, the first, between, the second and after are %d", order)
+	}
+}
+
 // Limits in several slots are all charged or none is, and the answer says per limit
 // how it stands after what was taken has been given back.
 func TestLimitsOfSeveralSlots(t *testing.T) {
@@ -306,7 +330,7 @@ func TestALaterSlotIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	decisions := make([]limiter.Decision, 2)
-	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) || !decisions[1].Unguarded {
+	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) || !decisions[1].Unguarded || decisions[1].At != 0 {
 		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
 	}
 }

@@ -140,6 +140,32 @@ func remainingIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 }
 
+// decisionsAreDated wants every decision, whatever it is, to say what the store's
+// clock showed, also when that was set back.
+func decisionsAreDated(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, algorithm)
+		f.use(limit)
+		if rapid.IntRange(0, 3).Draw(f.T, "back") == 0 {
+			f.advance(-drawPause(f.T, limit))
+		}
+		beside := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Algorithms()).Draw(f.T, "algorithm")), 1)
+		beside.Key.Name, beside.Shadow = "beside", rapid.Bool().Draw(f.T, "shadow")
+		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, or most often is
+			for _, op := range []limiter.Op{limiter.Peek, limiter.Take, limiter.Refund, limiter.Adjust} {
+				alone := f.decide(op, f.request(limit, cost))
+				together := f.decide(op, f.request(limit, cost), beside)
+				for _, d := range append(alone, together...) {
+					if want := limiter.InstantOf(*f.now); d.At != want {
+						f.Fatalf("a %s at %s says that it was at %s: %+v", op, want.Time(), d.At.Time(), d)
+					}
+				}
+				f.advance(time.Microsecond)
+			}
+		}
+	})
+}
+
 func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, algorithm)

@@ -64,6 +64,7 @@ func Run(t *testing.T, h Harness) {
 		{"Law10_CostThatNeverFitsIsAnError", costThatNeverFitsIsAnError},
 		{"Law11_ConcurrentTakesEqualASerialOrder", concurrentTakesEqualASerialOrder},
 		{"Law12_ForeignDataIsNotTouched", foreignDataIsNotTouched},
+		{"At", decisionsAreDated},
 		{"Refund", refundGivesBack},
 		{"Adjust", adjustLeavesExactly},
 		{"Shadow", shadowNeverDenies},
