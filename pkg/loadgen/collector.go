@@ -1,0 +1,280 @@
+package loadgen
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+const (
+	// collectEvery is how often the workers' records are fetched.
+	collectEvery = 20 * time.Millisecond
+	// progressEvery is how often a run's progress is told.
+	progressEvery = 200 * time.Millisecond
+	// busyAfter is how long a request waits that found no worker free.
+	busyAfter = time.Millisecond
+	// maxErrorTexts bounds how many different errors are told apart.
+	maxErrorTexts = 20
+)
+
+// collector folds what the workers record into a Result while the run goes on, so
+// that what it holds does not grow with the requests.
+type collector struct {
+	run      *runner
+	auditors []*audit.Auditor
+	partial  Result
+	tally    *Tally
+	// recent are the latencies of the last two intervals, by turns: the workers'
+	// records come a little out of order.
+	recent [2]*hdrhistogram.Histogram
+	errors map[string]int64
+
+	pending, room []answer // those not yet audited, sorted
+	spare         batch
+
+	dispatched sync.Mutex // guards what dispatcher and workers add directly
+	lag        *hdrhistogram.Histogram
+	drops      []int64 // in each interval
+}
+
+// newHistogram holds microseconds up to an hour, to three significant digits.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+}
+
+// record adds a time to a histogram, rounded up to whole microseconds.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	microseconds := int64((d + time.Microsecond - 1) / time.Microsecond)
+	_ = h.RecordValue(min(max(microseconds, 0), h.HighestTrackableValue()))
+}
+
+func newCollector(r *runner) *collector {
+	c := &collector{
+		run:    r,
+		tally:  NewTally(r.Target.Subjects()),
+		recent: [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
+		lag:    newHistogram(),
+		errors: map[string]int64{},
+	}
+	c.partial = Result{Started: r.begin, Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
+	for limit := range r.Target.Limits() {
+		auditor := audit.New()
+		for key, owner := range r.Target.owners[limit] {
+			auditor.SetLimit(uint32(key), r.Target.requests[owner].Limit)
+		}
+		c.auditors = append(c.auditors, auditor)
+	}
+	return c
+}
+
+// intervalFor returns the resolution of a run's timeline: about a hundred intervals.
+func intervalFor(length time.Duration) time.Duration {
+	for _, interval := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute} {
+		if length <= 120*interval {
+			return interval
+		}
+	}
+	return 5 * time.Minute
+}
+
+// addLags takes down how late, in nanoseconds, requests were handed out.
+func (c *collector) addLags(lags []int64) {
+	c.dispatched.Lock()
+	defer c.dispatched.Unlock()
+	for _, lag := range lags {
+		record(c.lag, time.Duration(lag))
+	}
+}
+
+// addDrop counts a request that was due then and could not be sent in time.
+func (c *collector) addDrop(due time.Duration) {
+	c.dispatched.Lock()
+	defer c.dispatched.Unlock()
+	i := int(due / c.partial.Interval)
+	for len(c.drops) <= i {
+		c.drops = append(c.drops, 0)
+	}
+	c.drops[i]++
+}
+
+// collect runs until the workers have finished, and to the end of what they recorded.
+func (c *collector) collect(finished <-chan struct{}) {
+	ticker := time.NewTicker(collectEvery)
+	defer ticker.Stop()
+	told := time.Duration(0)
+	for {
+		select {
+		case <-finished:
+			c.fetchAll()
+			c.fold(limiter.Instant(idle))
+			return
+		case <-ticker.C:
+		}
+		c.step()
+		if now := c.run.elapsed(); c.run.Progress != nil && now-told >= progressEvery {
+			told = now
+			if !c.run.Progress(c.result(now)) {
+				c.run.stop()
+			}
+		}
+	}
+}
+
+// step fetches what was recorded and audits what no answer still to come can be
+// before: a worker that was idle after the newest instant was known can only get a
+// later one, and one that was busy told what its answer is not before.
+func (c *collector) step() {
+	c.fetchAll()
+	safe := c.run.newest.Load()
+	for _, w := range c.run.workers {
+		safe = min(safe, w.watermark.Load())
+	}
+	c.fetchAll() // what was answered meanwhile by workers that were seen idle
+	c.fold(limiter.Instant(safe - c.run.Skew.Microseconds()))
+}
+
+// fetchAll takes over what all workers have recorded.
+func (c *collector) fetchAll() {
+	newest := c.run.newest.Load()
+	for _, w := range c.run.workers {
+		b := w.fetch(c.spare)
+		for i := range b.samples {
+			c.add(&b.samples[i])
+		}
+		for _, u := range b.unknown {
+			c.auditors[u.limit].Unknown(u.key, int64(u.cost))
+		}
+		for _, err := range b.errors {
+			c.addError(err)
+		}
+		for i := range b.answers {
+			newest = max(newest, int64(b.answers[i].at))
+		}
+		c.pending = append(c.pending, b.answers...)
+		b.reset()
+		c.spare = b
+	}
+	c.run.newest.Store(newest)
+}
+
+// fold audits the answers of instants before safe.
+func (c *collector) fold(safe limiter.Instant) {
+	c.pending, c.room = mergeRuns(c.pending, c.room)
+	n := 0
+	for ; n < len(c.pending) && c.pending[n].at < safe; n++ {
+		a := &c.pending[n]
+		c.auditors[a.limit].Observe(audit.Observation{
+			Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged,
+		})
+	}
+	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+}
+
+// add counts and times one request.
+func (c *collector) add(s *sample) {
+	if s.warmup {
+		return
+	}
+	p := &c.partial
+	record(p.Latency, s.latency)
+	record(p.Service, s.service)
+	if s.latency > c.run.LateAfter {
+		p.Late++
+	}
+	if s.latency-s.service > busyAfter {
+		p.Waited++
+	}
+	i := int(s.answered / p.Interval)
+	c.openInterval(i)
+	interval := &p.Timeline[i]
+	p.Requests++
+	switch s.outcome {
+	case allowed:
+		p.Allowed++
+		interval.Allowed++
+		c.tally.Add(s.subject, true)
+	case denied:
+		p.Denied++
+		interval.Denied++
+		c.tally.Add(s.subject, false)
+	case unknown:
+		p.Unknown++
+		fallthrough
+	case failed:
+		p.Errors++
+		interval.Errors++
+	}
+	if i >= len(p.Timeline)-len(c.recent) {
+		record(c.recent[i%len(c.recent)], s.latency)
+	}
+}
+
+// openInterval makes the timeline reach to its i-th interval.
+func (c *collector) openInterval(i int) {
+	p := &c.partial
+	for len(p.Timeline) <= i {
+		n := len(p.Timeline)
+		h := c.recent[n%len(c.recent)]
+		if before := n - len(c.recent); before >= 0 {
+			p.Timeline[before].time(h)
+		}
+		h.Reset()
+		p.Timeline = append(p.Timeline, Interval{Offset: time.Duration(n) * p.Interval})
+	}
+}
+
+// time takes an interval's latencies down.
+func (i *Interval) time(h *hdrhistogram.Histogram) {
+	i.P50, i.P99, i.Max = microseconds(h, 50), microseconds(h, 99), microseconds(h, 100)
+}
+
+func microseconds(h *hdrhistogram.Histogram, percentile float64) time.Duration {
+	if percentile == 100 {
+		return time.Duration(h.Max()) * time.Microsecond
+	}
+	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
+}
+
+// addError counts an error by its text. Texts may differ each time, so how many are
+// told apart is bounded.
+func (c *collector) addError(err error) {
+	text := err.Error()
+	if _, known := c.errors[text]; !known && len(c.errors) == maxErrorTexts {
+		text = "other errors"
+	}
+	if c.errors[text] == 0 && c.partial.FirstError == nil {
+		c.partial.FirstError = err
+	}
+	c.errors[text]++
+}
+
+// result returns what is known so far.
+func (c *collector) result(elapsed time.Duration) *Result {
+	r := c.partial
+	r.Elapsed = elapsed
+	r.Timeline = slices.Clone(r.Timeline)
+	for n := max(0, len(r.Timeline)-len(c.recent)); n < len(r.Timeline); n++ {
+		r.Timeline[n].time(c.recent[n%len(c.recent)])
+	}
+	c.dispatched.Lock()
+	r.Lag = hdrhistogram.Import(c.lag.Export())
+	for i, drops := range c.drops {
+		r.Dropped += drops
+		for len(r.Timeline) <= i {
+			r.Timeline = append(r.Timeline, Interval{Offset: time.Duration(len(r.Timeline)) * r.Interval})
+		}
+		r.Timeline[i].Dropped = drops
+	}
+	c.dispatched.Unlock()
+	r.Tally = c.tally
+	r.ErrorTexts = c.errors
+	for _, a := range c.auditors {
+		r.Findings = append(r.Findings, a.Finding())
+	}
+	return &r
+}

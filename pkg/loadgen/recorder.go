@@ -1,0 +1,178 @@
+package loadgen
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// recorder keeps what one worker has seen until the collector fetches it.
+type recorder struct {
+	// watermark is an instant, by the store's clock, that the decision under way is
+	// not before; idle if there is none. What was decided is recorded before it is
+	// set to idle.
+	watermark atomic.Int64
+	last      int64 // the newest instant that this worker knows of
+
+	mu     sync.Mutex
+	filled batch
+}
+
+// batch is what was recorded since it was last fetched.
+type batch struct {
+	samples []sample
+	answers []answer
+	unknown []unknownCharge
+	errors  []error
+}
+
+func (b *batch) reset() {
+	b.samples, b.answers, b.unknown, b.errors = b.samples[:0], b.answers[:0], b.unknown[:0], b.errors[:0]
+}
+
+// sample is one request's times and outcome.
+type sample struct {
+	answered         time.Duration // from the run's beginning
+	latency, service time.Duration
+	subject          uint32
+	outcome          outcome
+	warmup           bool
+}
+
+// answer is one limit's answer to one request, as compact as can be: there are tens
+// of millions.
+type answer struct {
+	at    limiter.Instant
+	key   uint32
+	cost  uint32 // at most limiter.MaxCount
+	limit uint8  // at most limiter.MaxRequests
+	kind  answerKind
+}
+
+// answerKind orders the answers of one instant: the denied come last.
+type answerKind uint8
+
+const (
+	charged answerKind = iota
+	spared             // allowed, and not charged since another limit denied
+	refused
+)
+
+// unknownCharge is a request that may have been charged to a key.
+type unknownCharge struct {
+	key   uint32
+	cost  uint32
+	limit uint8
+}
+
+// record takes down what became of a request, and that nothing is under way.
+func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) {
+	s := sample{
+		answered: answered,
+		latency:  answered - a.Due,
+		service:  answered - sent,
+		subject:  a.Subject,
+		outcome:  outcomeOf(err, w.decisions),
+		warmup:   a.Due < r.Warmup,
+	}
+	keys := r.Target.KeyIndexes(a.Subject)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.filled.samples = append(w.filled.samples, s)
+	switch s.outcome {
+	case allowed, denied:
+		for limit := range w.decisions {
+			d := &w.decisions[limit]
+			at := d.At
+			if at == 0 { // a store that tells no time
+				at = limiter.InstantOf(r.begin.Add(answered))
+			}
+			kind := refused
+			if d.Allowed && s.outcome == allowed {
+				kind = charged
+			} else if d.Allowed {
+				kind = spared
+			}
+			w.last = max(w.last, int64(at))
+			w.filled.answers = append(w.filled.answers, answer{at, keys[limit], uint32(a.Cost), uint8(limit), kind})
+		}
+	case unknown:
+		for limit := range keys {
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
+		}
+		fallthrough
+	case failed:
+		w.filled.errors = append(w.filled.errors, err)
+	}
+	w.watermark.Store(idle)
+}
+
+// fetch exchanges what was recorded for an empty batch.
+func (w *worker) fetch(empty batch) batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full := w.filled
+	w.filled = empty
+	return full
+}
+
+// compareAnswers puts answers in the order in which they may have been given.
+func compareAnswers(a, b answer) int {
+	switch {
+	case a.at != b.at:
+		if a.at < b.at {
+			return -1
+		}
+		return 1
+	case a.kind != b.kind:
+		return int(a.kind) - int(b.kind)
+	}
+	return 0
+}
+
+// mergeRuns sorts answers that consist of sorted pieces, as the workers record them:
+// pieces beside each other are merged until one is left. It returns the sorted
+// answers in one of its two arguments, and the other one, to be used again.
+func mergeRuns(answers, room []answer) (sorted, other []answer) {
+	room = slices.Grow(room[:0], len(answers))[:len(answers)]
+	for {
+		pieces, to := 0, 0
+		for to < len(answers) {
+			middle := endOfRun(answers, to)
+			if middle == len(answers) {
+				copy(room[to:], answers[to:])
+				to, pieces = middle, pieces+1
+				break
+			}
+			end := endOfRun(answers, middle)
+			mergeTwo(room[to:end], answers[to:middle], answers[middle:end])
+			to, pieces = end, pieces+1
+		}
+		answers, room = room, answers
+		if pieces <= 1 {
+			return answers, room
+		}
+	}
+}
+
+// endOfRun returns where what is sorted from a place on ends.
+func endOfRun(answers []answer, from int) int {
+	to := from + 1
+	for to < len(answers) && compareAnswers(answers[to-1], answers[to]) <= 0 {
+		to++
+	}
+	return min(to, len(answers))
+}
+
+func mergeTwo(into, a, b []answer) {
+	for i := range into {
+		if len(b) == 0 || len(a) > 0 && compareAnswers(a[0], b[0]) <= 0 {
+			into[i], a = a[0], a[1:]
+		} else {
+			into[i], b = b[0], b[1:]
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package loadgen
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// Result is what became of a run. One that [Config.Progress] is given changes as the
+// run goes on, and is for the duration of that call.
+type Result struct {
+	Started time.Time
+	// Elapsed is from the beginning until the last answer.
+	Elapsed     time.Duration
+	Interrupted bool
+
+	// Requests is how many were sent after the warm-up. Each was allowed or denied or
+	// ended in an error; Unknown is those of the errors that may have been charged.
+	Requests, Allowed, Denied, Errors, Unknown int64
+	// Dropped is the arrivals that were not sent, being late by more than the timeout.
+	Dropped int64
+	// Late is the requests answered more than [Config.LateAfter] after they were due.
+	Late int64
+	// Waited is the requests that found all workers busy when they were due.
+	Waited int64
+
+	// Latency is from when a request was due to its answer, Service from when it was
+	// sent, and Lag how much later than due it was ready to be sent; all in
+	// microseconds, rounded up.
+	Latency, Service, Lag *hdrhistogram.Histogram
+
+	// Timeline is what happened in each Interval of the run, by when it was answered.
+	Interval time.Duration
+	Timeline []Interval
+	// Tally is what became of each subject's requests.
+	Tally *Tally
+	// Findings is the audit of each limit. It includes the warm-up.
+	Findings []audit.Finding
+	// ErrorTexts is how often there was each error, and FirstError the first.
+	ErrorTexts map[string]int64
+	FirstError error
+}
+
+// Interval is a part of a [Result]'s timeline.
+type Interval struct {
+	Offset                           time.Duration // from the beginning of the run
+	Allowed, Denied, Errors, Dropped int64
+	P50, P99, Max                    time.Duration // of the latency
+}
+
+// GeneratorLimited reports whether this machine was too slow to keep the schedule, so
+// that the latencies are about it and not about the store.
+func (r *Result) GeneratorLimited() bool {
+	lag := r.Lag.ValueAtPercentile(99)
+	return lag > 1000 && lag > r.Latency.ValueAtPercentile(99)/10
+}

@@ -1,0 +1,233 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Config is a run of a load against a store.
+type Config struct {
+	Store  limiter.Store
+	Target *Target
+	// Load is an open loop: its requests are sent when they are due, whatever the
+	// store does. Without one it is a closed loop: each worker sends a request of
+	// Mix when its last one is answered.
+	Load Load
+	Mix  Mix
+	// Seed makes what is random repeatable.
+	Seed uint64
+	// Workers is how many requests may be under way at once.
+	Workers int
+	// Duration ends the run, and Requests, if it is not 0, too: nothing is sent
+	// after.
+	Duration time.Duration
+	Requests int64
+	// Warmup is how long requests are sent at the beginning, within Duration, that
+	// are audited but not counted or timed.
+	Warmup time.Duration
+	// Timeout bounds the wait for an answer; 0 is no bound. It is also how late a
+	// request of an open loop may be sent: one that waited longer is dropped, as
+	// whoever made it would have given up.
+	Timeout time.Duration
+	// LateAfter is from which latency on an answer counts as late.
+	LateAfter time.Duration
+	// Skew is by how much the clocks of the store's servers may differ.
+	Skew time.Duration
+	// Progress, if set, is told now and then how far the run is, and ends it early by
+	// returning false.
+	Progress func(*Result) (goOn bool)
+
+	nap func(time.Duration) // for tests in virtual time; nil for the machine's
+}
+
+// drainGrace is how long after the end of a run requests that were due before may
+// still be sent: what was just on its way.
+const drainGrace = 50 * time.Millisecond
+
+// idle is the watermark of a worker that waits for nobody's answer.
+const idle = int64(1<<63 - 1)
+
+// runner is a run under way.
+type runner struct {
+	Config
+	begin     time.Time
+	end       time.Duration // when nothing more is sent, from begin
+	ctx       context.Context
+	stop      context.CancelFunc // ends the sending, not what is under way
+	workers   []*worker
+	collector *collector
+	sent      atomic.Int64
+	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
+	room      deadlines
+}
+
+// Run drives the store and returns what became of it. When ctx ends, nothing more is
+// sent, what is under way is waited for, and the Result says that it was interrupted.
+// The store's errors are counted in the Result; Run itself does not fail.
+func Run(ctx context.Context, config Config) *Result {
+	r := &runner{Config: config, end: config.Duration}
+	r.ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	r.begin = time.Now()
+	r.room = deadlines{timeout: config.Timeout}
+	for i := range config.Workers {
+		r.workers = append(r.workers, newWorker(r, uint64(i)))
+	}
+	r.collector = newCollector(r)
+	collected := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(collected)
+		r.collector.collect(finished)
+	}()
+	var sending sync.WaitGroup
+	if config.Load != nil {
+		queue := make(chan Arrival, queueLength)
+		sending.Go(func() { r.dispatch(queue) })
+		for _, w := range r.workers {
+			sending.Go(func() { w.serve(queue) })
+		}
+	} else {
+		for _, w := range r.workers {
+			sending.Go(w.loop)
+		}
+	}
+	sending.Wait()
+	elapsed := time.Since(r.begin)
+	close(finished)
+	<-collected
+	result := r.collector.result(elapsed)
+	result.Interrupted = ctx.Err() != nil
+	return result
+}
+
+// elapsed is the time since the beginning of the run.
+func (r *runner) elapsed() time.Duration { return time.Since(r.begin) }
+
+// worker sends one request after the other.
+type worker struct {
+	run       *runner
+	chooser   chooser
+	requests  []limiter.Request
+	decisions []limiter.Decision
+	recorder
+}
+
+func newWorker(r *runner, number uint64) *worker {
+	w := &worker{
+		run:       r,
+		requests:  make([]limiter.Request, r.Target.Limits()),
+		decisions: make([]limiter.Decision, r.Target.Limits()),
+	}
+	if r.Load == nil {
+		w.chooser = r.Mix.chooser(newRandom(r.Seed, streamWorkers+2*number), newRandom(r.Seed, streamWorkers+2*number+1), number, uint64(r.Workers))
+	}
+	w.watermark.Store(idle)
+	return w
+}
+
+// loop sends a request as soon as the last one is answered.
+func (w *worker) loop() {
+	r := w.run
+	for now := r.elapsed(); now < r.end && r.ctx.Err() == nil; {
+		if r.Requests > 0 && r.sent.Add(1) > r.Requests {
+			return
+		}
+		subject, cost := w.chooser.next()
+		now = w.send(Arrival{Due: now, Subject: subject, Cost: cost}, now)
+	}
+}
+
+// serve sends what comes out of the queue.
+func (w *worker) serve(queue <-chan Arrival) {
+	r := w.run
+	for a := range queue {
+		now := r.elapsed()
+		late := r.Timeout > 0 && now-a.Due > r.Timeout
+		if late || now > r.end+drainGrace || r.ctx.Err() != nil {
+			r.drop(a)
+			continue
+		}
+		w.send(a, now)
+	}
+}
+
+// drop counts a request that could not be sent in time.
+func (r *runner) drop(a Arrival) {
+	// What an interrupt keeps from being sent is not the store's fault.
+	if a.Due >= r.Warmup && r.ctx.Err() == nil {
+		r.collector.addDrop(a.Due)
+	}
+}
+
+// send asks the store and records the answer. It returns when that came.
+func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
+	r := w.run
+	copy(w.requests, r.Target.Requests(a.Subject))
+	for i := range w.requests {
+		w.requests[i].Cost = a.Cost
+	}
+	// The decision's instant will not be before any that was answered already.
+	w.watermark.Store(max(w.last, r.newest.Load()))
+	err := r.Store.Decide(r.room.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
+	answered := r.elapsed()
+	w.record(r, a, sent, answered, err)
+	return answered
+}
+
+// deadlines makes contexts that end a little more than a timeout from now. One is
+// shared by all requests of a while: making one for each would cost more than a
+// decision.
+type deadlines struct {
+	timeout time.Duration
+	current atomic.Pointer[deadline]
+}
+
+type deadline struct {
+	ctx   context.Context
+	until time.Duration // it is for requests that are sent before
+}
+
+// granularity is by what part of it a timeout may be exceeded.
+const granularity = 8
+
+func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
+	if d.timeout <= 0 {
+		return context.Background()
+	}
+	if current := d.current.Load(); current != nil && now < current.until {
+		return current.ctx
+	}
+	until := now + d.timeout/granularity
+	ctx, cancel := context.WithDeadline(context.Background(), begin.Add(until+d.timeout))
+	context.AfterFunc(ctx, cancel) // it is released when its time has come, not before
+	d.current.Store(&deadline{ctx, until})
+	return ctx
+}
+
+// outcome is what became of a request.
+type outcome uint8
+
+const (
+	allowed outcome = iota
+	denied
+	failed
+	unknown
+)
+
+func outcomeOf(err error, decisions []limiter.Decision) outcome {
+	switch {
+	case errors.Is(err, limiter.ErrOutcomeUnknown):
+		return unknown
+	case err != nil:
+		return failed
+	case limiter.AllAllowed(decisions):
+		return allowed
+	}
+	return denied
+}

@@ -1,0 +1,74 @@
+package loadgen
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// noop allows everything at once.
+type noop struct{}
+
+func (noop) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+	for i := range decisions {
+		decisions[i] = limiter.Decision{Allowed: true}
+	}
+	return nil
+}
+
+func (noop) Close() error { return nil }
+
+func target(t testing.TB, subjects int, limits ...string) *Target {
+	t.Helper()
+	parsed := make([]limiter.Limit, len(limits))
+	for i, text := range limits {
+		var err error
+		if parsed[i], err = limiter.ParseLimit(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target, err := NewTarget(subjects, len(limits), func(subject, limit int) limiter.Request {
+		return limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", subject)}, Limit: parsed[limit]}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// BenchmarkClosedLoop is how many decisions the generator can make in a second with
+// stores that cost nothing or little: what it costs itself.
+func BenchmarkClosedLoop(b *testing.B) {
+	for _, store := range []limiter.Store{noop{}, memorystore.New()} {
+		for _, workers := range []int{2, 64} {
+			b.Run(fmt.Sprintf("%T/%d", store, workers), func(b *testing.B) {
+				r := Run(b.Context(), Config{
+					Store: store, Target: target(b, 1000, "1000000/1s"), Mix: Mix{Evenly(1000), Costs{1, 1}},
+					Workers: workers, Duration: time.Hour, Requests: int64(b.N), LateAfter: time.Second,
+				})
+				if r.Requests != int64(b.N) || r.Allowed+r.Denied != r.Requests {
+					b.Errorf("%+v", r)
+				}
+				b.ReportMetric(float64(r.Requests)/r.Elapsed.Seconds(), "decisions/s")
+			})
+		}
+	}
+}
+
+// BenchmarkOpenLoop shows how late 50,000 requests a second are handed out.
+func BenchmarkOpenLoop(b *testing.B) {
+	for b.Loop() {
+		r := Run(b.Context(), Config{
+			Store: noop{}, Target: target(b, 1000, "1000000/1s"), Load: NewLoad(Uniform([]Stage{{3 * time.Second, 50_000, 50_000}}), Mix{Evenly(1000), Costs{1, 1}}, 1),
+			Workers: 64, Duration: 3 * time.Second, LateAfter: time.Second,
+		})
+		b.ReportMetric(float64(r.Lag.ValueAtPercentile(99)), "p99-lag-µs")
+		b.ReportMetric(float64(r.Latency.ValueAtPercentile(99)), "p99-latency-µs")
+		b.ReportMetric(float64(r.Requests), "requests")
+		b.ReportMetric(float64(r.Dropped), "dropped")
+	}
+}
