@@ -69,7 +69,8 @@ type Run struct {
 	Keys       int64 `json:"keys"`
 	KeysDenied int64 `json:"keys_denied"`
 
-	DurationMS     int64   `json:"duration_ms"`
+	DurationMS int64 `json:"duration_ms"`
+	// ThroughputPerS is the decisions in a second: requests that did not end in an error.
 	ThroughputPerS float64 `json:"throughput_per_s"`
 
 	// Latency is from when a request was due until its answer, Service from when it
@@ -82,9 +83,14 @@ type Run struct {
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
-	Audit  Audit   `json:"audit"`
-	Limits []Limit `json:"limits"` // each of the limits decided together
-	Cost   *Cost   `json:"cost,omitempty"`
+	Audit Audit `json:"audit"`
+	// FairnessUnknown: the run was merged of several without their KeySums, and its
+	// fairness is none.
+	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
+	// KeySums is what fairness is reckoned from, so that runs can be merged.
+	KeySums *KeySums `json:"key_sums,omitempty"`
+	Limits  []Limit  `json:"limits"` // each of the limits decided together
+	Cost    *Cost    `json:"cost,omitempty"`
 
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
@@ -141,6 +147,23 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
+}
+
+// KeySums are over the units that each key was admitted: Jain's index of fairness is
+// Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
+// what integers do.
+type KeySums struct {
+	Keys         int64   `json:"keys"`
+	Sum          float64 `json:"sum"`
+	SumOfSquares float64 `json:"sum_of_squares"`
+}
+
+// Fairness is Jain's index, 1 if nothing was admitted at all.
+func (k KeySums) Fairness() float64 {
+	if k.Keys == 0 || k.SumOfSquares == 0 {
+		return 1
+	}
+	return k.Sum * k.Sum / (float64(k.Keys) * k.SumOfSquares)
 }
 
 // Limit is one of the limits of a run, and its own audit.
