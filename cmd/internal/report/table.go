@@ -80,7 +80,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
-		printLimits(p, r)
+		p.Table(limitsTable(r))
 	}
 	printMostDenied(p, r)
 }
@@ -151,7 +151,8 @@ func printTimes(p *output.Printer, r *Run) {
 	p.Table(columns, rows)
 }
 
-func printLimits(p *output.Printer, r *Run) {
+// limitsTable is the audit of each limit of a run.
+func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
 		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
 	var rows [][]output.Cell
@@ -163,7 +164,7 @@ func printLimits(p *output.Printer, r *Run) {
 		rows = append(rows, []output.Cell{{Text: output.Printable(strings.TrimSpace(name))}, {Text: group(l.Denied)},
 			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
 	}
-	p.Table(columns, rows)
+	return columns, rows
 }
 
 func worstCell(a *Audit) output.Cell {

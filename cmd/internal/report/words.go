@@ -30,7 +30,7 @@ const naive = "naive"
 
 // where is the store and what was done to it: "for 30s on redis://localhost:6379".
 func (r *Run) where(kind Kind) string {
-	duration := output.Duration(time.Duration(r.DurationMS) * time.Millisecond)
+	duration := output.Duration(milliseconds(r.DurationMS))
 	if kind == Simulation {
 		return "over " + duration + " of requests, decided by " + r.Store
 	}
@@ -99,7 +99,7 @@ func (r *Run) alarms() []finding {
 		}
 	}
 	if r.Late > 0 {
-		add(output.Near, "%s answered more than %s after they were due (%s)", requests(r.Late), output.Duration(time.Duration(r.LateAfterMS)*time.Millisecond), share(r.Late, r.Requests))
+		add(output.Near, "%s answered more than %s after they were due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
 	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", output.Printable(warning))
@@ -202,3 +202,5 @@ func trimmed(f float64, digits int) string {
 
 // perSecond writes a rate.
 func perSecond(f float64) string { return decimal(f) + "/s" }
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
