@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -121,7 +122,7 @@ type deniedKey struct {
 // name makes a text of others fit to be shown: nothing invisible in it, and no
 // longer than one reads.
 func name(text string) string {
-	const longest = 120
+	const longest = 90
 	return output.Cut(output.Printable(text), longest)
 }
 
@@ -232,10 +233,8 @@ func (p *page) judge(d *Document, titles []string) {
 			fast.Answers = append(fast.Answers, answer(finding{text: "p99 latency"}, micros(r.Latency.P99),
 				fmt.Sprintf("p50 %s, max %s; %s", micros(r.Latency.P50), micros(r.Latency.Max), perSecond(r.ThroughputPerS))))
 		}
-		if words := r.costInWords(); words != "" {
-			figure, rest, _ := strings.Cut(words, " ")
-			head, tail, _ := strings.Cut(rest, " · ")
-			cost.Answers = append(cost.Answers, answer(finding{text: head}, figure, tail))
+		if parts := r.costParts(); len(parts) > 0 {
+			cost.Answers = append(cost.Answers, answer(finding{text: parts[0].of}, parts[0].figure, joinCost(parts[1:])))
 		}
 	}
 	p.Cards = []card{right, fast}
@@ -243,17 +242,18 @@ func (p *page) judge(d *Document, titles []string) {
 		p.Cards = append(p.Cards, cost)
 	}
 	for _, t := range d.Thresholds {
-		p.Thresholds = append(p.Thresholds, pageThreshold{t.OK, t.Expression, t.Actual, titles[t.Run]})
+		p.Thresholds = append(p.Thresholds, pageThreshold{t.OK, name(t.Expression), name(t.Actual), titles[t.Run]})
 		if !t.OK {
 			p.Missed++
 		}
 	}
+	slices.SortStableFunc(p.Thresholds, func(a, b pageThreshold) int { return missedFirst(a.OK, b.OK) })
 }
 
 func pageTableOf(columns []output.Column, rows [][]output.Cell) pageTable {
 	var table pageTable
 	for _, column := range columns {
-		table.Header = append(table.Header, column.Header)
+		table.Header = append(table.Header, strings.ToLower(column.Header))
 	}
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))

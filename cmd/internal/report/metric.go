@@ -117,18 +117,19 @@ func allMetrics() []metric {
 // costs are the figures of a Cost, by the names that they have in JSON.
 var costs = []struct {
 	name  string
-	unit  string // in words
+	unit  string // of the figure
+	words string // what the figure is of, after it
 	title string
 	of    func(*Cost) *float64
 }{
-	{"server_cpu_us", "µs of the server", "Server CPU per decision, µs", func(c *Cost) *float64 { return c.ServerCPU }},
-	{"client_cpu_us", "µs of the client", "Client CPU per decision, µs", func(c *Cost) *float64 { return c.ClientCPU }},
-	{"round_trips", "round trips", "Round trips per decision", func(c *Cost) *float64 { return c.RoundTrips }},
-	{"commands", "commands", "Server commands per decision", func(c *Cost) *float64 { return c.Commands }},
-	{"network_in_bytes", "bytes in", "Bytes to the server per decision", func(c *Cost) *float64 { return c.NetworkIn }},
-	{"network_out_bytes", "bytes out", "Bytes from the server per decision", func(c *Cost) *float64 { return c.NetworkOut }},
-	{"bytes_per_key", "bytes per key", "Memory per key, bytes", func(c *Cost) *float64 { return c.BytesPerKey }},
-	{"bytes_per_unit", "bytes per unit", "Memory per logged unit, bytes", func(c *Cost) *float64 { return c.BytesPerUnit }},
+	{"server_cpu_us", "µs", "of the server", "Server CPU per decision, µs", func(c *Cost) *float64 { return c.ServerCPU }},
+	{"client_cpu_us", "µs", "of the client", "Client CPU per decision, µs", func(c *Cost) *float64 { return c.ClientCPU }},
+	{"round_trips", "", "round trips", "Round trips per decision", func(c *Cost) *float64 { return c.RoundTrips }},
+	{"commands", "", "commands", "Server commands per decision", func(c *Cost) *float64 { return c.Commands }},
+	{"network_in_bytes", "B", "to the server", "Bytes to the server per decision", func(c *Cost) *float64 { return c.NetworkIn }},
+	{"network_out_bytes", "B", "from it", "Bytes from the server per decision", func(c *Cost) *float64 { return c.NetworkOut }},
+	{"bytes_per_key", "B", "of memory per key", "Memory per key, bytes", func(c *Cost) *float64 { return c.BytesPerKey }},
+	{"bytes_per_unit", "B", "per logged unit", "Memory per logged unit, bytes", func(c *Cost) *float64 { return c.BytesPerUnit }},
 }
 
 func metricNamed(name string) *metric {

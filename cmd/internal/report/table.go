@@ -75,8 +75,8 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 		line(p, "fast?", output.Plain, perSecond(r.ThroughputPerS)+" answered")
 	}
 	printTimes(p, r)
-	if words := r.costInWords(); words != "" {
-		line(p, "cost?", output.Plain, words)
+	if parts := r.costParts(); len(parts) > 0 {
+		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
 	}
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
@@ -108,18 +108,31 @@ func (r *Run) auditInWords() string {
 	return text + "; fairness " + decimal(a.Fairness)
 }
 
-// costInWords is what could be learnt of the cost.
-func (r *Run) costInWords() string {
-	if r.Cost == nil {
-		return ""
-	}
-	var parts []string
+// costPart is one figure of the cost, with its unit, and what it is of.
+type costPart struct{ figure, of string }
+
+// costParts is what could be learnt of the cost.
+func (r *Run) costParts() []costPart {
+	var parts []costPart
 	for _, cost := range costs {
-		if value := cost.of(r.Cost); value != nil {
-			parts = append(parts, decimal(*value)+" "+cost.unit)
+		if r.Cost == nil || cost.of(r.Cost) == nil {
+			continue
 		}
+		figure := decimal(*cost.of(r.Cost))
+		if cost.unit != "" {
+			figure += " " + cost.unit
+		}
+		parts = append(parts, costPart{figure, cost.words})
 	}
-	return strings.Join(parts, " · ")
+	return parts
+}
+
+func joinCost(parts []costPart) string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.figure + " " + part.of
+	}
+	return strings.Join(texts, " · ")
 }
 
 // times are the distributions of a run, those that it has.
@@ -261,8 +274,8 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	if d.Kind == Simulation {
 		columns = append(columns, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3})
 	} else {
-		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "RATE", Right: true, Drops: 7},
-			output.Column{Header: "CPU µs", Right: true, Drops: 8}, output.Column{Header: "B/KEY", Right: true, Drops: 9})
+		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
+			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
 	}
 	var rows [][]output.Cell
 	for i := range d.Runs {
@@ -297,7 +310,9 @@ func known(figure *float64) string {
 }
 
 func (d *Document) printThresholds(p *output.Printer) {
-	for _, t := range d.Thresholds {
+	thresholds := slices.Clone(d.Thresholds)
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
+	for _, t := range thresholds {
 		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
 		if !t.OK {
 			f.style = output.AtEnd
@@ -307,4 +322,15 @@ func (d *Document) printThresholds(p *output.Printer) {
 		}
 		say(p, f)
 	}
+}
+
+// missedFirst orders thresholds.
+func missedFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
