@@ -109,7 +109,7 @@ func (d *Document) Records() [][]string {
 func (r *Run) record() []string {
 	a := r.Audit
 	fairness := float(a.Fairness)
-	if r.FairnessUnknown {
+	if r.Audit.FairnessUnknown {
 		fairness = ""
 	}
 	row := []string{r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate), r.StartedAt.Format(time.RFC3339Nano),

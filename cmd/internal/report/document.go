@@ -83,14 +83,9 @@ type Run struct {
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
-	Audit Audit `json:"audit"`
-	// FairnessUnknown: the run was merged of several without their KeySums, and its
-	// fairness is none.
-	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
-	// KeySums is what fairness is reckoned from, so that runs can be merged.
-	KeySums *KeySums `json:"key_sums,omitempty"`
-	Limits  []Limit  `json:"limits"` // each of the limits decided together
-	Cost    *Cost    `json:"cost,omitempty"`
+	Audit  Audit   `json:"audit"`
+	Limits []Limit `json:"limits"` // each of the limits decided together
+	Cost   *Cost   `json:"cost,omitempty"`
 
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
@@ -147,6 +142,11 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
+	// FairnessUnknown: this was merged of several without their KeySums, and the
+	// fairness is none.
+	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
+	// KeySums is what fairness is reckoned from, so that runs can be merged.
+	KeySums *KeySums `json:"key_sums,omitempty"`
 }
 
 // KeySums are over the units that each key was admitted: Jain's index of fairness is

@@ -42,12 +42,11 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000, StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
 		Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
 		Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
-		Audit: Audit{WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211, Fairness: 0.874},
+		Audit: Audit{WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211, Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000}},
 		Cost: &Cost{ServerCPU: pointer(9.4 + float64(seed)), RoundTrips: pointer(0.31), Commands: pointer(3), NetworkIn: pointer(212), NetworkOut: pointer(38.2),
 			BytesPerKey: pointer(136), ClientCPU: pointer(11.8)},
 		IntervalMS: 500,
 		Histograms: &Histograms{Latency: Encode(latency), Service: Encode(service), Lag: Encode(lag)},
-		KeySums:    &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)

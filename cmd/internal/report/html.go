@@ -220,9 +220,7 @@ func (p *page) judge(d *Document, titles []string) {
 		answer := func(f finding, figure, small string) cardAnswer {
 			return cardAnswer{f.onPage(run), i % colors, figure, small}
 		}
-		a := r.Audit
-		right.Answers = append(right.Answers, answer(r.verdict(), ratio(a.WorstWindowRatio),
-			fmt.Sprintf("%s over, %s under", group(a.OverAdmitted), group(a.UnderAdmitted))))
+		right.Answers = append(right.Answers, answer(r.verdict(), ratio(r.Audit.WorstWindowRatio), r.auditInWords()))
 		switch {
 		case p.Simulation:
 			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", group(r.Keys))},

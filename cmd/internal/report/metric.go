@@ -92,7 +92,7 @@ func allMetrics() []metric {
 	}
 	all = append(all,
 		metric{name: "fairness", of: func(r *Run) *big.Rat {
-			if r.FairnessUnknown {
+			if r.Audit.FairnessUnknown {
 				return nil
 			}
 			return ratOf(r.Audit.Fairness)

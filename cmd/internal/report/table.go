@@ -102,7 +102,7 @@ func (r *Run) auditInWords() string {
 	a := r.Audit
 	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
 		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), group(a.LongestDenialRun))
-	if r.FairnessUnknown {
+	if r.Audit.FairnessUnknown {
 		return text + "; fairness is not known"
 	}
 	return text + "; fairness " + decimal(a.Fairness)
@@ -182,7 +182,10 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 
 func worstCell(a *Audit) output.Cell {
 	cell := output.Cell{Text: ratio(a.WorstWindowRatio), Style: output.Calm}
-	if a.WorstWindowRatio > 1 {
+	switch {
+	case a.OverAdmitted > 0 && a.WorstWindowRatio > 1:
+		cell.Style = output.AtEnd
+	case a.WorstWindowRatio > 1:
 		cell.Style = output.Near
 	}
 	return cell
