@@ -3,7 +3,7 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race fuzz lint bench redis clean
+.PHONY: build demo test race fuzz lint bench redis chromium clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -11,7 +11,7 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-test: redis ## every test; installs redis-server first where it is missing
+test: redis chromium ## every test; installs redis-server and chromium first where they are missing
 	go test ./...
 	go test -race -run 'Conformance/Law11|Concurrent' ./...
 
@@ -35,6 +35,9 @@ bench: redis ## beside our peers; see docs/benchmarks
 
 redis:
 	@command -v redis-server >/dev/null || sh docs/install-redis.sh
+
+chromium:
+	@command -v chromium >/dev/null || sh docs/install-chromium.sh
 
 clean:
 	rm -rf bin

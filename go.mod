@@ -15,7 +15,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
+require github.com/HdrHistogram/hdrhistogram-go v1.4.0
 
 require (
 	github.com/VividCortex/ewma v1.2.0 // indirect

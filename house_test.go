@@ -16,14 +16,14 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/doctor", "cmd/internal/output", "cmd/internal/progress", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/doctor", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
-	"cmd/internal/report":     {"cmd/internal/output"},
+	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
@@ -40,12 +40,13 @@ var layers = map[string][]string{
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":      {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest"},
-	"modernc.org/sqlite":                {"pkg/limiter/filestore"},
-	"github.com/spf13/cobra":            {"cmd"},
-	"github.com/olekukonko/tablewriter": {"cmd/internal/output"},
-	"pgregory.net/rapid":                {"pkg/limiter/storetest"},
-	"testing":                           {"pkg/limiter/storetest", "internal/redistest"},
+	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest"},
+	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
+	"github.com/spf13/cobra":                  {"cmd"},
+	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
+	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
+	"testing":                                 {"pkg/limiter/storetest", "internal/redistest"},
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.

@@ -69,7 +69,8 @@ type Run struct {
 	Keys       int64 `json:"keys"`
 	KeysDenied int64 `json:"keys_denied"`
 
-	DurationMS     int64   `json:"duration_ms"`
+	DurationMS int64 `json:"duration_ms"`
+	// ThroughputPerS is the decisions in a second: requests that did not end in an error.
 	ThroughputPerS float64 `json:"throughput_per_s"`
 
 	// Latency is from when a request was due until its answer, Service from when it
@@ -141,6 +142,28 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
+	// FairnessUnknown: this was merged of several without their KeySums, and the
+	// fairness is none.
+	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
+	// KeySums is what fairness is reckoned from, so that runs can be merged.
+	KeySums *KeySums `json:"key_sums,omitempty"`
+}
+
+// KeySums are over the units that each key was admitted: Jain's index of fairness is
+// Sum² / (Keys × SumOfSquares). Floats hold them, since squares of units soon pass
+// what integers do.
+type KeySums struct {
+	Keys         int64   `json:"keys"`
+	Sum          float64 `json:"sum"`
+	SumOfSquares float64 `json:"sum_of_squares"`
+}
+
+// Fairness is Jain's index, 1 if nothing was admitted at all.
+func (k KeySums) Fairness() float64 {
+	if k.Keys == 0 || k.SumOfSquares == 0 {
+		return 1
+	}
+	return k.Sum * k.Sum / (float64(k.Keys) * k.SumOfSquares)
 }
 
 // Limit is one of the limits of a run, and its own audit.

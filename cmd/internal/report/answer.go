@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Save returns the document as a file, histograms included, for [Read].
+func (d *Document) Save() ([]byte, error) {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), nil
+}
+
+// Read reads a document that was saved or printed as JSON; name is what messages
+// call it. What is wrong with it is a [limiter.ErrInvalid].
+func Read(name string, data []byte) (*Document, error) {
+	var head struct {
+		SchemaVersion *int              `json:"schema_version"`
+		Kind          Kind              `json:"kind"`
+		Runs          []json.RawMessage `json:"runs"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	switch err := decoder.Decode(&head); {
+	case errors.Is(err, io.EOF):
+		return nil, limiter.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, limiter.Invalidf("%s ends in the middle of its JSON; save the report again", name)
+	case err != nil:
+		return nil, notAReport(name, err)
+	}
+	switch {
+	case head.SchemaVersion == nil, head.Runs == nil, head.Kind != LoadTest && head.Kind != Simulation:
+		return nil, limiter.Invalidf("%s is JSON, but no report; give one that loadtest or simulate saved", name)
+	case *head.SchemaVersion != output.SchemaVersion:
+		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it", name, *head.SchemaVersion, output.SchemaVersion)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, limiter.Invalidf("%s goes on after its report; give a file with one report in it", name)
+	}
+	d := new(Document)
+	if err := json.Unmarshal(data, d); err != nil {
+		return nil, notAReport(name, err)
+	}
+	for _, t := range d.Thresholds {
+		if t.Run < 0 || t.Run >= len(d.Runs) {
+			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))
+		}
+	}
+	if d.Thresholds == nil {
+		d.Thresholds = []Threshold{}
+	}
+	return d, nil
+}
+
+func notAReport(name string, err error) error {
+	return limiter.Invalidf("%s is no report: %v; give one that loadtest or simulate saved", name, err)
+}
+
+// Document implements [output.Answer]. Histograms are in saved documents only.
+func (d *Document) Document() any {
+	printed := *d
+	printed.Runs = make([]Run, len(d.Runs))
+	for i, run := range d.Runs {
+		run.Histograms = nil
+		printed.Runs[i] = run
+	}
+	return &printed
+}
+
+// Lines implements [output.Answer]: a line for each run.
+func (d *Document) Lines() []any {
+	lines := []any{}
+	for _, run := range d.Document().(*Document).Runs {
+		lines = append(lines, run)
+	}
+	return lines
+}
+
+// Records implements [output.Answer]: a row for each run. What a run has not is empty.
+func (d *Document) Records() [][]string {
+	header := []string{"algorithm", "limit", "policy", "implementation", "store", "load", "scenario", "workers", "rate", "started_at",
+		"requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys", "keys_denied", "duration_ms", "throughput_per_s",
+		"generator_limited", "worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "longest_denial_run", "fairness"}
+	for _, times := range []string{"latency", "service", "schedule_lag"} {
+		for _, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
+			header = append(header, times+"_"+quantile+"_us")
+		}
+	}
+	for _, cost := range costs {
+		header = append(header, cost.name)
+	}
+	records := [][]string{header}
+	for i := range d.Runs {
+		records = append(records, d.Runs[i].record())
+	}
+	return records
+}
+
+func (r *Run) record() []string {
+	a := r.Audit
+	fairness := float(a.Fairness)
+	if r.Audit.FairnessUnknown {
+		fairness = ""
+	}
+	row := []string{r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate), r.StartedAt.Format(time.RFC3339Nano),
+		whole(r.Requests), whole(r.Allowed), whole(r.Denied), whole(r.Errors), whole(r.Unknown), whole(r.Dropped), whole(r.Late), whole(r.Keys), whole(r.KeysDenied), whole(r.DurationMS), float(r.ThroughputPerS),
+		strconv.FormatBool(r.GeneratorLimited), float(a.WorstWindowRatio), whole(a.WorstWindowUnits), whole(a.OverAdmitted), whole(a.UnderAdmitted), whole(a.LongestDenialRun), fairness}
+	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
+		if q == nil {
+			row = append(row, "", "", "", "", "")
+			continue
+		}
+		row = append(row, whole(q.P50), whole(q.P90), whole(q.P99), whole(q.P999), whole(q.Max))
+	}
+	for _, cost := range costs {
+		figure := ""
+		if r.Cost != nil && cost.of(r.Cost) != nil {
+			figure = float(*cost.of(r.Cost))
+		}
+		row = append(row, figure)
+	}
+	return row
+}
+
+func whole(n int64) string   { return strconv.FormatInt(n, 10) }
+func float(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

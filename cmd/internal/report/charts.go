@@ -1,0 +1,265 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// mostColumns is how many parts a timeline is drawn in.
+const mostColumns = 120
+
+// column is one part of a timeline: counts are summed up over its intervals, of
+// latencies it has the worst.
+type column struct {
+	Interval
+	width time.Duration
+}
+
+// columnsOf brings a timeline to at most so many columns.
+func (r *Run) columnsOf(most int) []column {
+	if len(r.Timeline) == 0 {
+		return nil
+	}
+	width := max(r.IntervalMS, 1)
+	slots := r.Timeline[len(r.Timeline)-1].OffsetMS/width + 1
+	together := (slots + int64(most) - 1) / int64(most)
+	columns := make([]column, (slots+together-1)/together)
+	for i := range columns {
+		columns[i].OffsetMS = int64(i) * together * width
+		columns[i].width = time.Duration(together*width) * time.Millisecond
+	}
+	for _, interval := range r.Timeline {
+		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
+		c.Allowed += interval.Allowed
+		c.Denied += interval.Denied
+		c.Errors += interval.Errors
+		c.Dropped += interval.Dropped
+		c.P50, c.P99, c.Max = max(c.P50, interval.P50), max(c.P99, interval.P99), max(c.Max, interval.Max)
+	}
+	return columns
+}
+
+// outcomes are the layers of the throughput chart, from the bottom up.
+var outcomes = []struct {
+	name string
+	of   func(*column) int64
+}{
+	{"allowed", func(c *column) int64 { return c.Allowed }},
+	{"denied", func(c *column) int64 { return c.Denied }},
+	{"errors", func(c *column) int64 { return c.Errors }},
+	{"dropped", func(c *column) int64 { return c.Dropped }},
+}
+
+// timeAxis is what all charts over a run's time have in common.
+func (p *plot) timeAxis(columns []column) (columnWidth float64) {
+	length := time.Duration(len(columns)) * columns[0].width
+	p.xs = clock(length, 6)
+	p.xUnit = "time since the start"
+	return 1 / float64(len(columns))
+}
+
+// throughputChart draws what became of requests over time; legend is the outcomes
+// that there are.
+func (r *Run) throughputChart(kind Kind, top float64) (chart template.HTML, legend []string) {
+	columns := r.columnsOf(mostColumns)
+	if len(columns) == 0 {
+		return "", nil
+	}
+	p := &plot{label: "Requests over time, allowed and denied, of " + r.Title(), yUnit: "requests per second"}
+	if kind == Simulation {
+		p.yUnit = "requests per " + output.Duration(columns[0].width)
+	}
+	width := p.timeAxis(columns)
+	axis, ticks := linear(top, 5)
+	p.ys = ticks
+	below := make([]float64, len(columns))
+	for _, outcome := range outcomes {
+		var d strings.Builder
+		for i := range columns {
+			value := outcome.of(&columns[i])
+			if value == 0 {
+				continue
+			}
+			from := below[i]
+			below[i] += columns[i].rate(kind, value) / axis
+			x := float64(i) * width
+			fmt.Fprintf(&d, "M%sH%sV%sH%sz", point(x, from), coordinate(x+width), coordinate(1-below[i]), coordinate(x))
+		}
+		if d.Len() > 0 {
+			p.path(outcome.name, d.String())
+			legend = append(legend, outcome.name)
+		}
+	}
+	for i := range columns {
+		p.hint(float64(i)*width, width, columns[i].inWords())
+	}
+	return p.HTML(), legend
+}
+
+// rate is a count of the column on the throughput chart's axis.
+func (c *column) rate(kind Kind, n int64) float64 {
+	if kind == Simulation {
+		return float64(n)
+	}
+	return float64(n) / c.width.Seconds()
+}
+
+// highest is the top of the run's throughput chart.
+func (r *Run) highest(kind Kind) float64 {
+	top := 0.0
+	for _, c := range r.columnsOf(mostColumns) {
+		top = math.Max(top, c.rate(kind, c.Allowed+c.Denied+c.Errors+c.Dropped))
+	}
+	return top
+}
+
+func (c *column) inWords() string {
+	from := time.Duration(c.OffsetMS) * time.Millisecond
+	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.width))
+	for i, outcome := range outcomes {
+		if n := outcome.of(c); n > 0 || i < 2 {
+			text += fmt.Sprintf(" %s %s,", group(n), outcome.name)
+		}
+	}
+	text = strings.TrimSuffix(text, ",")
+	if c.Max > 0 {
+		text += fmt.Sprintf("; p50 %s, p99 %s, max %s", micros(c.P50), micros(c.P99), micros(c.Max))
+	}
+	return text
+}
+
+// latencyChart draws latency over time, on an axis that several runs can share.
+func (r *Run) latencyChart(axis *logarithmic) template.HTML {
+	columns := r.columnsOf(mostColumns)
+	if len(columns) == 0 || axis == nil {
+		return ""
+	}
+	p := &plot{label: "Latency over time of " + r.Title(), yUnit: "latency, log scale", ys: axis.ticks}
+	width := p.timeAxis(columns)
+	for _, quantile := range []struct {
+		class string
+		of    func(*column) int64
+	}{
+		{"line max", func(c *column) int64 { return c.Max }},
+		{"line p99", func(c *column) int64 { return c.P99 }},
+		{"line p50", func(c *column) int64 { return c.P50 }},
+	} {
+		var d strings.Builder
+		drawn := false
+		for i := range columns {
+			value := quantile.of(&columns[i])
+			if value <= 0 { // nothing was answered then
+				drawn = false
+				continue
+			}
+			at := point((float64(i)+0.5)*width, axis.at(value))
+			if drawn {
+				d.WriteString("L" + at)
+			} else {
+				d.WriteString("M" + at + "h0") // a point by itself is seen, too
+			}
+			drawn = true
+		}
+		p.path(quantile.class, d.String())
+	}
+	for i := range columns {
+		p.hint(float64(i)*width, width, columns[i].inWords())
+	}
+	return p.HTML()
+}
+
+// latencyAxis holds the latencies over time of all runs; nil if there are none.
+func (d *Document) latencyAxis() *logarithmic {
+	var least, most int64
+	for i := range d.Runs {
+		for _, c := range d.Runs[i].columnsOf(mostColumns) {
+			if c.Max <= 0 {
+				continue
+			}
+			if low := max(c.P50, 1); least == 0 || low < least {
+				least = low
+			}
+			most = max(most, c.Max)
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	return newLogarithmic(least, most)
+}
+
+// curves is a percentile curve of one run.
+type curves struct{ latency, service []curvePoint }
+
+// curvesOf returns the curves of a run, of its histograms if it has them. Exact
+// tells whether it has.
+func (r *Run) curvesOf() (c curves, exact bool) {
+	if r.Histograms != nil {
+		latency, err := Decode(r.Histograms.Latency)
+		if err == nil {
+			c.latency = curveOf(latency)
+		}
+		service, err := Decode(r.Histograms.Service)
+		if err == nil {
+			c.service = curveOf(service)
+		}
+	}
+	if exact = c.latency != nil; !exact {
+		c.latency = curveOfQuantiles(r.Latency)
+	}
+	if c.service == nil {
+		c.service = curveOfQuantiles(r.Service)
+	}
+	return c, exact
+}
+
+// curveChart draws the percentile curves of all runs; empty if there are none. Exact
+// tells whether all are of histograms, and not of a few quantiles.
+func (d *Document) curveChart() (chart template.HTML, exact bool) {
+	all := make([]curves, len(d.Runs))
+	least, most, last := int64(math.MaxInt64), int64(0), 0.0
+	exact = true
+	for i := range d.Runs {
+		one, is := d.Runs[i].curvesOf()
+		all[i], exact = one, exact && is
+		for _, curve := range [][]curvePoint{one.latency, one.service} {
+			for _, c := range curve {
+				least, most, last = min(least, c.value), max(most, c.value), math.Max(last, c.nines)
+			}
+		}
+	}
+	if last == 0 {
+		return "", false
+	}
+	axis := newLogarithmic(least, most)
+	p := &plot{label: "Latency by percentile", yUnit: "time, log scale", xUnit: "percentile, log scale: each step is ten times rarer", ys: axis.ticks}
+	for _, t := range []tick{{math.Log10(2), "50"}, {1, "90"}, {2, "99"}, {3, "99.9"}, {4, "99.99"}, {5, "99.999"}, {6, "99.9999"}} {
+		if t.at <= last {
+			p.xs = append(p.xs, tick{t.at / last, t.label})
+		}
+	}
+	draw := func(class string, curve []curvePoint) {
+		var b strings.Builder
+		for i, c := range curve {
+			command := "L"
+			if i == 0 {
+				command = "M"
+			}
+			b.WriteString(command + point(c.nines/last, axis.at(c.value)))
+		}
+		p.path(class, b.String())
+	}
+	for i, c := range all {
+		draw(fmt.Sprintf("line service run%d", i%colors), c.service)
+		draw(fmt.Sprintf("line run%d", i%colors), c.latency)
+	}
+	return p.HTML(), exact
+}
+
+// colors is how many runs can be told apart by colour.
+const colors = 7

@@ -1,0 +1,185 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The documents that tests look at. They are the same each time.
+
+func pointer(f float64) *float64 { return &f }
+
+// histogram records n latencies around a median, with a tail, and some that waited.
+func histogram(random *rand.Rand, n int, median float64, stalled int) *hdrhistogram.Histogram {
+	h := hdrhistogram.New(1, time.Hour.Microseconds(), 3)
+	for i := range n {
+		value := median * math.Exp(random.NormFloat64()*0.45)
+		if i < stalled {
+			value += 1e6 * float64(i) / float64(stalled)
+		}
+		if err := h.RecordValue(max(1, int64(value))); err != nil {
+			panic(err)
+		}
+	}
+	return h
+}
+
+// loadRun is half a minute at a thousand a second.
+func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
+	random := rand.New(rand.NewPCG(seed, 1))
+	stalled := 0
+	if seed == 2 {
+		stalled = 900
+	}
+	latency, service, lag := histogram(random, 30_000, 380+60*float64(seed), stalled), histogram(random, 30_000, 300+60*float64(seed), 0), histogram(random, 30_000, 20, 0)
+	run := Run{
+		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script", Store: "redis://localhost:6379/0",
+		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000, StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
+		Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
+		Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
+		Audit: Audit{WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211, Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000}},
+		Cost: &Cost{ServerCPU: pointer(9.4 + float64(seed)), RoundTrips: pointer(0.31), Commands: pointer(3), NetworkIn: pointer(212), NetworkOut: pointer(38.2),
+			BytesPerKey: pointer(136), ClientCPU: pointer(11.8)},
+		IntervalMS: 500,
+		Histograms: &Histograms{Latency: Encode(latency), Service: Encode(service), Lag: Encode(lag)},
+	}
+	for i := range int64(60) {
+		asked := 500 + int64(random.NormFloat64()*18)
+		interval := Interval{OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)), P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500))}
+		if i%20 == 0 {
+			interval.Allowed += 200
+		}
+		if stalled > 0 && i == 24 {
+			interval.P50, interval.P99, interval.Max = 420_000, 990_000, 1_003_000
+		}
+		interval.Denied = asked - interval.Allowed
+		run.Allowed += interval.Allowed
+		run.Denied += interval.Denied
+		run.Timeline = append(run.Timeline, interval)
+	}
+	run.Requests = run.Allowed + run.Denied
+	for i := range int64(50) {
+		asked := int64(6000 / math.Pow(float64(i+1), 1.2))
+		allowed := min(asked, 310-i)
+		run.Heat = append(run.Heat, HeatGroup{Keys: 1, Allowed: allowed, Denied: asked - allowed})
+		if asked > allowed {
+			run.KeysDenied++
+		}
+		if i < 10 && asked > allowed {
+			run.MostDenied = append(run.MostDenied, KeyCount{Key: fmt.Sprintf("user:%d", i+1), Allowed: allowed, Denied: asked - allowed})
+		}
+	}
+	run.Limits = []Limit{{Name: algorithm + "/10s", Algorithm: algorithm, Limit: run.Limit, Denied: run.Denied, Audit: run.Audit}}
+	return run
+}
+
+func promised(d *Document, texts ...string) *Document {
+	var expressions []Expression
+	for _, text := range texts {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			panic(err)
+		}
+		expressions = append(expressions, e)
+	}
+	if _, err := d.Evaluate(expressions); err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func oneRun() *Document {
+	d := New(LoadTest)
+	d.Runs = []Run{loadRun("token-bucket", 1, 1, 0)}
+	return promised(d, "p99<5ms", "over_admitted==0", "denied<50%")
+}
+
+func fiveRuns() *Document {
+	d := New(LoadTest)
+	for i, algorithm := range []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"} {
+		worst := 1.0
+		if algorithm == "fixed-window" {
+			worst = 1.97
+		}
+		if algorithm == "sliding-counter" {
+			worst = 1.08
+		}
+		d.Runs = append(d.Runs, loadRun(algorithm, uint64(i+1), worst, 0))
+	}
+	d.Runs[3].Cost.BytesPerUnit, d.Runs[3].Cost.BytesPerKey = pointer(11.2), pointer(1180)
+	return promised(d, "p99<5ms", "over_admitted==0")
+}
+
+// racing is the naive implementation, with all that can go wrong with a run.
+func racing() *Document {
+	d := New(LoadTest)
+	run := loadRun("token-bucket", 1, 1.31, 417)
+	run.Implementation, run.GeneratorLimited, run.Dropped, run.Errors, run.Unknown = naive, true, 1203, 312, 12
+	run.Requests += run.Errors
+	for i := 20; i < 26; i++ {
+		run.Timeline[i].Errors, run.Timeline[i].Dropped = 52, 200
+	}
+	run.ErrorTexts = []ErrorCount{{"redis://localhost:6379 did not answer within 2s", 300}, {"outcome unknown: connection reset by peer", 12}}
+	run.Warnings = []string{"the server's clock stepped back by 3 ms"}
+	run.Limits = append(run.Limits, Limit{Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77, Audit: Audit{WorstWindowRatio: 0.42}})
+	d.Runs, d.Interrupted = []Run{run}, true
+	return d
+}
+
+func simulation() *Document {
+	d := New(Simulation)
+	for i, limit := range []string{"30/1m", "60/1m"} {
+		random := rand.New(rand.NewPCG(uint64(i), 7))
+		run := Run{Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip", StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
+			Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234, IntervalMS: time.Hour.Milliseconds(),
+			Audit: Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31}}
+		for hour := range int64(84) {
+			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
+			denied := max(0, asked-150) / int64(i+1)
+			run.Timeline = append(run.Timeline, Interval{OffsetMS: hour * run.IntervalMS, Allowed: asked - denied, Denied: denied})
+			run.Allowed += asked - denied
+			run.Denied += denied
+		}
+		run.Requests = run.Allowed + run.Denied
+		for group := range 200 {
+			run.Heat = append(run.Heat, HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)), Denied: int64(max(0, 300-40*group*(i+1)))})
+		}
+		for key := range 6 {
+			run.MostDenied = append(run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))})
+		}
+		d.Runs = append(d.Runs, run)
+	}
+	return promised(d, "denied_keys<1%")
+}
+
+func emptyRun() *Document {
+	d := New(LoadTest)
+	d.Runs = []Run{{Algorithm: "token-bucket", Limit: "token-bucket:10/1m", Store: "memory:", Load: "10/s uniform over 1 key", Rate: 10}}
+	return promised(d, "denied<1%")
+}
+
+// hostile is a run whose texts are somebody else's.
+func hostile() *Document {
+	d := New(LoadTest)
+	bad := []string{
+		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`, strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
+		"caf\xe9\xff", "{{.Title}}", "a\x00b\nc", strings.Repeat("W", 119) + "日本語",
+	}
+	run := loadRun("token-bucket", 1, 1, 0)
+	run.MostDenied = nil
+	for i, key := range bad {
+		run.MostDenied = append(run.MostDenied, KeyCount{Key: key, Allowed: 3, Denied: int64(100 - i)})
+	}
+	run.Algorithm, run.Limit, run.Policy = bad[0], bad[1]+bad[3], bad[2]
+	run.Store, run.Load, run.Scenario = bad[3], bad[4]+bad[6], bad[1]
+	run.Errors, run.ErrorTexts, run.Warnings = 3, []ErrorCount{{bad[0] + bad[3], 3}}, []string{bad[1], bad[3]}
+	run.Limits = []Limit{{Name: bad[0], Limit: bad[3]}, {Name: bad[7], Limit: bad[8]}}
+	d.Runs = []Run{run, run}
+	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
+	return d
+}

@@ -1,0 +1,74 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Encode writes a histogram of microseconds in the V2 compressed encoding, base64,
+// which other HdrHistogram tools read, too.
+func Encode(h *hdrhistogram.Histogram) string {
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil { // it writes to memory, with a version that it knows
+		panic(fmt.Sprintf("encoding a histogram: %v", err))
+	}
+	return string(text)
+}
+
+// Decode reads what [Encode] wrote.
+func Decode(text string) (*hdrhistogram.Histogram, error) {
+	return hdrhistogram.Decode([]byte(text))
+}
+
+// QuantilesOf returns the quantiles of a histogram of microseconds, or nil if
+// nothing was recorded in it.
+func QuantilesOf(h *hdrhistogram.Histogram) *Quantiles {
+	if h == nil || h.TotalCount() == 0 {
+		return nil
+	}
+	values := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9})
+	return &Quantiles{P50: values[0], P90: values[1], P99: values[2], P999: values[3], Max: h.Max()}
+}
+
+// curvePoint is one point of a percentile curve.
+type curvePoint struct {
+	nines float64 // log10(1/(1-quantile)): 0 is the least, 1 is p90, 2 is p99, 3 is p99.9
+	value int64   // µs
+}
+
+// curveOf returns the percentile curve of a histogram, as far out as it has values
+// to tell apart: with a thousand of them there is nothing to say of p99.99.
+func curveOf(h *hdrhistogram.Histogram) []curvePoint {
+	if h == nil || h.TotalCount() == 0 {
+		return nil
+	}
+	const steps = 32 // for each nine
+	last := math.Log10(float64(h.TotalCount()))
+	var points []curvePoint
+	var percentiles []float64
+	for i := 0; ; i++ {
+		nines := float64(i) / steps
+		if nines > last {
+			break
+		}
+		points = append(points, curvePoint{nines: nines})
+		percentiles = append(percentiles, 100*(1-math.Pow(10, -nines)))
+	}
+	for i, value := range h.ValueAtPercentilesSlice(percentiles) {
+		points[i].value = value
+	}
+	if last > points[len(points)-1].nines {
+		points = append(points, curvePoint{nines: last, value: h.Max()})
+	}
+	return points
+}
+
+// curveOfQuantiles is the little that five quantiles say of the curve.
+func curveOfQuantiles(q *Quantiles) []curvePoint {
+	if q == nil {
+		return nil
+	}
+	return []curvePoint{{math.Log10(2), q.P50}, {1, q.P90}, {2, q.P99}, {3, q.P999}}
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image/color"
+	"image/png"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what the page of one run is now")
+
+func pageOf(t *testing.T, d *Document) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestPageIsTheGolden(t *testing.T) {
+	const golden = "testdata/one-run.html"
+	page := pageOf(t, oneRun())
+	if *update {
+		if err := os.WriteFile(golden, page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, want) {
+		got, wanted := strings.Split(string(page), "\n"), strings.Split(string(want), "\n")
+		for i := range min(len(got), len(wanted)) {
+			if got[i] != wanted[i] {
+				t.Fatalf("line %d of the page is\n%.300s\nnot\n%.300s\n(-update writes it anew)", i+1, got[i], wanted[i])
+			}
+		}
+		t.Fatalf("the page has %d lines, not %d", len(got), len(wanted))
+	}
+}
+
+// Whatever is in a document, its page names no other place.
+func TestPagesReferToNothing(t *testing.T) {
+	references := regexp.MustCompile(`(?i)<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|href|action|srcset)\s*=|url\(|@import`)
+	for name, d := range fixtures() {
+		if found := references.FindAll(pageOf(t, d), -1); found != nil {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+}
+
+func fixtures() map[string]*Document {
+	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest)}
+}
+
+// The pages are looked at in a browser, as they are by people.
+func TestPagesInABrowser(t *testing.T) {
+	b := newBrowser(t)
+	for _, test := range []struct {
+		name string
+		want map[string]int // elements by selector
+	}{
+		{"one", map[string]int{".card": 3, ".curve path.line": 2, ".overtime .plot": 2, ".overtime path.line": 3, "path.allowed": 1, "path.denied": 1, "path.errors": 0, ".bar": 1,
+			".heat rect": 50, ".thresholds .good": 2, ".thresholds .bad": 1, ".alarm": 0}},
+		{"five", map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10}},
+		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.over": 1, "section td": 1}},
+		{"simulation", map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2}},
+		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
+		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 8}},
+		{"none", map[string]int{".card": 0}},
+	} {
+		page := pageOf(t, fixtures()[test.name])
+		for _, width := range []int{400, 1400} {
+			for _, scheme := range []string{"light", "dark"} {
+				b.show(page, width, scheme)
+				where := fmt.Sprintf("%s-%d-%s", test.name, width, scheme)
+				var problems []string
+				b.evaluate(overflowing, &problems)
+				if len(problems) > 0 {
+					t.Errorf("%s: %q", where, problems[:min(len(problems), 8)])
+				}
+				for selector, want := range test.want {
+					got := 0
+					b.evaluate(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &got)
+					if selector == "section td" { // any number, but some
+						got = min(got, want)
+					}
+					if got != want {
+						t.Errorf("%s: %d of %s, want %d", where, got, selector, want)
+					}
+				}
+				if len(b.asked) != 1 {
+					t.Errorf("%s: it asks for %q", where, b.asked)
+				}
+				title := ""
+				b.evaluate("document.title", &title)
+				if !strings.HasPrefix(title, "limitctl: ") {
+					t.Errorf("%s: the title is %q", where, title)
+				}
+				picture := b.screenshot()
+				keepScreenshot(t, where+".png", picture)
+				lookAt(t, where, picture, width, scheme)
+			}
+		}
+		keepScreenshot(t, test.name+".pdf", b.pdf())
+	}
+}
+
+// lookAt wants a picture of a page: the paper of the scheme, and ink on it.
+func lookAt(t *testing.T, where string, data []byte, width int, scheme string) {
+	t.Helper()
+	picture, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Errorf("%s: %v", where, err)
+		return
+	}
+	if got := picture.Bounds().Dx(); got != width {
+		t.Errorf("%s: the picture is %d wide", where, got)
+	}
+	seen := map[color.Color]int{}
+	for y := range picture.Bounds().Dy() {
+		for x := range width {
+			seen[picture.At(x, y)]++
+		}
+	}
+	paper := map[string]color.Color{"light": color.RGBA{255, 255, 255, 255}, "dark": color.RGBA{0x14, 0x18, 0x1d, 255}}[scheme]
+	all := picture.Bounds().Dy() * width
+	if share := float64(seen[paper]) / float64(all); share < 0.2 || share > 0.999 {
+		t.Errorf("%s: %.1f%% of it is paper", where, 100*share)
+	}
+	if len(seen) < 10 {
+		t.Errorf("%s: there are %d colours in it", where, len(seen))
+	}
+}

@@ -1,0 +1,339 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Print implements [output.Answer]: what is wrong first, then one run in words and
+// numbers or several side by side, then the thresholds.
+func (d *Document) Print(p *output.Printer) {
+	if d.Interrupted {
+		fmt.Fprintln(p.Out, p.Paint(output.Near, "! interrupted: this is what there was until then"))
+	}
+	switch len(d.Runs) {
+	case 0:
+		fmt.Fprintln(p.Out, "no runs")
+	case 1:
+		d.printOne(p, &d.Runs[0])
+	default:
+		d.printSeveral(p)
+	}
+	d.printThresholds(p)
+}
+
+// indent is where the text of a labelled line begins.
+const indent = 11
+
+// line prints a text under a label, wrapped to the terminal.
+func line(p *output.Printer, label string, style output.Style, text string) {
+	at := indent
+	if p.Width > 0 && p.Width < 60 {
+		at = 2
+		if label != "" {
+			fmt.Fprintln(p.Out, p.Paint(output.Faint, label))
+			label = ""
+		}
+	}
+	for _, part := range output.Wrap(text, p.Width-at) {
+		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+strings.Repeat(" ", at-runewidth.StringWidth(label))+p.Paint(style, part), " "))
+		label = ""
+	}
+}
+
+// say prints a finding at the margin.
+func say(p *output.Printer, f finding) {
+	lead := f.mark() + " "
+	for _, part := range output.Wrap(f.text, p.Width-2) {
+		fmt.Fprintln(p.Out, p.Paint(f.style, lead+part))
+		lead = "  "
+	}
+}
+
+func (d *Document) printOne(p *output.Printer, r *Run) {
+	for _, alarm := range r.alarms() {
+		say(p, alarm)
+	}
+	line(p, "limit", output.Plain, output.Printable(r.Title()))
+	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
+	line(p, "answers", output.Plain, fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
+		group(r.Allowed), share(r.Allowed, r.Requests), group(r.Denied), share(r.Denied, r.Requests)))
+	if r.Keys > 0 {
+		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", group(r.Keys), group(r.KeysDenied), share(r.KeysDenied, r.Keys)))
+	}
+	verdict := r.verdict()
+	line(p, "right?", verdict.style, verdict.mark()+" "+verdict.text)
+	if r.Requests > 0 {
+		line(p, "", output.Plain, r.auditInWords())
+	}
+	if d.Kind != Simulation {
+		line(p, "fast?", output.Plain, perSecond(r.ThroughputPerS)+" answered")
+	}
+	printTimes(p, r)
+	if parts := r.costParts(); len(parts) > 0 {
+		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
+	}
+	printTimeline(p, r)
+	if len(r.Limits) > 1 {
+		p.Table(limitsTable(r))
+	}
+	printMostDenied(p, r)
+}
+
+// loadInWords is what was sent where.
+func (r *Run) loadInWords(kind Kind) string {
+	text := r.Load
+	if r.Scenario != "" {
+		text = "scenario " + r.Scenario + ": " + text
+	}
+	if r.Workers > 0 && !strings.Contains(r.Load, "worker") {
+		text += fmt.Sprintf(", %s", plural(int64(r.Workers), "worker"))
+	}
+	return text + ", " + r.where(kind)
+}
+
+// auditInWords is the figures behind the verdict.
+func (r *Run) auditInWords() string {
+	a := r.Audit
+	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
+		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), group(a.LongestDenialRun))
+	if r.Audit.FairnessUnknown {
+		return text + "; fairness is not known"
+	}
+	return text + "; fairness " + decimal(a.Fairness)
+}
+
+// costPart is one figure of the cost, with its unit, and what it is of.
+type costPart struct{ figure, of string }
+
+// costParts is what could be learnt of the cost.
+func (r *Run) costParts() []costPart {
+	var parts []costPart
+	for _, cost := range costs {
+		if r.Cost == nil || cost.of(r.Cost) == nil {
+			continue
+		}
+		figure := decimal(*cost.of(r.Cost))
+		if cost.unit != "" {
+			figure += " " + cost.unit
+		}
+		parts = append(parts, costPart{figure, cost.words})
+	}
+	return parts
+}
+
+func joinCost(parts []costPart) string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.figure + " " + part.of
+	}
+	return strings.Join(texts, " · ")
+}
+
+// times are the distributions of a run, those that it has.
+func (r *Run) times() []namedTimes {
+	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}
+	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
+}
+
+type namedTimes struct {
+	name string
+	of   *Quantiles
+}
+
+func printTimes(p *output.Printer, r *Run) {
+	times := r.times()
+	if len(times) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "         "}, {Header: "p50", Right: true, Drops: 3}, {Header: "p90", Right: true, Drops: 4},
+		{Header: "p99", Right: true}, {Header: "p99.9", Right: true, Drops: 1}, {Header: "max", Right: true}}
+	var rows [][]output.Cell
+	for _, t := range times {
+		row := []output.Cell{{Text: "  " + t.name}}
+		for _, value := range []int64{t.of.P50, t.of.P90, t.of.P99, t.of.P999, t.of.Max} {
+			row = append(row, output.Cell{Text: micros(value)})
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+}
+
+// limitsTable is the audit of each limit of a run.
+func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
+		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
+	var rows [][]output.Cell
+	for _, l := range r.Limits {
+		name := l.Name + " " + l.Limit
+		if l.Shadow {
+			name += " (shadow)"
+		}
+		rows = append(rows, []output.Cell{{Text: output.Printable(strings.TrimSpace(name))}, {Text: group(l.Denied)},
+			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
+	}
+	return columns, rows
+}
+
+func worstCell(a *Audit) output.Cell {
+	cell := output.Cell{Text: ratio(a.WorstWindowRatio), Style: output.Calm}
+	switch {
+	case a.OverAdmitted > 0 && a.WorstWindowRatio > 1:
+		cell.Style = output.AtEnd
+	case a.WorstWindowRatio > 1:
+		cell.Style = output.Near
+	}
+	return cell
+}
+
+// overCell is for units that there should be none of.
+func overCell(n int64) output.Cell {
+	if n > 0 {
+		return output.Cell{Text: group(n), Style: output.AtEnd}
+	}
+	return output.Cell{Text: "0"}
+}
+
+func printMostDenied(p *output.Printer, r *Run) {
+	if len(r.MostDenied) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1}}
+	var rows [][]output.Cell
+	for _, key := range r.MostDenied {
+		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: group(key.Denied)}, {Text: group(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
+	}
+	p.Table(columns, rows)
+}
+
+// printTimeline draws allowed and denied over time, both to one scale.
+func printTimeline(p *output.Printer, r *Run) {
+	width := 60
+	if p.Width > 0 {
+		width = min(width, p.Width-indent-1)
+	}
+	if len(r.Timeline) < 2 || width < 10 {
+		return
+	}
+	allowed, denied := r.binned(width)
+	top := max(slices.Max(allowed), slices.Max(denied))
+	if top == 0 {
+		return
+	}
+	line(p, "allowed", output.Plain, sparkline(allowed, top))
+	line(p, "denied", output.Plain, sparkline(denied, top))
+}
+
+// binned sums up the timeline in at most so many equal parts.
+func (r *Run) binned(parts int) (allowed, denied []int64) {
+	last := r.Timeline[len(r.Timeline)-1].OffsetMS
+	width := max(r.IntervalMS, 1)
+	slots := last/width + 1
+	parts = int(min(int64(parts), slots))
+	allowed, denied = make([]int64, parts), make([]int64, parts)
+	for _, interval := range r.Timeline {
+		i := int(min(max(interval.OffsetMS, 0)/width, slots-1) * int64(parts) / slots)
+		allowed[i] += interval.Allowed
+		denied[i] += interval.Denied
+	}
+	return allowed, denied
+}
+
+// sparkline draws values as blocks; what is not zero can be seen.
+func sparkline(values []int64, top int64) string {
+	const blocks = "▁▂▃▄▅▆▇█"
+	levels := []rune(blocks)
+	var b strings.Builder
+	for _, value := range values {
+		if value <= 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
+	}
+	return b.String()
+}
+
+func (d *Document) printSeveral(p *output.Printer) {
+	for i := range d.Runs {
+		for _, alarm := range d.Runs[i].alarms() {
+			say(p, finding{alarm.style, output.Printable(d.Runs[i].Title()) + ": " + alarm.text})
+		}
+	}
+	line(p, "load", output.Plain, output.Printable(d.Runs[0].loadInWords(d.Kind)))
+	columns, rows := d.comparison()
+	p.Table(columns, rows)
+}
+
+// comparison is the table of several runs.
+func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
+		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4}}
+	if d.Kind == Simulation {
+		columns = append(columns, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3})
+	} else {
+		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
+			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
+	}
+	var rows [][]output.Cell
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		row := []output.Cell{{Text: output.Printable(r.Title())}, {Text: group(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
+			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
+		if d.Kind == Simulation {
+			row = append(row, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)})
+		} else {
+			p50, p99 := "-", "-"
+			if r.Latency != nil {
+				p50, p99 = micros(r.Latency.P50), micros(r.Latency.P99)
+			}
+			cost := Cost{}
+			if r.Cost != nil {
+				cost = *r.Cost
+			}
+			row = append(row, output.Cell{Text: p50}, output.Cell{Text: p99}, output.Cell{Text: perSecond(r.ThroughputPerS)},
+				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
+		}
+		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+// known writes a figure, or a dash if it could not be learnt.
+func known(figure *float64) string {
+	if figure == nil {
+		return "-"
+	}
+	return decimal(*figure)
+}
+
+func (d *Document) printThresholds(p *output.Printer) {
+	thresholds := slices.Clone(d.Thresholds)
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
+	for _, t := range thresholds {
+		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
+		if !t.OK {
+			f.style = output.AtEnd
+		}
+		if len(d.Runs) > 1 {
+			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
+		}
+		say(p, f)
+	}
+}
+
+// missedFirst orders thresholds.
+func missedFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

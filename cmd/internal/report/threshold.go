@@ -1,0 +1,172 @@
+package report
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Expression is a promise about a run that it keeps or not, such as "p99<5ms".
+type Expression struct {
+	text     string
+	metric   *metric
+	operator string
+	bound    *big.Rat // µs for a duration, a share of 1 for a percentage
+	unit     string   // as written: "ms", "%" or ""
+}
+
+// String returns the expression as it was written, without spaces.
+func (e Expression) String() string { return e.text }
+
+// operators come with the longest first, so that "<=" is not read as "<".
+var operators = []string{"<=", ">=", "==", "!=", "<", ">"}
+
+// durationUnits are in microseconds.
+var durationUnits = map[string]int64{"us": 1, "µs": 1, "μs": 1, "ms": 1000, "s": 1_000_000}
+
+// ParseThreshold reads a promise: a metric, an operator and a value, such as
+// "p99<5ms", "over_admitted==0" or "denied<1%". What is wrong with it is a
+// [limiter.ErrInvalid].
+func ParseThreshold(text string) (Expression, error) {
+	e := Expression{text: strings.Join(strings.Fields(text), "")}
+	at := strings.IndexAny(e.text, "<>=!")
+	if at >= 0 {
+		for _, operator := range operators {
+			if strings.HasPrefix(e.text[at:], operator) {
+				e.operator = operator
+				break
+			}
+		}
+	}
+	if e.operator == "" {
+		return Expression{}, wrong(text, "write a metric, one of < <= > >= == != and a value, such as p99<5ms, over_admitted==0 or denied<1%%")
+	}
+	name, value := e.text[:at], e.text[at+len(e.operator):]
+	if e.metric = metricNamed(name); e.metric == nil {
+		return Expression{}, wrong(text, "there is no metric %q; it is one of %s", name, strings.Join(metricNames(), " "))
+	}
+	digits := strings.TrimRight(value, "%usmµμ")
+	e.unit = value[len(digits):]
+	var ok bool
+	if e.bound, ok = parseDecimal(digits); !ok {
+		return Expression{}, wrong(text, "%q is no value of %s; write %s", value, name, e.metric.valueHint())
+	}
+	switch factor, isDuration := durationUnits[e.unit]; {
+	case e.metric.kind == duration && isDuration:
+		e.bound.Mul(e.bound, new(big.Rat).SetInt64(factor))
+	case e.metric.kind == duration:
+		return Expression{}, wrong(text, "%q has no unit of time; write %s", value, e.metric.valueHint())
+	case e.unit == "%" && e.metric.whole != nil:
+		e.bound.Quo(e.bound, new(big.Rat).SetInt64(100))
+	case e.unit != "":
+		return Expression{}, wrong(text, "%s is not in %q; write %s", name, e.unit, e.metric.valueHint())
+	case e.metric.kind == count && !e.bound.IsInt():
+		return Expression{}, wrong(text, "%s is a whole number and never %s; write %s", name, digits, e.metric.valueHint())
+	}
+	return e, nil
+}
+
+func wrong(expression, format string, args ...any) error {
+	return limiter.Invalidf("threshold %q: %s", expression, fmt.Sprintf(format, args...))
+}
+
+// parseDecimal reads digits with at most one point between them. There is no sign,
+// no exponent, and no more digits than a count of anything has.
+func parseDecimal(text string) (*big.Rat, bool) {
+	whole, fraction, pointed := strings.Cut(text, ".")
+	if len(text) > 24 || whole == "" || pointed && fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
+}
+
+// Holds reports whether the run keeps the promise, and what the metric is, in the
+// expression's unit. It is a [limiter.ErrInvalid] if the run has no such metric, as a
+// simulation has no latencies. It may be asked while a run is under way.
+func (e Expression) Holds(run *Run) (ok bool, actual string, err error) {
+	value := e.metric.of(run)
+	if value == nil {
+		return false, "", wrong(e.text, "the run has no %s: %s", e.metric.name, e.metric.absence())
+	}
+	if e.unit == "%" {
+		whole := new(big.Rat).SetInt64(e.metric.whole(run))
+		if whole.Sign() > 0 { // of nothing, nothing is a share
+			value.Quo(value, whole)
+		}
+	}
+	return e.compare(value), e.write(value), nil
+}
+
+func (e Expression) compare(value *big.Rat) bool {
+	switch order := value.Cmp(e.bound); e.operator {
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	case ">=":
+		return order >= 0
+	case "!=":
+		return order != 0
+	}
+	return value.Cmp(e.bound) == 0
+}
+
+// write writes a value in the expression's unit, with as many digits as it takes
+// to be seen on the side of the bound that it is on: not "1%" where "<=1%" is
+// missed by a little.
+func (e Expression) write(value *big.Rat) string {
+	unit := big.NewRat(1, 1)
+	if factor, is := durationUnits[e.unit]; is {
+		unit.SetInt64(factor)
+	} else if e.unit == "%" {
+		unit.SetFrac64(1, 100)
+	}
+	inUnit := new(big.Rat).Quo(value, unit)
+	const least, most = 3, 12
+	text := ""
+	for digits := least; digits <= most; digits++ {
+		text = inUnit.FloatString(digits)
+		shown, _ := new(big.Rat).SetString(text)
+		if shown.Mul(shown, unit).Cmp(e.bound) == value.Cmp(e.bound) {
+			break
+		}
+	}
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + e.unit
+}
+
+// Evaluate holds every run against every promise, in place of what the document had
+// of thresholds before, and reports whether all were kept. Its errors are those of
+// [Expression.Holds].
+func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
+	held = true
+	thresholds := []Threshold{}
+	for _, e := range expressions {
+		for i := range d.Runs {
+			ok, actual, err := e.Holds(&d.Runs[i])
+			if err != nil {
+				return false, err
+			}
+			held = held && ok
+			thresholds = append(thresholds, Threshold{Expression: e.text, Run: i, Actual: actual, OK: ok})
+		}
+	}
+	d.Thresholds = thresholds
+	return held, nil
+}
+
+// ratOf is a number as it is written in JSON, so that what reads 1.97 is 1.97.
+func ratOf(f float64) *big.Rat {
+	r, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'f', -1, 64))
+	if !ok { // not a number
+		return nil
+	}
+	return r
+}

@@ -1,0 +1,206 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Title names the run among those of its document: "token-bucket 100/1m".
+func (r *Run) Title() string {
+	title := strings.TrimSpace(r.Algorithm + " " + r.limit())
+	if r.Policy != "" {
+		title = strings.TrimSpace("policy " + r.Policy + ": " + title)
+	}
+	if r.Implementation == naive {
+		title += " (naive)"
+	}
+	return title
+}
+
+// limit is the limit without the algorithm, which it may be written with.
+func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":") }
+
+// naive is the implementation that is no script.
+const naive = "naive"
+
+// where is the store and what was done to it: "for 30s on redis://localhost:6379".
+func (r *Run) where(kind Kind) string {
+	duration := output.Duration(milliseconds(r.DurationMS))
+	if kind == Simulation {
+		return "over " + duration + " of requests, decided by " + r.Store
+	}
+	return "for " + duration + " on " + r.Store
+}
+
+// finding is something that the reader is told in words, and how bad it is.
+type finding struct {
+	style output.Style
+	text  string
+}
+
+func (f finding) mark() string {
+	switch f.style {
+	case output.Calm:
+		return "✓"
+	case output.AtEnd:
+		return "✗"
+	}
+	return "!"
+}
+
+// verdict says in words how right the decisions were.
+func (r *Run) verdict() finding {
+	a := r.Audit
+	let := fmt.Sprintf("let %s the limit through in one period", ratio(a.WorstWindowRatio))
+	under := ""
+	if a.UnderAdmitted > 0 {
+		under = fmt.Sprintf("; denied %s that fitted", units(a.UnderAdmitted))
+	}
+	switch {
+	case r.Requests == 0:
+		return finding{output.Near, "nothing was sent, so nothing is known"}
+	case a.OverAdmitted > 0:
+		return finding{output.AtEnd, fmt.Sprintf("admitted %s too many; %s", units(a.OverAdmitted), let) + under}
+	case a.UnderAdmitted > 0 && a.WorstWindowRatio <= 1:
+		return finding{output.AtEnd, "never more than the limit" + under}
+	case a.UnderAdmitted > 0:
+		return finding{output.AtEnd, let + under}
+	case a.WorstWindowRatio > 1:
+		return finding{output.Near, let + ", as its algorithm does"}
+	}
+	return finding{output.Calm, "never more than the limit"}
+}
+
+// alarms are what a reader must know before believing the figures, the worst first.
+func (r *Run) alarms() []finding {
+	var all []finding
+	add := func(style output.Style, format string, args ...any) {
+		all = append(all, finding{style, fmt.Sprintf(format, args...)})
+	}
+	if r.GeneratorLimited {
+		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on")
+	}
+	if r.Dropped > 0 {
+		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time", group(r.Dropped), group(r.Requests+r.Dropped), share(r.Dropped, r.Requests+r.Dropped))
+	}
+	if r.Errors > 0 {
+		unknown := ""
+		if r.Unknown > 0 {
+			unknown = fmt.Sprintf("; %s of them may have been charged nevertheless", group(r.Unknown))
+		}
+		add(output.AtEnd, "%s ended in an error (%s)%s", requests(r.Errors), share(r.Errors, r.Requests), unknown)
+		for _, e := range r.ErrorTexts {
+			add(output.AtEnd, "%s × %s", group(e.Count), output.Printable(e.Text))
+		}
+	}
+	if r.Late > 0 {
+		add(output.Near, "%s answered more than %s after they were due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
+	}
+	for _, warning := range r.Warnings {
+		add(output.Near, "%s", output.Printable(warning))
+	}
+	return all
+}
+
+func units(n int64) string    { return plural(n, "unit") }
+func requests(n int64) string { return plural(n, "request") }
+
+// plural writes a count with its noun, and thousands apart.
+func plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return group(n) + " " + noun
+}
+
+// group writes a whole number with its thousands apart: "12,345".
+func group(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, digit := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(digit)
+	}
+	return b.String()
+}
+
+// share writes part of whole as a percentage. It is "0%" only of nothing and "100%"
+// only of all.
+func share(part, whole int64) string {
+	if whole == 0 {
+		return "-"
+	}
+	percent := 100 * float64(part) / float64(whole)
+	digits := 0
+	if percent < 10 || percent > 99 {
+		digits = 1
+	}
+	text := strconv.FormatFloat(percent, 'f', digits, 64)
+	switch {
+	case part == 0:
+		return "0%"
+	case part == whole:
+		return "100%"
+	case text == "0.0":
+		return "<0.1%"
+	case text == "100.0":
+		return ">99.9%"
+	}
+	return text + "%"
+}
+
+// ratio writes a multiple of the limit: "1.97 ×". It is "1.00 ×" only if it is one.
+func ratio(f float64) string {
+	text := ""
+	for digits := 2; digits <= 9; digits++ {
+		text = strconv.FormatFloat(f, 'f', digits, 64)
+		if f == 1 || strings.Trim(text, "0.") != "1" {
+			break
+		}
+	}
+	return text + " ×"
+}
+
+// micros writes microseconds to three digits, in the unit that suits them:
+// "840 µs", "1.24 ms", "12 s".
+func micros(us int64) string {
+	switch {
+	case us < 1000:
+		return fmt.Sprintf("%d µs", us)
+	case us < 999_500:
+		return decimal(float64(us)/1000) + " ms"
+	}
+	return decimal(float64(us)/1e6) + " s"
+}
+
+// decimal writes a figure to three digits, or all of those before the point.
+func decimal(f float64) string {
+	switch size := math.Abs(f); {
+	case math.IsNaN(f), math.IsInf(f, 0):
+		return "-"
+	case size >= 99.95:
+		return group(int64(math.Round(f)))
+	case size >= 9.995:
+		return trimmed(f, 1)
+	case size >= 0.0995:
+		return trimmed(f, 2)
+	}
+	return trimmed(f, 3)
+}
+
+func trimmed(f float64, digits int) string {
+	text := strconv.FormatFloat(f, 'f', digits, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// perSecond writes a rate.
+func perSecond(f float64) string { return decimal(f) + "/s" }
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
