@@ -24,6 +24,8 @@ var layers = map[string][]string{
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter"},
+	"cmd/internal/cost":       {"cmd/internal/report", "pkg/limiter"},
+	"cmd/internal/naive":      {"pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
@@ -40,7 +42,7 @@ var layers = map[string][]string{
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest"},
+	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest", "cmd/internal/cost", "cmd/internal/naive"},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},

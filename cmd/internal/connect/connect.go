@@ -60,27 +60,36 @@ func schemes() string {
 // Open returns the store at url and what to call it in messages. It does not
 // connect yet. A bad URL's error is a [limiter.ErrInvalid] without the password.
 func Open(url string, options Options) (store Store, where string, err error) {
+	store, _, where, err = OpenWithClient(url, options)
+	return store, where, err
+}
+
+// OpenWithClient is [Open] for what looks at the exchanges of a store with its
+// servers, too: it returns the client that the store uses, nil for an embedded
+// store. Nothing has been asked of the client yet, and closing the store closes it.
+func OpenWithClient(url string, options Options) (store Store, client redis.UniversalClient, where string, err error) {
 	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	scheme, rest, found := strings.Cut(url, ":")
 	opener, known := openers()[scheme]
 	if !found || !known {
-		return nil, "", unknownScheme(url)
+		return nil, nil, "", unknownScheme(url)
 	}
 	if opener.store != nil {
-		return opener.store(rest, options)
+		store, where, err = opener.store(rest, options)
+		return store, nil, where, err
 	}
-	client, where, err := Client(url, options)
+	client, where, err = Client(url, options)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	store, err = redisstore.New(client, redisstore.WithPrefix(options.Prefix))
-	return store, where, err
+	return store, client, where, err
 }
 
-// Client returns the client that [Open] has its Redis store use, for what asks
-// the servers themselves. A URL of another store is a [limiter.ErrInvalid].
+// Client returns a client like the one that [Open] has its Redis store use, for what
+// asks the servers themselves. A URL of another store is a [limiter.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	opener, known := openers()[scheme]

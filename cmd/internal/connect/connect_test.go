@@ -87,6 +87,26 @@ func TestRedisURLs(t *testing.T) {
 	}
 }
 
+// Who looks at a store's exchanges needs the very client that the store uses.
+func TestOpenWithClient(t *testing.T) {
+	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"} {
+		store, client, _, err := OpenWithClient(url, options(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := client.Ping(t.Context()).Err(); !errors.Is(err, redis.ErrClosed) {
+			t.Errorf("%s: once the store is closed, its client says %v", url, err)
+		}
+	}
+	store, client, where, err := OpenWithClient("memory:", options(nil))
+	if store == nil || client != nil || where != "memory" || err != nil {
+		t.Errorf("memory: %v, %v, %q, %v", store, client, where, err)
+	}
+}
+
 const secret = "hunter2"
 
 func TestBadURLs(t *testing.T) {

@@ -122,6 +122,18 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 	return c.Cmd, err
 }
 
+// Send sends a command that changes something and is no script of the store's, for
+// what works beside it on the same client: once, as a take is. verb is what the
+// error, one of the limiter's, calls it; [limiter.ErrOutcomeUnknown] says that it
+// may have been done.
+func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
+	c := &call{Cmd: redis.NewCmd(ctx, words...), once: true}
+	if err := c.outcome(s.client.Process(ctx, c)); err != nil {
+		return s.translate(err, verb, true, nil)
+	}
+	return nil
+}
+
 // scriptCommand returns the words of a script call.
 func scriptCommand(script *script, byName, readOnly bool, keys []string, arguments []any) []any {
 	name, body := "evalsha", script.sha

@@ -1,0 +1,478 @@
+package cost_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/cost"
+	"github.com/limitctl/limitctl/cmd/internal/naive"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+var (
+	ctx  = context.Background()
+	many = limiter.Limit{Algorithm: limiter.FixedWindow, Count: limiter.MaxCount, Period: limiter.MaxPeriod}
+)
+
+// number returns what a figure is, and fails the test if it is absent.
+func number(t *testing.T, name string, figure *float64) float64 {
+	t.Helper()
+	if figure == nil {
+		t.Errorf("no %s", name)
+		return math.NaN()
+	}
+	return *figure
+}
+
+func want(t *testing.T, name string, figure *float64, want float64) {
+	t.Helper()
+	if got := number(t, name, figure); got != want {
+		t.Errorf("%s: %g for a decision, want %g", name, got, want)
+	}
+}
+
+// wantAbout allows for what is left when a total that may be off by so much is
+// shared out.
+func wantAbout(t *testing.T, name string, figure *float64, want, off float64) {
+	t.Helper()
+	if got := number(t, name, figure); !(math.Abs(got-want) <= off) {
+		t.Errorf("%s: %g for a decision, want %g ± %g", name, got, want, off)
+	}
+}
+
+// wantAbsent wants none of the servers' own figures, and a warning of it.
+func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
+	t.Helper()
+	if c.ServerCPU != nil || c.Commands != nil || c.NetworkIn != nil || c.NetworkOut != nil {
+		t.Errorf("figures that cannot be known: %+v", c)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], why) {
+		t.Errorf("warned of %q, want it to say %q", warnings, why)
+	}
+}
+
+func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// take takes n times a unit of keys in turn, one call after the other.
+func take(t *testing.T, store limiter.Store, n, keys int) {
+	t.Helper()
+	l := limiter.New(store)
+	for i := range n {
+		if _, err := l.Take(ctx, key(i%keys), many, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func key(i int) limiter.Key { return limiter.Key{Subject: fmt.Sprint("user:", i), Name: "limit"} }
+
+func TestScripts(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, DisableIdentity: true})
+	defer client.Close()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 1, 1) // connects, and brings the script
+	const decisions = 500
+	usecBefore := usec(server, "evalsha")
+	meter.Begin(ctx)
+	take(t, store, decisions, 1)
+	c, warnings := meter.End(ctx, decisions)
+	if len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	want(t, "round trips", c.RoundTrips, 1)
+	want(t, "commands", c.Commands, 4) // EVALSHA, and in it TIME, GET and SET
+	want(t, "server time", c.ServerCPU, float64(usec(server, "evalsha")-usecBefore)/decisions)
+	if number(t, "client time", c.ClientCPU) <= 0 {
+		t.Errorf("%g µs of this process", *c.ClientCPU)
+	}
+	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; $ and 36 bytes come back.
+	words := []int{len("evalsha"), 40, len("1"), len(limiter.StoreKey(limiter.DefaultPrefix, key(0))), 21}
+	request := len("*5\r\n")
+	for _, n := range words {
+		request += len("$\r\n\r\n") + len(strconv.Itoa(n)) + n
+	}
+	want(t, "bytes in", c.NetworkIn, float64(request))
+	var state limiter.State
+	state.Charge(many, 1, 0)
+	reply := 7 + 2 + len(state.AppendRecord(nil))
+	want(t, "bytes out", c.NetworkOut, float64(len("$\r\n\r\n")+len(strconv.Itoa(reply))+reply))
+
+	// Nothing is carried over to the next load.
+	meter.Begin(ctx)
+	take(t, store, 10, 1)
+	c, _ = meter.End(ctx, 10)
+	want(t, "round trips of a second load", c.RoundTrips, 1)
+	want(t, "commands of a second load", c.Commands, 4)
+	meter.Begin(ctx)
+	if c, warnings := meter.End(ctx, 0); c != (report.Cost{}) || warnings != nil {
+		t.Errorf("of no decision: %+v, %q", c, warnings)
+	}
+}
+
+// usec is the time that the server says a command took, scripts' own included.
+func usec(server *redistest.Server, command string) int64 {
+	_, rest, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "commandstats")), "cmdstat_"+command+":")
+	_, rest, _ = strings.Cut(rest, "usec=")
+	text, _, _ := strings.Cut(rest, ",")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// What the reckoning rests on: the time of a script is not without that of what it
+// calls, which is counted once more under its own name.
+func TestAScriptsTimeHoldsThatOfItsCommands(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 50000000, 'x')", 1, "large")
+	inside, whole := usec(server, "setrange"), usec(server, "eval")
+	if calls := server.CommandCalls("setrange"); calls != 1 || inside == 0 || whole < inside {
+		t.Errorf("the script took %d µs, and what it called %d times %d µs", whole, calls, inside)
+	}
+}
+
+func TestConcurrentCallers(t *testing.T) {
+	client := redistest.Start(t).Client()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 1, 1)
+	const callers, each = 64, 20
+	meter.Begin(ctx)
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			l := limiter.New(store)
+			for i := range each {
+				if _, err := l.Take(ctx, key(i), many, 1); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	c, warnings := meter.End(ctx, callers*each)
+	if trips := number(t, "round trips", c.RoundTrips) * callers * each; trips < each || trips > callers*each {
+		t.Errorf("%g round trips of %d callers' %d calls each", trips, callers, each)
+	}
+	want(t, "commands", c.Commands, 4)
+	if len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+}
+
+func TestPipelinesAreOneRoundTrip(t *testing.T) {
+	client := redistest.Start(t).Client()
+	meter := cost.New(client)
+	meter.Begin(ctx)
+	for range 3 {
+		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for range 10 {
+				pipe.Eval(ctx, "return 1", nil)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ := meter.End(ctx, 30)
+	want(t, "round trips", c.RoundTrips, 0.1)
+	want(t, "commands", c.Commands, 1)
+}
+
+func TestNaive(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	meter := cost.New(client)
+	store, err := naive.New(client, limiter.DefaultPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := usec(server, "time") + usec(server, "get") + usec(server, "set")
+	meter.Begin(ctx)
+	take(t, store, 200, 7)
+	c, warnings := meter.End(ctx, 200)
+	if len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	want(t, "round trips", c.RoundTrips, 3)
+	want(t, "commands", c.Commands, 3)
+	want(t, "server time", c.ServerCPU, float64(usec(server, "time")+usec(server, "get")+usec(server, "set")-before)/200)
+}
+
+// All masters' figures are summed, and each is an exchange of its own.
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	newClient := func() *redis.ClusterClient {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	client := newClient()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 60, 60) // each master gets to know the script
+	for name, store := range map[string]limiter.Store{"scripts": store, "naive": naiveOn(t, client)} {
+		meter.Begin(ctx)
+		take(t, store, 300, 60)
+		c, warnings := meter.End(ctx, 300)
+		if len(warnings) > 0 {
+			t.Errorf("%s: warned of %q", name, warnings)
+		}
+		trips, commands := 1.0, 4.0
+		if name == "naive" {
+			trips, commands = 3, 3
+		}
+		want(t, name+": round trips", c.RoundTrips, trips)
+		want(t, name+": commands", c.Commands, commands)
+		if number(t, "server time", c.ServerCPU) <= 0 || number(t, "bytes in", c.NetworkIn) < 50 || number(t, "bytes out", c.NetworkOut) < 10 {
+			t.Errorf("%s: %g µs, %g bytes in, %g bytes out", name, *c.ServerCPU, *c.NetworkIn, *c.NetworkOut)
+		}
+	}
+	// Limits on several masters take an exchange with each.
+	reqs := make([]limiter.Request, 60)
+	masters := map[int]bool{}
+	slots := map[int]bool{}
+	for i := range reqs {
+		reqs[i] = limiter.Request{Key: key(i), Limit: many, Cost: 1}
+		slot, err := cluster.SlotOf(limiter.StoreKey(limiter.DefaultPrefix, reqs[i].Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, err := cluster.Owner(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters[owner], slots[slot] = true, true
+	}
+	// The complete script is new to each master, and first called in vain.
+	meter.Begin(ctx)
+	if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := meter.End(ctx, 1)
+	if len(masters) != 3 {
+		t.Fatalf("the keys are on %d masters", len(masters))
+	}
+	if trips := number(t, "round trips", c.RoundTrips); trips < float64(len(slots)) || trips > float64(len(slots)+3) {
+		t.Errorf("%g round trips to %d slots", trips, len(slots))
+	}
+
+	others := scripts(t, newClient())
+	meter.Begin(ctx)
+	take(t, store, 100, 60)
+	take(t, others, 50, 60)
+	if _, warnings := meter.End(ctx, 100); len(warnings) != 1 || !strings.Contains(warnings[0], "ran 50 commands meanwhile besides the 100 of this run") {
+		t.Errorf("with half as many of others, warned of %q", warnings)
+	}
+
+	// Figures of some masters are not those of all.
+	meter.Begin(ctx)
+	take(t, store, 10, 10)
+	cluster.Masters[0].Kill()
+	c, warnings := meter.End(ctx, 10)
+	wantAbsent(t, c, warnings, "not known")
+	want(t, "round trips", c.RoundTrips, 1)
+}
+
+func naiveOn(t *testing.T, client redis.UniversalClient) *naive.Store {
+	t.Helper()
+	store, err := naive.New(client, limiter.DefaultPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestOthers(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 1, 1)
+	for _, test := range []struct {
+		name    string
+		command []any
+		n       int
+		warns   string
+	}{
+		{"nobody", []any{"PING"}, 0, ""},
+		{"a monitor", []any{"INFO"}, 100, ""},
+		{"a few", []any{"EVAL", "return 1", "0"}, 10, ""},
+		{"scripts", []any{"EVAL", "return 1", "0"}, 11, "11 commands meanwhile besides the 100"},
+		{"another use", []any{"LLEN", "queue"}, 30, "30 commands"},
+	} {
+		meter.Begin(ctx)
+		take(t, store, 100, 3)
+		for range test.n {
+			server.Do(test.command...)
+		}
+		_, warnings := meter.End(ctx, 100)
+		if got := strings.Join(warnings, "\n"); !strings.Contains(got, test.warns) || (got == "") != (test.warns == "") {
+			t.Errorf("%s: warned of %q, want %q", test.name, got, test.warns)
+		}
+	}
+}
+
+func TestWhatCannotBeKnown(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	meter, store := cost.New(client), scripts(t, client)
+
+	server.Do("ACL", "SETUSER", "writer", "on", ">secret", "~*", "+@all", "-info", "-memory|usage")
+	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "writer", Password: "secret", DisableIdentity: true})
+	defer restricted.Close()
+	itsMeter, its := cost.New(restricted), scripts(t, restricted)
+	itsMeter.Begin(ctx)
+	take(t, its, 10, 10)
+	c, warnings := itsMeter.End(ctx, 9) // the script was brought along once
+	wantAbsent(t, c, warnings, "the user lacks the right to INFO (ACL SETUSER writer +info)")
+	want(t, "round trips", c.RoundTrips, 11.0/9)
+	number(t, "client time", c.ClientCPU)
+	warnings = cost.Sample(ctx, its, []limiter.Key{key(0)}, &c)
+	if c.BytesPerKey != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "memory|usage") {
+		t.Errorf("without the right to MEMORY USAGE: %v, warned of %q", c.BytesPerKey, warnings)
+	}
+
+	meter.Begin(ctx)
+	take(t, store, 100, 1)
+	server.Do("CONFIG", "RESETSTAT")
+	take(t, store, 1, 1)
+	c, warnings = meter.End(ctx, 101)
+	wantAbsent(t, c, warnings, "statistics reset")
+
+	meter.Begin(ctx)
+	take(t, store, 1, 1)
+	server.Kill()
+	c, warnings = meter.End(ctx, 1)
+	wantAbsent(t, c, warnings, server.Addr)
+}
+
+// What a master sends to its replicas is not in the bytes of a decision.
+func TestReplicationIsLeftOut(t *testing.T) {
+	master, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t)
+	client := master.Client()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 1, 1)
+	meter.Begin(ctx)
+	take(t, store, 500, 1)
+	alone, _ := meter.End(ctx, 500)
+
+	host, port, _ := strings.Cut(master.Addr, ":")
+	replica.Do("REPLICAOF", host, port)
+	master.Do("WAIT", 1, 0)
+	meter.Begin(ctx)
+	take(t, store, 500, 1)
+	master.Do("WAIT", 1, 0)
+	followed, _ := meter.End(ctx, 500)
+	wantAbout(t, "bytes out with a replica", followed.NetworkOut, number(t, "bytes out", alone.NetworkOut), 1)
+}
+
+func TestAFailover(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(), DisableIdentity: true})
+	defer client.Close()
+	meter, store := cost.New(client), scripts(t, client)
+	take(t, store, 1, 1)
+	meter.Begin(ctx)
+	take(t, store, 50, 1)
+	c, warnings := meter.End(ctx, 50)
+	if len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	want(t, "commands", c.Commands, 4)
+	if in := number(t, "bytes in", c.NetworkIn); in < 50 || in > 1000 {
+		t.Errorf("%g bytes in, replication aside", in)
+	}
+
+	meter.Begin(ctx)
+	old, err := sentinel.Failover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sentinel.WaitFailover(old); err != nil {
+		t.Fatal(err)
+	}
+	c, warnings = meter.End(ctx, 50)
+	wantAbsent(t, c, warnings, "another server took its place")
+}
+
+func TestEmbedded(t *testing.T) {
+	meter, store := cost.New(nil), memorystore.New()
+	meter.Begin(ctx)
+	take(t, store, 1000, 10)
+	c, warnings := meter.End(ctx, 1000)
+	if number(t, "client time", c.ClientCPU) < 0 || len(warnings) > 0 {
+		t.Errorf("%+v, %q", c, warnings)
+	}
+	c.ClientCPU = nil
+	if c != (report.Cost{}) {
+		t.Errorf("figures without a server: %+v", c)
+	}
+	cost.Sample(ctx, store, []limiter.Key{key(0), key(1)}, &c)
+	if got := number(t, "bytes", c.BytesPerKey); got < 30 || got > 200 {
+		t.Errorf("%g bytes for a key", got)
+	}
+}
+
+func TestSample(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	store := scripts(t, client)
+	take(t, store, 300, 300)
+	usage := func(key limiter.Key) float64 {
+		return float64(server.Do("MEMORY", "USAGE", limiter.StoreKey(limiter.DefaultPrefix, key)).(int64))
+	}
+	keys := []limiter.Key{{Subject: "nobody", Name: "limit"}} // does not count
+	for i := range 300 {
+		keys = append(keys, key(i))
+	}
+	// As many as stand for all, from all over: the first is not in use, nor is one a string.
+	before := server.CommandCalls("memory|usage")
+	server.Do("RPUSH", limiter.StoreKey(limiter.DefaultPrefix, limiter.Key{Subject: "list", Name: "limit"}), "a")
+	var c report.Cost
+	if warnings := cost.Sample(ctx, store, keys, &c); len(warnings) > 0 {
+		t.Errorf("warned of %q", warnings)
+	}
+	wantAbout(t, "memory of a key", c.BytesPerKey, usage(key(100)), 8) // shorter subjects
+	if c.BytesPerUnit != nil {
+		t.Errorf("%g bytes for a unit of no log", *c.BytesPerUnit)
+	}
+	if sampled := server.CommandCalls("memory|usage") - before - 1; sampled != 100 {
+		t.Errorf("%d keys were looked at", sampled)
+	}
+
+	log := limiter.Request{Key: limiter.Key{Subject: "log", Name: "limit"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}}
+	for _, units := range []int64{1, 2, 4} {
+		if _, err := limiter.New(store).Take(ctx, log.Key, log.Limit, units); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = report.Cost{}
+	foreign := limiter.Key{Subject: "list", Name: "limit"}
+	if warnings := cost.Sample(ctx, store, []limiter.Key{key(0), foreign, log.Key}, &c); len(warnings) > 0 {
+		t.Errorf("beside a foreign value, warned of %q", warnings)
+	}
+	want(t, "memory of a key", c.BytesPerKey, (usage(key(0))+usage(log.Key))/2)
+	want(t, "memory of a unit", c.BytesPerUnit, usage(log.Key)/7)
+
+	c = report.Cost{}
+	if cost.Sample(ctx, store, keys[:1], &c); c != (report.Cost{}) {
+		t.Errorf("of a key that is not in use: %+v", c)
+	}
+}

@@ -1,0 +1,173 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// reading is what a master's counters show.
+type reading struct {
+	address  string
+	run      string // which start of the server it is
+	hasBytes bool
+	in, out  int64 // bytes from and to clients
+	size     int64 // bytes of the answer that this was read from
+	commands map[string]usage
+}
+
+// usage is how often commands ran, and how long.
+type usage struct{ calls, microseconds int64 }
+
+// infoRequest is what asks for a reading: everything, since servers before Redis 7
+// take one section or all, and the counters are to be of one instant.
+const infoRequest = "*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n"
+
+// read asks every master.
+func (m *Meter) read(ctx context.Context) ([]reading, error) {
+	if m.client == nil {
+		return nil, nil
+	}
+	cluster, is := m.client.(*redis.ClusterClient)
+	if !is {
+		text, err := m.client.Info(ctx, "all").Result()
+		return []reading{parse("", text)}, err
+	}
+	var mu sync.Mutex
+	var readings []reading
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		text, err := master.Info(ctx, "all").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		readings = append(readings, parse(master.Options().Addr, text))
+		return err
+	})
+	return readings, err
+}
+
+// parse reads the answer to INFO.
+func parse(address, text string) reading {
+	r := reading{address: address, commands: map[string]usage{}}
+	// A verbatim string has its format before it: =LENGTH, txt:…
+	r.size = int64(len("=\r\ntxt:\r\n") + len(strconv.Itoa(len("txt:")+len(text))) + len(text))
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if command, is := strings.CutPrefix(name, "cmdstat_"); is {
+			r.commands[command] = parseUsage(value)
+		} else if found {
+			fields[name] = value
+		}
+	}
+	r.run = fields["run_id"]
+	_, r.hasBytes = fields["total_net_input_bytes"]
+	r.in = number(fields["total_net_input_bytes"])
+	// From Redis 7 on what goes to replicas is in the total and by itself, too. Before,
+	// it counts as if it went to clients.
+	r.out = number(fields["total_net_output_bytes"]) - number(fields["total_net_repl_output_bytes"])
+	return r
+}
+
+// parseUsage reads "calls=21,usec=175,usec_per_call=8.33,…".
+func parseUsage(text string) (u usage) {
+	for field := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "calls":
+			u.calls = number(value)
+		case "usec":
+			u.microseconds = number(value)
+		}
+	}
+	return u
+}
+
+// number returns 0 for what is none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// taken is what went on between two readings of all masters.
+type taken struct {
+	// Redis counts a command that a script calls under its own name, as if a client
+	// had sent it, and the time it took once more in that of the script. So the
+	// scripts' time is that of whole decisions, and what they call is not to be
+	// added; calls are to be.
+	scripts, plain usage
+	// other is the calls that are no part of decisions, nor of what clients,
+	// monitors and nodes do to stay in touch.
+	other    int64
+	hasBytes bool
+	in, out  int64
+}
+
+// between sums up all masters. problem says why that cannot be done.
+func between(before, after []reading) (t taken, problem string) {
+	earlier := map[string]reading{}
+	for _, r := range before {
+		earlier[r.address] = r
+	}
+	t.hasBytes = true
+	for _, r := range after {
+		b, known := earlier[r.address]
+		if !known || len(before) != len(after) {
+			return taken{}, "the masters are others than before"
+		}
+		if b.run != r.run {
+			return taken{}, named(r.address) + " was restarted, or another server took its place"
+		}
+		for command, now := range r.commands {
+			then := b.commands[command]
+			used := usage{now.calls - then.calls, now.microseconds - then.microseconds}
+			if used.calls < 0 {
+				return taken{}, named(r.address) + " had its statistics reset meanwhile"
+			}
+			t.add(command, used)
+		}
+		// The first reading's answer was sent, and the second one's request
+		// received, in between.
+		t.hasBytes = t.hasBytes && b.hasBytes && r.hasBytes
+		t.in += max(0, r.in-b.in-int64(len(infoRequest)))
+		t.out += max(0, r.out-b.out-b.size)
+	}
+	return t, ""
+}
+
+func named(address string) string {
+	if address == "" {
+		return "the server"
+	}
+	return fmt.Sprintf("the server at %s", address)
+}
+
+func (t *taken) add(command string, used usage) {
+	switch kindOf(command) {
+	case script:
+		t.scripts.calls += used.calls
+		t.scripts.microseconds += used.microseconds
+	case plain:
+		t.plain.calls += used.calls
+		t.plain.microseconds += used.microseconds
+	default:
+		if !isUpkeep(command) {
+			t.other += used.calls
+		}
+	}
+}
+
+// isUpkeep reports whether a command is one by which clients, monitors, replicas,
+// Sentinels and nodes stay in touch: little of it is sent whatever the traffic.
+func isUpkeep(command string) bool {
+	name, _, _ := strings.Cut(command, "|")
+	switch name {
+	case "info", "ping", "hello", "auth", "select", "client", "command", "cluster", "asking", "readonly",
+		"publish", "subscribe", "replconf", "psync", "role", "config", "acl":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,55 @@
+package cost
+
+import (
+	"context"
+	"errors"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// sampleSize is how many keys stand for all.
+const sampleSize = 100
+
+// Sample fills in how much memory the store has for a key of those given, and for
+// a unit in use of those that are sliding logs: by as many of them, from all over,
+// as give a fair average. Their names must be set; those that are no longer in use
+// do not count, so it is for soon after the load. It returns what a reader must
+// know of the figures; those that could not be learnt are absent.
+func Sample(ctx context.Context, keyspace limiter.Keyspace, keys []limiter.Key, cost *report.Cost) (warnings []string) {
+	if len(keys) == 0 {
+		return nil
+	}
+	sample := make([]limiter.Key, min(sampleSize, len(keys)))
+	for i := range sample {
+		sample[i] = keys[i*len(keys)/len(sample)]
+	}
+	var found, bytes, logBytes, logUnits int64
+	for entry, err := range keyspace.Scan(ctx, limiter.Query{Keys: sample, Bytes: true}) {
+		if errors.Is(err, limiter.ErrForeign) {
+			continue // somebody else's
+		}
+		if err != nil {
+			return []string{"the memory of keys is not known: " + err.Error()}
+		}
+		if entry.Bytes == 0 {
+			continue // it went while it was looked at
+		}
+		found++
+		bytes += entry.Bytes
+		if entry.Limit.Algorithm == limiter.SlidingLog {
+			logBytes += entry.Bytes
+			logUnits += entry.Decision.Used
+		}
+	}
+	if found == 0 {
+		return nil
+	}
+	perKey := float64(bytes) / float64(found)
+	cost.BytesPerKey = &perKey
+	if logUnits > 0 {
+		perUnit := float64(logBytes) / float64(logUnits)
+		cost.BytesPerUnit = &perUnit
+	}
+	return nil
+}

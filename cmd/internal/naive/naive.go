@@ -1,0 +1,123 @@
+// Package naive decides limits in Redis the way that is often written first, and
+// is wrong: it reads what is used, decides in the client, and writes back what is
+// used then. It is here to be compared with, and so that a load test can show that
+// its audit finds the fault. Nothing else should use it.
+//
+// Between the reading and the writing others read the same, decide the same, and
+// write over one another: a limit of one lets as many through as come at once. The
+// arithmetic, the keys and the records are those of the real store, so that the
+// race, and that there are several round trips, is all that differs.
+package naive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// Store is a [limiter.Store] that lets too much through when callers are
+// concurrent. Its keys are found and deleted as those of the real store, which it
+// is but for the decisions.
+type Store struct {
+	*redisstore.Store
+	client redis.UniversalClient
+	prefix string
+}
+
+// New returns a Store on client, which Close closes; what client is to be like is
+// said at [redisstore.New]. It fails with a [limiter.ErrInvalid] on an unfit prefix
+// and does not connect yet.
+func New(client redis.UniversalClient, prefix string) (*Store, error) {
+	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
+	return &Store{Store: store, client: client, prefix: prefix}, err
+}
+
+// Decide implements [limiter.Store], except that it is neither at one instant nor
+// all or nothing: TIME, a GET of each key, the decision here, and a SET of each key
+// if it changed something. An error of a later key leaves the earlier ones charged,
+// and is a [limiter.ErrOutcomeUnknown] then.
+func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	reqs, err := limiter.NormalizeAll(nil, op, reqs)
+	if err != nil {
+		return err
+	}
+	now, err := s.now(ctx, reqs[0].Key)
+	if err != nil {
+		return err
+	}
+	states, wasUsed := make([]*limiter.State, len(reqs)), make([]bool, len(reqs))
+	for i := range reqs {
+		states[i] = new(limiter.State)
+		if err := s.read(ctx, reqs[i].Key, states[i]); err != nil {
+			return err
+		}
+		wasUsed[i] = !states[i].IsZero()
+	}
+	if !limiter.Decide(op, reqs, states, decisions, now) {
+		return nil
+	}
+	written := 0
+	for i, state := range states {
+		if state.IsZero() && !wasUsed[i] {
+			continue // a shadow that did not fit
+		}
+		if err := s.write(ctx, op, reqs[i].Key, state, now); err != nil {
+			if written > 0 {
+				return fmt.Errorf("%w: the %s was written to %d of %d keys, then: %v", limiter.ErrOutcomeUnknown, op, written, len(reqs), err)
+			}
+			return err
+		}
+		written++
+	}
+	return nil
+}
+
+// now asks the server for its time; in a Cluster, the master that has key.
+func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, error) {
+	var server redis.Cmdable = s.client
+	if cluster, is := s.client.(*redis.ClusterClient); is {
+		master, err := cluster.MasterForKey(ctx, limiter.StoreKey(s.prefix, key))
+		if err != nil {
+			return 0, s.Explain(err)
+		}
+		server = master
+	}
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return 0, s.Explain(err)
+	}
+	return limiter.InstantOf(now), nil
+}
+
+func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State) error {
+	storeKey := limiter.StoreKey(s.prefix, key)
+	record, err := s.client.Get(ctx, storeKey).Bytes()
+	switch {
+	case err == redis.Nil:
+		return nil
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is no string, and so no limit record"}
+	case err != nil:
+		return s.Explain(err)
+	}
+	if err := state.DecodeRecord(record); err != nil {
+		return &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+	}
+	return nil
+}
+
+// write leaves the key to expire when it equals an unused one, as every record does.
+func (s *Store) write(ctx context.Context, op limiter.Op, key limiter.Key, state *limiter.State, now limiter.Instant) error {
+	storeKey := limiter.StoreKey(s.prefix, key)
+	if state.IsZero() {
+		return s.Send(ctx, op.String(), "del", storeKey)
+	}
+	const perMillisecond = limiter.Instant(time.Millisecond / time.Microsecond)
+	lasts := (state.UnusedAt(now) - now + perMillisecond - 1) / perMillisecond
+	return s.Send(ctx, op.String(), "set", storeKey, state.AppendRecord(nil), "px", int64(max(1, lasts)))
+}

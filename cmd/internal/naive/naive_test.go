@@ -1,0 +1,311 @@
+package naive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/cmd/internal/naive"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+var ctx = context.Background()
+
+// hook sees each command on its way; both functions may be nil.
+type hook struct {
+	before, after func(cmd redis.Cmder)
+}
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.before != nil {
+			h.before(cmd)
+		}
+		err := next(ctx, cmd)
+		if h.after != nil {
+			h.after(cmd)
+		}
+		return err
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func newStore(t *testing.T, client redis.UniversalClient) *naive.Store {
+	t.Helper()
+	store, err := naive.New(client, limiter.DefaultPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// admitted has all callers take one unit at once and returns how many may.
+func admitted(t *testing.T, store limiter.Store, callers int, req limiter.Request) int {
+	t.Helper()
+	decisions := make([][1]limiter.Decision, callers)
+	var all sync.WaitGroup
+	for n := range callers {
+		all.Go(func() {
+			if err := store.Decide(ctx, limiter.Take, []limiter.Request{req}, decisions[n][:]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	allowed := 0
+	for n := range decisions {
+		if decisions[n][0].Allowed {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+// All callers read before any writes, as it can come about by itself: every one is
+// let through. The real store lets through what the limit says.
+func TestTheRace(t *testing.T) {
+	const callers = 64
+	server := redistest.Start(t)
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			client := server.Client()
+			var reading sync.WaitGroup
+			reading.Add(callers)
+			client.AddHook(hook{
+				before: func(cmd redis.Cmder) {
+					if cmd.Name() == "set" {
+						reading.Wait()
+					}
+				},
+				after: func(cmd redis.Cmder) {
+					if cmd.Name() == "get" {
+						reading.Done()
+					}
+				},
+			})
+			req := limiter.Request{Key: limiter.Key{Subject: "naive"}, Limit: limiter.Limit{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod}, Cost: 1}
+			if got := admitted(t, newStore(t, client), callers, req); got != callers {
+				t.Errorf("%d of %d callers who read before anybody wrote were let through", got, callers)
+			}
+			scripts, err := redisstore.New(server.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Key.Subject = "scripts"
+			if got := admitted(t, scripts, callers, req); got != 1 {
+				t.Errorf("the real store let %d through, not 1", got)
+			}
+		})
+	}
+}
+
+// One caller after the other, naive and real store agree with the pure algorithms,
+// each going on with the records of the other.
+func TestSequentialCallsAreRight(t *testing.T) {
+	server := redistest.Start(t)
+	now := time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
+	lasts := map[string]int64{} // milliseconds, by store key
+	client := server.Client()
+	client.AddHook(hook{
+		before: func(cmd redis.Cmder) {
+			if cmd.Name() == "set" {
+				// Virtual time, and not the server's, is to let the key lapse.
+				words := cmd.Args()
+				lasts[words[1].(string)] = words[4].(int64)
+				words[4] = words[4].(int64) + time.Hour.Milliseconds()
+			}
+		},
+		after: func(cmd redis.Cmder) {
+			if asked, is := cmd.(*redis.TimeCmd); is {
+				asked.SetVal(now)
+			}
+		},
+	})
+	store := newStore(t, client)
+	scripts, err := redisstore.New(server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		cases++
+		reqs := make([]limiter.Request, rapid.IntRange(1, 3).Draw(rt, "limits"))
+		states, want, got := make([]*limiter.State, len(reqs)), make([]limiter.Decision, len(reqs)), make([]limiter.Decision, len(reqs))
+		for i := range reqs {
+			key := limiter.Key{Subject: fmt.Sprint("case:", cases), Name: fmt.Sprint("limit-", i)}
+			reqs[i] = limiter.Request{Key: key, Limit: drawLimit(rt)}
+			states[i] = new(limiter.State)
+		}
+		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 4_000_000).Draw(rt, "pause")) * time.Microsecond)
+			op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}).Draw(rt, "op")
+			for i := range reqs {
+				reqs[i].Cost = rapid.Int64Range(1, reqs[i].Limit.Count).Draw(rt, "cost")
+				reqs[i].Shadow = i > 0 && rapid.Bool().Draw(rt, "shadow")
+			}
+			normalized, err := limiter.NormalizeAll(nil, op, reqs)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			clear(lasts)
+			changed := limiter.Decide(op, normalized, states, want, limiter.InstantOf(now))
+			decider, isNaive := limiter.Store(store), rapid.Bool().Draw(rt, "naive")
+			if !isNaive {
+				decider = scripts
+			}
+			if err := decider.Decide(ctx, op, reqs, got); err != nil {
+				rt.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				rt.Fatalf("%s %v at %s, naive: %v\n got %+v\nwant %+v", op, reqs, now, isNaive, got, want)
+			}
+			if !changed && len(lasts) > 0 {
+				rt.Fatalf("%s %v changed nothing and wrote %v", op, reqs, lasts)
+			}
+			for i := range reqs {
+				ms := max(1, (got[i].ResetAfter + time.Millisecond - 1).Milliseconds())
+				if kept, written := lasts[limiter.StoreKey(limiter.DefaultPrefix, reqs[i].Key)]; written && kept != ms {
+					rt.Fatalf("a key that is unused after %s is kept for %d ms", got[i].ResetAfter, kept)
+				}
+			}
+		}
+	})
+}
+
+func drawLimit(t *rapid.T) limiter.Limit {
+	return limiter.Limit{
+		Algorithm: rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"),
+		Count:     rapid.Int64Range(1, 20).Draw(t, "count"),
+		Period:    time.Duration(rapid.Int64Range(1_000, 10_000_000).Draw(t, "period")) * time.Microsecond,
+	}
+}
+
+var (
+	user    = limiter.Key{Subject: "user:42", Name: "limit"}
+	hundred = limiter.Limit{Count: 100, Period: time.Hour}
+)
+
+// What is decided is written as the real store writes it, so that it is found and
+// deleted like it.
+func TestKeyspace(t *testing.T) {
+	store := newStore(t, redistest.Start(t).Client())
+	l := limiter.New(store)
+	taken, err := l.Take(ctx, user, hundred, 3)
+	if err != nil || !taken.Allowed {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	found := 0
+	for entry, err := range store.Scan(ctx, limiter.Query{Keys: []limiter.Key{user}}) {
+		found++
+		if err != nil || entry.Key != user || entry.Decision.Used != 3 || entry.TTL <= 0 || entry.TTL > taken.ResetAfter+time.Millisecond {
+			t.Errorf("found %+v, %v after %+v", entry, err, taken)
+		}
+	}
+	if deleted, _, err := store.Delete(ctx, limiter.Records(user)...); found != 1 || deleted != 1 || err != nil {
+		t.Errorf("%d found and %d deleted, %v", found, deleted, err)
+	}
+	// Nothing is left of what is given back whole.
+	if _, err := l.Take(ctx, user, hundred, 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Refund(ctx, user, hundred, 3); err != nil {
+		t.Fatal(err)
+	}
+	for entry := range store.Scan(ctx, limiter.Query{Keys: []limiter.Key{user}}) {
+		t.Errorf("still there: %+v", entry)
+	}
+}
+
+// The limits of a call lie on several masters, each with a clock of its own.
+func TestOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer client.Close()
+	store := newStore(t, client)
+	reqs := make([]limiter.Request, 12)
+	for i := range reqs {
+		reqs[i] = limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", i)}, Limit: hundred, Cost: int64(i + 1)}
+	}
+	for range 2 {
+		if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decisions := make([]limiter.Decision, len(reqs))
+	if err := store.Store.Decide(ctx, limiter.Peek, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range decisions {
+		if want := int64(2 * (i + 1)); d.Used != want {
+			t.Errorf("%d used of key %d, want %d", d.Used, i, want)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	server := redistest.Start(t)
+	take := func(client *redis.Client, reqs ...limiter.Request) error {
+		return newStore(t, client).Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs)))
+	}
+	req := limiter.Request{Key: user, Limit: hundred, Cost: 1}
+	for name, plant := range map[string][]any{"list": {"RPUSH"}, "text": {"SET"}} {
+		storeKey := "rl:{" + name + "}:limit"
+		server.Do(append(plant, storeKey, "hello")...)
+		foreign := limiter.Request{Key: limiter.Key{Subject: name, Name: "limit"}, Limit: hundred, Cost: 1}
+		err := take(server.Client(), req, foreign)
+		if named := new(limiter.ForeignError); !errors.As(err, &named) || named.StoreKey != storeKey {
+			t.Errorf("a %s: got %v, want a ForeignError of %s", name, err, storeKey)
+		}
+	}
+	if server.CommandCalls("set") != 1 { // the one above
+		t.Error("what comes with a foreign value was charged")
+	}
+	if err := take(server.Client(), limiter.Request{Key: user, Limit: hundred, Cost: 101}); !errors.Is(err, limiter.ErrNeverFits) {
+		t.Errorf("got %v, want an ErrNeverFits", err)
+	}
+
+	server.Do("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+get", "+time")
+	reader := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "reader", Password: "secret", DisableIdentity: true})
+	defer reader.Close()
+	if err := take(reader, req); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "set") {
+		t.Errorf("without the right to write: %v, want an ErrRefused that names it", err)
+	}
+
+	// The server dies between the reading and the writing, before and after the
+	// latter has left.
+	stop := func(when hook) error {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, DialerRetries: 1, ReadTimeout: 300 * time.Millisecond})
+		defer client.Close()
+		client.AddHook(when)
+		return take(client, req)
+	}
+	before := func(name string, do func()) hook {
+		return hook{before: func(cmd redis.Cmder) {
+			if cmd.Name() == name {
+				do()
+			}
+		}}
+	}
+	if err := stop(before("set", server.Pause)); !errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("no answer to the SET: %v, want an ErrOutcomeUnknown", err)
+	}
+	server.Resume()
+	if err := stop(before("time", server.Kill)); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("no server: %v, want an ErrUnavailable", err)
+	}
+}
