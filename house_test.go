@@ -16,7 +16,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/doctor", "cmd/internal/output", "cmd/internal/progress", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/doctor", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
@@ -24,7 +24,9 @@ var layers = map[string][]string{
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output"},
+	"pkg/loadgen":             {"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
+	"pkg/loadgen/trace":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
 	"internal/spelling":       {},
