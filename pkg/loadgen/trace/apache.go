@@ -47,7 +47,7 @@ type apacheParser struct {
 func newApacheParser(p *plan) *apacheParser {
 	a := &apacheParser{cost: slices.Index(ApacheFields(), p.cost)}
 	for _, w := range p.wanted {
-		a.fields = append(a.fields, slices.Index(ApacheFields(), w.name))
+		a.fields = append(a.fields, slices.Index(ApacheFields(), w.Name))
 	}
 	for _, field := range append([]int{a.cost}, a.fields...) {
 		switch field {

@@ -23,7 +23,7 @@ func newCSVParser(p *plan) *csvParser {
 		c.cost = slices.Index(p.names, p.cost)
 	}
 	for _, w := range p.wanted {
-		c.wanted = append(c.wanted, slices.Index(p.names, w.name))
+		c.wanted = append(c.wanted, slices.Index(p.names, w.Name))
 	}
 	return c
 }

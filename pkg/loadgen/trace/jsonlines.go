@@ -36,7 +36,7 @@ func newJSONPath(name string) jsonPath {
 func newJSONParser(p *plan) *jsonParser {
 	j := &jsonParser{plan: p, time: newJSONPath(p.time), cost: newJSONPath(p.cost)}
 	for _, w := range p.wanted {
-		j.wanted = append(j.wanted, newJSONPath(w.name))
+		j.wanted = append(j.wanted, newJSONPath(w.Name))
 	}
 	return j
 }

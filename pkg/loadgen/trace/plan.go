@@ -15,14 +15,8 @@ type plan struct {
 	time      string
 	cost      string // empty if nothing says it
 	costGiven bool   // by the caller, so that it has to be there
-	wanted    []wanted
+	wanted    []Field // of which the subject is made
 	names     []string // of the log's fields, as far as is known
-}
-
-// wanted is a field that is a part of the subject.
-type wanted struct {
-	name     string
-	optional bool
 }
 
 // newPlan finds out how to read the log that head is the beginning of, and takes a
@@ -51,10 +45,10 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		p.time = "time"
 	}
 	for _, name := range keys {
-		p.want(name, false)
+		p.want(Field{Name: name})
 	}
-	for _, name := range options.Further {
-		p.want(name, true)
+	for _, field := range options.Further {
+		p.want(field)
 	}
 	switch p.format {
 	case Apache:
@@ -74,9 +68,9 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 			p.defaultCost()
 		}
 	}
-	for _, name := range append([]string{p.time, p.cost}, keys...) {
-		if name != "" && !slices.Contains(p.names, name) {
-			return nil, p.unknownField(name)
+	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
+		if !field.Optional && !slices.Contains(p.names, field.Name) {
+			return nil, p.unknownField(field.Name)
 		}
 	}
 	return p, nil
@@ -90,17 +84,21 @@ func (p *plan) defaultCost() {
 	}
 }
 
-func (p *plan) want(name string, optional bool) {
-	if !slices.ContainsFunc(p.wanted, func(w wanted) bool { return w.name == name }) {
-		p.wanted = append(p.wanted, wanted{name, optional})
+// want makes a field a part of the subject. One named twice is so once.
+func (p *plan) want(field Field) {
+	at := slices.IndexFunc(p.wanted, func(w Field) bool { return w.Name == field.Name })
+	if at < 0 {
+		p.wanted = append(p.wanted, field)
+		return
 	}
+	p.wanted[at].Optional = p.wanted[at].Optional && field.Optional
 }
 
 // fields returns the names of the fields that make a subject.
 func (p *plan) fields() []string {
 	names := make([]string, len(p.wanted))
 	for i, w := range p.wanted {
-		names[i] = w.name
+		names[i] = w.Name
 	}
 	return names
 }

@@ -73,8 +73,15 @@ type Options struct {
 	// unless Cost names a field.
 	Time, Cost string
 	Key        []string
-	// Further are fields that are a part of the subject, too, and may be absent.
-	Further []string
+	// Further are fields that are a part of the subject, too.
+	Further []Field
+}
+
+// Field is a field that is a part of the subject.
+type Field struct {
+	Name string
+	// Optional: a line may be without it. Otherwise such a line is a bad one.
+	Optional bool
 }
 
 // Format is how a log is written.

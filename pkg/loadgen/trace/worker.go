@@ -128,11 +128,11 @@ func (p *parsed) addBad(line []byte, reason string) {
 // behind its length.
 func (p *plan) encode(r *record) (reason string) {
 	for i, value := range r.values {
-		if len(value) == 0 && !p.wanted[i].optional {
-			return fmt.Sprintf("it has no %s", p.wanted[i].name)
+		if len(value) == 0 && !p.wanted[i].Optional {
+			return fmt.Sprintf("it has no %s", p.wanted[i].Name)
 		}
 		if len(value) > maxValue {
-			return fmt.Sprintf("its %s is longer than %d bytes", p.wanted[i].name, maxValue)
+			return fmt.Sprintf("its %s is longer than %d bytes", p.wanted[i].Name, maxValue)
 		}
 	}
 	if len(r.values) == 1 {
