@@ -13,9 +13,9 @@ import (
 type plan struct {
 	format    Format
 	time      string
-	cost      string // empty if nothing says it
-	costGiven bool   // by the caller, so that it has to be there
-	wanted    []Field // of which the subject is made
+	cost      string   // empty if nothing says it
+	costGiven bool     // by the caller, so that it has to be there
+	wanted    []Field  // of which the subject is made
 	names     []string // of the log's fields, as far as is known
 }
 
