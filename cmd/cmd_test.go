@@ -36,6 +36,7 @@ func newWorld(t *testing.T) *world {
 		Err:       &w.err,
 		Getenv:    func(name string) string { return variables[name] },
 		ReadFile:  os.ReadFile,
+		Open:      openFile,
 		WriteFile: writeFile,
 		Remove:    os.Remove,
 		Now:       func() time.Time { return w.now },
@@ -251,6 +252,16 @@ func TestHelpExamplesWork(t *testing.T) {
 	}
 }
 
+// exampleLog is an access log of a few clients, one of which asks a lot.
+func exampleLog() string {
+	var b strings.Builder
+	begin := time.Date(2015, time.May, 17, 10, 5, 0, 0, time.UTC)
+	for i := range 200 {
+		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 512\n", i%4*(i%3), begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), i)
+	}
+	return b.String()
+}
+
 // writeExampleConfig provides what the examples are about: the policies of the
 // README, and a context.
 func writeExampleConfig(t *testing.T, dir string) {
@@ -261,6 +272,7 @@ func writeExampleConfig(t *testing.T, dir string) {
 	for path, text := range map[string]string{
 		"limitctl.yaml":          string(policies),
 		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}}\n",
+		"access.log":             exampleLog(),
 	} {
 		if err := writeFile(filepath.Join(dir, path), []byte(text)); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package cmd
 import (
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +24,7 @@ func Main(version string) int {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
 		ReadFile:      os.ReadFile,
+		Open:          openFile,
 		WriteFile:     writeFile,
 		Remove:        os.Remove,
 		Now:           time.Now,
@@ -41,6 +43,8 @@ type Env struct {
 	Out, Err io.Writer
 	Getenv   func(name string) string
 	ReadFile func(path string) ([]byte, error)
+	// Open opens a file that may be too large to read as a whole.
+	Open func(path string) (io.ReadCloser, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
 	Remove    func(path string) error
@@ -53,6 +57,19 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
+}
+
+// openFile opens a file to read it. A directory, which can be opened, is an error.
+func openFile(path string) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	}
+	return file, nil
 }
 
 // writeFile writes beside the file and renames, so that whoever reads it sees the

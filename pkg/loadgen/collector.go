@@ -56,7 +56,7 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 func newCollector(r *runner) *collector {
 	c := &collector{
 		run:    r,
-		tally:  NewTally(r.Target.Subjects()),
+		tally:  &Tally{},
 		recent: [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()},
 		lag:    newHistogram(),
 		errors: map[string]int64{},

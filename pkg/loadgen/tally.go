@@ -1,13 +1,106 @@
+// Package loadgen drives rate limits with recorded or made-up load, and reckons what
+// became of it. It prints nothing, and decides with whatever [limiter.Store] it is
+// given.
 package loadgen
 
-type Tally struct{ counts [][2]int64 }
+import (
+	"cmp"
+	"slices"
+)
 
-func NewTally(n int) *Tally { return &Tally{make([][2]int64, n)} }
+// Tally counts what became of the requests of each subject. The zero Tally has
+// counted nothing. It is for one goroutine.
+type Tally struct {
+	counts            []tallied // by subject
+	keys, deniedKeys  int64
+	allowed, requests int64
+}
 
+type tallied struct{ allowed, denied int64 }
+
+func (c tallied) requests() int64 { return c.allowed + c.denied }
+
+// Add counts a request of a subject. Subjects are small numbers, since the Tally has
+// room for each up to the greatest.
 func (t *Tally) Add(subject uint32, allowed bool) {
-	if allowed {
-		t.counts[subject][0]++
-	} else {
-		t.counts[subject][1]++
+	if int(subject) >= len(t.counts) {
+		t.counts = append(t.counts, make([]tallied, int(subject)+1-len(t.counts))...)
 	}
+	c := &t.counts[subject]
+	if c.requests() == 0 {
+		t.keys++
+	}
+	t.requests++
+	if allowed {
+		t.allowed++
+		c.allowed++
+		return
+	}
+	if c.denied == 0 {
+		t.deniedKeys++
+	}
+	c.denied++
+}
+
+// Allowed returns how many requests of all subjects were allowed.
+func (t *Tally) Allowed() int64 { return t.allowed }
+
+// Denied returns how many requests of all subjects were denied.
+func (t *Tally) Denied() int64 { return t.requests - t.allowed }
+
+// Requests returns how many requests there were.
+func (t *Tally) Requests() int64 { return t.requests }
+
+// Keys returns how many subjects asked for something.
+func (t *Tally) Keys() int64 { return t.keys }
+
+// KeysDenied returns how many subjects were denied at least once.
+func (t *Tally) KeysDenied() int64 { return t.deniedKeys }
+
+// SubjectCount is what became of one subject's requests.
+type SubjectCount struct {
+	Subject         uint32
+	Allowed, Denied int64
+}
+
+// MostDenied returns the n subjects that were denied most often, or all that were
+// denied if those are fewer. Of those denied equally often the one that asked more
+// comes first, and then the one of the lower number.
+func (t *Tally) MostDenied(n int) []SubjectCount {
+	var denied []SubjectCount
+	for i, c := range t.counts {
+		if c.denied > 0 {
+			denied = append(denied, SubjectCount{uint32(i), c.allowed, c.denied})
+		}
+	}
+	slices.SortFunc(denied, func(a, b SubjectCount) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.Subject, b.Subject))
+	})
+	return slices.Clip(denied[:min(n, len(denied))])
+}
+
+// HeatGroup is what became of the requests of some subjects.
+type HeatGroup struct{ Keys, Allowed, Denied int64 }
+
+// Heat returns the subjects that asked for something in the order of how much they
+// asked for, the busiest first, merged into at most so many groups whose numbers of
+// keys differ by one at most. groups must be positive.
+func (t *Tally) Heat(groups int) []HeatGroup {
+	counts := make([]tallied, 0, t.keys)
+	for _, c := range t.counts {
+		if c.requests() > 0 {
+			counts = append(counts, c)
+		}
+	}
+	slices.SortStableFunc(counts, func(a, b tallied) int { return cmp.Compare(b.requests(), a.requests()) })
+	groups = min(groups, len(counts))
+	heat := make([]HeatGroup, groups)
+	for g := range heat {
+		for _, c := range counts[g*len(counts)/groups : (g+1)*len(counts)/groups] {
+			heat[g].Keys++
+			heat[g].Allowed += c.allowed
+			heat[g].Denied += c.denied
+		}
+	}
+	return heat
 }

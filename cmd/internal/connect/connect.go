@@ -27,6 +27,8 @@ type Options struct {
 	Prefix   string
 	Timeout  time.Duration // bounds each exchange with a server
 	Password string        // for a URL without one
+	// Clock decides instead of the store's own, for simulations; nil for that.
+	Clock func() time.Time
 	// ReadFile reads the files of certificates that a URL names.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -84,7 +86,11 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	if err != nil {
 		return nil, nil, "", err
 	}
-	store, err = redisstore.New(client, redisstore.WithPrefix(options.Prefix))
+	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix)}
+	if options.Clock != nil {
+		settings = append(settings, redisstore.WithClock(options.Clock))
+	}
+	store, err = redisstore.New(client, settings...)
 	return store, client, where, err
 }
 
@@ -130,7 +136,11 @@ func openMemory(rest string, options Options) (Store, string, error) {
 	if rest != "" && rest != "//" {
 		return nil, "", badURL("nothing goes after memory:, and %q does", rest)
 	}
-	return memorystore.New(memorystore.WithPrefix(options.Prefix)), "memory", nil
+	settings := []memorystore.Option{memorystore.WithPrefix(options.Prefix)}
+	if options.Clock != nil {
+		settings = append(settings, memorystore.WithClock(options.Clock))
+	}
+	return memorystore.New(settings...), "memory", nil
 }
 
 func openFile(rest string, options Options) (Store, string, error) {
@@ -141,6 +151,10 @@ func openFile(rest string, options Options) (Store, string, error) {
 	if path == "" {
 		return nil, "", badURL("file: needs a path, such as file:limits.db")
 	}
-	store, err := filestore.New(path, filestore.WithPrefix(options.Prefix))
+	settings := []filestore.Option{filestore.WithPrefix(options.Prefix)}
+	if options.Clock != nil {
+		settings = append(settings, filestore.WithClock(options.Clock))
+	}
+	store, err := filestore.New(path, settings...)
 	return store, path, err
 }

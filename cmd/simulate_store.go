@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// usesStore reports whether a store is to decide, too. One that is only configured is
+// none that somebody wants to fill with a simulation.
+func (o *simulateOptions) usesStore() bool { return o.changed("store") || o.changed("context") }
+
+// checkStore reports early if the store may not be used.
+func (o *simulateOptions) checkStore() error {
+	if !o.usesStore() {
+		return nil
+	}
+	if _, err := o.settings(); err != nil {
+		return err
+	}
+	switch name, readOnly, protected := o.inUse(); {
+	case readOnly:
+		return usagef("context %q is read-only; a simulation writes, so it was not done", name)
+	case protected:
+		return usagef("context %q is protected; a simulation is for another store, or for none", name)
+	}
+	return nil
+}
+
+// removalTime bounds how long removing the keys of a simulation takes.
+const removalTime = time.Minute
+
+// simulateWithStore has the store decide, under a prefix of its own, and removes what
+// that has left there, whatever else happens.
+func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate) (result *loadgen.Simulation, where string, err error) {
+	url, options, err := o.connection()
+	if err != nil {
+		return nil, "", err
+	}
+	var clock loadgen.Clock
+	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
+	options.Clock = clock.Now
+	store, where, err := connect.Open(url, options)
+	if name, _, _ := o.inUse(); err != nil && name != "" {
+		err = fmt.Errorf("context %q: %w", name, err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	defer store.Close()
+	result, err = loadgen.Simulate(ctx, log, candidate, loadgen.SimulateOptions{Store: store, Clock: &clock})
+	if len(result.StoreKeys) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+		defer cancel()
+		if _, _, removing := store.Delete(ctx, limiter.Records(result.StoreKeys...)...); removing != nil {
+			err = errors.Join(err, fmt.Errorf("the simulation's keys, which begin with %s:, could not be removed: %w", options.Prefix, removing))
+		}
+	}
+	return result, where, err
+}
+
+// reportDisagreements says where the store did not decide as Go does.
+func (o *simulateOptions) reportDisagreements(r *simulatedRun) {
+	result := r.result
+	fmt.Fprintf(o.env.Err, "limitctl: %s: the store decided %d of %d requests differently than Go:\n", r.run.Limit, result.Disagreements, result.Tally.Requests())
+	for _, d := range result.FirstDisagreements {
+		fmt.Fprintf(o.env.Err, "limitctl: request %d, at %s, of %s, limit %s: the store says %s; Go says %s\n",
+			d.Request, d.At.Time().Format(time.RFC3339Nano), r.subject(d.Subject), r.run.Limits[d.Limit].Limit, decisionWords(&d.Store), decisionWords(&d.Go))
+	}
+}
+
+// decisionWords writes all that a decision says.
+func decisionWords(d *limiter.Decision) string {
+	verdict := "denied"
+	if d.Allowed {
+		verdict = "allowed"
+	}
+	return fmt.Sprintf("%s, %d used, %d remaining, retry after %s, reset after %s, delay %s", verdict, d.Used, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay)
+}

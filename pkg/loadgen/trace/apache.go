@@ -1,0 +1,199 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// The fields of an access log, as indexes into [ApacheFields].
+const (
+	apacheIP = iota
+	apacheUser
+	apacheTimeField
+	apacheMethod
+	apachePath
+	apacheProtocol
+	apacheStatus
+	apacheBytes
+	apacheReferer
+	apacheAgent
+	apacheFieldCount
+)
+
+// ApacheFields returns the names of an access log's fields: ip, the client's address
+// or name; user; time; method, path (without the query string) and protocol of the
+// request; status; bytes of the answer; referer; agent. Values are as the log has
+// them, with its escapes; "-" is none.
+func ApacheFields() []string {
+	return []string{"ip", "user", "time", "method", "path", "protocol", "status", "bytes", "referer", "agent"}
+}
+
+// apacheParser reads lines such as
+//
+//	203.0.113.9 - frank [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/5.0"
+//
+// of which referer and agent, and whatever follows, may be missing.
+type apacheParser struct {
+	clock apacheClock
+	// fields are which of a line's fields the wanted ones are, or -1.
+	fields []int
+	cost   int
+	found  [apacheFieldCount][]byte
+	// Which parts of a line need a look.
+	request, quoted bool
+}
+
+func newApacheParser(p *plan) *apacheParser {
+	a := &apacheParser{cost: slices.Index(ApacheFields(), p.cost)}
+	for _, w := range p.wanted {
+		a.fields = append(a.fields, slices.Index(ApacheFields(), w.Name))
+	}
+	for _, field := range append([]int{a.cost}, a.fields...) {
+		switch field {
+		case apacheMethod, apachePath, apacheProtocol:
+			a.request = true
+		case apacheReferer, apacheAgent:
+			a.quoted = true
+		}
+	}
+	return a
+}
+
+// parse implements parser.
+func (a *apacheParser) parse(line []byte, r *record) (reason string) {
+	ip := bytes.IndexByte(line, ' ')
+	if ip <= 0 {
+		return "it does not begin with a client's address and a space"
+	}
+	f := &a.found
+	f[apacheIP] = line[:ip]
+	// A user's name may hold spaces and brackets, so it ends where a time begins.
+	begin, end := ip, 0
+	for end == 0 {
+		next := bytes.Index(line[begin:], []byte(" ["))
+		if next < 0 {
+			if begin == ip {
+				return "it has no time in brackets"
+			}
+			return fmt.Sprintf("it has no time like [17/May/2015:10:05:03 +0000], from 1970 to 2099, but %q", excerpt(line[begin-1:]))
+		}
+		begin += next + len(" [")
+		if after := begin + apacheTimeLength; after < len(line) && line[after] == ']' {
+			if at, ok := a.clock.parse(line[begin:after]); ok {
+				r.at, end = at, after
+				f[apacheTimeField] = line[begin:after]
+			}
+		}
+	}
+	identity, user, found := bytes.Cut(line[ip+1:max(ip+1, begin-len(" ["))], []byte{' '})
+	if !found || len(identity) == 0 || len(user) == 0 {
+		return "it has no identity and user between the client and the time"
+	}
+	f[apacheUser] = user
+	rest, opened := bytes.CutPrefix(line[end+1:], []byte(` "`))
+	quote := closingQuote(rest)
+	if !opened || quote < 0 {
+		return "it has no request in quotes after the time"
+	}
+	request := rest[:quote]
+	status, rest, ok := number(rest[quote+1:])
+	if !ok || len(status) != 3 && string(status) != "-" {
+		return "it has no status after the request"
+	}
+	f[apacheStatus] = status
+	if f[apacheBytes], rest, ok = number(rest); !ok {
+		return "it has no number of bytes after the status"
+	}
+	if a.request {
+		f[apacheMethod], f[apachePath], f[apacheProtocol] = splitRequest(request)
+	}
+	if a.quoted {
+		f[apacheReferer], rest = quotedValue(rest)
+		f[apacheAgent], _ = quotedValue(rest)
+	}
+	for i, field := range a.fields {
+		if field >= 0 && string(f[field]) != "-" {
+			r.values[i] = f[field]
+		}
+	}
+	if a.cost >= 0 && string(f[a.cost]) != "-" {
+		r.cost = f[a.cost]
+	}
+	return ""
+}
+
+// closingQuote returns where the quote is that ends text, or -1. A backslash takes
+// what follows it along.
+func closingQuote(text []byte) int {
+	for from := 0; ; {
+		at := bytes.IndexByte(text[from:], '"')
+		if at < 0 {
+			return -1
+		}
+		at += from
+		backslashes := 0
+		for at-backslashes > from && text[at-backslashes-1] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return at
+		}
+		from = at + 1
+	}
+}
+
+// number cuts a space and a number, or a "-", off text, which has an end or another
+// space behind it.
+func number(text []byte) (number, rest []byte, ok bool) {
+	if len(text) < 2 || text[0] != ' ' {
+		return nil, nil, false
+	}
+	text = text[1:]
+	end := bytes.IndexByte(text, ' ')
+	if end < 0 {
+		end = len(text)
+	}
+	number = text[:end]
+	if len(number) == 0 {
+		return nil, nil, false
+	}
+	if string(number) != "-" {
+		for _, c := range number {
+			if c < '0' || c > '9' {
+				return nil, nil, false
+			}
+		}
+	}
+	return number, text[end:], true
+}
+
+// splitRequest splits a request line, "GET /path?query HTTP/1.1". What is none, as
+// scanners send, is all path.
+func splitRequest(request []byte) (method, path, protocol []byte) {
+	if string(request) == "-" {
+		return nil, nil, nil
+	}
+	method, path, found := bytes.Cut(request, []byte{' '})
+	if !found {
+		method, path = nil, request
+	}
+	if at := bytes.LastIndex(path, []byte(" HTTP/")); at >= 0 {
+		path, protocol = path[:at], path[at+1:]
+	}
+	path, _, _ = bytes.Cut(path, []byte{'?'})
+	return method, path, protocol
+}
+
+// quotedValue cuts a space and a value in quotes off text, if there is one.
+func quotedValue(text []byte) (value, rest []byte) {
+	text, opened := bytes.CutPrefix(text, []byte(` "`))
+	if !opened {
+		return nil, nil
+	}
+	end := closingQuote(text)
+	if end < 0 {
+		return nil, nil
+	}
+	return text[:end], text[end+1:]
+}

@@ -1,0 +1,157 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// chunkSize is how much of a log is parsed in one go. A line that does not fit is a
+// bad one: it bounds what a log without line ends takes of memory.
+const chunkSize = 1 << 20
+
+// chunk is some whole lines of a log.
+type chunk struct {
+	data []byte
+	// tooLong: data is the beginning of one line, which had no end in time.
+	tooLong bool
+	buffer  *[chunkSize]byte
+	parsed  chan *parsed
+}
+
+func (c *chunk) isBlank() bool { return len(bytes.TrimSpace(c.data)) == 0 }
+
+func (c *chunk) countLines() int64 {
+	n := int64(bytes.Count(c.data, []byte{'\n'}))
+	if len(c.data) > 0 && c.data[len(c.data)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
+
+// chunker cuts what it reads into chunks.
+type chunker struct {
+	in     io.Reader
+	carry  []byte // the beginning of a line, which the next chunk begins with
+	ended  bool
+	damage string
+}
+
+// newChunker returns a chunker of in, which it unpacks if it is compressed.
+func newChunker(in io.Reader) (*chunker, error) {
+	buffered := bufio.NewReaderSize(in, 1<<16)
+	magic, err := buffered.Peek(3)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if !bytes.HasPrefix(magic, []byte{0x1f, 0x8b}) {
+		if bytes.Equal(magic, []byte("\ufeff")) { // a byte order mark
+			buffered.Discard(len(magic))
+		}
+		return &chunker{in: buffered}, nil
+	}
+	c := new(chunker)
+	unpacked, err := gzip.NewReader(buffered)
+	if err != nil {
+		if c.damage = damage(err); c.damage == "" {
+			return nil, err
+		}
+		c.ended = true
+		return c, nil
+	}
+	c.in = unpacked
+	return c, nil
+}
+
+// damage says what is wrong with a compressed log; empty if that is not what err is
+// about.
+func damage(err error) string {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "its gzip is cut off"
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
+		return fmt.Sprintf("its gzip is damaged (%s)", err)
+	}
+	return ""
+}
+
+// next returns the next chunk, or nil at the end.
+func (c *chunker) next() (*chunk, error) {
+	if c.ended {
+		return nil, nil
+	}
+	buffer := buffers.Get().(*[chunkSize]byte)
+	n := copy(buffer[:], c.carry)
+	for n < chunkSize && !c.ended {
+		read, err := c.in.Read(buffer[n:])
+		n += read
+		switch {
+		case err == io.EOF:
+			c.ended = true
+		case err != nil:
+			if c.damage = damage(err); c.damage == "" {
+				return nil, err
+			}
+			c.ended = true
+		}
+	}
+	lines := bytes.LastIndexByte(buffer[:n], '\n') + 1
+	next := &chunk{buffer: buffer, parsed: make(chan *parsed, 1)}
+	switch {
+	case c.ended && c.damage == "":
+		lines = n
+	case lines == 0 && n == chunkSize:
+		next.data, next.tooLong, c.carry = buffer[:n], true, nil
+		return next, c.skipLine()
+	}
+	next.data = buffer[:lines]
+	c.carry = append(c.carry[:0], buffer[lines:n]...)
+	return next, nil
+}
+
+// skipLine reads up to the end of the line, and keeps what comes after it.
+func (c *chunker) skipLine() error {
+	buffer := buffers.Get().(*[chunkSize]byte)
+	defer buffers.Put(buffer)
+	for {
+		n, err := c.in.Read(buffer[:])
+		end := bytes.IndexByte(buffer[:n], '\n')
+		if end >= 0 {
+			c.carry = append(c.carry, buffer[end+1:n]...)
+		}
+		switch {
+		case end >= 0: // an error is met again by whoever reads on
+			return nil
+		case err == io.EOF:
+			c.ended = true
+			return nil
+		case err != nil:
+			if c.damage = damage(err); c.damage == "" {
+				return err
+			}
+			c.ended = true
+			return nil
+		}
+	}
+}
+
+// excerpt is the beginning of a line, for a message.
+func excerpt(line []byte) string {
+	const most = 80
+	if len(line) <= most {
+		return string(bytes.ToValidUTF8(line, []byte("�")))
+	}
+	for line = line[:most]; len(line) > most-utf8.UTFMax && !utf8.Valid(line); {
+		line = line[:len(line)-1]
+	}
+	return string(bytes.ToValidUTF8(line, []byte("�"))) + "…"
+}

@@ -1,0 +1,87 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// csvParser reads records of CSV, each of one line.
+type csvParser struct {
+	plan       *plan
+	time, cost int // columns; -1 for none
+	wanted     []int
+	columns    int
+	values     [][]byte
+}
+
+func newCSVParser(p *plan) *csvParser {
+	c := &csvParser{plan: p, time: slices.Index(p.names, p.time), cost: -1, columns: len(p.names)}
+	if p.cost != "" { // a column may have no name
+		c.cost = slices.Index(p.names, p.cost)
+	}
+	for _, w := range p.wanted {
+		c.wanted = append(c.wanted, slices.Index(p.names, w.Name))
+	}
+	return c
+}
+
+// splitHeader returns the names of the columns.
+func splitHeader(line []byte) ([]string, error) {
+	r := csv.NewReader(bytes.NewReader(line))
+	r.TrimLeadingSpace = true
+	return r.Read()
+}
+
+// parse implements parser.
+func (c *csvParser) parse(line []byte, r *record) (reason string) {
+	if c.values, reason = splitRecord(c.values[:0], line); reason != "" {
+		return reason
+	}
+	if len(c.values) != c.columns {
+		return fmt.Sprintf("it has %d values, and the header %d", len(c.values), c.columns)
+	}
+	var ok bool
+	if r.at, ok = parseInstant(c.values[c.time]); !ok {
+		return wrongTime(c.values[c.time])
+	}
+	if c.cost >= 0 && len(c.values[c.cost]) > 0 {
+		r.cost = c.values[c.cost]
+	}
+	for i, column := range c.wanted {
+		if column >= 0 {
+			r.values[i] = c.values[column]
+		}
+	}
+	return ""
+}
+
+// splitRecord appends the values of a line. Without quotes they are what is between
+// the commas.
+func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
+	if bytes.IndexByte(line, '"') < 0 {
+		for {
+			end := bytes.IndexByte(line, ',')
+			if end < 0 {
+				return append(values, line), ""
+			}
+			values, line = append(values, line[:end]), line[end+1:]
+		}
+	}
+	texts, err := csv.NewReader(bytes.NewReader(line)).Read()
+	var parse *csv.ParseError
+	switch {
+	case errors.As(err, &parse) && errors.Is(err, csv.ErrQuote) && bytes.Count(line, []byte{'"'})%2 == 1:
+		return values, "a value in quotes does not end on its line"
+	case errors.As(err, &parse):
+		return values, "it is no record of CSV: " + parse.Err.Error()
+	case err != nil:
+		return values, "it is no record of CSV: " + err.Error()
+	}
+	for _, text := range texts {
+		values = append(values, []byte(text))
+	}
+	return values, ""
+}

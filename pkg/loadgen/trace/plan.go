@@ -1,0 +1,186 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// plan is how the lines of one log are read.
+type plan struct {
+	format    Format
+	time      string
+	cost      string   // empty if nothing says it
+	costGiven bool     // by the caller, so that it has to be there
+	wanted    []Field  // of which the subject is made
+	names     []string // of the log's fields, as far as is known
+}
+
+// newPlan finds out how to read the log that head is the beginning of, and takes a
+// header off it.
+func newPlan(head *chunk, options Options) (*plan, error) {
+	p := &plan{format: options.Format, time: options.Time, cost: options.Cost, costGiven: options.Cost != ""}
+	timeName := options.Time
+	if timeName == "" {
+		timeName = "time"
+	}
+	if p.format == Auto {
+		if p.format = detect(head, timeName); p.format == Auto {
+			return nil, limiter.Invalidf("the log's format cannot be told from its first line, %q: it is no access log and no JSON, and no header of CSV with a column %q; say the format, or which column is the time",
+				excerpt(firstLine(head.data)), timeName)
+		}
+	}
+	keys := options.Key
+	switch {
+	case len(keys) > 0:
+	case p.format == Apache:
+		keys = []string{"ip"}
+	default:
+		keys = []string{"key"}
+	}
+	if p.time == "" {
+		p.time = "time"
+	}
+	for _, name := range keys {
+		p.want(Field{Name: name})
+	}
+	for _, field := range options.Further {
+		p.want(field)
+	}
+	switch p.format {
+	case Apache:
+		p.names = ApacheFields()
+		if p.time != "time" {
+			return nil, limiter.Invalidf("the time of an access log is its field \"time\", and %q was asked for", p.time)
+		}
+	case JSONLines:
+		p.names = namesOfJSON(head)
+		p.defaultCost()
+		return p, nil // later lines may have other fields
+	case CSV:
+		if err := p.takeHeader(head); err != nil {
+			return nil, err
+		}
+		if slices.Contains(p.names, "cost") {
+			p.defaultCost()
+		}
+	}
+	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
+		if !field.Optional && !slices.Contains(p.names, field.Name) {
+			return nil, p.unknownField(field.Name)
+		}
+	}
+	return p, nil
+}
+
+// defaultCost has the cost read from the field of that name, unless another one was
+// said.
+func (p *plan) defaultCost() {
+	if p.cost == "" {
+		p.cost = "cost"
+	}
+}
+
+// want makes a field a part of the subject. One named twice is so once.
+func (p *plan) want(field Field) {
+	at := slices.IndexFunc(p.wanted, func(w Field) bool { return w.Name == field.Name })
+	if at < 0 {
+		p.wanted = append(p.wanted, field)
+		return
+	}
+	p.wanted[at].Optional = p.wanted[at].Optional && field.Optional
+}
+
+// fields returns the names of the fields that make a subject.
+func (p *plan) fields() []string {
+	names := make([]string, len(p.wanted))
+	for i, w := range p.wanted {
+		names[i] = w.Name
+	}
+	return names
+}
+
+func (p *plan) unknownField(name string) error {
+	return limiter.Invalidf("the log has no field %q; there are %s", name, strings.Join(p.names, ", "))
+}
+
+func (p *plan) newParser() parser {
+	switch p.format {
+	case JSONLines:
+		return newJSONParser(p)
+	case CSV:
+		return newCSVParser(p)
+	}
+	return newApacheParser(p)
+}
+
+// detect returns what the first lines look like, or Auto.
+func detect(head *chunk, timeName string) Format {
+	if head.tooLong {
+		return Auto
+	}
+	if names, err := splitHeader(firstLine(head.data)); err == nil && slices.Contains(names, timeName) {
+		return CSV
+	}
+	const most = 100 // the first of them may be bad
+	apache, r := newApacheParser(new(plan)), new(record)
+	n := 0
+	for line := range bytes.Lines(head.data) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if n++; n > most {
+			break
+		}
+		switch {
+		case line[0] == '{' && objectOf(line) != nil:
+			return JSONLines
+		case apache.parse(line, r) == "":
+			return Apache
+		}
+	}
+	return Auto
+}
+
+// firstLine returns the first line that is not blank.
+func firstLine(data []byte) []byte {
+	data = bytes.TrimLeft(data, " \t\r\n")
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		data = data[:end]
+	}
+	return bytes.TrimRight(data, "\r")
+}
+
+// takeHeader reads the names of the columns, and blanks their line so that the lines
+// after it keep their numbers.
+func (p *plan) takeHeader(head *chunk) error {
+	header := firstLine(head.data)
+	names, err := splitHeader(header)
+	if err != nil || head.tooLong {
+		return limiter.Invalidf("the first line, %q, is no header of CSV; it needs the names of the columns", excerpt(header))
+	}
+	for i, name := range names {
+		if slices.Index(names, name) < i && p.uses(name) {
+			return limiter.Invalidf("the header has the column %q twice; name its columns apart", name)
+		}
+	}
+	p.names = names
+	at := bytes.Index(head.data, header)
+	for i := range header {
+		head.data[at+i] = ' '
+	}
+	return nil
+}
+
+func (p *plan) uses(name string) bool {
+	return name == p.time || name == p.cost || slices.Contains(p.fields(), name)
+}
+
+// wrongTime says that a text is no time.
+func wrongTime(text []byte) string {
+	return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z nor a number of seconds, ms, µs or ns from 1970 to 2099", excerpt(text))
+}

@@ -1,0 +1,299 @@
+// Package trace reads recorded traffic: Apache's and nginx's access logs, JSON lines
+// and CSV, plain or compressed by gzip. What it makes of them is small enough to hold
+// ten million requests in memory, in the order of their instants.
+//
+// A line is a request. What cannot be read is counted and left out, since a real log
+// always has such lines.
+package trace
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Request is one line of a log. It takes 16 bytes.
+type Request struct {
+	At limiter.Instant
+	// Subject is an index into [Trace.Subjects].
+	Subject uint32
+	// Cost is in units, from 1 to [limiter.MaxCount].
+	Cost uint32
+}
+
+// Trace is the requests of a log.
+type Trace struct {
+	Format Format
+	// Fields are the names of the fields that make a subject.
+	Fields []string
+	// Requests are in the order of their instants, and where those are equal in
+	// that of the log.
+	Requests []Request
+	// Subjects are the distinct values of Fields, in the order of their first line.
+	// A field that a line does not have is "".
+	Subjects [][]string
+	// Lines is how many lines there were, blank ones and a header aside.
+	Lines int64
+	// Bad is how many of them could not be read, and FirstBad the first few.
+	Bad      int64
+	FirstBad []BadLine
+	// OutOfOrder is how many requests came after one of a later instant.
+	OutOfOrder int64
+	// Damage says why the log ends early, as a compressed one that was cut off
+	// does; empty if it does not. A last line without its end is left out then.
+	Damage string
+}
+
+// BadLine is a line that could not be read.
+type BadLine struct {
+	Number  int64  // of the line, the first being 1
+	Excerpt string // of its beginning
+	Reason  string
+}
+
+const (
+	keptBadLines = 5
+	// maxValue bounds a subject's values, in bytes, as a store's keys are.
+	maxValue = limiter.MaxSubjectLength
+)
+
+// Options say how to read a log.
+type Options struct {
+	// Format is the log's; [Auto] finds out.
+	Format Format
+	// Time, Key and Cost name the fields that say when a request was, whose it was
+	// and how many units it took. Of JSON and CSV they are "time", "key" and "cost"
+	// unless said, and a line without a cost takes one unit. Of an access log the
+	// time is given, the key is "ip" unless said, and each line takes one unit
+	// unless Cost names a field.
+	Time, Cost string
+	Key        []string
+	// Further are fields that are a part of the subject, too.
+	Further []Field
+}
+
+// Field is a field that is a part of the subject.
+type Field struct {
+	Name string
+	// Optional: a line may be without it. Otherwise such a line is a bad one.
+	Optional bool
+}
+
+// Format is how a log is written.
+type Format uint8
+
+const (
+	// Auto is whatever the log's first lines look like.
+	Auto Format = iota
+	// Apache is the common and the combined log format of Apache and nginx. Its
+	// fields are [ApacheFields].
+	Apache
+	// JSONLines has an object in each line. Its fields are named by their paths,
+	// such as "request.client.ip".
+	JSONLines
+	// CSV has the names of its fields in the first line, and a record in each of the
+	// others: a value cannot go over several.
+	CSV
+)
+
+var formatNames = [...]string{Auto: "auto", Apache: "apache", JSONLines: "jsonl", CSV: "csv"}
+
+// String returns the format's name, such as "apache".
+func (f Format) String() string { return formatNames[f] }
+
+// FormatNames returns the names that [ParseFormat] knows.
+func FormatNames() []string { return formatNames[:] }
+
+// ParseFormat reads a format's name. The error is a [limiter.ErrInvalid].
+func ParseFormat(name string) (Format, error) {
+	for f, known := range formatNames {
+		if name == known {
+			return Format(f), nil
+		}
+	}
+	return 0, limiter.Invalidf("unknown log format %q; it is one of %s", name, strings.Join(formatNames[:], ", "))
+}
+
+// Read reads a log to its end. What is wrong with the log as a whole, so that there
+// is no Trace of it, is a [limiter.ErrInvalid]; an error of in comes as it is. When
+// ctx ends Read returns at once, and leaves a Read of in behind that still waits.
+func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := new(Trace)
+	m := &merger{trace: t, subjects: map[string]uint32{}}
+	read := make(chan error, 1)
+	queue := make(chan *chunk, 2*workers())
+	go func() { // which can wait for ever, on a terminal or a pipe
+		defer close(queue)
+		read <- produce(ctx, in, options, m, queue)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case c, more := <-queue:
+			if !more {
+				if err := <-read; err != nil {
+					return nil, err
+				}
+				return t, m.finish()
+			}
+			select {
+			case p := <-c.parsed:
+				m.add(p)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+func workers() int { return min(8, runtime.GOMAXPROCS(0)) }
+
+// produce cuts the log into chunks, has them parsed, and queues them in order.
+func produce(ctx context.Context, in io.Reader, options Options, m *merger, queue chan<- *chunk) error {
+	chunks, err := newChunker(in)
+	if err != nil {
+		return err
+	}
+	head, err := chunks.next()
+	for err == nil && head != nil && head.isBlank() {
+		m.skipped += head.countLines()
+		head, err = chunks.next()
+	}
+	if err != nil {
+		return err
+	}
+	m.damage = func() string { return chunks.damage }
+	if head == nil {
+		if chunks.damage != "" {
+			return limiter.Invalidf("the log cannot be read: %s", chunks.damage)
+		}
+		return limiter.Invalidf("the log is empty; it needs a line for each request")
+	}
+	plan, err := newPlan(head, options)
+	if err != nil {
+		return err
+	}
+	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
+	jobs := make(chan *chunk)
+	defer close(jobs)
+	for range workers() {
+		w := newWorker(plan)
+		go func() {
+			for c := range jobs {
+				c.parsed <- w.parse(c)
+			}
+		}()
+	}
+	for c := head; c != nil; {
+		select {
+		case queue <- c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		jobs <- c // a worker takes it in any case
+		if c, err = chunks.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merger puts what the workers have read together, in the order of the log.
+type merger struct {
+	trace    *Trace
+	plan     *plan
+	subjects map[string]uint32
+	damage   func() string
+	latest   limiter.Instant
+	skipped  int64 // lines that count for the numbers of others only
+	costs    int64
+	global   []uint32 // of the subjects of a chunk
+}
+
+func (m *merger) add(p *parsed) {
+	t := m.trace
+	m.global = m.global[:0]
+	for _, encoded := range p.subjects {
+		index, known := m.subjects[encoded]
+		if !known {
+			index = uint32(len(t.Subjects))
+			m.subjects[encoded] = index
+			t.Subjects = append(t.Subjects, decodeSubject(encoded, len(t.Fields)))
+		}
+		m.global = append(m.global, index)
+	}
+	for _, r := range p.requests {
+		if r.At < m.latest {
+			t.OutOfOrder++
+		} else {
+			m.latest = r.At
+		}
+		r.Subject = m.global[r.Subject]
+		t.Requests = append(t.Requests, r)
+	}
+	for _, bad := range p.firstBad {
+		if len(t.FirstBad) < keptBadLines {
+			bad.Number += m.skipped
+			t.FirstBad = append(t.FirstBad, bad)
+		}
+	}
+	t.Bad += p.bad
+	t.Lines += p.lines
+	m.skipped += p.lines + p.blank
+	m.costs += p.costs
+	p.release()
+}
+
+// finish judges the log as a whole.
+func (m *merger) finish() error {
+	t := m.trace
+	t.Damage = m.damage()
+	switch {
+	case t.Lines == 0 && t.Damage != "":
+		return limiter.Invalidf("the log cannot be read: %s", t.Damage)
+	case t.Lines == 0:
+		return limiter.Invalidf("the log has a header and no lines; it needs one for each request")
+	case len(t.Requests) == 0:
+		return m.plan.explainNothing(t)
+	case m.plan.costGiven && m.costs == 0:
+		return m.plan.unknownField(m.plan.cost)
+	}
+	if t.OutOfOrder > 0 {
+		t.Requests = inOrder(t.Requests)
+	}
+	return nil
+}
+
+// decodeSubject is the inverse of [record.encode].
+func decodeSubject(encoded string, fields int) []string {
+	if fields == 1 {
+		return []string{encoded}
+	}
+	values := make([]string, 0, fields)
+	for range fields {
+		var length [2]byte
+		copy(length[:], encoded)
+		n := int(binary.BigEndian.Uint16(length[:]))
+		values = append(values, encoded[2:2+n])
+		encoded = encoded[2+n:]
+	}
+	return values
+}
+
+// explainNothing is the error about a log of which no line could be read.
+func (p *plan) explainNothing(t *Trace) error {
+	first := t.FirstBad[0]
+	reason := first.Reason
+	if p.format == JSONLines && len(p.names) > 0 {
+		reason += fmt.Sprintf(" (there are %s)", strings.Join(p.names, ", "))
+	}
+	return limiter.Invalidf("no line of the log can be read as %s; line %d, %q: %s", p.format, first.Number, first.Excerpt, reason)
+}
