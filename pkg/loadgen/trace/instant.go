@@ -37,7 +37,7 @@ func parseInstant(text []byte) (at limiter.Instant, ok bool) {
 		return 0, false
 	}
 	number, ok := digits(whole)
-	if _, numeric := digits(fraction[:min(len(fraction), maxDigits-1)]); !ok || !numeric {
+	if !ok || len(bytes.Trim(fraction, "0123456789")) > 0 {
 		return 0, false
 	}
 	switch {

@@ -1,0 +1,389 @@
+package loadgen
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// logOf writes an access log of some clients that come in bursts, some of its lines out
+// of order and some bad. The bytes of an answer, from 1 to 6, can serve as costs.
+func logOf(lines int) string {
+	random := rand.New(rand.NewPCG(2015, 5))
+	var b strings.Builder
+	now := time.Date(2015, time.May, 17, 10, 4, 50, 0, time.UTC)
+	client, left := 0, 0
+	for i := range lines {
+		if left == 0 {
+			client, left = random.IntN(20), 1+random.IntN(60)*random.IntN(2)
+			now = now.Add(time.Duration(random.IntN(40)) * time.Second)
+		}
+		left--
+		if random.IntN(3) == 0 {
+			now = now.Add(time.Second)
+		}
+		at := now.Add(-time.Duration(random.IntN(20)/19*30) * time.Second)
+		if i%500 == 77 {
+			b.WriteString("203.0.113.1 - - [what?] broken\n")
+		}
+		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 %d \"-\" \"agent [%d]\"\n",
+			client, at.Format("02/Jan/2006:15:04:05 -0700"), i, 1+random.IntN(6)*random.IntN(2), i)
+	}
+	return b.String()
+}
+
+// reckoned is a request as the reckoning below reads it.
+type reckoned struct {
+	at   int64 // seconds
+	key  string
+	cost int64
+}
+
+var logLine = regexp.MustCompile(`^(\S+) \S+ \S+ \[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "(?:[^"\\]|\\.)*" \d{3} (\d+|-)`)
+
+// reckon says for each request of a log, in the order of their times, whether a limit
+// allows it, from the definitions of the algorithms: lists of times and fractions, and
+// nothing of what is tested.
+func reckon(log string, limit limiter.Limit, costs bool) []bool {
+	var requests []reckoned
+	for line := range strings.Lines(log) {
+		m := logLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", m[2])
+		if err != nil {
+			continue
+		}
+		cost := int64(1)
+		if costs {
+			cost, _ = strconv.ParseInt(m[3], 10, 64)
+		}
+		requests = append(requests, reckoned{at.Unix(), m[1], cost})
+	}
+	slices.SortStableFunc(requests, func(a, b reckoned) int { return int(a.at - b.at) })
+
+	admitted := map[string][]reckoned{} // of each key
+	level, since := map[string]*big.Rat{}, map[string]int64{}
+	period := int64(limit.Period / time.Second)
+	sum := func(key string, counts func(at int64) bool) (units int64) {
+		for _, r := range admitted[key] {
+			if counts(r.at) {
+				units += r.cost
+			}
+		}
+		return units
+	}
+	var allowed []bool
+	for _, r := range requests {
+		used, capacity := new(big.Rat), limit.Count
+		switch limit.Algorithm {
+		case limiter.FixedWindow:
+			used.SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period }))
+		case limiter.SlidingLog:
+			used.SetInt64(sum(r.key, func(at int64) bool { return at > r.at-period }))
+		case limiter.SlidingCounter:
+			inView := big.NewRat(period-r.at%period, period)
+			used.SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period-1 }))
+			used.Mul(used, inView)
+			used.Add(used, new(big.Rat).SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period })))
+		default: // the buckets
+			if limit.Burst > 0 {
+				capacity = limit.Burst
+			}
+			if level[r.key] != nil {
+				used.Sub(level[r.key], big.NewRat((r.at-since[r.key])*limit.Count, period))
+				if used.Sign() < 0 {
+					used.SetInt64(0)
+				}
+			}
+		}
+		after := new(big.Rat).Add(used, new(big.Rat).SetInt64(r.cost))
+		fits := after.Cmp(new(big.Rat).SetInt64(capacity)) <= 0
+		if fits {
+			admitted[r.key] = append(admitted[r.key], r)
+			level[r.key], since[r.key] = after, r.at
+		}
+		allowed = append(allowed, fits)
+	}
+	return allowed
+}
+
+// variants are a log in every form that can be read, which say the same.
+func variants(t *testing.T, log string) map[string][]byte {
+	var packed, objects, table bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(log)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	table.WriteString("ip,bytes,time\n")
+	for line := range strings.Lines(log) {
+		m := logLine.FindStringSubmatch(line)
+		if m == nil {
+			objects.WriteString("{\n")
+			table.WriteString("x\n")
+			continue
+		}
+		at, _ := time.Parse("02/Jan/2006:15:04:05 -0700", m[2])
+		fmt.Fprintf(&objects, "{\"time\":%d,\"bytes\":%s,\"ip\":%q}\n", at.UnixMilli(), m[3], m[1])
+		fmt.Fprintf(&table, "%s,%s,%s\n", m[1], m[3], at.Format(time.RFC3339))
+	}
+	return map[string][]byte{"apache": []byte(log), "gzip": packed.Bytes(), "jsonl": objects.Bytes(), "csv": table.Bytes()}
+}
+
+func readLog(t testing.TB, log []byte, options trace.Options) *trace.Trace {
+	t.Helper()
+	got, err := trace.Read(context.Background(), bytes.NewReader(log), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func parseLimit(t testing.TB, text string) limiter.Limit {
+	t.Helper()
+	limit, err := limiter.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+func simulate(t testing.TB, log *trace.Trace, c Candidate, options SimulateOptions) *Simulation {
+	t.Helper()
+	s, err := Simulate(context.Background(), log, c, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What a simulation allows is what a reckoning from the definitions allows, request by
+// request, whatever the form of the log.
+func TestSimulationEqualsTheReckoning(t *testing.T) {
+	log := logOf(3000)
+	for name, text := range variants(t, log) {
+		for _, costs := range []bool{false, true} {
+			options := trace.Options{Key: []string{"ip"}}
+			if costs {
+				options.Cost = "bytes"
+			}
+			recorded := readLog(t, text, options)
+			if recorded.Bad != 6 || recorded.OutOfOrder < 10 || len(recorded.Requests) != 3000 {
+				t.Fatalf("%s: %d bad, %d out of order of %d", name, recorded.Bad, recorded.OutOfOrder, len(recorded.Requests))
+			}
+			for _, limit := range []string{
+				"token-bucket:30/1m", "leaky-bucket:30/1m", "fixed-window:30/1m", "sliding-log:30/1m", "sliding-counter:30/1m",
+				"token-bucket:7/11s,burst=3", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:4/7s", "sliding-counter:4/7s",
+			} {
+				candidate := UnderLimit(parseLimit(t, limit), 0)
+				want := reckon(log, parseLimit(t, limit), costs)
+				s := simulate(t, recorded, candidate, SimulateOptions{})
+				if got := decisionsOf(t, recorded, candidate); !slices.Equal(got, want) {
+					t.Errorf("%s under %s, costs %v: the requests allowed differ", name, limit, costs)
+				}
+				allowed := int64(0)
+				for _, yes := range want {
+					if yes {
+						allowed++
+					}
+				}
+				if s.Tally.Allowed() != allowed || s.Tally.Denied() != 3000-allowed || allowed == 3000 || s.Limits[0].Denied != 3000-allowed {
+					t.Errorf("%s under %s, costs %v: %d allowed, want %d", name, limit, costs, s.Tally.Allowed(), allowed)
+				}
+			}
+		}
+	}
+}
+
+// decisionsOf returns whether each request is allowed, as a store is seen to decide that
+// has to agree with the simulation.
+func decisionsOf(t *testing.T, recorded *trace.Trace, c Candidate) []bool {
+	clock := new(Clock)
+	recorder := &recorder{Store: memorystore.New(memorystore.WithClock(clock.Now))}
+	s := simulate(t, recorded, c, SimulateOptions{Store: recorder, Clock: clock})
+	if s.Disagreements != 0 {
+		t.Errorf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
+	}
+	if s.NeverFits > 0 { // which the store is not asked
+		for i, r := range recorded.Requests {
+			reqs, err := c.Requests(recorded.Subjects[r.Subject])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if int64(r.Cost) > reqs[0].Limit.Capacity() {
+				recorder.allowed = slices.Insert(recorder.allowed, i, false)
+			}
+		}
+	}
+	return recorder.allowed
+}
+
+// recorder is a store that remembers what it allowed.
+type recorder struct {
+	limiter.Store
+	allowed []bool
+}
+
+func (r *recorder) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	err := r.Store.Decide(ctx, op, reqs, decisions)
+	r.allowed = append(r.allowed, limiter.AllAllowed(decisions))
+	return err
+}
+
+// liar is a store that says once that less remains than does, and once the opposite of
+// what it should.
+type liar struct {
+	limiter.Store
+	calls int
+}
+
+func (l *liar) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	err := l.Store.Decide(ctx, op, reqs, decisions)
+	switch l.calls++; l.calls {
+	case 2:
+		decisions[0].Remaining--
+	case 4:
+		decisions[0].Allowed = !decisions[0].Allowed
+	case 5:
+		return limiter.ErrUnavailable
+	}
+	return err
+}
+
+func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
+	recorded := readLog(t, []byte("time,key\n1,a\n2,b\n3,b\n4,a\n"), trace.Options{})
+	clock := new(Clock)
+	store := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
+	limit := parseLimit(t, "10/1m")
+	s := simulate(t, recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock})
+	if s.Disagreements != 2 || len(s.FirstDisagreements) != 2 {
+		t.Fatalf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
+	}
+	first, second := s.FirstDisagreements[0], s.FirstDisagreements[1]
+	if first.Request != 2 || first.At != 2e6 || s.Subjects[first.Subject][0] != "b" || first.Store.Remaining != 8 || first.Go.Remaining != 9 {
+		t.Errorf("the first is %+v", first)
+	}
+	if second.Request != 4 || second.Store.Allowed || !second.Go.Allowed || s.Tally.Denied() != 1 {
+		t.Errorf("the second is %+v, and the store's word counts: %d denied", second, s.Tally.Denied())
+	}
+	if len(s.StoreKeys) != 2 {
+		t.Errorf("it may have left %v", s.StoreKeys)
+	}
+	if s, err := Simulate(context.Background(), recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock}); !errors.Is(err, limiter.ErrUnavailable) || len(s.StoreKeys) != 2 {
+		t.Errorf("when the store is away: %v, and %v to remove", err, s.StoreKeys)
+	}
+}
+
+// A policy's limits are decided together; subjects that a limit does not tell apart
+// share its state, an override applies to whom it is for, and a shadow denies nothing.
+func TestPolicyInASimulation(t *testing.T) {
+	p := &policy.Policy{Name: "api", Limits: []policy.Limit{
+		{Name: "tenant", By: []string{"tenant"}, Limit: parseLimit(t, "fixed-window:4/1h"), Overrides: []policy.Override{
+			{When: policy.Attributes{"tenant": "big"}, Limit: parseLimit(t, "fixed-window:6/1h")},
+			{When: policy.Attributes{"plan": "gold"}, Limit: parseLimit(t, "fixed-window:5/1h")}}},
+		{Name: "user", By: []string{"tenant", "user"}, Limit: parseLimit(t, "fixed-window:3/1h")},
+		{Name: "trial", By: []string{"user"}, Limit: parseLimit(t, "fixed-window:1/1h"), Shadow: true},
+	}}
+	const log = "time,tenant,user,plan\n" +
+		"1,small,a,\n2,small,a,\n3,small,a,\n4,small,a,\n" + // the user's fourth is denied, and charges the tenant nothing
+		"5,small,b,\n6,small,b,\n" + // the tenant's fifth is denied
+		"7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,a,\n7,big,b,\n7,big,c,\n" +
+		"8,mixed,a,gold\n8,mixed,b,\n"
+	recorded := readLog(t, []byte(log), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
+	clock := new(Clock)
+	store := memorystore.New(memorystore.WithClock(clock.Now))
+	s := simulate(t, recorded, UnderPolicy(p, []string{"tenant", "user", "plan"}, 0, 1, 2), SimulateOptions{Store: store, Clock: clock})
+	if s.Tally.Denied() != 3 || s.Tally.Keys() != 7 || s.Tally.KeysDenied() != 3 || s.Disagreements != 0 {
+		t.Errorf("%d denied, %d of %d keys, %d disagreements", s.Tally.Denied(), s.Tally.KeysDenied(), s.Tally.Keys(), s.Disagreements)
+	}
+	if text := fmt.Sprint(s.Limits[0].Denied, s.Limits[1].Denied, s.Limits[2].Denied); text != "2 1 12" {
+		t.Errorf("the limits denied %s", text)
+	}
+	if s.Limits[0].MixedKeys != 1 || s.Limits[1].MixedKeys != 0 {
+		t.Errorf("%d and %d keys under several limits", s.Limits[0].MixedKeys, s.Limits[1].MixedKeys)
+	}
+	for i := range s.StoreKeys {
+		if err := s.StoreKeys[i].Validate(); err != nil || slices.Contains(s.StoreKeys[:i], s.StoreKeys[i]) {
+			t.Errorf("the key %v: %v", s.StoreKeys[i], err)
+		}
+	}
+	// By one of the trace's fields there are fewer subjects than in the trace.
+	if s := simulate(t, recorded, UnderLimit(parseLimit(t, "fixed-window:6/1h"), 0), SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 {
+		t.Errorf("by tenant alone: %d keys, %d denied", s.Tally.Keys(), s.Tally.Denied())
+	}
+}
+
+func TestACostThatNeverFitsIsDenied(t *testing.T) {
+	recorded := readLog(t, []byte("time,key,cost\n1,a,5\n2,a,6\n3,a,1000000000\n4,b,1\n"), trace.Options{})
+	clock := new(Clock)
+	store := memorystore.New(memorystore.WithClock(clock.Now))
+	s := simulate(t, recorded, UnderLimit(parseLimit(t, "5/1h"), 0), SimulateOptions{Store: store, Clock: clock})
+	if s.NeverFits != 2 || s.Tally.Denied() != 2 || s.Tally.Allowed() != 2 || s.Limits[0].Denied != 2 {
+		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Tally.Denied())
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	for span, want := range map[time.Duration]time.Duration{
+		0: time.Millisecond, 199 * time.Millisecond: time.Millisecond, 200 * time.Millisecond: 2 * time.Millisecond,
+		3 * time.Minute: time.Second, 83 * time.Hour: 30 * time.Minute, 365 * 24 * time.Hour: 2 * 24 * time.Hour,
+		100 * 365 * 24 * time.Hour: 183 * 24 * time.Hour,
+	} {
+		if got := timelineInterval(span); got != want || span/got >= maxIntervals {
+			t.Errorf("for %s it is %s, want %s", span, got, want)
+		}
+	}
+	recorded := readLog(t, []byte("time,key\n100,a\n100.5,a\n101,a\n250.2,a\n299,b\n"), trace.Options{})
+	s := simulate(t, recorded, UnderLimit(parseLimit(t, "2/1h"), 0), SimulateOptions{})
+	if s.Interval != time.Second || len(s.Timeline) != 200 || s.Begin != 100e6 || s.End != 299e6 {
+		t.Fatalf("%d intervals of %s from %d to %d", len(s.Timeline), s.Interval, s.Begin, s.End)
+	}
+	for i, want := range map[int]IntervalCount{0: {2, 0}, 1: {0, 1}, 2: {}, 150: {0, 1}, 199: {1, 0}} {
+		if s.Timeline[i] != want {
+			t.Errorf("interval %d has %+v, want %+v", i, s.Timeline[i], want)
+		}
+	}
+}
+
+func TestASimulationCanBeEnded(t *testing.T) {
+	recorded := readLog(t, []byte(logOf(10)), trace.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Simulate(ctx, recorded, UnderLimit(parseLimit(t, "1/1s"), 0), SimulateOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), Promise{}, 0); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func BenchmarkSimulate(b *testing.B) {
+	log := []byte(logOf(200_000))
+	b.SetBytes(int64(len(log)))
+	lines := 0
+	for b.Loop() {
+		recorded := readLog(b, log, trace.Options{})
+		simulate(b, recorded, UnderLimit(parseLimit(b, "30/1m"), 0), SimulateOptions{})
+		lines += len(recorded.Requests)
+	}
+	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
+}

@@ -1,0 +1,197 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Each reader is held against a slow one that reads the same lines by other means.
+
+var apacheLines = regexp.MustCompile(`^([^ ]+) ([^ ]+) (.+?) \[(\d\d/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/\d{4}:\d\d:\d\d:\d\d [+-](?:[01]\d|2[0-3])[0-5]\d)\] "((?s:[^"\\]|\\.)*)" (\d{3}|-) (\d+|-)(?: .*)?$`)
+
+func FuzzApache(f *testing.F) {
+	f.Add([]byte(apacheLine))
+	f.Add([]byte(`2001:db8::7 - a b [17/May/2015:10:05:03 -0230] "GET /\"x\\ HTTP/1.1" - - "r" "a`))
+	f.Add([]byte(`h - - [29/Feb/2015:10:05:03 +0000] "" 200 1`))
+	f.Add([]byte(`h - [31/Dec/2015:23:59:59 +0000] [01/Jan/2016:00:00:00 +0000] "-" 200 1`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 || bytes.HasSuffix(line, []byte("\r")) {
+			return
+		}
+		r := &record{values: make([][]byte, len(ApacheFields()))}
+		p := new(plan)
+		for _, name := range ApacheFields() {
+			p.want(Field{name, true})
+		}
+		reason := newApacheParser(p).parse(line, r)
+		if !utf8.Valid(line) || bytes.Count(line, []byte(" [")) > 1 {
+			return // the expression reads runes, and takes the first time whether or not it is a date
+		}
+		m := apacheLines.FindSubmatch(line)
+		at, err := time.Time{}, error(nil)
+		if m != nil {
+			at, err = time.Parse(apacheTime, string(m[4]))
+		}
+		good := m != nil && err == nil && at.Unix() >= 0 && limiter.InstantOf(at) < maxInstant
+		if good != (reason == "") {
+			t.Fatalf("%q: %q, and the expression says %v", line, reason, good)
+		}
+		if !good {
+			return
+		}
+		for i, group := range map[int]int{apacheIP: 1, apacheUser: 3, apacheStatus: 6, apacheBytes: 7} {
+			if want := string(m[group]); string(r.values[i]) != want && !(want == "-" && r.values[i] == nil) {
+				t.Errorf("%q: field %d is %q, want %q", line, i, r.values[i], want)
+			}
+		}
+		if r.at != limiter.InstantOf(at) {
+			t.Errorf("%q: at %s, want %s", line, r.at.Time(), at)
+		}
+	})
+}
+
+func FuzzJSONLines(f *testing.F) {
+	f.Add([]byte(`{"time":1431857103.25,"key":"a\u00e9","cost":3,"o":{"x":"y"}}`))
+	f.Add([]byte(`{"time":"2015-05-17T10:05:03Z","key":7,"o.x":true}`))
+	f.Add([]byte(`{"time":1,"key":["a"]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		p := &plan{time: "time", cost: "cost"}
+		p.want(Field{Name: "key"})
+		p.want(Field{Name: "o.x"})
+		r := &record{values: make([][]byte, 2)}
+		reason := newJSONParser(p).parse(line, r)
+		var object map[string]any
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		if d.Decode(&object) != nil || object == nil || d.More() {
+			if reason == "" {
+				t.Fatalf("%q is read, and is no object", line)
+			}
+			return
+		}
+		if reason != "" {
+			return
+		}
+		inner, _ := object["o"].(map[string]any)
+		x, has := object["o.x"]
+		if !has {
+			x = inner["x"]
+		}
+		for i, want := range []any{object["key"], x} {
+			if want == nil && r.values[i] != nil || want != nil && fmt.Sprint(want) != string(r.values[i]) {
+				t.Errorf("%q: value %d is %q, want %v", line, i, r.values[i], want)
+			}
+		}
+		if at, ok := parseInstant([]byte(fmt.Sprint(object["time"]))); !ok || at != r.at {
+			t.Errorf("%q is at %s", line, r.at.Time())
+		}
+	})
+}
+
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte(`1,a,"b ""c"", d",`))
+	f.Add([]byte(`,,`))
+	f.Add([]byte(`"a`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.ContainsAny(line, "\n\r") || len(line) == 0 {
+			return
+		}
+		values, reason := splitRecord(nil, line)
+		want, err := csv.NewReader(bytes.NewReader(line)).Read()
+		if (err == nil) != (reason == "") {
+			t.Fatalf("%q: %q, and encoding/csv says %v", line, reason, err)
+		}
+		if err != nil {
+			return
+		}
+		if got := string(bytes.Join(values, []byte("|"))); got != strings.Join(want, "|") || len(values) != len(want) {
+			t.Errorf("%q is split into %q, want %q", line, values, want)
+		}
+	})
+}
+
+func FuzzInstant(f *testing.F) {
+	for _, text := range []string{"1431857103", "1431857103123.456", "1.5e9", "2015-05-17T10:05:03.5+02:00", "1431857103123456789"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := parseInstant([]byte(text))
+		if !ok {
+			return
+		}
+		if got < 0 || got >= maxInstant {
+			t.Fatalf("%q is at %s", text, got.Time())
+		}
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			if limiter.InstantOf(at) != got {
+				t.Errorf("%q is at %s", text, got.Time())
+			}
+			return
+		}
+		number, is := new(big.Rat).SetString(text)
+		if !is || strings.ContainsAny(text, "eE") {
+			return // a float has fewer digits
+		}
+		unit := int64(1e6)
+		for _, bound := range []int64{1e11, 1e14, 1e17} {
+			if number.Cmp(new(big.Rat).SetInt64(bound)) >= 0 {
+				unit /= 1000
+			}
+		}
+		micro := new(big.Rat).Mul(number, new(big.Rat).SetInt64(max(unit, 1)))
+		if unit == 0 {
+			micro.Quo(micro, big.NewRat(1000, 1))
+		}
+		if want := new(big.Int).Quo(micro.Num(), micro.Denom()).Int64(); want != int64(got) {
+			t.Errorf("%q is at %d µs, want %d", text, got, want)
+		}
+	})
+}
+
+// A whole log of anything is read or refused, and each of its lines counted.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(apacheLine+"\n\nbad\n"+apacheLine), byte(0))
+	f.Add([]byte("time,key,cost\n1,a,2\n0,b,\n"), byte(0))
+	f.Add([]byte(`{"time":1,"key":"a"}`+"\n{"), byte(2))
+	f.Add([]byte("\x1f\x8b\x08"), byte(1))
+	f.Fuzz(func(t *testing.T, log []byte, format byte) {
+		got, err := Read(context.Background(), bytes.NewReader(log), Options{Format: Format(format % 4)})
+		if err != nil {
+			return
+		}
+		if got.Lines != got.Bad+int64(len(got.Requests)) || len(got.Requests) == 0 {
+			t.Errorf("%d lines, %d bad, %d requests", got.Lines, got.Bad, len(got.Requests))
+		}
+		lines := int64(0)
+		for line := range bytes.Lines(bytes.TrimPrefix(log, []byte("\ufeff"))) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				lines++
+			}
+		}
+		if got.Format == CSV {
+			lines--
+		}
+		if !bytes.HasPrefix(log, []byte{0x1f, 0x8b}) && got.Lines != lines {
+			t.Errorf("%d of %d lines", got.Lines, lines)
+		}
+		for i, r := range got.Requests {
+			if i > 0 && r.At < got.Requests[i-1].At || r.Cost < 1 || int(r.Subject) >= len(got.Subjects) {
+				t.Errorf("request %d is %+v", i, r)
+			}
+		}
+	})
+}
