@@ -1,0 +1,26 @@
+package cost
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/lua"
+)
+
+// What the scripts of decisions call is known to be a part of decisions, and not
+// taken for others' commands.
+func TestKindsOfTheScriptsCommands(t *testing.T) {
+	calls := 0
+	for _, source := range []string{lua.Decide(), lua.DecideOne(1), lua.DecideOne(3), lua.DecideOne(5)} {
+		for _, call := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(source, -1) {
+			calls++
+			if command := strings.ToLower(call[1]); kindOf(command) != plain {
+				t.Errorf("%s is of kind %d", command, kindOf(command))
+			}
+		}
+	}
+	if calls < 10 {
+		t.Errorf("only %d calls were found", calls)
+	}
+}
