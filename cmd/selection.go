@@ -113,7 +113,7 @@ func (s *selection) parse(args []string, known []*policy.Policy) (err error) {
 		return err
 	}
 	if s.minUsed != "" {
-		if s.minShare, err = parseShare(s.minUsed); err != nil {
+		if s.minShare, err = parseMinUsed(s.minUsed); err != nil {
 			return err
 		}
 	}
@@ -197,20 +197,29 @@ func (s *selection) parsePolicy(args []string, known []*policy.Policy) error {
 	return err
 }
 
-// parseShare reads a share such as "80%" or "0.8".
-func parseShare(text string) (float64, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	share, err := strconv.ParseFloat(number, 64)
-	if percent {
-		share /= 100
-	}
-	if err != nil || math.IsNaN(share) || share < 0 || share > 1000 {
+// parseMinUsed reads a share of the limit such as "80%" or "0.8".
+func parseMinUsed(text string) (float64, error) {
+	share, percent, err := parseShare(text)
+	if err != nil || share < 0 || share > 1000 {
 		return 0, usagef("--min-used %q is no share; write it like 80%% or 0.8", text)
 	}
 	if share > 1 && !percent { // 80 for 80% would find nothing, and look like good news
-		return 0, usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, number)
+		return 0, usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, strings.TrimSpace(text))
 	}
 	return share, nil
+}
+
+// parseShare reads a number or a percentage, and tells which it was.
+func parseShare(text string) (share float64, percent bool, err error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	share, err = strconv.ParseFloat(number, 64)
+	if percent {
+		share /= 100
+	}
+	if math.IsNaN(share) {
+		err = strconv.ErrSyntax
+	}
+	return share, percent, err
 }
 
 // keeps reports whether the state of a key is one that is selected.

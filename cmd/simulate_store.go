@@ -23,14 +23,20 @@ func (o *simulateOptions) checkStore() error {
 	if !o.usesStore() {
 		return nil
 	}
-	if _, err := o.settings(); err != nil {
+	return o.refuseGuarded("simulation")
+}
+
+// refuseGuarded refuses what only tries a store out, where the context says that it is
+// not for that; what is such as "simulation".
+func (g *globalOptions) refuseGuarded(what string) error {
+	if _, err := g.settings(); err != nil {
 		return err
 	}
-	switch name, readOnly, protected := o.inUse(); {
+	switch name, readOnly, protected := g.inUse(); {
 	case readOnly:
-		return usagef("context %q is read-only; a simulation writes, so it was not done", name)
+		return usagef("context %q is read-only; a %s writes, so it was not done", name, what)
 	case protected:
-		return usagef("context %q is protected; a simulation is for another store, or for none", name)
+		return usagef("context %q is protected; a %s is for another store", name, what)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// recorder keeps what one worker has seen until the collector fetches it.
-type recorder struct {
+// records keeps what one worker has seen until the collector fetches it.
+type records struct {
 	// watermark is an instant, by the store's clock, that the decision under way is
 	// not before; idle if there is none. What was decided is recorded before it is
 	// set to idle.

@@ -115,7 +115,7 @@ type worker struct {
 	chooser   chooser
 	requests  []limiter.Request
 	decisions []limiter.Decision
-	recorder
+	records
 }
 
 func newWorker(r *runner, number uint64) *worker {

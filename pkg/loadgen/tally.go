@@ -63,6 +63,14 @@ type SubjectCount struct {
 	Allowed, Denied int64
 }
 
+// Of returns what became of one subject's requests.
+func (t *Tally) Of(subject uint32) SubjectCount {
+	if int(subject) >= len(t.counts) {
+		return SubjectCount{Subject: subject}
+	}
+	return SubjectCount{subject, t.counts[subject].allowed, t.counts[subject].denied}
+}
+
 // MostDenied returns the n subjects that were denied most often, or all that were
 // denied if those are fewer. Of those denied equally often the one that asked more
 // comes first, and then the one of the lower number.

@@ -27,6 +27,7 @@ type Bar struct {
 	bars    *mpb.Progress
 	bar     *mpb.Bar
 	matched atomic.Int64
+	words   atomic.Pointer[string] // instead of what Describe says
 }
 
 // New returns a Bar on a terminal.
@@ -40,6 +41,19 @@ func (b *Bar) Set(done, total, matched int64) {
 		return
 	}
 	b.matched.Store(matched)
+	b.set(done, total)
+}
+
+// Say shows that done of total are done, in whatever unit, and words beside it.
+func (b *Bar) Say(done, total int64, words string) {
+	if b == nil {
+		return
+	}
+	b.words.Store(&words)
+	b.set(done, total)
+}
+
+func (b *Bar) set(done, total int64) {
 	if b.bar == nil {
 		if time.Since(b.begin) < patience {
 			return
@@ -56,6 +70,9 @@ func (b *Bar) show(total int64) {
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Name(b.title+" ")),
 		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
+			if words := b.words.Load(); words != nil {
+				return *words
+			}
 			return Describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
 		})),
 	)

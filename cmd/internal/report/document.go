@@ -95,6 +95,8 @@ type Run struct {
 	Heat []HeatGroup `json:"heat"`
 	// MostDenied is the keys denied most often, at most ten.
 	MostDenied []KeyCount `json:"most_denied"`
+	// Neighbours is what became of all but the noisy one, in the scenario of that name.
+	Neighbours *KeyCount `json:"neighbours,omitempty"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before believing the figures.

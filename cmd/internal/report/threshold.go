@@ -170,3 +170,18 @@ func ratOf(f float64) *big.Rat {
 	}
 	return r
 }
+
+// IsBound reports whether a promise that is missed while a run is under way stays
+// missed, as far as can be told: it says how much there may be at most.
+func (e Expression) IsBound() bool {
+	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound.Sign() == 0
+}
+
+// AppliesTo reports, as a [limiter.ErrInvalid], that runs of that kind do not have what
+// the promise is about.
+func (e Expression) AppliesTo(kind Kind) error {
+	if kind == Simulation && e.metric.kind == duration {
+		return wrong(e.text, "a simulation has no %s: %s", e.metric.name, e.metric.absence())
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// limitsOptions are the flags of commands that try limits, perhaps under several
+// algorithms.
+type limitsOptions struct {
+	limits     []string
+	algorithms string
+	burst      int64
+}
+
+// addFlags adds the flags; repeated says what several limits are for.
+func (o *limitsOptions) addFlags(cmd *cobra.Command, repeated string) {
+	flags := cmd.Flags()
+	// Not a StringSlice: a limit may hold a comma.
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 30/1m; repeat it for one more to "+repeated)
+	flags.StringVarP(&o.algorithms, "algorithm", "a", "", "try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	for _, flag := range []string{"limit", "algorithm"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// together returns the limits as they are decided together: once for each algorithm
+// that was asked for.
+func (o *limitsOptions) together(cmd *cobra.Command) (sets [][]limiter.Limit, err error) {
+	each, err := o.each(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(each) == 0 {
+		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m, or --policy NAME")
+	}
+	runs := 1
+	for _, under := range each {
+		runs = max(runs, len(under))
+	}
+	for i := range runs {
+		var set []limiter.Limit
+		for _, under := range each {
+			limit, err := under[min(i, len(under)-1)].Normalize()
+			if err != nil {
+				return nil, err
+			}
+			set = append(set, limit)
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// each returns every limit as it is under each algorithm that it is to be tried under.
+// Their bursts are 0 where nothing was said of them.
+func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err error) {
+	algorithms, err := parseAlgorithms(o.algorithms)
+	if err != nil {
+		return nil, err
+	}
+	burstGiven, burstUsed, algorithmUsed := cmd.Flags().Changed("burst"), false, false
+	if burstGiven && (o.burst < 1 || o.burst > limiter.MaxCount) {
+		return nil, usagef("--burst %d is out of range; it must be from 1 to %d", o.burst, limiter.MaxCount)
+	}
+	for _, text := range o.limits {
+		limit, err := limiter.ParseLimit(text)
+		if err != nil {
+			return nil, err
+		}
+		under := []limiter.Algorithm{limit.Algorithm}
+		if limit.Algorithm == 0 {
+			under, algorithmUsed = algorithms, true
+		}
+		var tried []limiter.Limit
+		for _, limit.Algorithm = range under {
+			one := limit
+			if burstGiven && limit.Burst == 0 && limit.Algorithm.HasBurst() {
+				one.Burst, burstUsed = o.burst, true
+			}
+			// What the flags filled in may break a bound that the text did not.
+			if _, err := one.Normalize(); err != nil {
+				return nil, usagef("limit %q as %s: %s", text, limit.Algorithm, err)
+			}
+			tried = append(tried, one)
+		}
+		each = append(each, tried)
+	}
+	switch {
+	case burstGiven && !burstUsed:
+		return nil, usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", o.burst)
+	case o.algorithms != "" && !algorithmUsed:
+		return nil, usagef("--algorithm %s applies to none of the limits; only a --limit that names no algorithm takes it", o.algorithms)
+	}
+	return each, nil
+}

@@ -1,0 +1,322 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/cost"
+	"github.com/limitctl/limitctl/cmd/internal/naive"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/progress"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+const (
+	// lateAfter is from which latency on an answer counts as late.
+	lateAfter = 10 * time.Millisecond
+	// clusterSkew is by how much the clocks of a Cluster's masters may differ.
+	clusterSkew = time.Second
+	// settleIn is how long a run goes on before --abort-on-fail may end it.
+	settleIn = time.Second
+)
+
+// loadtestRun is a run under way.
+type loadtestRun struct {
+	*loadtestOptions
+	variant *variant
+	limits  []describedLimit
+	target  *loadgen.Target
+	subject func(uint32) string // what to call one
+
+	store  connect.Store
+	client redis.UniversalClient // nil of an embedded store
+	where  string
+	prefix string
+	// ahead is by how much the store's clock is ahead of this machine's.
+	ahead    time.Duration
+	duration time.Duration
+}
+
+// runVariant runs the load against one variant, and removes what it left in the store.
+// The run is nil if nothing could be sent.
+func (o *loadtestOptions) runVariant(ctx context.Context, v *variant) (run *report.Run, err error) {
+	r := &loadtestRun{loadtestOptions: o, variant: v, limits: v.describe(), duration: o.duration}
+	if r.target, r.subject, err = v.target(o.keys); err != nil {
+		return nil, err
+	}
+	if most := r.target.MostAtOnce(); o.costs.Most > most {
+		return nil, usagef("--cost %s: %d units never fit a limit that allows %d at once; lower the cost", o.cost, o.costs.Most, most)
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	defer r.store.Close()
+	if err := r.lookFirst(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.await(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if removing := r.remove(ctx); removing != nil {
+			err = errors.Join(err, removing)
+		}
+	}()
+	return r.drive(ctx)
+}
+
+// open connects to the store under a prefix of the run's own.
+func (r *loadtestRun) open() (err error) {
+	url, options, err := r.connection()
+	if err != nil {
+		return err
+	}
+	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
+	r.prefix = options.Prefix
+	r.store, r.client, r.where, err = connect.OpenWithClient(url, options)
+	if name, _, _ := r.inUse(); err != nil && name != "" {
+		err = fmt.Errorf("context %q: %w", name, err)
+	}
+	if err != nil || r.implementation == implementationScript {
+		return err
+	}
+	if r.client == nil {
+		return errors.Join(usagef("--implementation naive is for Redis, and the store is %s; give --store redis://…", r.where), r.store.Close())
+	}
+	r.store, err = naive.New(r.client, options.Prefix)
+	return err
+}
+
+// lookFirst finds out that the store answers and takes such requests, and what time it
+// has, before any load is sent.
+func (r *loadtestRun) lookFirst(ctx context.Context) error {
+	// The first call learns the way, and the second one is as quick as can be.
+	for range 2 {
+		asked := r.env.Now()
+		decisions, err := r.decide(ctx, r.store, limiter.Peek, r.target.Requests(0))
+		if err != nil {
+			return err
+		}
+		answered := r.env.Now()
+		middle := asked.Add(answered.Sub(asked) / 2)
+		r.ahead = decisions[0].At.Time().Sub(middle)
+	}
+	return nil
+}
+
+// await waits until the time to begin.
+func (o *loadtestOptions) await(ctx context.Context) error {
+	wait := o.start.Sub(o.env.Now())
+	if o.start.IsZero() || wait <= 0 {
+		return nil
+	}
+	if !o.quiet {
+		fmt.Fprintf(o.env.Err, "limitctl: beginning in %s, at %s\n", output.Duration(wait.Round(time.Second)), o.start.Format(time.TimeOnly))
+	}
+	return o.env.Sleep(ctx, wait)
+}
+
+// drive sends the load and describes what became of it.
+func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
+	setting := loadgen.Setting{Limit: r.limits[0].limit, Subjects: r.keys}
+	period := setting.Limit.Period
+	now := r.env.Now().Add(r.ahead)
+	setting.ToEdge = period - time.Duration(now.UnixNano()%int64(period))
+	if r.theScenario != nil && r.duration == 0 {
+		r.duration = r.theScenario.Length(setting)
+	}
+	setting.Duration = r.duration
+	load := r.load(setting)
+	if r.theScenario != nil {
+		var err error
+		if load, err = startOf(load); err != nil {
+			return nil, usagef("--duration %s ends before the scenario %s begins; the next window's edge is in %s, so give more, or leave it out",
+				r.duration, r.theScenario.Name, output.Duration(setting.ToEdge))
+		}
+	}
+	var bar *progress.Bar
+	if r.env.ErrIsTerminal && !r.quiet {
+		bar = progress.New(r.env.Err, r.title(), "")
+	}
+	meter := cost.New(r.client)
+	meter.Begin(ctx)
+	result := loadgen.Run(ctx, loadgen.Config{
+		Store: r.store, Target: r.target, Load: load, Mix: r.mix, Seed: r.seed,
+		Workers: r.workers, Duration: r.duration, Requests: r.requests, Warmup: r.warmup,
+		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew(),
+		Progress: func(partial *loadgen.Result) bool {
+			bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
+			return !r.abortOnFail || partial.Elapsed < settleIn+r.warmup || !r.lost(partial)
+		},
+	})
+	bar.Close()
+	after := context.WithoutCancel(ctx)
+	run := r.report(result)
+	spent, warnings := meter.End(after, result.Allowed+result.Denied)
+	warnings = append(warnings, cost.Sample(after, r.store, r.target.Keys(0), &spent)...)
+	run.Cost = &spent
+	run.Warnings = append(run.Warnings, warnings...)
+	if result.Requests > 0 && result.Errors == result.Requests && result.FirstError != nil {
+		return run, result.FirstError
+	}
+	return run, nil
+}
+
+// startOf sees that a load has a beginning.
+func startOf(load loadgen.Load) (loadgen.Load, error) {
+	first, ok := load.Next()
+	if !ok {
+		return nil, errors.New("nothing to send")
+	}
+	return &startedLoad{first: &first, Load: load}, nil
+}
+
+// startedLoad is a load of which the first request was looked at.
+type startedLoad struct {
+	first *loadgen.Arrival
+	loadgen.Load
+}
+
+func (l *startedLoad) Next() (loadgen.Arrival, bool) {
+	if first := l.first; first != nil {
+		l.first = nil
+		return *first, true
+	}
+	return l.Load.Next()
+}
+
+// skew is by how much the clocks that decide may differ.
+func (r *loadtestRun) skew() time.Duration {
+	if _, isCluster := r.client.(*redis.ClusterClient); isCluster {
+		return clusterSkew
+	}
+	return 0
+}
+
+// title is what the progress bar calls the run.
+func (r *loadtestRun) title() string {
+	if len(r.variants) > 1 {
+		return r.limits[0].limit.Algorithm.String()
+	}
+	return "load"
+}
+
+// progressWords says how a run goes.
+func progressWords(r *loadgen.Result, length time.Duration) string {
+	text := fmt.Sprintf(" %s left, %s/s", output.Duration(max(0, length-r.Elapsed).Round(time.Second)), progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
+	if answered := r.Allowed + r.Denied; answered > 0 {
+		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
+		text += fmt.Sprintf(", %.1f%% allowed, p99 %s", 100*float64(r.Allowed)/float64(answered), output.Duration(p99))
+	}
+	if r.Errors > 0 {
+		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))
+	}
+	return text
+}
+
+// lost reports whether a threshold is missed that cannot be met any more.
+func (r *loadtestRun) lost(partial *loadgen.Result) bool {
+	run := r.report(partial)
+	for _, e := range r.expressions {
+		if ok, _, err := e.Holds(run); err == nil && !ok && e.IsBound() {
+			return true
+		}
+	}
+	return false
+}
+
+// remove deletes the keys of the run, also after it was interrupted.
+func (r *loadtestRun) remove(ctx context.Context) error {
+	if r.keep {
+		if !r.quiet {
+			fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under --prefix %s\n", r.prefix)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+	defer cancel()
+	for keys := range slices.Chunk(r.target.AllKeys(), removalBatch) {
+		if _, _, err := r.store.Delete(ctx, limiter.Records(keys...)...); err != nil {
+			return &partlyError{fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w", r.prefix, err)}
+		}
+	}
+	return nil
+}
+
+// removalBatch is how many keys are removed at a time.
+const removalBatch = 10_000
+
+// report puts a result in the terms of a report.
+func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
+	run := &report.Run{
+		Store: r.where, Load: r.inWords(), Workers: r.workers, Rate: r.averageRate(), StartedAt: result.Started.UTC(),
+		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
+		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
+		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
+		DurationMS: output.Milliseconds(result.Elapsed), GeneratorLimited: !r.closed && result.GeneratorLimited(),
+		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
+		IntervalMS: result.Interval.Milliseconds(),
+		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},
+	}
+	if r.client != nil {
+		run.Implementation = r.implementation
+	}
+	if r.theScenario != nil {
+		run.Scenario = r.theScenario.Name
+	}
+	if r.variant.policy != nil {
+		run.Policy = r.variant.policy.Name
+	}
+	if !r.closed {
+		run.Lag = report.QuantilesOf(result.Lag)
+		run.Histograms.Lag = report.Encode(result.Lag)
+	}
+	if counted := result.Elapsed - r.warmup; counted > 0 {
+		run.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
+	}
+	for _, i := range result.Timeline {
+		run.Timeline = append(run.Timeline, report.Interval{
+			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
+			P50: i.P50.Microseconds(), P99: i.P99.Microseconds(), Max: i.Max.Microseconds(),
+		})
+	}
+	describeKeys(run, result.Tally, r.subject)
+	describeLimits(run, r.limits, result.Findings)
+	r.warn(run, result)
+	return run
+}
+
+// warn adds what a reader must know of the figures.
+func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
+	for text, count := range result.ErrorTexts {
+		run.ErrorTexts = append(run.ErrorTexts, report.ErrorCount{Text: text, Count: count})
+	}
+	slices.SortFunc(run.ErrorTexts, func(a, b report.ErrorCount) int {
+		if a.Count != b.Count {
+			return int(b.Count - a.Count)
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+	run.ErrorTexts = run.ErrorTexts[:min(len(run.ErrorTexts), 5)]
+	if waited := result.Waited; !r.closed && !run.GeneratorLimited && waited > result.Requests/100 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d requests found all %d workers busy when they were due; their latency counts the wait, and more --workers would show more of the store", waited, r.workers))
+	}
+	for i := range result.Findings {
+		if late := result.Findings[i].OutOfOrder; late > 0 {
+			run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers of the limit %s came too late to be put in order, and its audit may be off by them", late, run.Limits[i].Name))
+		}
+	}
+	if r.theScenario != nil && r.theScenario.Name == "noisy-neighbour" {
+		run.Neighbours = neighboursOf(result.Tally)
+	}
+}

@@ -1,0 +1,32 @@
+package loadgen
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// replay is a Load of recorded requests.
+type replay struct {
+	trace     *trace.Trace
+	speed     float64
+	subjectOf []uint32
+	i         int
+}
+
+// Replay returns the requests of a trace as a Load, at their own times made shorter by
+// speed, which must be positive. subjectOf says which subject of the load one of the
+// trace is.
+func Replay(t *trace.Trace, speed float64, subjectOf []uint32) Load {
+	return &replay{trace: t, speed: speed, subjectOf: subjectOf}
+}
+
+func (r *replay) Next() (Arrival, bool) {
+	if r.i == len(r.trace.Requests) {
+		return Arrival{}, false
+	}
+	first, q := r.trace.Requests[0].At, &r.trace.Requests[r.i]
+	r.i++
+	since := float64(q.At-first) * float64(time.Microsecond)
+	return Arrival{Due: time.Duration(since / r.speed), Subject: r.subjectOf[q.Subject], Cost: int64(q.Cost)}, true
+}
