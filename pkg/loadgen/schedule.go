@@ -114,17 +114,28 @@ func (u *uniform) Next() (time.Duration, bool) {
 type poisson struct {
 	staged staged
 	random *rand.Rand
-	sum    float64
+	total  float64 // the integral of the rate
+	sum    float64 // of it, at the last arrival
+	left   int     // arrivals to come
 }
 
-// Poisson returns a Schedule of arrivals that are independent of each other: the gaps
-// of a Poisson process of rate 1, stretched by the integral of the rate.
+// Poisson returns a Schedule of arrivals that are independent of each other: a Poisson
+// process that is known to have as many arrivals in all as the rate says, so that the
+// rate asked for is the rate there is. Given their number, the arrivals of a Poisson
+// process lie anywhere with equal chance, as measured by the integral of the rate; the
+// next of so many is found from the one before.
 func Poisson(stages []Stage, seed uint64) Schedule {
-	return &poisson{staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals)}
+	total := Total(stages)
+	return &poisson{staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals), total: total, left: int(math.Round(total))}
 }
 
 func (p *poisson) Next() (time.Duration, bool) {
-	p.sum += p.random.ExpFloat64()
+	if p.left == 0 {
+		return 0, false
+	}
+	// The least of n numbers between 0 and 1 is 1 − u^(1/n), u being one of them.
+	p.sum = p.total - (p.total-p.sum)*math.Exp(-p.random.ExpFloat64()/float64(p.left))
+	p.left--
 	return p.staged.at(p.sum)
 }
 

@@ -1,0 +1,226 @@
+package loadgen
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// all returns when the requests of a schedule are due.
+func all(s Schedule) (due []time.Duration) {
+	for {
+		d, ok := s.Next()
+		if !ok {
+			return due
+		}
+		due = append(due, d)
+	}
+}
+
+func constant(rate float64, length time.Duration) []Stage { return []Stage{{length, rate, rate}} }
+
+func TestUniform(t *testing.T) {
+	const second = time.Second
+	for _, test := range []struct {
+		name   string
+		stages []Stage
+		want   []time.Duration
+	}{
+		{"four a second", constant(4, second), []time.Duration{0, second / 4, second / 2, 3 * second / 4}},
+		{"less than one", constant(0.1, second), []time.Duration{0}},
+		{"none", constant(0, second), nil},
+		{"no stages", nil, nil},
+		// The rate rises from 0 to 4 in 2 s: n have arrived after √n seconds.
+		{"a ramp", Ramp(0, []time.Duration{2 * second}, []float64{4}), []time.Duration{0, second, 1414213562, 1732050808}},
+		// And falls again: 4 have arrived after 2 s, 8 after 4 s.
+		{"up and down", Ramp(0, []time.Duration{2 * second, 2 * second}, []float64{4, 0}),
+			[]time.Duration{0, second, 1414213562, 1732050808, 2 * second, 2267949192, 2585786438, 3 * second}},
+		{"a pause", []Stage{{second, 2, 2}, {second, 0, 0}, {second, 2, 2}}, []time.Duration{0, second / 2, 2 * second, 5 * second / 2}},
+		// What does not come to a whole request is not lost: half of one from the first.
+		{"parts add up", []Stage{{second / 2, 3, 3}, {second, 1, 1}}, []time.Duration{0, 333333333, second}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := all(Uniform(test.stages)); !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// However the rate changes, as many arrive in all as its integral says, none before
+// its time, and each when the integral has reached it.
+func TestStagesAreIntegratedExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var stages []Stage
+		for range rapid.IntRange(1, 5).Draw(t, "stages") {
+			stages = append(stages, Stage{
+				time.Duration(rapid.Int64Range(1, 3000).Draw(t, "milliseconds")) * time.Millisecond,
+				rapid.Float64Range(0, 500).Draw(t, "from"), rapid.Float64Range(0, 500).Draw(t, "to"),
+			})
+		}
+		due := all(Uniform(stages))
+		if n, total := float64(len(due)), Total(stages); math.Abs(n-math.Ceil(total)) > 1e-9*total && math.Abs(total-math.Round(total)) > 1e-6 {
+			t.Fatalf("%v arrive, and the integral is %v", n, total)
+		}
+		if !slices.IsSorted(due) {
+			t.Fatalf("%v goes back", due)
+		}
+		for n, at := range due {
+			arrived := 0.0
+			left := at
+			for i := range stages {
+				in := min(left, stages[i].Duration)
+				arrived += stages[i].arrivals(in.Seconds())
+				left -= in
+			}
+			// Rounded to a nanosecond, at 500/s and the square root's slope at 0.
+			if math.Abs(arrived-float64(n)) > 1e-5 {
+				t.Fatalf("request %d is due at %s, when %v have arrived", n, at, arrived)
+			}
+		}
+	})
+}
+
+// The gaps of Poisson arrivals are exponentially distributed, by the test of
+// Kolmogorov and Smirnov: at a significance of 1 % the distributions differ by no more
+// than 1.63 ÷ √n.
+func TestPoissonGaps(t *testing.T) {
+	const rate, length = 1000.0, 100 * time.Second
+	for seed := range uint64(5) {
+		due := all(Poisson(constant(rate, length), seed))
+		if n := float64(len(due)); n != rate*length.Seconds() {
+			t.Errorf("seed %d: %v arrivals", seed, n)
+		}
+		gaps := make([]float64, len(due)-1)
+		for i := range gaps {
+			gaps[i] = (due[i+1] - due[i]).Seconds()
+		}
+		if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }), 1.63/math.Sqrt(float64(len(gaps))); d > most {
+			t.Errorf("seed %d: the gaps are %.5f away from exponential, more than %.5f", seed, d, most)
+		}
+	}
+	// The test can fail: evenly spaced arrivals are no Poisson process.
+	even := slices.Repeat([]float64{1 / rate}, 1000)
+	if d := distance(even, func(gap float64) float64 { return 1 - math.Exp(-rate*gap) }); d < 0.5 {
+		t.Errorf("even gaps are %.5f away", d)
+	}
+}
+
+// distance is the statistic of Kolmogorov and Smirnov: the most by which the share of
+// values up to x differs from what the distribution says.
+func distance(values []float64, distribution func(float64) float64) (most float64) {
+	slices.Sort(values)
+	n := float64(len(values))
+	for i, x := range values {
+		p := distribution(x)
+		most = max(most, math.Abs(p-float64(i)/n), math.Abs(p-float64(i+1)/n))
+	}
+	return most
+}
+
+// On a ramp they are as dense as the rate: stretched back by its integral, the gaps are
+// those of a process of rate 1.
+func TestPoissonOnARamp(t *testing.T) {
+	stages := Ramp(100, []time.Duration{60 * time.Second}, []float64{2000})
+	due := all(Poisson(stages, 7))
+	var gaps []float64
+	for i := range len(due) - 1 {
+		gaps = append(gaps, stages[0].arrivals(due[i+1].Seconds())-stages[0].arrivals(due[i].Seconds()))
+	}
+	if d, most := distance(gaps, func(gap float64) float64 { return 1 - math.Exp(-gap) }), 1.63/math.Sqrt(float64(len(gaps))); d > most {
+		t.Errorf("the gaps are %.5f away from exponential, more than %.5f", d, most)
+	}
+}
+
+func TestBursts(t *testing.T) {
+	got := all(Bursts(3, time.Second, 2500*time.Millisecond))
+	want := []time.Duration{0, 0, 0, time.Second, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The same seed gives the same requests, another one others, and other arrivals leave
+// the subjects as they were.
+func TestSeeds(t *testing.T) {
+	mix := Mix{Evenly(1000), Costs{1, 100}}
+	take := func(s Schedule, seed uint64) (list []Arrival) {
+		load := NewLoad(s, mix, seed)
+		for range 100 {
+			a, _ := load.Next()
+			list = append(list, a)
+		}
+		return list
+	}
+	stages := constant(1000, time.Second)
+	first := take(Poisson(stages, 1), 1)
+	if !slices.Equal(first, take(Poisson(stages, 1), 1)) {
+		t.Error("the same seed gives other requests")
+	}
+	if slices.Equal(first, take(Poisson(stages, 2), 1)) || slices.Equal(first, take(Poisson(stages, 1), 2)) {
+		t.Error("another seed gives the same requests")
+	}
+	for i, a := range take(Uniform(stages), 1) {
+		if a.Subject != first[i].Subject || a.Cost != first[i].Cost || a.Cost < 1 || a.Cost > 100 {
+			t.Fatalf("request %d is of %d at %d, and was of %d at %d", i, a.Subject, a.Cost, first[i].Subject, first[i].Cost)
+		}
+	}
+}
+
+func TestDistributions(t *testing.T) {
+	const n = 400_000
+	for _, test := range []struct {
+		name         string
+		distribution Distribution
+		share        func(subject int) float64
+	}{
+		{"evenly", Evenly(10), func(int) float64 { return 0.1 }},
+		{"one", Evenly(1), func(int) float64 { return 1 }},
+		{"sequential", Sequential(10), func(int) float64 { return 0.1 }},
+		{"zipf", Zipf(4, 1), func(i int) float64 { return 12.0 / 25 / float64(i+1) }},
+		{"zipf below 1", Zipf(2, 0.5), func(i int) float64 { return []float64{0.585786, 0.414214}[i] }},
+		{"hot", Hot(10, 2, 0.9), func(i int) float64 {
+			if i < 2 {
+				return 0.45
+			}
+			return 0.0125
+		}},
+		{"all hot", Hot(2, 2, 0.9), func(int) float64 { return 0.5 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			random := newRandom(3, streamSubjects)
+			counts := make([]float64, test.distribution.Subjects())
+			for turn := range uint64(n) {
+				counts[test.distribution.choose(random, turn)]++
+			}
+			for i, count := range counts {
+				// Five standard deviations of a binomial distribution.
+				want := test.share(i)
+				if got := count / n; math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/n)+1e-6 {
+					t.Errorf("subject %d asks for %.4f of all, and should for %.4f", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestCosts(t *testing.T) {
+	random := newRandom(1, streamCosts)
+	sum, n := 0.0, 100_000
+	for range n {
+		cost := Costs{3, 7}.choose(random)
+		if cost < 3 || cost > 7 {
+			t.Fatalf("cost %d", cost)
+		}
+		sum += float64(cost)
+	}
+	if mean := sum / float64(n); math.Abs(mean-5) > 0.03 {
+		t.Errorf("they cost %.3f on average, and should 5", mean)
+	}
+	if cost := (Costs{9, 9}).choose(random); cost != 9 {
+		t.Errorf("cost %d of 9", cost)
+	}
+}

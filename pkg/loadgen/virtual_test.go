@@ -1,0 +1,354 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// slow is a store that takes its time, which in these tests is virtual.
+type slow struct {
+	limiter.Store
+	takes func(n int) time.Duration // of the n-th call
+	fails func(n int) error
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (s *slow) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	s.mu.Lock()
+	s.calls++
+	n := s.calls
+	s.mu.Unlock()
+	if s.fails != nil {
+		if err := s.fails(n); err != nil {
+			return err
+		}
+	}
+	time.Sleep(s.takes(n))
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+
+// stalling is a store that answers nothing from one instant to another.
+type stalling struct {
+	limiter.Store
+	from, until time.Time
+}
+
+func (s *stalling) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if now := time.Now(); !now.Before(s.from) && now.Before(s.until) {
+		time.Sleep(s.until.Sub(now))
+	}
+	time.Sleep(time.Millisecond)
+	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// virtual is a run in virtual time.
+func virtual(t *testing.T, config Config) *Result {
+	t.Helper()
+	config.nap = time.Sleep
+	if config.LateAfter == 0 {
+		config.LateAfter = 10 * time.Millisecond
+	}
+	return Run(t.Context(), config)
+}
+
+func even(rate float64, length time.Duration) Load {
+	return NewLoad(Uniform(constant(rate, length)), Mix{Evenly(1), Costs{1, 1}}, 1)
+}
+
+// A store that stalls for one second keeps a thousand requests waiting, and the report
+// must say so. A tester that waits for each answer sends nothing meanwhile and hides it.
+func TestAStallIsNotHidden(t *testing.T) {
+	const length = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
+		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000, Duration: length})
+		// Those due from 5 s on wait until 6 s, and are answered a millisecond later:
+		// more than 10 ms late are all that were due before 5.991 s.
+		if r.Requests != 10_000 || r.Dropped != 0 || r.Late != 991 {
+			t.Errorf("%d requests, %d dropped, %d late", r.Requests, r.Dropped, r.Late)
+		}
+		for _, want := range []struct {
+			percentile float64
+			least      time.Duration
+			most       time.Duration
+		}{{50, time.Millisecond, time.Millisecond}, {99, 900 * time.Millisecond, 902 * time.Millisecond}, {100, 1001 * time.Millisecond, 1002 * time.Millisecond}} {
+			if got := microseconds(r.Latency, want.percentile); got < want.least || got > want.most {
+				t.Errorf("p%v is %s", want.percentile, got)
+			}
+		}
+		if lag := microseconds(r.Lag, 100); lag > time.Microsecond {
+			t.Errorf("the store's stall made the generator late by %s", lag)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
+		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 1, Duration: length})
+		if p99 := microseconds(r.Latency, 99); p99 != time.Millisecond {
+			t.Errorf("the closed loop has a p99 of %s, which is not what this test is there to show", p99)
+		}
+	})
+}
+
+// The latency is the same with few workers: who waits for one waits, too.
+func TestWaitingForAWorkerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
+		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1, Duration: time.Second})
+		// One worker answers 100 a second, so that the n-th waits 5 ms more than the one
+		// before; what is due in the first second is sent until just after it.
+		if r.Requests < 100 || r.Requests > 106 || r.Requests+r.Dropped != 200 {
+			t.Errorf("%d requests and %d dropped", r.Requests, r.Dropped)
+		}
+		if worst := microseconds(r.Latency, 100); worst < 500*time.Millisecond {
+			t.Errorf("the greatest latency is %s", worst)
+		}
+		if service := microseconds(r.Service, 100); service > 10010*time.Microsecond {
+			t.Errorf("the greatest service time is %s", service)
+		}
+		if r.Waited < 98 {
+			t.Errorf("%d waited for a worker", r.Waited)
+		}
+	})
+}
+
+// A request that has waited for longer than the timeout is given up.
+func TestWhatWaitsTooLongIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		store := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
+		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1, Duration: 4 * time.Second, Timeout: time.Second})
+		// The first occupies the worker for two seconds; those due in the first of them
+		// have then waited for too long.
+		if r.Dropped < 98 || r.Dropped > 101 || r.Requests+r.Dropped != 400 {
+			t.Errorf("%d requests, %d dropped", r.Requests, r.Dropped)
+		}
+		dropped := int64(0)
+		for _, i := range r.Timeline {
+			if i.Offset > time.Second && i.Dropped > 0 {
+				t.Errorf("dropped of those due at %s", i.Offset)
+			}
+			dropped += i.Dropped
+		}
+		if dropped != r.Dropped {
+			t.Errorf("%d in the timeline, and %d in all", dropped, r.Dropped)
+		}
+	})
+}
+
+func TestClosedLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
+		r := virtual(t, Config{Store: store, Target: target(t, 3, "100/1h"), Mix: Mix{Sequential(3), Costs{1, 1}}, Workers: 3, Duration: time.Second})
+		if r.Requests != 300 || r.Allowed != 300 || r.Tally.Keys() != 3 {
+			t.Errorf("%+v", r)
+		}
+		for _, subject := range []uint32{0, 1, 2} {
+			if n := r.Tally.Of(subject).Allowed; n != 100 {
+				t.Errorf("subject %d asked %d times", subject, n)
+			}
+		}
+		if r.Elapsed != time.Second {
+			t.Errorf("it took %s", r.Elapsed)
+		}
+	})
+}
+
+// Whatever is asked for, no more is sent, and not for longer.
+func TestBoundsOfARun(t *testing.T) {
+	for name, config := range map[string]Config{
+		"open":   {Load: even(1000, time.Hour), Workers: 10},
+		"closed": {Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 10},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			config.Store, config.Target = &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, target(t, 1, "100/1h")
+			config.Duration, config.Requests = time.Hour, 1234
+			if r := virtual(t, config); r.Requests != 1234 {
+				t.Errorf("%s: %d requests", name, r.Requests)
+			}
+			config.Duration, config.Requests = 100*time.Millisecond, 0
+			config.Load = nil
+			if name == "open" {
+				config.Load = even(1000, time.Hour)
+			}
+			r := virtual(t, config)
+			if r.Elapsed > 101*time.Millisecond || r.Requests < 99 || r.Requests > 1000 {
+				t.Errorf("%s: %d requests in %s", name, r.Requests, r.Elapsed)
+			}
+		})
+	}
+}
+
+// An interrupt ends the sending; what is under way is waited for, and counts.
+func TestInterrupt(t *testing.T) {
+	for name, config := range map[string]Config{
+		"open":   {Load: even(1000, time.Hour), Workers: 100},
+		"closed": {Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 100},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Millisecond/2)
+			defer cancel()
+			config.Store, config.Target = &slow{Store: memorystore.New(), takes: always(20 * time.Millisecond)}, target(t, 1, "100/1h")
+			config.Duration, config.nap = time.Hour, time.Sleep
+			r := Run(ctx, config)
+			if !r.Interrupted || r.Dropped != 0 || r.Elapsed < time.Second || r.Elapsed > 1100*time.Millisecond {
+				t.Errorf("%s: interrupted %t, %d dropped, after %s", name, r.Interrupted, r.Dropped, r.Elapsed)
+			}
+			if r.Allowed != 100 || r.Allowed+r.Denied != r.Requests || r.Requests < 1000 {
+				t.Errorf("%s: %d allowed and %d denied of %d", name, r.Allowed, r.Denied, r.Requests)
+			}
+		})
+	}
+}
+
+// Progress can end a run, which then is not interrupted.
+func TestProgressEndsARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		r := virtual(t, Config{
+			Store: &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, Target: target(t, 1, "100/1h"),
+			Load: even(1000, time.Hour), Workers: 10, Duration: time.Hour,
+			Progress: func(partial *Result) bool {
+				told++
+				if told == 5 && (partial.Requests < 900 || partial.Findings[0].Denied < 700) {
+					t.Errorf("after %s it tells of %d requests, and denials %d", partial.Elapsed, partial.Requests, partial.Findings[0].Denied)
+				}
+				return told < 5
+			},
+		})
+		if told != 5 || r.Interrupted || r.Elapsed > 1100*time.Millisecond {
+			t.Errorf("told %d times, interrupted %t, after %s", told, r.Interrupted, r.Elapsed)
+		}
+	})
+}
+
+// The warm-up is sent and audited, and not counted.
+func TestWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: func(n int) time.Duration {
+			if n <= 100 {
+				return 300 * time.Millisecond
+			}
+			return time.Millisecond
+		}}
+		r := virtual(t, Config{
+			Store: store, Target: target(t, 1, "50/1h"), Load: even(100, 3*time.Second), Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
+		})
+		if r.Requests != 200 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
+			t.Errorf("%d requests, %d allowed, %+v, at most %s", r.Requests, r.Allowed, r.Findings[0], microseconds(r.Latency, 100))
+		}
+	})
+}
+
+// Errors are counted by their text, and one that may have been charged explains what is
+// denied later.
+func TestErrors(t *testing.T) {
+	away, unsure := errors.New("away"), &unsureError{}
+	synctest.Test(t, func(t *testing.T) {
+		memory := memorystore.New()
+		charging := target(t, 1, "10/1h")
+		store := &slow{Store: memory, takes: always(0), fails: func(n int) error {
+			switch {
+			case n <= 3:
+				return away
+			case n <= 5: // it is charged, and the answer is lost
+				if err := memory.Decide(t.Context(), limiter.Take, charging.Requests(0), make([]limiter.Decision, 1)); err != nil {
+					return err
+				}
+				return unsure
+			}
+			return nil
+		}}
+		r := virtual(t, Config{Store: store, Target: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
+		if r.Requests != 100 || r.Errors != 5 || r.Unknown != 2 || r.Allowed != 8 || r.Denied != 87 {
+			t.Errorf("%+v", r)
+		}
+		if r.ErrorTexts["away"] != 3 || r.ErrorTexts["unsure"] != 2 || !errors.Is(r.FirstError, away) {
+			t.Errorf("%v, first %v", r.ErrorTexts, r.FirstError)
+		}
+		if f := r.Findings[0]; f.UnderAdmitted != 0 || f.OverAdmitted != 0 {
+			t.Errorf("what may have been charged was not reckoned with: %+v", f)
+		}
+	})
+}
+
+type unsureError struct{}
+
+func (*unsureError) Error() string        { return "unsure" }
+func (*unsureError) Is(target error) bool { return target == limiter.ErrOutcomeUnknown }
+
+// Answers come in any order: decided at one instant, they are on their way for up to a
+// second, and the next is decided long before. The audit puts them in order.
+func TestAnswersOutOfOrder(t *testing.T) {
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(1, 2))
+				var mu sync.Mutex
+				store := &delayed{memorystore.New(memorystore.WithClock(time.Now)), func() (there, back time.Duration) {
+					mu.Lock()
+					defer mu.Unlock()
+					return time.Duration(random.Int64N(1e9)), time.Duration(random.Int64N(1e9))
+				}}
+				r := virtual(t, Config{
+					Store: store, Target: target(t, 3, algorithm.String()+":20/700ms"), Load: NewLoad(Poisson(constant(300, 20*time.Second), 3), Mix{Evenly(3), Costs{1, 3}}, 3),
+					Workers: 2000, Duration: 20 * time.Second,
+				})
+				f := r.Findings[0]
+				if r.Requests != 6000 || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 {
+					t.Errorf("%d requests: %+v", r.Requests, f)
+				}
+				if exact := algorithm.HasBurst() || algorithm == limiter.SlidingLog; exact && f.WorstRatio != 1 {
+					t.Errorf("worst ratio %v", f.WorstRatio)
+				}
+			})
+		})
+	}
+}
+
+// delayed is a store far away.
+type delayed struct {
+	limiter.Store
+	delays func() (there, back time.Duration)
+}
+
+func (d *delayed) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	there, back := d.delays()
+	time.Sleep(there)
+	err := d.Store.Decide(ctx, op, reqs, decisions)
+	time.Sleep(back)
+	return err
+}
+
+// Several limits decided together are audited each by itself: what one denies is not
+// charged to the other.
+func TestSeveralLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}
+		r := virtual(t, Config{
+			Store: store, Target: target(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)), Mix{Evenly(2), Costs{1, 2}}, 1),
+			Workers: 50, Duration: 5 * time.Second,
+		})
+		for i, f := range r.Findings {
+			if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.Denied == 0 {
+				t.Errorf("limit %d: %+v", i, f)
+			}
+		}
+		if r.Findings[0].Charged != r.Findings[1].Charged {
+			t.Errorf("%v and %v units are charged", r.Findings[0].Charged, r.Findings[1].Charged)
+		}
+	})
+}
