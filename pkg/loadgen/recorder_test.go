@@ -1,0 +1,30 @@
+package loadgen
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Merging what several have recorded sorts it, and loses nothing.
+func TestMergeRuns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var answers, room []answer
+		for worker := range rapid.IntRange(0, 9).Draw(t, "workers") {
+			at := limiter.Instant(0)
+			for i := range rapid.IntRange(0, 20).Draw(t, "answers") {
+				at += limiter.Instant(rapid.IntRange(-1, 5).Draw(t, "step"))
+				answers = append(answers, answer{at: at, key: uint32(worker), cost: uint32(i), kind: answerKind(rapid.IntRange(0, 2).Draw(t, "kind"))})
+			}
+		}
+		want := slices.Clone(answers)
+		slices.SortStableFunc(want, compareAnswers)
+		room = slices.Repeat([]answer{{at: 99}}, rapid.IntRange(0, 30).Draw(t, "room"))
+		if got, _ := mergeRuns(answers, room); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package loadgen
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// What each scenario shows of each algorithm, when nobody is slow.
+func TestScenarios(t *testing.T) {
+	for _, scenario := range Scenarios() {
+		for _, algorithm := range limiter.Algorithms() {
+			t.Run(scenario.Name+"/"+algorithm.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					limit := limiter.Limit{Algorithm: algorithm, Count: 50, Period: 2 * time.Second}
+					limit, err := limit.Normalize()
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(777 * time.Millisecond) // into a window
+					setting := Setting{Limit: limit, Subjects: scenario.Subjects, ToEdge: 1223 * time.Millisecond}
+					setting.Duration = scenario.Length(setting)
+					r := virtual(t, Config{
+						Store:  &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)},
+						Target: target(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256, Duration: setting.Duration,
+					})
+					f := r.Findings[0]
+					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 || int(f.Keys) != scenario.Subjects {
+						t.Errorf("%d requests, %d dropped: %+v", r.Requests, r.Dropped, f)
+					}
+					exact := algorithm.HasBurst() || algorithm == limiter.SlidingLog
+					switch {
+					case scenario.Name == "slow-drip":
+						if r.Denied != 0 || f.WorstRatio > 1 {
+							t.Errorf("%d of what is below the limit was denied, worst ratio %v", r.Denied, f.WorstRatio)
+						}
+					case exact && f.WorstRatio != 1:
+						t.Errorf("the worst ratio is %v", f.WorstRatio)
+					case scenario.Name == "boundary" && algorithm == limiter.FixedWindow && f.WorstRatio != 2:
+						t.Errorf("the window's edge lets %v times the limit through", f.WorstRatio)
+					case scenario.Name == "noisy-neighbour":
+						noisy := r.Tally.Of(NoisySubject)
+						if r.Denied != noisy.Denied || noisy.Denied < 90*noisy.Allowed/10 {
+							t.Errorf("%d denied, %d of them to the noisy one, who was allowed %d", r.Denied, noisy.Denied, noisy.Allowed)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Bursts lie on both sides of every edge that the run's length allows for, and the
+// first comes no sooner than it can be sent.
+func TestBoundary(t *testing.T) {
+	setting := Setting{
+		Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
+		Subjects: 2, ToEdge: 10 * time.Millisecond, Duration: 2500 * time.Millisecond,
+	}
+	counts := map[time.Duration]int{}
+	for load := boundary(setting); ; {
+		a, ok := load.Next()
+		if !ok {
+			break
+		}
+		counts[a.Due]++
+	}
+	want := []time.Duration{910, 1015, 1910, 2015} // ms: the edge at 10 ms is too soon
+	if len(counts) != len(want) {
+		t.Errorf("bursts at %v", counts)
+	}
+	for _, at := range want {
+		if counts[at*time.Millisecond] != 20 {
+			t.Errorf("%d at %d ms: %v", counts[at*time.Millisecond], at, counts)
+		}
+	}
+}
+
+func TestParseScenario(t *testing.T) {
+	if s, err := ParseScenario("steady"); err != nil || s.Name != "steady" {
+		t.Errorf("%v, %v", s.Name, err)
+	}
+	_, err := ParseScenario("stedy")
+	if want := `unknown scenario "stedy"; it is one of boundary, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// With real concurrency, too, every answer is audited in its place.
+func TestConcurrentWorkersAreAudited(t *testing.T) {
+	const requests = 200_000
+	for _, workers := range []int{2, 64} {
+		r := Run(context.Background(), Config{
+			Store: memorystore.New(), Target: target(t, 3, "100/10ms"), Mix: Mix{Evenly(3), Costs{1, 3}},
+			Workers: workers, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
+		})
+		f := r.Findings[0]
+		if r.Requests != requests || r.Allowed+r.Denied != requests || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstRatio != 1 {
+			t.Errorf("%d workers: %d requests, %d allowed, %d denied, %+v", workers, r.Requests, r.Allowed, r.Denied, f)
+		}
+		sum := int64(0)
+		for _, i := range r.Timeline {
+			sum += i.Allowed + i.Denied
+		}
+		if sum != requests || r.Latency.TotalCount() != requests {
+			t.Errorf("%d in the timeline, %d timed", sum, r.Latency.TotalCount())
+		}
+	}
+}
+
+// What is audited does not pile up: a run of minutes holds no more than one of seconds.
+func TestARunHoldsNoRequests(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	held := int64(0)
+	r := Run(context.Background(), Config{
+		Store: memorystore.New(), Target: target(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
+		Workers: 4, Duration: time.Hour, Requests: 3_000_000, LateAfter: time.Hour,
+		Progress: func(*Result) bool {
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			held = max(held, int64(after.HeapAlloc)-int64(before.HeapAlloc))
+			return true
+		},
+	})
+	// 3 million requests would be 200 MB, at 64 bytes for the times and the answer.
+	if r.Requests != 3_000_000 || held > 64<<20 || held == 0 {
+		t.Errorf("%d requests, %d MB held", r.Requests, held>>20)
+	}
+}
