@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -128,6 +129,9 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 		s.prepareStore(options)
 	}
 	err = s.run(ctx, t)
+	if !s.wrote {
+		s.result.StoreKeys = nil
+	}
 	for i := range s.rules {
 		s.result.Limits[i].Audit = s.rules[i].auditor.Finding()
 	}
@@ -148,6 +152,7 @@ type simulator struct {
 	ours     []limiter.Decision
 	theirs   []limiter.Decision
 	audited  bool
+	wrote    bool // the store may hold something now
 }
 
 // rule is one of the limits decided together, and its keys.
@@ -314,7 +319,9 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			result.NeverFits++
 		} else if s.options.Store != nil {
 			s.options.Clock.at.Store(int64(r.At))
-			if err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs); err != nil {
+			err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
+			s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
+			if err != nil {
 				return err
 			}
 			decisions = s.theirs
