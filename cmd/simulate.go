@@ -56,8 +56,8 @@ func newSimulateCmd(global *globalOptions) *cobra.Command {
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
 		Short: "Tell what a limit would have done to recorded traffic",
 		Long: `Simulate decides each request of a log at its own instant, without waiting, and
-tells how many requests and keys would have been denied. Each --limit is tried by
-itself, beside the others; the limits of a --policy are decided together.
+tells how many requests and keys would have been denied. Each --limit is tried
+by itself, beside the others; the limits of a --policy are decided together.
 
 FILE, or standard input for -, is an access log of Apache or nginx (common or
 combined), JSON lines, or CSV with a header; gzip is unpacked. Lines that cannot
@@ -65,8 +65,8 @@ be read are counted and left out, and lines out of order are put in order. A
 request that costs more than a limit ever allows at once counts as denied.
 
 The fields of an access log are ip, user, time, method, path (without its query
-string), protocol, status, bytes, referer and agent. Those of JSON in objects are
-named with dots, such as request.ip. Who is limited is in the field ip of an
+string), protocol, status, bytes, referer and agent. Those of JSON in objects
+are named with dots, such as request.ip. Who is limited is in the field ip of an
 access log and key of others, and of a policy in the fields of its attributes'
 names. Times are RFC 3339, or numbers since 1970: s, ms, µs or ns by magnitude.
 
@@ -76,7 +76,7 @@ removed again, and has to agree with what is reckoned here: exit code 1 if not.
 
 --suggest searches, for each --limit, the least count that keeps a promise:
 denied or denied_keys, < or <=, and a share or a number. A burst that was given
-stays as it is, and else follows the count. If no count does, the exit code is 1.`,
+stays as it is, and else follows the count. Exit code 1 if no count does.`,
 		Example: `  limitctl simulate access.log --limit 30/1m
   limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
   limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'
