@@ -439,11 +439,14 @@ func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried 
 	r.names = names
 	where := ""
 	var err error
+	bar := o.progress("simulating", "denied")
+	settings := loadgen.SimulateOptions{Progress: func(decided, denied int64) { bar.Set(decided, int64(len(log.Requests)), denied) }}
 	if o.usesStore() {
-		r.result, where, err = o.simulateWithStore(ctx, log, candidate)
+		r.result, where, err = o.simulateWithStore(ctx, log, candidate, settings)
 	} else {
-		r.result, err = loadgen.Simulate(ctx, log, candidate, loadgen.SimulateOptions{})
+		r.result, err = loadgen.Simulate(ctx, log, candidate, settings)
 	}
+	bar.Close()
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ const removalTime = time.Minute
 
 // simulateWithStore has the store decide, under a prefix of its own, and removes what
 // that has left there, whatever else happens.
-func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate) (result *loadgen.Simulation, where string, err error) {
+func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate, settings loadgen.SimulateOptions) (result *loadgen.Simulation, where string, err error) {
 	var clock loadgen.Clock
 	options := o.storeOptions
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
@@ -54,7 +54,8 @@ func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trac
 		return nil, "", err
 	}
 	defer store.Close()
-	result, err = loadgen.Simulate(ctx, log, candidate, loadgen.SimulateOptions{Store: store, Clock: &clock})
+	settings.Store, settings.Clock = store, &clock
+	result, err = loadgen.Simulate(ctx, log, candidate, settings)
 	if len(result.StoreKeys) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()

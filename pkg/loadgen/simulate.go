@@ -60,6 +60,9 @@ type SimulateOptions struct {
 	// It must hold nothing yet, and decide by Clock.
 	Store limiter.Store
 	Clock *Clock
+	// Progress, if set, is told now and then how many requests have been decided, and
+	// how many of them were denied.
+	Progress func(decided, denied int64)
 }
 
 // Simulation is what a candidate would have done to the requests of a trace.
@@ -125,8 +128,9 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 		return new(Simulation), err
 	}
 	s.begin(t)
+	s.options = options
 	if options.Store != nil {
-		s.prepareStore(options)
+		s.nameKeys()
 	}
 	err = s.run(ctx, t)
 	if !s.wrote {
@@ -269,10 +273,9 @@ func timelineInterval(span time.Duration) time.Duration {
 	return (span/maxIntervals/day + 1) * day
 }
 
-// prepareStore gives the keys names that any store takes. Those that a limit's subject
+// nameKeys gives the keys names that any store takes. Those that a limit's subject
 // has in common stay in one slot of a Cluster.
-func (s *simulator) prepareStore(options SimulateOptions) {
-	s.options = options
+func (s *simulator) nameKeys() {
 	type place struct {
 		rule int
 		key  uint32
@@ -300,8 +303,13 @@ func (s *simulator) prepareStore(options SimulateOptions) {
 func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 	result, n := s.result, len(s.rules)
 	for i := range t.Requests {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if i%checkEvery == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if s.options.Progress != nil {
+				s.options.Progress(int64(i), result.Tally.Denied())
+			}
 		}
 		r := &t.Requests[i]
 		subject := s.subjectOf[r.Subject]

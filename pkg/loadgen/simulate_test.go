@@ -375,6 +375,17 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+func TestProgressOfASimulation(t *testing.T) {
+	recorded := readLog(t, []byte(logOf(2*checkEvery+1)), trace.Options{})
+	told := ""
+	simulate(t, recorded, UnderLimit(parseLimit(t, "1/366d"), 0), SimulateOptions{Progress: func(decided, denied int64) {
+		told += fmt.Sprintln(decided, decided-denied)
+	}})
+	if told != "0 0\n4096 20\n8192 20\n" {
+		t.Errorf("it tells %s", told)
+	}
+}
+
 func TestASimulationCanBeEnded(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(10)), trace.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
