@@ -84,7 +84,11 @@ func (r *simulatedRun) describeLimits(run *report.Run) {
 		if !slices.Contains(algorithms, algorithm) {
 			algorithms = append(algorithms, algorithm)
 		}
-		texts = append(texts, limit.String())
+		text := limit.String()
+		if shadows[i] {
+			text += " (shadow)"
+		}
+		texts = append(texts, text)
 		run.Limits = append(run.Limits, report.Limit{
 			Name: names[i], Algorithm: algorithm, Limit: limit.String(), Shadow: shadows[i],
 			Denied: result.Denied, Audit: reportAudit(result.Audit),
