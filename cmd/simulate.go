@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -36,6 +37,9 @@ type simulateOptions struct {
 	tryouts   []tryout
 	promise   *loadgen.Promise
 	traceFrom trace.Options
+	// The store that is to decide, too, if one is.
+	storeURL     string
+	storeOptions connect.Options
 	// fieldOf says which field of the log an attribute is.
 	fieldOf map[string]string
 }
@@ -52,8 +56,8 @@ func newSimulateCmd(global *globalOptions) *cobra.Command {
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
 		Short: "Tell what a limit would have done to recorded traffic",
 		Long: `Simulate decides each request of a log at its own instant, without waiting, and
-tells how many requests and keys would have been denied. Each --limit is tried by
-itself, beside the others; the limits of a --policy are decided together.
+tells how many requests and keys would have been denied. Each --limit is tried
+by itself, beside the others; the limits of a --policy are decided together.
 
 FILE, or standard input for -, is an access log of Apache or nginx (common or
 combined), JSON lines, or CSV with a header; gzip is unpacked. Lines that cannot
@@ -61,8 +65,8 @@ be read are counted and left out, and lines out of order are put in order. A
 request that costs more than a limit ever allows at once counts as denied.
 
 The fields of an access log are ip, user, time, method, path (without its query
-string), protocol, status, bytes, referer and agent. Those of JSON in objects are
-named with dots, such as request.ip. Who is limited is in the field ip of an
+string), protocol, status, bytes, referer and agent. Those of JSON in objects
+are named with dots, such as request.ip. Who is limited is in the field ip of an
 access log and key of others, and of a policy in the fields of its attributes'
 names. Times are RFC 3339, or numbers since 1970: s, ms, µs or ns by magnitude.
 
@@ -72,7 +76,7 @@ removed again, and has to agree with what is reckoned here: exit code 1 if not.
 
 --suggest searches, for each --limit, the least count that keeps a promise:
 denied or denied_keys, < or <=, and a share or a number. A burst that was given
-stays as it is, and else follows the count. If no count does, the exit code is 1.`,
+stays as it is, and else follows the count. Exit code 1 if no count does.`,
 		Example: `  limitctl simulate access.log --limit 30/1m
   limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
   limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'
@@ -265,7 +269,7 @@ func (o *simulateOptions) fieldFor(attribute string) string {
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions) error {
-	if err := o.checkStore(); err != nil {
+	if err := o.chooseStore(); err != nil {
 		return err
 	}
 	log, err := o.readLog(ctx)
@@ -273,51 +277,65 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 		return err
 	}
 	warnings := o.warnings(log)
-	answer := &simulateAnswer{file: o.file, trace: log, document: simulateDocument{Document: report.New(report.Simulation)}}
-	var verdict error
-	for _, tried := range o.tryouts {
+	answer := &simulateAnswer{log: log, name: o.logName(), document: simulateDocument{Document: report.New(report.Simulation)}}
+	tryouts, kept := o.tryouts, true
+	if o.promise != nil {
+		suggested, suggestions, err := o.search(ctx, log)
+		if err != nil {
+			return err
+		}
+		tryouts, kept = append(tryouts, suggested...), len(suggested) == len(suggestions)
+		answer.document.Suggestions = suggestions
+	}
+	agreed := true
+	for _, tried := range tryouts {
 		run, err := o.simulate(ctx, log, tried, warnings)
 		if err != nil {
 			return err
 		}
-		answer.add(run)
+		answer.document.Runs = append(answer.document.Runs, run.run)
 		if run.result.Disagreements > 0 {
 			o.reportDisagreements(run)
-			verdict = errDenied
-		}
-	}
-	if o.promise != nil {
-		for _, tried := range o.tryouts {
-			if tried.policy != nil {
-				continue
-			}
-			found, err := loadgen.Suggest(ctx, log, tried.limit, *o.promise, o.keyIndexes(log)...)
-			if err != nil {
-				return err
-			}
-			answer.document.Suggestions = append(answer.document.Suggestions, newSuggestionDocument(*o.promise, &found))
-			if !found.Kept {
-				verdict = errDenied
-				continue
-			}
-			run, err := o.simulate(ctx, log, tryout{limit: found.Limit}, warnings)
-			if err != nil {
-				return err
-			}
-			answer.add(run)
-			if run.result.Disagreements > 0 {
-				o.reportDisagreements(run)
-				verdict = errDenied
-			}
+			agreed = false
 		}
 	}
 	if err := o.print(answer); err != nil {
 		return err
 	}
-	return verdict
+	if !kept || !agreed {
+		return errDenied
+	}
+	return nil
 }
 
-// readLog reads the log, and says what it left out.
+// search finds the least count of each limit that keeps the promise, and those limits
+// that have one.
+func (o *simulateOptions) search(ctx context.Context, log *trace.Trace) (suggested []tryout, suggestions []suggestionDocument, err error) {
+	for _, tried := range o.tryouts {
+		if tried.policy != nil {
+			continue
+		}
+		found, err := loadgen.Suggest(ctx, log, tried.limit, *o.promise, o.keyIndexes(log)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		suggestions = append(suggestions, newSuggestionDocument(*o.promise, &found))
+		if found.Kept {
+			suggested = append(suggested, tryout{limit: found.Limit})
+		}
+	}
+	return suggested, suggestions, nil
+}
+
+// logName is what to call the log.
+func (o *simulateOptions) logName() string {
+	if o.file == "-" {
+		return "standard input"
+	}
+	return output.Printable(o.file)
+}
+
+// readLog reads the log.
 func (o *simulateOptions) readLog(ctx context.Context) (*trace.Trace, error) {
 	in := io.NopCloser(o.env.In)
 	if o.file != "-" {
@@ -341,9 +359,9 @@ func (o *simulateOptions) logError(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &path):
-		return usagef("the log %s cannot be read: %s", output.Printable(o.file), path.Err)
+		return usagef("the log %s cannot be read: %s", o.logName(), path.Err)
 	}
-	return fmt.Errorf("%s: %w", output.Printable(o.file), err)
+	return fmt.Errorf("%s: %w", o.logName(), err)
 }
 
 // warnings are what a reader of the figures must know of the log. They are told at
@@ -421,15 +439,18 @@ func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried 
 	r.names = names
 	where := ""
 	var err error
+	bar := o.progress("simulating", "denied")
+	settings := loadgen.SimulateOptions{Progress: func(decided, denied int64) { bar.Set(decided, int64(len(log.Requests)), denied) }}
 	if o.usesStore() {
-		r.result, where, err = o.simulateWithStore(ctx, log, candidate)
+		r.result, where, err = o.simulateWithStore(ctx, log, candidate, settings)
 	} else {
-		r.result, err = loadgen.Simulate(ctx, log, candidate, loadgen.SimulateOptions{})
+		r.result, err = loadgen.Simulate(ctx, log, candidate, settings)
 	}
+	bar.Close()
 	if err != nil {
 		return nil, err
 	}
-	r.run = simulationRun(r, log, o.file, where, warnings)
+	r.run = simulationRun(r, log, o.logName(), where, warnings)
 	for _, warning := range r.run.Warnings[len(warnings):] {
 		o.warn(r.run.Limit + ": " + warning)
 	}

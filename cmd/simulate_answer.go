@@ -21,14 +21,14 @@ const (
 	heatGroups     = 200
 )
 
-// simulationRun puts the result of a simulation in the terms of a report. where is the
-// store that decided, if any did; warnings are those about the log.
-func simulationRun(r *simulatedRun, log *trace.Trace, file, where string, warnings []string) report.Run {
+// simulationRun puts the result of a simulation in the terms of a report. name is the
+// log's, where the store that decided, if any did; warnings are those about the log.
+func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnings []string) report.Run {
 	result, tally := r.result, &r.result.Tally
 	span := result.End.Time().Sub(result.Begin.Time())
 	run := report.Run{
 		Store:      where,
-		Load:       fmt.Sprintf("%d requests of %s by %s", len(log.Requests), file, strings.Join(r.names, ", ")),
+		Load:       fmt.Sprintf("%d requests of %s by %s", len(log.Requests), name, strings.Join(r.names, ", ")),
 		StartedAt:  result.Begin.Time(),
 		Requests:   tally.Requests(),
 		Allowed:    tally.Allowed(),
@@ -84,7 +84,11 @@ func (r *simulatedRun) describeLimits(run *report.Run) {
 		if !slices.Contains(algorithms, algorithm) {
 			algorithms = append(algorithms, algorithm)
 		}
-		texts = append(texts, limit.String())
+		text := limit.String()
+		if shadows[i] {
+			text += " (shadow)"
+		}
+		texts = append(texts, text)
 		run.Limits = append(run.Limits, report.Limit{
 			Name: names[i], Algorithm: algorithm, Limit: limit.String(), Shadow: shadows[i],
 			Denied: result.Denied, Audit: reportAudit(result.Audit),
@@ -175,12 +179,10 @@ func newSuggestionDocument(promise loadgen.Promise, found *loadgen.Suggestion) s
 
 // simulateAnswer is the answer of simulate.
 type simulateAnswer struct {
-	file     string
-	trace    *trace.Trace
+	log      *trace.Trace
+	name     string // of the log
 	document simulateDocument
 }
-
-func (a *simulateAnswer) add(r *simulatedRun) { a.document.Runs = append(a.document.Runs, r.run) }
 
 // Document implements output.Answer.
 func (a *simulateAnswer) Document() any { return a.document }
@@ -211,8 +213,8 @@ func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // Print implements output.Answer.
 func (a *simulateAnswer) Print(p *output.Printer) {
-	requests := a.trace.Requests
-	fmt.Fprintf(p.Out, "%s: %s from %s to %s\n", output.Printable(a.file), output.Plural(len(requests), "request"),
+	requests := a.log.Requests
+	fmt.Fprintf(p.Out, "%s: %s from %s to %s\n", a.name, output.Plural(len(requests), "request"),
 		requests[0].At.Time().Format(time.DateTime), requests[len(requests)-1].At.Time().Format(time.DateTime))
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "ALLOWED", Right: true, Drops: 2}, {Header: "DENIED", Right: true},
 		{Header: "KEYS", Right: true, Drops: 4}, {Header: "DENIED", Right: true}, {Header: "WORST WINDOW", Right: true, Drops: 1}, {Header: "DENIED MOST", Shrinks: 12, Drops: 3}}

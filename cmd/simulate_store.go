@@ -18,10 +18,14 @@ import (
 // none that somebody wants to fill with a simulation.
 func (o *simulateOptions) usesStore() bool { return o.changed("store") || o.changed("context") }
 
-// checkStore reports early if the store may not be used.
-func (o *simulateOptions) checkStore() error {
+// chooseStore finds the store that is to decide, if any, and reports early if it may
+// not be used.
+func (o *simulateOptions) chooseStore() (err error) {
 	if !o.usesStore() {
 		return nil
+	}
+	if o.storeURL, o.storeOptions, err = o.connection(); err != nil {
+		return err
 	}
 	return o.refuseGuarded("simulation")
 }
@@ -46,15 +50,12 @@ const removalTime = time.Minute
 
 // simulateWithStore has the store decide, under a prefix of its own, and removes what
 // that has left there, whatever else happens.
-func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate) (result *loadgen.Simulation, where string, err error) {
-	url, options, err := o.connection()
-	if err != nil {
-		return nil, "", err
-	}
+func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate, settings loadgen.SimulateOptions) (result *loadgen.Simulation, where string, err error) {
 	var clock loadgen.Clock
+	options := o.storeOptions
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	options.Clock = clock.Now
-	store, where, err := connect.Open(url, options)
+	store, where, err := connect.Open(o.storeURL, options)
 	if name, _, _ := o.inUse(); err != nil && name != "" {
 		err = fmt.Errorf("context %q: %w", name, err)
 	}
@@ -62,12 +63,14 @@ func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trac
 		return nil, "", err
 	}
 	defer store.Close()
-	result, err = loadgen.Simulate(ctx, log, candidate, loadgen.SimulateOptions{Store: store, Clock: &clock})
+	settings.Store, settings.Clock = store, &clock
+	result, err = loadgen.Simulate(ctx, log, candidate, settings)
 	if len(result.StoreKeys) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 		defer cancel()
 		if _, _, removing := store.Delete(ctx, limiter.Records(result.StoreKeys...)...); removing != nil {
-			err = errors.Join(err, fmt.Errorf("the simulation's keys, which begin with %s:, could not be removed: %w", options.Prefix, removing))
+			left := fmt.Errorf("the simulation's keys, which begin with %s:, could not be removed: %w", options.Prefix, removing)
+			err = errors.Join(err, &partlyError{left})
 		}
 	}
 	return result, where, err

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -59,6 +60,9 @@ type SimulateOptions struct {
 	// It must hold nothing yet, and decide by Clock.
 	Store limiter.Store
 	Clock *Clock
+	// Progress, if set, is told now and then how many requests have been decided, and
+	// how many of them were denied.
+	Progress func(decided, denied int64)
 }
 
 // Simulation is what a candidate would have done to the requests of a trace.
@@ -124,10 +128,14 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 		return new(Simulation), err
 	}
 	s.begin(t)
+	s.options = options
 	if options.Store != nil {
-		s.prepareStore(options)
+		s.nameKeys()
 	}
 	err = s.run(ctx, t)
+	if !s.wrote {
+		s.result.StoreKeys = nil
+	}
 	for i := range s.rules {
 		s.result.Limits[i].Audit = s.rules[i].auditor.Finding()
 	}
@@ -148,6 +156,7 @@ type simulator struct {
 	ours     []limiter.Decision
 	theirs   []limiter.Decision
 	audited  bool
+	wrote    bool // the store may hold something now
 }
 
 // rule is one of the limits decided together, and its keys.
@@ -264,10 +273,9 @@ func timelineInterval(span time.Duration) time.Duration {
 	return (span/maxIntervals/day + 1) * day
 }
 
-// prepareStore gives the keys names that any store takes. Those that a limit's subject
+// nameKeys gives the keys names that any store takes. Those that a limit's subject
 // has in common stay in one slot of a Cluster.
-func (s *simulator) prepareStore(options SimulateOptions) {
-	s.options = options
+func (s *simulator) nameKeys() {
 	type place struct {
 		rule int
 		key  uint32
@@ -295,8 +303,13 @@ func (s *simulator) prepareStore(options SimulateOptions) {
 func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 	result, n := s.result, len(s.rules)
 	for i := range t.Requests {
-		if i%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if i%checkEvery == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if s.options.Progress != nil {
+				s.options.Progress(int64(i), result.Tally.Denied())
+			}
 		}
 		r := &t.Requests[i]
 		subject := s.subjectOf[r.Subject]
@@ -314,7 +327,9 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			result.NeverFits++
 		} else if s.options.Store != nil {
 			s.options.Clock.at.Store(int64(r.At))
-			if err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs); err != nil {
+			err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
+			s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
+			if err != nil {
 				return err
 			}
 			decisions = s.theirs

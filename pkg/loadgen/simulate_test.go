@@ -263,8 +263,12 @@ func (l *liar) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request
 		decisions[0].Remaining--
 	case 4:
 		decisions[0].Allowed = !decisions[0].Allowed
-	case 5:
+	case 6:
 		return limiter.ErrUnavailable
+	case 7:
+		return limiter.ErrOutcomeUnknown
+	case 8, 9:
+		return limiter.ErrRefused
 	}
 	return err
 }
@@ -288,8 +292,15 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	if len(s.StoreKeys) != 2 {
 		t.Errorf("it may have left %v", s.StoreKeys)
 	}
-	if s, err := Simulate(context.Background(), recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock}); !errors.Is(err, limiter.ErrUnavailable) || len(s.StoreKeys) != 2 {
-		t.Errorf("when the store is away: %v, and %v to remove", err, s.StoreKeys)
+	// After an error the keys are known, unless there cannot be any.
+	for _, want := range []struct {
+		err  error
+		keys int
+	}{{limiter.ErrUnavailable, 2}, {limiter.ErrOutcomeUnknown, 2}, {limiter.ErrRefused, 0}, {limiter.ErrRefused, 0}} {
+		s, err := Simulate(context.Background(), recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock})
+		if !errors.Is(err, want.err) || len(s.StoreKeys) != want.keys {
+			t.Errorf("%v, and %v to remove, want %v and %d", err, s.StoreKeys, want.err, want.keys)
+		}
 	}
 }
 
@@ -361,6 +372,17 @@ func TestTimeline(t *testing.T) {
 		if s.Timeline[i] != want {
 			t.Errorf("interval %d has %+v, want %+v", i, s.Timeline[i], want)
 		}
+	}
+}
+
+func TestProgressOfASimulation(t *testing.T) {
+	recorded := readLog(t, []byte(logOf(2*checkEvery+1)), trace.Options{})
+	told := ""
+	simulate(t, recorded, UnderLimit(parseLimit(t, "1/366d"), 0), SimulateOptions{Progress: func(decided, denied int64) {
+		told += fmt.Sprintln(decided, decided-denied)
+	}})
+	if told != "0 0\n4096 20\n8192 20\n" {
+		t.Errorf("it tells %s", told)
 	}
 }
 

@@ -76,7 +76,8 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 			if begin == ip {
 				return "it has no time in brackets"
 			}
-			return fmt.Sprintf("it has no time like [17/May/2015:10:05:03 +0000], from 1970 to 2099, but %q", excerpt(line[begin-1:]))
+			bracketed, _, _ := bytes.Cut(line[begin:], []byte{']'})
+			return fmt.Sprintf("its time, %q, is not like 17/May/2015:10:05:03 +0000, from 1970 to 2099", excerpt(bracketed))
 		}
 		begin += next + len(" [")
 		if after := begin + apacheTimeLength; after < len(line) && line[after] == ']' {

@@ -65,6 +65,7 @@ func FuzzJSONLines(f *testing.F) {
 	f.Add([]byte(`{"time":1431857103.25,"key":"a\u00e9","cost":3,"o":{"x":"y"}}`))
 	f.Add([]byte(`{"time":"2015-05-17T10:05:03Z","key":7,"o.x":true}`))
 	f.Add([]byte(`{"time":1,"key":["a"]}`))
+	f.Add([]byte(` { "o" : { "x" : "}\\\"" } , "time" : 1 ,"k\u0065y": "b", "z":[[{"key":"no"}],-1e5]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.IndexByte(line, '\n') >= 0 {
 			return

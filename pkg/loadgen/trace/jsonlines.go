@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,15 +42,69 @@ func newJSONParser(p *plan) *jsonParser {
 	return j
 }
 
-type jsonObject map[string]json.RawMessage
+// jsonObject is the text of an object that is known to be valid. Decoding the objects
+// would take several times as long as finding the few fields that are wanted.
+type jsonObject []byte
 
 // objectOf returns the object that text is, or nil.
 func objectOf(text []byte) jsonObject {
-	var object jsonObject
-	if json.Unmarshal(text, &object) != nil {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
 		return nil
 	}
-	return object
+	return text
+}
+
+// fields yields the names, as they are written between their quotes, and the values.
+func (o jsonObject) fields() iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for i := 1; ; {
+			for o[i] != '"' { // space, and the comma after the field before
+				if o[i] == '}' {
+					return
+				}
+				i++
+			}
+			name := o[i+1 : i+1+closingQuote(o[i+1:])]
+			for i += len(name) + 2; o[i] != ':'; i++ {
+			}
+			for i++; isJSONSpace(o[i]); i++ {
+			}
+			end := i + valueLength(o[i:])
+			if !yield(name, o[i:end]) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+func isJSONSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// valueLength returns how long the value is that text begins with, with more behind it.
+func valueLength(text []byte) int {
+	depth := 0
+	for i := 0; ; i++ {
+		switch c := text[i]; {
+		case c == '"':
+			i += 1 + closingQuote(text[i+1:])
+		case c == '{' || c == '[':
+			depth++
+			continue
+		case c == '}' || c == ']':
+			if depth == 0 { // of what the value is in
+				return i
+			}
+			depth--
+		case depth == 0 && (c == ',' || isJSONSpace(c)):
+			return i
+		default:
+			continue
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
 }
 
 // parse implements parser.
@@ -88,37 +143,58 @@ func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, ""
 	case raw[0] == '"':
-		if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		inner := raw[1 : len(raw)-1]
+		if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 			return inner, ""
 		}
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, fmt.Sprintf("its %s is no string", path.name)
-		}
-		return []byte(s), ""
+		return []byte(unescaped(inner)), ""
 	case raw[0] == '{' || raw[0] == '[':
 		return nil, fmt.Sprintf("its %s is an object or an array, and not one value", path.name)
 	}
 	return raw, ""
 }
 
-func (o jsonObject) find(path *jsonPath) json.RawMessage {
-	if raw, found := o[path.name]; found || path.rest == nil {
-		return raw
+// find returns the value of a field, nil if there is none. Of several of one name it is
+// the last.
+func (o jsonObject) find(path *jsonPath) []byte {
+	var inner, value []byte
+	for name, v := range o.fields() {
+		switch {
+		case isNamed(name, path.name):
+			value = v
+		case path.rest != nil && isNamed(name, path.first):
+			inner = v
+		}
 	}
-	if raw := o[path.first]; len(raw) > 0 && raw[0] == '{' {
-		return objectOf(raw).find(path.rest)
+	if value == nil && len(inner) > 0 && inner[0] == '{' {
+		return jsonObject(inner).find(path.rest)
 	}
-	return nil
+	return value
+}
+
+// isNamed compares a name as it is written with one that is meant.
+func isNamed(written []byte, name string) bool {
+	if bytes.IndexByte(written, '\\') < 0 {
+		return string(written) == name
+	}
+	return unescaped(written) == name
+}
+
+// unescaped returns what stands between the quotes of a valid string.
+func unescaped(written []byte) (text string) {
+	if json.Unmarshal(slices.Concat([]byte{'"'}, written, []byte{'"'}), &text) != nil {
+		return string(written)
+	}
+	return text
 }
 
 // namesOfJSON returns the paths of the fields of the first object.
 func namesOfJSON(head *chunk) []string {
 	for line := range bytes.Lines(head.data) {
-		if object := objectOf(bytes.TrimSpace(line)); object != nil {
+		if object := objectOf(line); object != nil {
 			names := object.names("")
 			slices.Sort(names)
-			return names
+			return slices.Compact(names)
 		}
 	}
 	return nil
@@ -126,11 +202,12 @@ func namesOfJSON(head *chunk) []string {
 
 func (o jsonObject) names(prefix string) []string {
 	var names []string
-	for name, raw := range o {
-		if inner := objectOf(raw); inner != nil {
-			names = append(names, inner.names(prefix+name+".")...)
+	for written, value := range o.fields() {
+		name := prefix + unescaped(written)
+		if value[0] == '{' {
+			names = append(names, jsonObject(value).names(name+".")...)
 		} else {
-			names = append(names, prefix+name)
+			names = append(names, name)
 		}
 	}
 	return names
