@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -61,6 +62,17 @@ func wantAbsent(t *testing.T, c report.Cost, warnings []string, why string) {
 	if len(warnings) != 1 || !strings.Contains(warnings[0], why) {
 		t.Errorf("warned of %q, want it to say %q", warnings, why)
 	}
+}
+
+// connected returns the client that the store at url has.
+func connected(t *testing.T, url string) redis.UniversalClient {
+	t.Helper()
+	client, _, err := connect.Client(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 func scripts(t *testing.T, client redis.UniversalClient) *redisstore.Store {
@@ -220,12 +232,8 @@ func TestNaive(t *testing.T) {
 // All masters' figures are summed, and each is an exchange of its own.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	newClient := func() *redis.ClusterClient {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
-		t.Cleanup(func() { client.Close() })
-		return client
-	}
-	client := newClient()
+	url := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
+	client := connected(t, url)
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 60, 60) // each master gets to know the script
 	for name, store := range map[string]limiter.Store{"scripts": store, "naive": naiveOn(t, client)} {
@@ -274,7 +282,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%g round trips to %d slots", trips, len(slots))
 	}
 
-	others := scripts(t, newClient())
+	others := scripts(t, connected(t, url))
 	meter.Begin(ctx)
 	take(t, store, 100, 60)
 	take(t, others, 50, 60)
@@ -385,8 +393,7 @@ func TestReplicationIsLeftOut(t *testing.T) {
 
 func TestAFailover(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(), DisableIdentity: true})
-	defer client.Close()
+	client := connected(t, "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName)
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 1, 1)
 	meter.Begin(ctx)
@@ -401,7 +408,7 @@ func TestAFailover(t *testing.T) {
 	}
 
 	meter.Begin(ctx)
-	old, err := sentinel.Failover()
+	old, err := sentinel.KillMaster()
 	if err != nil {
 		t.Fatal(err)
 	}
