@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,4 +170,9 @@ func ratOf(f float64) *big.Rat {
 		return nil
 	}
 	return r
+}
+
+// Missed reports whether any run missed any threshold.
+func (d *Document) Missed() bool {
+	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
 }
