@@ -37,10 +37,13 @@ the two have no limit in common.`,
 		Example: `  limitctl compare base.json new.json
   limitctl compare base.json new.json --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usagef("compare takes two reports, BASE and NEW, and %d were given", len(args))
+			switch len(args) {
+			case 2:
+				return nil
+			case 1:
+				return usagef("compare takes two reports, BASE and NEW, and 1 was given")
 			}
-			return nil
+			return usagef("compare takes two reports, BASE and NEW, and %d were given", len(args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("margin") {

@@ -48,10 +48,17 @@ func TestPageIsTheGolden(t *testing.T) {
 
 // Whatever is in a document, its page names no other place.
 func TestPagesReferToNothing(t *testing.T) {
-	references := regexp.MustCompile(`(?i)<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|href|action|srcset)\s*=|url\(|@import`)
+	tags, values := regexp.MustCompile(`<[a-zA-Z][^<>]*`), regexp.MustCompile(`"[^"]*"`)
+	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|srcset|href|action|on[a-z]+)\s*=`)
 	for name, d := range fixtures() {
-		if found := references.FindAll(pageOf(t, d), -1); found != nil {
-			t.Errorf("%s: %q", name, found)
+		page := pageOf(t, d)
+		for _, tag := range tags.FindAll(page, -1) {
+			if references.Match(values.ReplaceAll(tag, nil)) {
+				t.Errorf("%s: %s", name, tag)
+			}
+		}
+		if style, _, _ := bytes.Cut(page, []byte("</style>")); bytes.Contains(style, []byte("url(")) || bytes.Contains(style, []byte("@import")) {
+			t.Errorf("%s: the style refers to something", name)
 		}
 	}
 }
@@ -63,6 +70,11 @@ func fixtures() map[string]*Document {
 // The pages are looked at in a browser, as they are by people.
 func TestPagesInABrowser(t *testing.T) {
 	b := newBrowser(t)
+	b.show([]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p><div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`), 400, "light")
+	var problems []string
+	if b.evaluate(overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
+		t.Fatalf("of a page that does not fit it is said: %q", problems)
+	}
 	for _, test := range []struct {
 		name string
 		want map[string]int // elements by selector

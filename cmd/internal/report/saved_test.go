@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -110,4 +111,40 @@ func TestPrintedDocumentsHaveNoHistograms(t *testing.T) {
 	if d.Runs[0].Histograms == nil {
 		t.Error("printing took the histograms away")
 	}
+}
+
+// Whatever a file holds, it is a document that can be shown, compared and merged, or
+// an error in one line.
+func FuzzRead(f *testing.F) {
+	for name, d := range saved() {
+		data, err := d.Save()
+		if err != nil {
+			f.Fatal(name, err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[{"timeline":[{"offset_ms":-9223372036854775808},{"offset_ms":9223372036854775807}],"interval_ms":-1,"heat":[{"keys":-1}]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := Read("x.json", data)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		printed(d, 80)
+		d.Records()
+		if err := d.HTML(io.Discard); err != nil {
+			t.Error(err)
+		}
+		if c, err := Compare(Named{"a", d}, Named{"b", d}, DefaultMargins()); err == nil {
+			printed(c, 80)
+			if c.Regressions != 0 {
+				t.Errorf("a report is worse than itself: %+v", c)
+			}
+		}
+		if merged, err := Merge([]Named{{"a", d}, {"b", d}}); err == nil {
+			printed(merged, 40)
+		}
+	})
 }

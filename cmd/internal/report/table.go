@@ -14,7 +14,7 @@ import (
 // numbers or several side by side, then the thresholds.
 func (d *Document) Print(p *output.Printer) {
 	if d.Interrupted {
-		fmt.Fprintln(p.Out, p.Paint(output.Near, "! interrupted: this is what there was until then"))
+		say(p, finding{output.Near, "interrupted: this is what there was until then"})
 	}
 	switch len(d.Runs) {
 	case 0:
@@ -80,6 +80,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
+		fmt.Fprintln(p.Out)
 		p.Table(limitsTable(r))
 	}
 	printMostDenied(p, r)
@@ -204,6 +205,7 @@ func printMostDenied(p *output.Printer, r *Run) {
 		return
 	}
 	columns := []output.Column{{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1}}
+	fmt.Fprintln(p.Out)
 	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
 		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: group(key.Denied)}, {Text: group(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
@@ -267,6 +269,7 @@ func (d *Document) printSeveral(p *output.Printer) {
 	}
 	line(p, "load", output.Plain, output.Printable(d.Runs[0].loadInWords(d.Kind)))
 	columns, rows := d.comparison()
+	fmt.Fprintln(p.Out)
 	p.Table(columns, rows)
 }
 
@@ -313,6 +316,9 @@ func known(figure *float64) string {
 }
 
 func (d *Document) printThresholds(p *output.Printer) {
+	if len(d.Thresholds) > 0 {
+		fmt.Fprintln(p.Out)
+	}
 	thresholds := slices.Clone(d.Thresholds)
 	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
 	for _, t := range thresholds {
