@@ -52,6 +52,11 @@ func Read(name string, data []byte) (*Document, error) {
 	if err := json.Unmarshal(data, d); err != nil {
 		return nil, notAReport(name, err)
 	}
+	for i := range d.Runs {
+		if err := d.Runs[i].check(); err != nil {
+			return nil, limiter.Invalidf("%s is no report: run %d is damaged: %v", name, i+1, err)
+		}
+	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
 			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))

@@ -87,6 +87,11 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{`{"schema_version":2,"kind":"loadtest","runs":[]}`, "x.json has schema_version 2, and this limitctl reads 1"},
 		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":"many"}]}`, "x.json is no report: "},
 		{`{"schema_version":1,"kind":"loadtest","runs":[],"thresholds":[{"run":1}]}`, "x.json is no report: threshold"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`, "x.json is no report: run 2 is damaged: -1 is a count or a time of nothing"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`, "x.json is no report: run 1 is damaged: 1 requests had 2 answers"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"duration_ms":9e12}]}`, "x.json is no report: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`, "x.json is no report: run 1 is damaged: of 1 keys 2 were denied"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`, "x.json is no report: run 1 is damaged: its timeline"},
 		{string(good) + "{}", "x.json goes on after its report"},
 	} {
 		d, err := Read("x.json", []byte(test.data))
