@@ -30,7 +30,8 @@ both reports have histograms (those of --save do), a quantile must also be
 beyond what the number of requests lets one be sure of. The audit has no
 margin: one unit more over- or under-admitted, or a worst window that is
 greater and above 1.00 × the limit, is a regression, and so are more errors.
-The share allowed and the keys denied are shown, and judged neither way.
+The shares of requests allowed and of keys denied are shown, and judged
+neither way.
 
 Exit codes: 0 no regression; 1 a regression; 2 what was given is no report, or
 the two have no limit in common.`,

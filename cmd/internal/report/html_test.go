@@ -64,7 +64,7 @@ func TestPagesReferToNothing(t *testing.T) {
 }
 
 func fixtures() map[string]*Document {
-	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest)}
+	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest), "long": long()}
 }
 
 // The pages are looked at in a browser, as they are by people.
@@ -86,6 +86,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{"simulation", map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2}},
 		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
 		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 8}},
+		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
 		{"none", map[string]int{".card": 0}},
 	} {
 		page := pageOf(t, fixtures()[test.name])

@@ -131,6 +131,16 @@ func TestAbsentMetrics(t *testing.T) {
 	}
 }
 
+// A load test that got no answer did not keep what was promised of its times.
+func TestNothingMeasuredIsMissed(t *testing.T) {
+	d := New(LoadTest)
+	d.Runs = []Run{{Requests: 10}}
+	promised(d, "p99<5ms")
+	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
+		t.Errorf("%+v", d.Thresholds)
+	}
+}
+
 // Every run is held against every promise, each time anew.
 func TestEvaluate(t *testing.T) {
 	d := fiveRuns()
