@@ -63,13 +63,10 @@ func TestColumns(t *testing.T) {
 		if m := int64(n); len(columns) > 120 || sum.Allowed != m || sum.Denied != 2*m || sum.Errors != 3*m || sum.Dropped != 4*m || sum.Max != m-1 {
 			t.Errorf("of %d intervals: %d columns, in all %+v", n, len(columns), sum)
 		}
-		allowed, denied := run.binned(60)
-		total := int64(0)
-		for i := range allowed {
-			total += allowed[i] + denied[i]
-		}
-		if len(allowed) > 60 || total != 3*int64(n) {
-			t.Errorf("of %d intervals: %d blocks of %d", n, len(allowed), total)
+		for _, c := range columns {
+			if rate := c.rate(LoadTest, c.Allowed); rate != 1 {
+				t.Errorf("of %d: %v a second from %d ms on", n, rate, c.OffsetMS)
+			}
 		}
 	}
 }
