@@ -26,6 +26,8 @@ fuzz: ## every fuzz target, 30 seconds each
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/config -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
 lint: ## gofmt, vet and staticcheck, warnings being errors
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }

@@ -263,7 +263,7 @@ func exampleLog() string {
 }
 
 // writeExampleConfig provides what the examples are about: the policies of the
-// README, and a context.
+// README, a context, and saved reports.
 func writeExampleConfig(t *testing.T, dir string) {
 	policies, err := os.ReadFile("internal/config/testdata/good/readme.yaml")
 	if err != nil {
@@ -277,6 +277,9 @@ func writeExampleConfig(t *testing.T, dir string) {
 		if err := writeFile(filepath.Join(dir, path), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.CopyFS(dir, os.DirFS("internal/report/testdata")); err != nil {
+		t.Fatal(err)
 	}
 }
 

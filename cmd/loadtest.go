@@ -18,7 +18,7 @@ type loadtestOptions struct {
 	*globalOptions
 	limitsOptions
 	loadOptions
-	reportOptions
+	reportingOptions
 	policyName     string
 	values         []string
 	implementation string
@@ -81,7 +81,7 @@ the exit code is 1 if one is missed.`,
 	flags.StringVar(&o.policyName, "policy", "", "decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil, "`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
-	o.reportOptions.addFlags(cmd)
+	o.reportingOptions.addFlags(cmd)
 	flags.StringVar(&o.implementation, "implementation", implementationScript, "`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false, "end the run once a threshold is missed that cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -110,7 +110,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if err := o.loadOptions.parse(cmd); err != nil {
 		return err
 	}
-	if err := o.reportOptions.parse(o.globalOptions, report.LoadTest); err != nil {
+	if err := o.reportingOptions.parse(o.globalOptions, report.LoadTest); err != nil {
 		return err
 	}
 	if o.abortOnFail && len(o.expressions) == 0 {

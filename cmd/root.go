@@ -105,9 +105,9 @@ file or in memory. Without --store it uses a file of the user's own, so that it
 works with no server at all. Policies and contexts are in limitctl.yaml; see
 limitctl config --help.
 
-Exit codes: 0 yes, done; 1 no (denied); 2 usage or configuration; 3 store
-unreachable or timed out; 4 store refused (auth, ACL, foreign data, out of
-memory); 5 partly done; 130 interrupted.`,
+Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
+2 usage or configuration; 3 store unreachable or timed out; 4 store refused
+(auth, ACL, foreign data, out of memory); 5 partly done; 130 interrupted.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl check user:42 --limit 3/10s && echo "go ahead"
   limitctl inspect 'user:*'
@@ -165,6 +165,8 @@ memory); 5 partly done; 130 interrupted.`,
 		newConfigCmd(global),
 		newContextCmd(global),
 		newDoctorCmd(global),
+		newReportCmd(global),
+		newCompareCmd(global),
 		newVersionCmd(global),
 	)
 	root.InitDefaultCompletionCmd()

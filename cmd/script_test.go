@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,7 +48,13 @@ func TestMain(m *testing.M) {
 // Each script runs once on each topology (see topology_test.go), where $STORE is
 // an empty store of that kind and `redis` works on its servers. One that is about
 // something else says so at its head, such as `[!file] stop`.
+//
+// $REPORTS is a directory of saved reports.
 func TestScripts(t *testing.T) {
+	reports, err := filepath.Abs("internal/report/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, topology := range topologies {
 		t.Run(topology.name, func(t *testing.T) {
 			pool := &pool{topology: topology}
@@ -58,6 +65,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 					env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
 					env.Setenv("HOME", env.WorkDir)
+					env.Setenv("REPORTS", reports)
 					env.Values[clusterKey{}] = new(clusterOf)
 					env.Values[sentinelKey{}] = new(sentinelOf)
 					return pool.setUp(env)

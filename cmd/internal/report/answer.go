@@ -14,11 +14,12 @@ import (
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
-	text, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return append(text, '\n'), nil
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // thresholds have < and > in them
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(d)
+	return b.Bytes(), err
 }
 
 // Read reads a document that was saved or printed as JSON; name is what messages
@@ -51,6 +52,11 @@ func Read(name string, data []byte) (*Document, error) {
 	if err := json.Unmarshal(data, d); err != nil {
 		return nil, notAReport(name, err)
 	}
+	for i := range d.Runs {
+		if err := d.Runs[i].check(); err != nil {
+			return nil, limiter.Invalidf("%s is no report: run %d is damaged: %v", name, i+1, err)
+		}
+	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
 			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))
@@ -66,12 +72,17 @@ func notAReport(name string, err error) error {
 	return limiter.Invalidf("%s is no report: %v; give one that loadtest or simulate saved", name, err)
 }
 
-// Document implements [output.Answer]. Histograms are in saved documents only.
+// Document implements [output.Answer]. Histograms are in saved documents only, and
+// lists that are empty are lists.
 func (d *Document) Document() any {
 	printed := *d
 	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
 		run.Histograms = nil
+		run.Limits = append([]Limit{}, run.Limits...)
+		run.Timeline = append([]Interval{}, run.Timeline...)
+		run.Heat = append([]HeatGroup{}, run.Heat...)
+		run.MostDenied = append([]KeyCount{}, run.MostDenied...)
 		printed.Runs[i] = run
 	}
 	return &printed

@@ -23,6 +23,8 @@ type browser struct {
 	id      int
 	// asked is what the page shown last asked for, itself included.
 	asked []string
+	// ended tells that it is gone, and what it said may say why.
+	ended bool
 }
 
 type message struct {
@@ -65,6 +67,7 @@ func newBrowser(t *testing.T) *browser {
 	theirIn.Close()
 	theirOut.Close()
 	// A browser that hangs is ended, so that the test fails rather than waits.
+	b := &browser{t: t, to: ourOut, from: bufio.NewReader(ourIn)}
 	patience := time.AfterFunc(4*time.Minute, func() { command.Process.Kill() })
 	t.Cleanup(func() {
 		patience.Stop()
@@ -73,11 +76,10 @@ func newBrowser(t *testing.T) *browser {
 		ourIn.Close()
 		ourOut.Close()
 		os.RemoveAll(profile)
-		if t.Failed() {
+		if b.ended {
 			t.Logf("Chromium said:\n%s", &said)
 		}
 	})
-	b := &browser{t: t, to: ourOut, from: bufio.NewReader(ourIn)}
 	var target struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var session struct{ SessionID string }
@@ -128,6 +130,7 @@ func (b *browser) next() (m message) {
 	b.t.Helper()
 	text, err := b.from.ReadBytes(0)
 	if err != nil {
+		b.ended = true
 		b.t.Fatalf("Chromium ended: %v", err)
 	}
 	if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
@@ -143,15 +146,20 @@ func (b *browser) next() (m message) {
 	return m
 }
 
-// show opens a page in a window of that width, in the light or in the dark.
+// show opens a page in a window of that width, in the light or in the dark, or as
+// it is printed.
 func (b *browser) show(page []byte, width int, scheme string) {
 	b.t.Helper()
+	media := ""
+	if scheme == "print" {
+		media, scheme = "print", "light"
+	}
 	path := filepath.Join(b.t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 	b.asked = nil
 	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
 	for b.next().Method != "Page.loadEventFired" {
@@ -179,14 +187,6 @@ func (b *browser) screenshot() []byte {
 	b.t.Helper()
 	var result struct{ Data []byte }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &result)
-	return result.Data
-}
-
-// pdf returns the page as it is printed.
-func (b *browser) pdf() []byte {
-	b.t.Helper()
-	var result struct{ Data []byte }
-	b.call("Page.printToPDF", map[string]any{"printBackground": true}, &result)
 	return result.Data
 }
 

@@ -18,6 +18,9 @@ const mostColumns = 120
 type column struct {
 	Interval
 	width time.Duration
+	// covers is how much of the width has intervals: less in the last column, where
+	// they do not come out even.
+	covers time.Duration
 }
 
 // columnsOf brings a timeline to at most so many columns.
@@ -31,7 +34,8 @@ func (r *Run) columnsOf(most int) []column {
 	columns := make([]column, (slots+together-1)/together)
 	for i := range columns {
 		columns[i].OffsetMS = int64(i) * together * width
-		columns[i].width = time.Duration(together*width) * time.Millisecond
+		columns[i].width = milliseconds(together * width)
+		columns[i].covers = milliseconds(min(together, slots-int64(i)*together) * width)
 	}
 	for _, interval := range r.Timeline {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
@@ -106,7 +110,7 @@ func (c *column) rate(kind Kind, n int64) float64 {
 	if kind == Simulation {
 		return float64(n)
 	}
-	return float64(n) / c.width.Seconds()
+	return float64(n) / c.covers.Seconds()
 }
 
 // highest is the top of the run's throughput chart.
@@ -120,7 +124,7 @@ func (r *Run) highest(kind Kind) float64 {
 
 func (c *column) inWords() string {
 	from := time.Duration(c.OffsetMS) * time.Millisecond
-	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.width))
+	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.covers))
 	for i, outcome := range outcomes {
 		if n := outcome.of(c); n > 0 || i < 2 {
 			text += fmt.Sprintf(" %s %s,", group(n), outcome.name)

@@ -183,3 +183,18 @@ func hostile() *Document {
 	d.Thresholds = []Threshold{{Expression: bad[0] + bad[3], Run: 0, Actual: bad[1]}}
 	return d
 }
+
+// long is an hour of much, and a second of one request.
+func long() *Document {
+	d := New(LoadTest)
+	run := loadRun("sliding-counter", 3, 1, 0)
+	run.Timeline, run.IntervalMS, run.DurationMS, run.Histograms = nil, 1000, 3_600_000, nil
+	for i := range int64(3600) {
+		run.Timeline = append(run.Timeline, Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i})
+	}
+	tiny := loadRun("fixed-window", 4, 2, 0)
+	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
+	tiny.Latency, tiny.Service = &Quantiles{5, 5, 5, 5, 5}, nil
+	d.Runs = []Run{run, tiny}
+	return d
+}

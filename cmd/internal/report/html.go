@@ -190,15 +190,15 @@ func (p *page) describe(d *Document) {
 		}
 		return group(int64(r.Workers))
 	})
+	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
 	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
 	if !first.IsZero() {
 		started := first.UTC().Format("2006-01-02 15:04:05 UTC")
 		if d.Kind == LoadTest && !last.Equal(first) {
-			started += ", the last run at " + last.UTC().Format("15:04:05 UTC")
+			started += ", last run " + last.UTC().Format("15:04:05")
 		}
 		p.Facts = append(p.Facts, fact{map[Kind]string{LoadTest: "Started", Simulation: "First request"}[d.Kind], started})
 	}
-	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
 }
 
 // judge answers the three questions: right, fast, cost.
@@ -220,7 +220,11 @@ func (p *page) judge(d *Document, titles []string) {
 		answer := func(f finding, figure, small string) cardAnswer {
 			return cardAnswer{f.onPage(run), i % colors, figure, small}
 		}
-		right.Answers = append(right.Answers, answer(r.verdict(), ratio(r.Audit.WorstWindowRatio), r.auditInWords()))
+		if r.Requests == 0 {
+			right.Answers = append(right.Answers, answer(r.verdict(), "-", ""))
+		} else {
+			right.Answers = append(right.Answers, answer(r.verdict(), ratio(r.Audit.WorstWindowRatio), r.auditInWords()))
+		}
 		switch {
 		case p.Simulation:
 			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", group(r.Keys))},
@@ -228,8 +232,8 @@ func (p *page) judge(d *Document, titles []string) {
 		case r.Latency == nil:
 			fast.Answers = append(fast.Answers, answer(finding{text: "no latency was measured"}, "-", ""))
 		default:
-			fast.Answers = append(fast.Answers, answer(finding{text: "p99 latency"}, micros(r.Latency.P99),
-				fmt.Sprintf("p50 %s, max %s; %s", micros(r.Latency.P50), micros(r.Latency.Max), perSecond(r.ThroughputPerS))))
+			fast.Answers = append(fast.Answers, answer(finding{text: "p99 latency, p50 " + micros(r.Latency.P50)}, micros(r.Latency.P99),
+				fmt.Sprintf("p99.9 %s, max %s; %s answered", micros(r.Latency.P999), micros(r.Latency.Max), perSecond(r.ThroughputPerS))))
 		}
 		if parts := r.costParts(); len(parts) > 0 {
 			cost.Answers = append(cost.Answers, answer(finding{text: parts[0].of}, parts[0].figure, joinCost(parts[1:])))
@@ -282,7 +286,10 @@ func (p *page) worstWindows(d *Document, titles []string) {
 			continue
 		}
 		b := bar{Run: titles[i], Text: ratio(a.WorstWindowRatio), Width: rounded(100 * math.Max(a.WorstWindowRatio, 0) / top), Class: "good"}
-		if a.WorstWindowRatio > 1 {
+		switch {
+		case a.WorstWindowRatio > 1 && a.OverAdmitted > 0:
+			b.Class = "bad"
+		case a.WorstWindowRatio > 1:
 			b.Class = "over"
 		}
 		p.Worst = append(p.Worst, b)

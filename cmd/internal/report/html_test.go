@@ -48,21 +48,33 @@ func TestPageIsTheGolden(t *testing.T) {
 
 // Whatever is in a document, its page names no other place.
 func TestPagesReferToNothing(t *testing.T) {
-	references := regexp.MustCompile(`(?i)<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|href|action|srcset)\s*=|url\(|@import`)
+	tags, values := regexp.MustCompile(`<[a-zA-Z][^<>]*`), regexp.MustCompile(`"[^"]*"`)
+	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|srcset|href|action|on[a-z]+)\s*=`)
 	for name, d := range fixtures() {
-		if found := references.FindAll(pageOf(t, d), -1); found != nil {
-			t.Errorf("%s: %q", name, found)
+		page := pageOf(t, d)
+		for _, tag := range tags.FindAll(page, -1) {
+			if references.Match(values.ReplaceAll(tag, nil)) {
+				t.Errorf("%s: %s", name, tag)
+			}
+		}
+		if style, _, _ := bytes.Cut(page, []byte("</style>")); bytes.Contains(style, []byte("url(")) || bytes.Contains(style, []byte("@import")) {
+			t.Errorf("%s: the style refers to something", name)
 		}
 	}
 }
 
 func fixtures() map[string]*Document {
-	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest)}
+	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest), "long": long()}
 }
 
 // The pages are looked at in a browser, as they are by people.
 func TestPagesInABrowser(t *testing.T) {
 	b := newBrowser(t)
+	b.show([]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p><div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`), 400, "light")
+	var problems []string
+	if b.evaluate(overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
+		t.Fatalf("of a page that does not fit it is said: %q", problems)
+	}
 	for _, test := range []struct {
 		name string
 		want map[string]int // elements by selector
@@ -70,10 +82,11 @@ func TestPagesInABrowser(t *testing.T) {
 		{"one", map[string]int{".card": 3, ".curve path.line": 2, ".overtime .plot": 2, ".overtime path.line": 3, "path.allowed": 1, "path.denied": 1, "path.errors": 0, ".bar": 1,
 			".heat rect": 50, ".thresholds .good": 2, ".thresholds .bad": 1, ".alarm": 0}},
 		{"five", map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10}},
-		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.over": 1, "section td": 1}},
+		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.bad": 1, "section td": 1}},
 		{"simulation", map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2}},
 		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
 		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 8}},
+		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
 		{"none", map[string]int{".card": 0}},
 	} {
 		page := pageOf(t, fixtures()[test.name])
@@ -109,7 +122,14 @@ func TestPagesInABrowser(t *testing.T) {
 				lookAt(t, where, picture, width, scheme)
 			}
 		}
-		keepScreenshot(t, test.name+".pdf", b.pdf())
+		b.show(page, 760, "print")
+		b.evaluate(overflowing, &problems)
+		if len(problems) > 0 {
+			t.Errorf("%s printed: %q", test.name, problems[:min(len(problems), 8)])
+		}
+		picture := b.screenshot()
+		keepScreenshot(t, test.name+"-print.png", picture)
+		lookAt(t, test.name+" printed", picture, 760, "light")
 	}
 }
 

@@ -68,7 +68,7 @@ func (d *Document) holdAgain(all []Named) error {
 			if err != nil {
 				return limiter.Invalidf("%s: %v", from.Name, err)
 			}
-			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.of(&r) == nil }); i >= 0 {
+			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r) == nil }); i >= 0 {
 				d.Runs[i].Warnings = append(d.Runs[i].Warnings, fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e))
 				continue
 			}

@@ -166,7 +166,7 @@ func (m *metric) valueHint() string {
 func (m *metric) absence() string {
 	switch {
 	case m.kind == duration:
-		return "a simulation measures no times, nor does a load test without requests"
+		return "a simulation measures no times, nor does a load test before its first answer"
 	case m.name == "fairness":
 		return "it is not to be had of reports without the sums of their keys"
 	}

@@ -14,7 +14,7 @@ import (
 // numbers or several side by side, then the thresholds.
 func (d *Document) Print(p *output.Printer) {
 	if d.Interrupted {
-		fmt.Fprintln(p.Out, p.Paint(output.Near, "! interrupted: this is what there was until then"))
+		say(p, finding{output.Near, "interrupted: this is what there was until then"})
 	}
 	switch len(d.Runs) {
 	case 0:
@@ -61,8 +61,12 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	line(p, "limit", output.Plain, output.Printable(r.Title()))
 	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
-	line(p, "answers", output.Plain, fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
-		group(r.Allowed), share(r.Allowed, r.Requests), group(r.Denied), share(r.Denied, r.Requests)))
+	answers := "none: no request was sent"
+	if r.Requests > 0 {
+		answers = fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
+			group(r.Allowed), share(r.Allowed, r.Requests), group(r.Denied), share(r.Denied, r.Requests))
+	}
+	line(p, "answers", output.Plain, answers)
 	if r.Keys > 0 {
 		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", group(r.Keys), group(r.KeysDenied), share(r.KeysDenied, r.Keys)))
 	}
@@ -80,6 +84,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
+		fmt.Fprintln(p.Out)
 		p.Table(limitsTable(r))
 	}
 	printMostDenied(p, r)
@@ -204,6 +209,7 @@ func printMostDenied(p *output.Printer, r *Run) {
 		return
 	}
 	columns := []output.Column{{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1}}
+	fmt.Fprintln(p.Out)
 	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
 		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: group(key.Denied)}, {Text: group(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
@@ -220,28 +226,16 @@ func printTimeline(p *output.Printer, r *Run) {
 	if len(r.Timeline) < 2 || width < 10 {
 		return
 	}
-	allowed, denied := r.binned(width)
+	var allowed, denied []int64
+	for _, c := range r.columnsOf(width) {
+		allowed, denied = append(allowed, c.Allowed), append(denied, c.Denied)
+	}
 	top := max(slices.Max(allowed), slices.Max(denied))
 	if top == 0 {
 		return
 	}
 	line(p, "allowed", output.Plain, sparkline(allowed, top))
 	line(p, "denied", output.Plain, sparkline(denied, top))
-}
-
-// binned sums up the timeline in at most so many equal parts.
-func (r *Run) binned(parts int) (allowed, denied []int64) {
-	last := r.Timeline[len(r.Timeline)-1].OffsetMS
-	width := max(r.IntervalMS, 1)
-	slots := last/width + 1
-	parts = int(min(int64(parts), slots))
-	allowed, denied = make([]int64, parts), make([]int64, parts)
-	for _, interval := range r.Timeline {
-		i := int(min(max(interval.OffsetMS, 0)/width, slots-1) * int64(parts) / slots)
-		allowed[i] += interval.Allowed
-		denied[i] += interval.Denied
-	}
-	return allowed, denied
 }
 
 // sparkline draws values as blocks; what is not zero can be seen.
@@ -267,6 +261,7 @@ func (d *Document) printSeveral(p *output.Printer) {
 	}
 	line(p, "load", output.Plain, output.Printable(d.Runs[0].loadInWords(d.Kind)))
 	columns, rows := d.comparison()
+	fmt.Fprintln(p.Out)
 	p.Table(columns, rows)
 }
 
@@ -313,6 +308,9 @@ func known(figure *float64) string {
 }
 
 func (d *Document) printThresholds(p *output.Printer) {
+	if len(d.Thresholds) > 0 {
+		fmt.Fprintln(p.Out)
+	}
 	thresholds := slices.Clone(d.Thresholds)
 	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
 	for _, t := range thresholds {

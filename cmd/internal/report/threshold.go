@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,14 +145,18 @@ func (e Expression) write(value *big.Rat) string {
 
 // Evaluate holds every run against every promise, in place of what the document had
 // of thresholds before, and reports whether all were kept. Its errors are those of
-// [Expression.Holds].
+// [Expression.Holds], but that a load test without any answer has missed what was
+// promised of its times.
 func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 	held = true
 	thresholds := []Threshold{}
 	for _, e := range expressions {
 		for i := range d.Runs {
 			ok, actual, err := e.Holds(&d.Runs[i])
-			if err != nil {
+			switch {
+			case err != nil && d.Kind == LoadTest && e.metric.kind == duration:
+				ok, actual = false, "nothing was measured"
+			case err != nil:
 				return false, err
 			}
 			held = held && ok
@@ -184,4 +189,9 @@ func (e Expression) AppliesTo(kind Kind) error {
 		return wrong(e.text, "a simulation has no %s: %s", e.metric.name, e.metric.absence())
 	}
 	return nil
+}
+
+// Missed reports whether any run missed any threshold.
+func (d *Document) Missed() bool {
+	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
 }

@@ -161,7 +161,7 @@ func ratio(f float64) string {
 	text := ""
 	for digits := 2; digits <= 9; digits++ {
 		text = strconv.FormatFloat(f, 'f', digits, 64)
-		if f == 1 || strings.Trim(text, "0.") != "1" {
+		if shown, err := strconv.ParseFloat(text, 64); err != nil || f == 1 || shown != 1 {
 			break
 		}
 	}

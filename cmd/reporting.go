@@ -10,14 +10,14 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 )
 
-// reportOptions say what to do with a report, and what it is held to.
-type reportOptions struct {
+// reportingOptions say what to do with a report, and what it is held to.
+type reportingOptions struct {
 	save, html  string
 	thresholds  []string
 	expressions []report.Expression
 }
 
-func (o *reportOptions) addFlags(cmd *cobra.Command) {
+func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for compare and report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
@@ -29,7 +29,7 @@ func (o *reportOptions) addFlags(cmd *cobra.Command) {
 
 // parse reads the thresholds, and sees that a run's report will not be lost for want of
 // a place to write it to.
-func (o *reportOptions) parse(g *globalOptions, kind report.Kind) error {
+func (o *reportingOptions) parse(g *globalOptions, kind report.Kind) error {
 	for _, text := range o.thresholds {
 		expression, err := report.ParseThreshold(text)
 		if err != nil {
@@ -58,7 +58,7 @@ func (o *reportOptions) parse(g *globalOptions, kind report.Kind) error {
 
 // finish prints the document, writes it where it was asked for, and returns errDenied
 // if a threshold was missed.
-func (o *reportOptions) finish(g *globalOptions, document *report.Document) error {
+func (o *reportingOptions) finish(g *globalOptions, document *report.Document) error {
 	// A run may have no such figure after all. What it has is not lost for that.
 	held, failure := document.Evaluate(o.expressions)
 	if err := o.write(g, document); err != nil {
@@ -75,7 +75,7 @@ func (o *reportOptions) finish(g *globalOptions, document *report.Document) erro
 	return nil
 }
 
-func (o *reportOptions) write(g *globalOptions, document *report.Document) error {
+func (o *reportingOptions) write(g *globalOptions, document *report.Document) error {
 	if o.save != "" {
 		data, err := document.Save()
 		if err == nil {

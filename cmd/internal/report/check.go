@@ -1,0 +1,79 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Bounds of what a file may hold, so that nothing overflows that is reckoned with it.
+const (
+	mostOfAnything = 1_000_000_000_000_000
+	mostMS         = 4_000_000_000_000 // a century, and it fits a time.Duration
+)
+
+// check says what in a run that was read cannot be.
+func (r *Run) check() error {
+	counts := []int64{r.Requests, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped, r.Late, r.Keys, r.KeysDenied, int64(r.Workers)}
+	times := []int64{r.LateAfterMS, r.DurationMS, r.IntervalMS}
+	figures := []float64{r.Rate, r.ThroughputPerS}
+	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
+		if q != nil {
+			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
+		}
+	}
+	audits := []Audit{r.Audit}
+	for _, l := range r.Limits {
+		audits, counts = append(audits, l.Audit), append(counts, l.Denied)
+	}
+	for _, a := range audits {
+		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.LongestDenialRun)
+		figures = append(figures, a.WorstWindowRatio, a.Fairness)
+		if a.KeySums != nil {
+			counts = append(counts, a.KeySums.Keys)
+		}
+	}
+	if r.Cost != nil {
+		for _, cost := range costs {
+			if figure := cost.of(r.Cost); figure != nil {
+				figures = append(figures, *figure)
+			}
+		}
+	}
+	for i, t := range r.Timeline {
+		counts, times = append(counts, t.Allowed, t.Denied, t.Errors, t.Dropped, t.P50, t.P99, t.Max), append(times, t.OffsetMS)
+		if r.IntervalMS <= 0 || i > 0 && t.OffsetMS <= r.Timeline[i-1].OffsetMS {
+			return errors.New("its timeline is in no order of time")
+		}
+	}
+	for _, g := range r.Heat {
+		counts = append(counts, g.Keys, g.Allowed, g.Denied)
+	}
+	for _, k := range r.MostDenied {
+		counts = append(counts, k.Allowed, k.Denied)
+	}
+	for _, e := range r.ErrorTexts {
+		counts = append(counts, e.Count)
+	}
+	for _, n := range counts {
+		if n < 0 || n > mostOfAnything {
+			return fmt.Errorf("%d is a count or a time of nothing", n)
+		}
+	}
+	for _, ms := range times {
+		if ms < 0 || ms > mostMS {
+			return fmt.Errorf("%d ms is no time that anything took", ms)
+		}
+	}
+	for _, f := range figures {
+		if f < 0 || f > mostOfAnything {
+			return fmt.Errorf("%v is out of range", f)
+		}
+	}
+	if r.Allowed+r.Denied+r.Errors > r.Requests {
+		return fmt.Errorf("%d requests had %d answers", r.Requests, r.Allowed+r.Denied+r.Errors)
+	}
+	if r.KeysDenied > r.Keys {
+		return fmt.Errorf("of %d keys %d were denied", r.Keys, r.KeysDenied)
+	}
+	return nil
+}

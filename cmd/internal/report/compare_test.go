@@ -1,0 +1,152 @@
+package report
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// compared returns the verdicts by metric on a run and what change makes of it.
+func compared(t *testing.T, margins Margins, change func(*Run)) (map[string]Verdict, *Comparison) {
+	t.Helper()
+	base, latest := New(LoadTest), New(LoadTest)
+	base.Runs, latest.Runs = []Run{loadRun("token-bucket", 1, 1, 0)}, []Run{loadRun("token-bucket", 1, 1, 0)}
+	change(&latest.Runs[0])
+	c, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, margins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]Verdict{}
+	for _, d := range c.Runs[0].Differences {
+		if d.Verdict != Same {
+			verdicts[d.Metric] = d.Verdict
+		}
+	}
+	return verdicts, c
+}
+
+func TestWhatIsARegression(t *testing.T) {
+	for name, test := range map[string]struct {
+		metric string
+		want   Verdict
+		change func(*Run)
+	}{
+		"p99 by 9 %":                    {"p99_us", Same, func(r *Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*109/100 }},
+		"p99 by 11 %":                   {"p99_us", Worse, func(r *Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*111/100 }},
+		"p99 a third less":              {"p99_us", Better, func(r *Run) { r.Histograms, r.Latency.P99 = nil, r.Latency.P99*2/3 }},
+		"throughput by 4 %":             {"throughput", Same, func(r *Run) { r.ThroughputPerS *= 0.96 }},
+		"throughput by 6 %":             {"throughput", Worse, func(r *Run) { r.ThroughputPerS *= 0.94 }},
+		"one unit over":                 {"over_admitted", Worse, func(r *Run) { r.Audit.OverAdmitted++ }},
+		"one unit under":                {"under_admitted", Worse, func(r *Run) { r.Audit.UnderAdmitted++ }},
+		"worst window just above 1":     {"worst_window_ratio", Worse, func(r *Run) { r.Audit.WorstWindowRatio = 1.0001 }},
+		"worst window below 1":          {"worst_window_ratio", Same, func(r *Run) { r.Audit.WorstWindowRatio = 0.4 }},
+		"any error":                     {"errors_percent", Worse, func(r *Run) { r.Errors++ }},
+		"a few dropped":                 {"dropped_percent", Same, func(r *Run) { r.Dropped = 20 }},
+		"1 % dropped":                   {"dropped_percent", Worse, func(r *Run) { r.Dropped = 300 }},
+		"a tenth less allowed":          {"allowed_percent", Changed, func(r *Run) { r.Allowed -= 3000 }},
+		"server CPU by 20 %":            {"server_cpu_us", Worse, func(r *Run) { r.Cost.ServerCPU = pointer(12.6) }},
+		"server CPU by 5 %":             {"server_cpu_us", Same, func(r *Run) { r.Cost.ServerCPU = pointer(10.9) }},
+		"a cost that was not learnt":    {"bytes_per_key", Same, func(r *Run) { r.Cost.BytesPerKey = nil }},
+		"less fair":                     {"fairness", Worse, func(r *Run) { r.Audit.Fairness = 0.7 }},
+		"fairness that cannot be known": {"fairness", Same, func(r *Run) { r.Audit.Fairness, r.Audit.FairnessUnknown = 0, true }},
+	} {
+		verdicts, c := compared(t, DefaultMargins(), test.change)
+		got, differs := verdicts[test.metric]
+		if !differs {
+			got = Same
+		}
+		if got != test.want || len(verdicts) > 1 || (c.Regressions == 1) != (test.want == Worse) {
+			t.Errorf("%s: %v with %d regressions, want %s", name, verdicts, c.Regressions, test.want)
+		}
+	}
+}
+
+// Times of a few microseconds differ by more than any margin, and mean nothing.
+func TestTinyTimesAreNoise(t *testing.T) {
+	base, latest := New(LoadTest), New(LoadTest)
+	base.Runs = []Run{{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}
+	latest.Runs = []Run{{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}
+	c, err := Compare(Named{"a", base}, Named{"b", latest}, DefaultMargins())
+	if err != nil || c.Regressions != 1 { // of p999, by 21 µs
+		t.Errorf("%d regressions, %v", c.Regressions, err)
+	}
+}
+
+// Two samples of one distribution differ in their tails; histograms tell that it is
+// by chance, and that a shift is not.
+func TestHistogramsTellChanceFromChange(t *testing.T) {
+	believed, disbelieved := 0, 0
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		run := func(n int, median float64) Run {
+			h := histogram(random, n, median, 0)
+			return Run{Requests: int64(n), Latency: QuantilesOf(h), Histograms: &Histograms{Latency: Encode(h)}}
+		}
+		compare := func(a, b Run) int {
+			base, latest := New(LoadTest), New(LoadTest)
+			base.Runs, latest.Runs = []Run{a}, []Run{b}
+			c, err := Compare(Named{"a", base}, Named{"b", latest}, OneMargin(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Regressions
+		}
+		disbelieved += compare(run(1000, 500), run(1000, 500))
+		believed += compare(run(1000, 500), run(1000, 1000))
+	}
+	if disbelieved != 0 {
+		t.Errorf("%d regressions between samples of the same distribution", disbelieved)
+	}
+	if believed < 3*20 { // p50, p90 and p99 at least
+		t.Errorf("only %d regressions where times doubled", believed)
+	}
+}
+
+func TestMargins(t *testing.T) {
+	slower := func(r *Run) { r.ThroughputPerS *= 0.8; r.Audit.OverAdmitted = 1 }
+	if verdicts, c := compared(t, OneMargin(0.25), slower); c.Regressions != 1 || verdicts["over_admitted"] != Worse {
+		t.Errorf("%v", verdicts)
+	}
+	if verdicts, _ := compared(t, OneMargin(0), func(r *Run) { r.ThroughputPerS *= 0.999 }); verdicts["throughput"] != Worse {
+		t.Errorf("%v", verdicts)
+	}
+}
+
+// Runs are matched by what they are of, in whatever order, and what has no match is said.
+func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
+	base, latest := fiveRuns(), fiveRuns()
+	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
+	latest.Runs = latest.Runs[:4]
+	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
+	c, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins())
+	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	warnings := strings.Join(c.Warnings, "; ")
+	if want := "token-bucket 5/1s is in new.json only; leaky-bucket 100/10s is in base.json only; sliding-counter 100/10s is in base.json only"; warnings != want {
+		t.Errorf("it warns %q", warnings)
+	}
+	latest.Runs = latest.Runs[1:2]
+	if _, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins()); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDifferentLoadsAreSaid(t *testing.T) {
+	_, c := compared(t, DefaultMargins(), func(r *Run) {
+		r.Algorithm, r.Load, r.Rate, r.Keys, r.Scenario, r.Workers, r.Implementation, r.Store, r.DurationMS, r.GeneratorLimited = "gcra", "2000/s", 2000, 51, "boundary", 1, naive, "memory:", 60_000, true
+	})
+	warnings := strings.Join(c.Warnings, "\n")
+	for _, want := range []string{"the limits differ: token-bucket 100/10s and gcra token-bucket:100/10s (naive)", "the load differs: 1000/s poisson over 50 keys, zipf:1.2, and now 2000/s", "the rate differs: 1,000/s, and now 2,000/s", "the number of keys differs: 50, and now 51",
+		"the scenario differs: none, and now boundary", "the number of workers differs: 64, and now 1", "the implementation differs: script, and now naive", "the store differs: redis://localhost:6379/0, and now memory:", "the duration differs: 30s, and now 1m", "the load generator was the limit"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q is not in\n%s", want, warnings)
+		}
+	}
+	if _, c := compared(t, DefaultMargins(), func(*Run) {}); len(c.Warnings) != 0 || c.Regressions != 0 {
+		t.Errorf("of a run and itself it says %+v", c)
+	}
+}

@@ -1,0 +1,202 @@
+package report
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func TestThresholds(t *testing.T) {
+	run := &Run{
+		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000, ThroughputPerS: 499.5,
+		Latency: &Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &Quantiles{P99: 4999},
+		Audit: Audit{WorstWindowRatio: 1.97, Fairness: 0.1, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
+		Cost:  &Cost{ServerCPU: pointer(9.5)},
+	}
+	for _, test := range []struct {
+		text   string
+		ok     bool
+		actual string
+	}{
+		{"p99<5ms", false, "5ms"},
+		{"p99<=5ms", true, "5ms"},
+		{"p99 <= 0.005 s", true, "0.005s"},
+		{"p99<=5000us", true, "5000us"},
+		{"p99<=5000µs", true, "5000µs"},
+		{"p99<=4999.999us", false, "5000us"},
+		{"service_p99<5ms", true, "4.999ms"},
+		{"p50==0.8ms", true, "0.8ms"},
+		{"max>1s", true, "1.5s"},
+		{"p999!=9.999ms", false, "9.999ms"},
+		{"denied<1%", false, "1%"},
+		{"denied<=1%", true, "1%"},
+		{"denied==10", true, "10"},
+		{"allowed>=99%", true, "99%"},
+		{"denied_keys<=1%", true, "1%"},
+		{"dropped==50%", true, "50%"}, // of the arrivals
+		{"errors==0", true, "0"},
+		{"errors==0%", true, "0%"},
+		{"over_admitted==1152921504606846976", true, "1152921504606846976"},
+		{"under_admitted==1152921504606846976", false, "1152921504606846977"}, // which floats cannot tell apart
+		{"worst_window_ratio<=1.97", true, "1.97"},
+		{"fairness>=0.1", true, "0.1"},
+		{"throughput>=499.5", true, "499.5"},
+		{"rate==500", true, "500"},
+		{"server_cpu_us<9.5", false, "9.5"},
+	} {
+		e, err := ParseThreshold(test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		ok, actual, err := e.Holds(run)
+		if err != nil || ok != test.ok || actual != test.actual {
+			t.Errorf("%s: %t, %s, %v; want %t, %s", test.text, ok, actual, err, test.ok, test.actual)
+		}
+	}
+}
+
+// What is shown lies on the side of the bound that decided.
+func TestActualShowsWhyItWasMissed(t *testing.T) {
+	e, err := ParseThreshold("denied<=1%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok, actual, err := e.Holds(&Run{Requests: 10_000_000, Denied: 100_001})
+	if err != nil || ok || actual != "1.00001%" {
+		t.Errorf("%t, %s, %v", ok, actual, err)
+	}
+}
+
+func TestSharesOfNothing(t *testing.T) {
+	e, err := ParseThreshold("denied<1%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, actual, err := e.Holds(&Run{}); err != nil || !ok || actual != "0%" {
+		t.Errorf("%t, %s, %v", ok, actual, err)
+	}
+}
+
+func TestWrongThresholds(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "write a metric, one of",
+		"p99":                                    "write a metric, one of",
+		"p99=5ms":                                "write a metric, one of",
+		"p98<5ms":                                `there is no metric "p98"; it is one of p50 p90 p99`,
+		"<5ms":                                   `there is no metric ""`,
+		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
+		"p99<5m":                                 `"5m" has no unit of time`,
+		"p99<5%":                                 `"5%" has no unit of time`,
+		"p99<ms":                                 `"ms" is no value of p99`,
+		"p99<-5ms":                               `"-5ms" is no value of p99`,
+		"p99<1e9ms":                              `"1e9ms" is no value of p99`,
+		"p99<1/2ms":                              `is no value of p99`,
+		"p99<<5ms":                               `"<5ms" is no value of p99`,
+		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
+		"requests>5%":                            `requests is not in "%"`,
+		"errors==0ms":                            `errors is not in "ms"`,
+		"denied<1.5":                             "denied is a whole number and never 1.5",
+		"denied<1%%":                             `denied is not in "%%"`,
+		"throughput>1000/s":                      `"1000/s" is no value of throughput; write a number such as 1.5`,
+		"denied<1" + "0000000000000000000000000": "is no value of denied",
+	} {
+		_, err := ParseThreshold(text)
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A promise about what a run does not have is neither kept nor missed.
+func TestAbsentMetrics(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99<5ms":           `threshold "p99<5ms": the run has no p99: a simulation measures no times`,
+		"server_cpu_us<20":  "server cpu us could not be learnt from this store",
+		"bytes_per_unit<20": "bytes per unit could not be learnt",
+		"fairness>0.5":      "reports without the sums of their keys",
+	} {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := New(Simulation)
+		d.Runs = []Run{{Audit: Audit{FairnessUnknown: true}}}
+		held, err := d.Evaluate([]Expression{e})
+		if held || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %t, %v", text, held, err)
+		}
+	}
+}
+
+// A load test that got no answer did not keep what was promised of its times.
+func TestNothingMeasuredIsMissed(t *testing.T) {
+	d := New(LoadTest)
+	d.Runs = []Run{{Requests: 10}}
+	promised(d, "p99<5ms")
+	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
+		t.Errorf("%+v", d.Thresholds)
+	}
+}
+
+// Every run is held against every promise, each time anew.
+func TestEvaluate(t *testing.T) {
+	d := fiveRuns()
+	var expressions []Expression
+	for _, text := range []string{"p99<5ms", "worst_window_ratio<=1"} {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expressions = append(expressions, e)
+	}
+	for range 2 {
+		held, err := d.Evaluate(expressions)
+		if err != nil || held || len(d.Thresholds) != 10 || !d.Missed() {
+			t.Fatalf("%t, %v, %v", held, err, d.Thresholds)
+		}
+	}
+	missed := ""
+	for _, threshold := range d.Thresholds {
+		if !threshold.OK {
+			missed += d.Runs[threshold.Run].Algorithm + " " + threshold.Expression + " " + threshold.Actual + "; "
+		}
+	}
+	if want := "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; sliding-counter worst_window_ratio<=1 1.08; "; missed != want {
+		t.Errorf("missed are %s", missed)
+	}
+	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Missed() {
+		t.Errorf("without promises: %t, %v, %v", held, err, d.Thresholds)
+	}
+}
+
+// What is read is either an expression that reads the same again, or an error in one line.
+func FuzzParseThreshold(f *testing.F) {
+	for _, text := range []string{"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>"} {
+		f.Add(text)
+	}
+	run := loadRun("token-bucket", 1, 1, 0)
+	run.Cost.BytesPerUnit = pointer(10)
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			if !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q: %q", text, err)
+			}
+			return
+		}
+		ok, actual, err := e.Holds(&run)
+		if err != nil || actual == "" {
+			t.Fatalf("%q: %q, %v", text, actual, err)
+		}
+		again, err := ParseThreshold(e.String())
+		if err != nil {
+			t.Fatalf("%q is read as %q, which is not: %v", text, e, err)
+		}
+		if same, actualAgain, _ := again.Holds(&run); same != ok || actualAgain != actual {
+			t.Errorf("%q and %q: %t and %t, %s and %s", text, e, ok, same, actual, actualAgain)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package cmd
+
+import (
+	"bytes"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+)
+
+type reportOptions struct {
+	*globalOptions
+	html string
+}
+
+func newReportCmd(global *globalOptions) *cobra.Command {
+	o := &reportOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "report FILE [FILE...]",
+		Short: "Show a saved report, or those of several machines as one",
+		Long: `Report shows a report that loadtest or simulate saved. Of several load tests it
+makes one: those that several machines ran together, started by --start-at,
+each with keys of its own. Counts are added up, timelines by the time of day,
+and histograms are merged, so that the quantiles are those of all requests; no
+average is taken of them. The thresholds are held against the whole.
+
+What the server counts is left out of the cost, since it is of all machines at
+once. Machines that were not at work at the same time are warned of.
+
+Exit codes: 0 all thresholds are kept; 1 one is missed; 2 what was given is no
+report, or the reports are not of one test.`,
+		Example: `  limitctl report run.json
+  limitctl report run.json --html report.html
+  limitctl report machine-a.json machine-b.json -o csv`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("report takes a file that loadtest or simulate saved, and none was given")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("html") && o.html == "" {
+				return usagef("--html is empty; give the file to write")
+			}
+			return runReport(o, args)
+		},
+		ValidArgsFunction: completeReports,
+	}
+	cmd.Flags().StringVar(&o.html, "html", "", "write the report as a page to `FILE`, too")
+	return cmd
+}
+
+func runReport(o *reportOptions, paths []string) error {
+	seen := map[string]bool{}
+	all := make([]report.Named, len(paths))
+	for i, path := range paths {
+		if seen[path] {
+			return usagef("%s was given twice; give each machine's report once", path)
+		}
+		seen[path] = true
+		var err error
+		if all[i], err = o.readReport(path); err != nil {
+			return err
+		}
+	}
+	d := all[0].Document
+	if len(all) > 1 {
+		var err error
+		if d, err = report.Merge(all); err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		if err := o.writePage(d, o.html); err != nil {
+			return err
+		}
+	}
+	if err := o.print(d); err != nil {
+		return err
+	}
+	if d.Missed() {
+		return errDenied
+	}
+	return nil
+}
+
+// writePage writes a report as HTML.
+func (g *globalOptions) writePage(d *report.Document, path string) error {
+	var page bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		return err
+	}
+	if err := g.env.WriteFile(path, page.Bytes()); err != nil {
+		return usagef("the page cannot be written: %s", err)
+	}
+	return nil
+}
