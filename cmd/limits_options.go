@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -95,4 +98,26 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 		return nil, usagef("--algorithm %s applies to none of the limits; only a --limit that names no algorithm takes it", o.algorithms)
 	}
 	return each, nil
+}
+
+// parseAlgorithms reads "all", or algorithms with commas between them.
+func parseAlgorithms(text string) ([]limiter.Algorithm, error) {
+	switch text {
+	case "":
+		return []limiter.Algorithm{limiter.TokenBucket}, nil
+	case "all":
+		return limiter.Algorithms(), nil
+	}
+	var algorithms []limiter.Algorithm
+	for name := range strings.SplitSeq(text, ",") {
+		algorithm, err := limiter.ParseAlgorithm(strings.TrimSpace(name))
+		if err != nil {
+			return nil, usagef("--algorithm: %s; several are written with commas between them, and all is every one", err)
+		}
+		if slices.Contains(algorithms, algorithm) {
+			return nil, usagef("--algorithm names %s twice; name it once", algorithm)
+		}
+		algorithms = append(algorithms, algorithm)
+	}
+	return algorithms, nil
 }

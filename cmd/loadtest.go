@@ -234,19 +234,14 @@ func runLoadtest(ctx context.Context, o *loadtestOptions) error {
 	return failure
 }
 
-// describe says which limits a variant has, for a report.
+// describe says which limits a variant has, without overrides.
 func (v *variant) describe() []describedLimit {
-	var described []describedLimit
-	if v.policy == nil {
-		for _, limit := range v.limits {
-			described = append(described, describedLimit{name: limit.DefaultName(), limit: limit})
-		}
-		return described
+	if v.policy != nil {
+		return describePolicy(v.policy)
 	}
-	for i := range v.policy.Limits {
-		l := &v.policy.Limits[i]
-		limit, _ := l.Limit.Normalize() // the configuration was checked
-		described = append(described, describedLimit{l.Name, limit, l.Shadow})
+	var described []describedLimit
+	for _, limit := range v.limits {
+		described = append(described, describedLimit{name: limit.DefaultName(), limit: limit})
 	}
 	return described
 }

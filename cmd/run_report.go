@@ -6,6 +6,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
@@ -17,6 +18,17 @@ type describedLimit struct {
 	shadow bool
 }
 
+// describePolicy says which limits a policy has, without overrides.
+func describePolicy(p *policy.Policy) []describedLimit {
+	var described []describedLimit
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		limit, _ := l.Limit.Normalize() // the configuration was checked
+		described = append(described, describedLimit{l.Name, limit, l.Shadow})
+	}
+	return described
+}
+
 // describeLimits fills in what the limits of a run are and what their audits found.
 func describeLimits(run *report.Run, limits []describedLimit, findings []audit.Finding) {
 	var algorithms, texts []string
@@ -26,7 +38,11 @@ func describeLimits(run *report.Run, limits []describedLimit, findings []audit.F
 		if !slices.Contains(algorithms, algorithm) {
 			algorithms = append(algorithms, algorithm)
 		}
-		texts = append(texts, l.limit.String())
+		text := l.limit.String()
+		if l.shadow {
+			text += " (shadow)"
+		}
+		texts = append(texts, text)
 		run.Limits = append(run.Limits, report.Limit{
 			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
 			Denied: findings[i].Denied, Audit: reportAudit(findings[i]),
@@ -55,3 +71,23 @@ func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
 	noisy := tally.Of(loadgen.NoisySubject)
 	return &report.KeyCount{Key: "all others", Allowed: tally.Allowed() - noisy.Allowed, Denied: tally.Denied() - noisy.Denied}
 }
+
+// reportAudit is the worst of the ratios and the sum of the units that audits found.
+func reportAudit(findings ...audit.Finding) report.Audit {
+	sum := report.Audit{Fairness: 1}
+	for _, f := range findings {
+		sum.WorstWindowRatio = max(sum.WorstWindowRatio, f.WorstRatio)
+		sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
+		sum.OverAdmitted += f.OverAdmitted
+		sum.UnderAdmitted += f.UnderAdmitted
+		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
+		sum.Fairness = min(sum.Fairness, f.Fairness)
+	}
+	return sum
+}
+
+// How much a run tells of its keys.
+const (
+	mostDeniedKeys = 10
+	heatGroups     = 200
+)

@@ -82,7 +82,7 @@ func (o *simulateOptions) reportDisagreements(r *simulatedRun) {
 	fmt.Fprintf(o.env.Err, "limitctl: %s: the store decided %d of %d requests differently than Go:\n", r.run.Limit, result.Disagreements, result.Tally.Requests())
 	for _, d := range result.FirstDisagreements {
 		fmt.Fprintf(o.env.Err, "limitctl: request %d, at %s, of %s, limit %s: the store says %s; Go says %s\n",
-			d.Request, d.At.Time().Format(time.RFC3339Nano), r.subject(d.Subject), r.run.Limits[d.Limit].Limit, decisionWords(&d.Store), decisionWords(&d.Go))
+			d.Request, d.At.Time().Format(time.RFC3339Nano), subjectWords(result.Subjects[d.Subject], r.names, r.policy != nil), r.run.Limits[d.Limit].Limit, decisionWords(&d.Store), decisionWords(&d.Go))
 	}
 }
 

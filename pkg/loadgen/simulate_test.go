@@ -393,7 +393,7 @@ func TestASimulationCanBeEnded(t *testing.T) {
 	if _, err := Simulate(ctx, recorded, UnderLimit(parseLimit(t, "1/1s"), 0), SimulateOptions{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), Promise{}, 0); !errors.Is(err, context.Canceled) {
+	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), fewer(0), 0); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

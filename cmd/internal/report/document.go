@@ -16,6 +16,8 @@ type Document struct {
 	Interrupted   bool        `json:"interrupted"`
 	Runs          []Run       `json:"runs"`
 	Thresholds    []Threshold `json:"thresholds"`
+	// Suggestions are the counts that were searched for promises.
+	Suggestions []Suggestion `json:"suggestions,omitempty"`
 }
 
 // New returns an empty Document of a kind.
@@ -241,4 +243,16 @@ type Threshold struct {
 	Run    int    `json:"run"`
 	Actual string `json:"actual"` // in the expression's unit
 	OK     bool   `json:"ok"`
+}
+
+// Suggestion is the least count of a limit that keeps a promise.
+type Suggestion struct {
+	Promise   string `json:"promise"`
+	Kept      bool   `json:"kept"`
+	Algorithm string `json:"algorithm"`
+	Limit     string `json:"limit"`
+	Count     int64  `json:"count"` // the greatest that there is, if the promise is not kept
+	Actual    string `json:"actual"`
+	// Below is the figure of one unit less, absent if there is no such limit.
+	Below string `json:"one_less,omitempty"`
 }

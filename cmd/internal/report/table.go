@@ -24,6 +24,7 @@ func (d *Document) Print(p *output.Printer) {
 	default:
 		d.printSeveral(p)
 	}
+	d.printSuggestions(p)
 	d.printThresholds(p)
 }
 
@@ -305,6 +306,15 @@ func known(figure *float64) string {
 		return "-"
 	}
 	return decimal(*figure)
+}
+
+func (d *Document) printSuggestions(p *output.Printer) {
+	if len(d.Suggestions) > 0 {
+		fmt.Fprintln(p.Out)
+	}
+	for _, s := range d.Suggestions {
+		say(p, s.finding())
+	}
 }
 
 func (d *Document) printThresholds(p *output.Printer) {

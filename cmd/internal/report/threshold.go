@@ -195,3 +195,9 @@ func (e Expression) AppliesTo(kind Kind) error {
 func (d *Document) Missed() bool {
 	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
 }
+
+// IsAboutDenials reports whether the promise is that at most so many requests or keys
+// are denied.
+func (e Expression) IsAboutDenials() bool {
+	return (e.metric.name == "denied" || e.metric.name == "denied_keys") && (e.operator == "<" || e.operator == "<=")
+}

@@ -53,6 +53,17 @@ func (f finding) mark() string {
 	return "!"
 }
 
+// finding says which count keeps a promise.
+func (s *Suggestion) finding() finding {
+	switch {
+	case !s.Kept:
+		return finding{output.AtEnd, fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, group(s.Count), s.Actual)}
+	case s.Below == "":
+		return finding{output.Calm, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)}
+	}
+	return finding{output.Calm, fmt.Sprintf("%s needs %s: %s, and with one less %s", s.Promise, s.Limit, s.Actual, s.Below)}
+}
+
 // verdict says in words how right the decisions were.
 func (r *Run) verdict() finding {
 	a := r.Audit

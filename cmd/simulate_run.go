@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// simulationRun puts the result of a simulation in the terms of a report. name is the
+// log's, where the store that decided, if any did; warnings are those about the log.
+func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnings []string) report.Run {
+	result, tally := r.result, &r.result.Tally
+	span := result.End.Time().Sub(result.Begin.Time())
+	run := report.Run{
+		Store: where,
+		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(log.Requests), name, strings.Join(r.names, ", "),
+			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
+		StartedAt:  result.Begin.Time(),
+		Requests:   tally.Requests(),
+		Allowed:    tally.Allowed(),
+		Denied:     tally.Denied(),
+		Keys:       tally.Keys(),
+		KeysDenied: tally.KeysDenied(),
+		DurationMS: output.Milliseconds(span),
+		IntervalMS: result.Interval.Milliseconds(),
+		Timeline:   []report.Interval{},
+		Warnings:   slices.Clone(warnings),
+	}
+	if where == "" {
+		run.Store = "none"
+	}
+	if span > 0 {
+		run.Rate = float64(run.Requests) / span.Seconds()
+		run.ThroughputPerS = run.Rate
+	}
+	for i, counts := range result.Timeline {
+		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed, Denied: counts.Denied})
+	}
+	describeKeys(&run, tally, func(subject uint32) string { return subjectWords(result.Subjects[subject], r.names, r.policy != nil) })
+	if r.policy != nil {
+		run.Policy = r.policy.Name
+	}
+	findings := make([]audit.Finding, len(result.Limits))
+	for i := range result.Limits {
+		findings[i] = result.Limits[i].Audit
+	}
+	describeLimits(&run, r.describe(), findings)
+	if result.NeverFits > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; a store would refuse them as mistakes", result.NeverFits))
+	}
+	for i, limit := range result.Limits {
+		if limit.MixedKeys > 0 {
+			run.Warnings = append(run.Warnings, fmt.Sprintf("%d keys of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", limit.MixedKeys, run.Limits[i].Name))
+		}
+	}
+	if result.Disagreements > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
+	}
+	return run
+}
+
+// describe says which limits were decided together, without overrides.
+func (t *tryout) describe() []describedLimit {
+	if t.policy != nil {
+		return describePolicy(t.policy)
+	}
+	limit, _ := t.limit.Normalize() // it was checked
+	return []describedLimit{{name: limit.DefaultName(), limit: limit}}
+}
