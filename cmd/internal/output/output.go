@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 )
@@ -182,8 +183,11 @@ func Plural(n int, noun string) string {
 }
 
 // Printable returns text as people can trust to see it: quoted if it holds
-// characters that are invisible or change the direction of others.
+// characters that are invisible or change the direction of others, or is not UTF-8.
 func Printable(text string) string {
+	if !utf8.ValidString(text) {
+		return strconv.Quote(text)
+	}
 	for _, r := range text {
 		if !strconv.IsPrint(r) {
 			return strconv.Quote(text)

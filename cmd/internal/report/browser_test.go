@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -218,5 +217,5 @@ func keepScreenshot(t *testing.T, name string, data []byte) {
 	if err := os.WriteFile(filepath.Join(directory, name), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println(name)
+	t.Log("wrote " + name)
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "write what the page of one run is now")
@@ -52,6 +53,9 @@ func TestPagesReferToNothing(t *testing.T) {
 	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|srcset|href|action|on[a-z]+)\s*=`)
 	for name, d := range fixtures() {
 		page := pageOf(t, d)
+		if !utf8.Valid(page) {
+			t.Errorf("%s: the page is not UTF-8", name)
+		}
 		for _, tag := range tags.FindAll(page, -1) {
 			if references.Match(values.ReplaceAll(tag, nil)) {
 				t.Errorf("%s: %s", name, tag)
