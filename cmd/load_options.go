@@ -127,6 +127,7 @@ func (o *loadOptions) parseWhen(said string) error {
 		o.duration = defaultDuration
 	}
 	switch {
+	case said == "replay": // it has times of its own
 	case said == "stages":
 		stages, err := parseStages(o.stages)
 		if err != nil {

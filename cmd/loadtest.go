@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
 type loadtestOptions struct {
 	*globalOptions
 	limitsOptions
 	loadOptions
+	logOptions
+	speed string
 	reportingOptions
 	policyName     string
 	values         []string
@@ -27,6 +31,10 @@ type loadtestOptions struct {
 	startAt        string
 
 	variants []variant
+	// Of a replay:
+	factor   float64
+	log      *trace.Trace
+	logNotes []string
 	start    time.Time // zero for at once
 }
 
@@ -68,6 +76,7 @@ the exit code is 1 if one is missed.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
+  limitctl loadtest --limit 30/1m --replay access.log --speed 1000
   limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(cmd, args); err != nil {
@@ -82,6 +91,9 @@ the exit code is 1 if one is missed.`,
 	flags.StringArrayVar(&o.values, "values", nil, "`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
 	o.reportingOptions.addFlags(cmd)
+	flags.StringVar(&o.logOptions.file, "replay", "", "send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
+	flags.StringVar(&o.speed, "speed", "1", "replay so many `TIMES` as fast as it was recorded, such as 10")
+	o.logOptions.addFlags(cmd)
 	flags.StringVar(&o.implementation, "implementation", implementationScript, "`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false, "end the run once a threshold is missed that cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -110,6 +122,9 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if err := o.loadOptions.parse(cmd); err != nil {
 		return err
 	}
+	if err := o.parseReplay(cmd); err != nil {
+		return err
+	}
 	if err := o.reportingOptions.parse(o.globalOptions, report.LoadTest); err != nil {
 		return err
 	}
@@ -126,10 +141,13 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 		return usagef("--values is about a policy's attributes, and no --policy is given")
 	}
 	sets, err := o.limitsOptions.together(cmd)
+	if err != nil {
+		return err
+	}
 	for _, limits := range sets {
 		o.variants = append(o.variants, variant{limits: limits})
 	}
-	return err
+	return o.logOptions.parse(cmd, true, nil)
 }
 
 func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
@@ -145,6 +163,9 @@ func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
 	v := variant{values: map[string]int{}}
 	if v.policy, err = c.Policy(o.policyName); err != nil {
 		return err
+	}
+	if o.logOptions.file != "" && len(args) > 0 {
+		return usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
 	}
 	if v.fixed, err = policy.ParseAttributes(args); err != nil {
 		return err
@@ -176,7 +197,7 @@ func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
 		v.values[name] = n
 	}
 	o.variants = []variant{v}
-	return nil
+	return o.logOptions.parse(cmd, false, []*policy.Policy{v.policy})
 }
 
 // parseStart reads when to begin: an instant, or a time of the day that comes next.
@@ -202,9 +223,39 @@ func parseStart(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usagef("--start-at %q is no time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
 }
 
+// parseReplay reads how fast a recording is to be sent again.
+func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (err error) {
+	if !cmd.Flags().Changed("replay") {
+		for _, flag := range append(logFlags(), "speed") {
+			if cmd.Flags().Changed(flag) {
+				return usagef("--%s is about a log to --replay, and none is given", flag)
+			}
+		}
+		return nil
+	}
+	for _, flag := range []string{"keys", "distribution", "cost", "values", "seed"} {
+		if cmd.Flags().Changed(flag) {
+			return usagef("--%s and --replay both say who asks for how much; give one of them", flag)
+		}
+	}
+	if o.logOptions.file == "" {
+		return usagef("--replay is empty; name a log, or - for standard input")
+	}
+	if o.factor, err = strconv.ParseFloat(strings.TrimPrefix(strings.TrimSuffix(o.speed, "x"), "×"), 64); err != nil || !(o.factor > 0) || o.factor > 1e9 {
+		return usagef("--speed %q is no speed; write a number above 0, such as 10 for ten times as fast", o.speed)
+	}
+	return nil
+}
+
 func runLoadtest(ctx context.Context, o *loadtestOptions) error {
 	if err := o.refuseGuarded("load test"); err != nil {
 		return err
+	}
+	if o.logOptions.file != "" {
+		var err error
+		if o.log, o.logNotes, err = o.read(ctx, o.globalOptions); err != nil {
+			return err
+		}
 	}
 	document := report.New(report.LoadTest)
 	var failure error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
 const (
@@ -45,17 +47,21 @@ type loadtestRun struct {
 	// ahead is by how much the store's clock is ahead of this machine's.
 	ahead    time.Duration
 	duration time.Duration
+	notes    []string // for the report
+
+	// Of a replay: the requests to send, who of the target's subjects they are of, and
+	// by which fields.
+	recorded  *trace.Trace
+	subjectOf []uint32
+	byFields  string
 }
 
 // runVariant runs the load against one variant, and removes what it left in the store.
 // The run is nil if nothing could be sent.
 func (o *loadtestOptions) runVariant(ctx context.Context, v *variant) (run *report.Run, err error) {
 	r := &loadtestRun{loadtestOptions: o, variant: v, limits: v.describe(), duration: o.duration}
-	if r.target, r.subject, err = v.target(o.keys); err != nil {
+	if err := r.prepare(); err != nil {
 		return nil, err
-	}
-	if most := r.target.MostAtOnce(); o.costs.Most > most {
-		return nil, usagef("--cost %s: %d units never fit a limit that allows %d at once; lower the cost", o.cost, o.costs.Most, most)
 	}
 	if err := r.open(); err != nil {
 		return nil, err
@@ -73,6 +79,39 @@ func (o *loadtestOptions) runVariant(ctx context.Context, v *variant) (run *repo
 		}
 	}()
 	return r.drive(ctx)
+}
+
+// prepare finds what is asked, and by whom.
+func (r *loadtestRun) prepare() (err error) {
+	if r.log == nil {
+		if r.target, r.subject, err = r.variant.target(r.keys); err != nil {
+			return err
+		}
+		if most := r.target.MostAtOnce(); r.costs.Most > most {
+			return usagef("--cost %s: %d units never fit a limit that allows %d at once; lower the cost", r.cost, r.costs.Most, most)
+		}
+		return nil
+	}
+	replay, err := r.replayTarget(r.variant)
+	if err != nil {
+		return err
+	}
+	r.target, r.subjectOf = replay.target, replay.subjectOf
+	r.subject = func(subject uint32) string {
+		return subjectWords(replay.subjects[subject], replay.names, r.variant.policy != nil)
+	}
+	var without int
+	if r.recorded, without = withinLimits(r.log, r.target.MostAtOnce()); without > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("%d requests of the log cost more than the limit ever allows at once, and were left out", without))
+	}
+	if len(r.recorded.Requests) == 0 {
+		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
+	}
+	r.byFields = strings.Join(replay.names, ", ")
+	if r.duration == 0 || !r.given("duration") {
+		r.duration = r.replayLength()
+	}
+	return nil
 }
 
 // open connects to the store under a prefix of the run's own.
@@ -136,7 +175,7 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		r.duration = r.theScenario.Length(setting)
 	}
 	setting.Duration = r.duration
-	load := r.load(setting)
+	load := r.makeLoad(setting)
 	if r.theScenario != nil {
 		var err error
 		if load, err = startOf(load); err != nil {
@@ -170,6 +209,26 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		return run, result.FirstError
 	}
 	return run, nil
+}
+
+// makeLoad returns the run's requests, nil for a closed loop.
+func (r *loadtestRun) makeLoad(setting loadgen.Setting) loadgen.Load {
+	if r.recorded != nil {
+		return loadgen.Replay(r.recorded, r.factor, r.subjectOf)
+	}
+	return r.loadOptions.load(setting)
+}
+
+// loadWords says what was sent, and averageRate how much of it in a second.
+func (r *loadtestRun) loadWords() (words string, averageRate float64) {
+	if r.recorded == nil {
+		return r.loadOptions.inWords(), r.loadOptions.averageRate()
+	}
+	words = fmt.Sprintf("replay of %s by %s", r.logName(), r.byFields)
+	if r.factor != 1 {
+		words += fmt.Sprintf(", %s times as fast", strconv.FormatFloat(r.factor, 'f', -1, 64))
+	}
+	return words, float64(len(r.recorded.Requests)) / r.replayLength().Seconds()
 }
 
 // startOf sees that a load has a beginning.
@@ -259,7 +318,7 @@ const removalBatch = 10_000
 // report puts a result in the terms of a report.
 func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 	run := &report.Run{
-		Store: r.where, Load: r.inWords(), Workers: r.workers, Rate: r.averageRate(), StartedAt: result.Started.UTC(),
+		Store: r.where, Workers: r.workers, StartedAt: result.Started.UTC(),
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
 		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
@@ -268,6 +327,7 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 		IntervalMS: result.Interval.Milliseconds(),
 		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},
 	}
+	run.Load, run.Rate = r.loadWords()
 	if r.client != nil {
 		run.Implementation = r.implementation
 	}
@@ -298,6 +358,7 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 
 // warn adds what a reader must know of the figures.
 func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
+	run.Warnings = append(slices.Clone(r.logNotes), r.notes...)
 	for text, count := range result.ErrorTexts {
 		run.ErrorTexts = append(run.ErrorTexts, report.ErrorCount{Text: text, Count: count})
 	}

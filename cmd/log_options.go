@@ -144,7 +144,7 @@ func (g *globalOptions) logWarnings(log *trace.Trace) []string {
 	warn := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		warnings = append(warnings, text)
-		g.warn(text)
+		g.warnBesideReport(text)
 	}
 	if log.Bad > 0 {
 		first := log.FirstBad[0]
@@ -160,6 +160,13 @@ func (g *globalOptions) logWarnings(log *trace.Trace) []string {
 		warn("the log is not whole: %s; what was read before counts", log.Damage)
 	}
 	return warnings
+}
+
+// warnBesideReport tells what is in the report, too, if that is for a program to read.
+func (g *globalOptions) warnBesideReport(text string) {
+	if g.format.String() != "table" {
+		g.warn(text)
+	}
 }
 
 func (g *globalOptions) warn(text string) {

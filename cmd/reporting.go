@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -86,13 +85,8 @@ func (o *reportingOptions) write(g *globalOptions, document *report.Document) er
 		}
 	}
 	if o.html != "" {
-		var page bytes.Buffer
-		err := document.HTML(&page)
-		if err == nil {
-			err = g.env.WriteFile(o.html, page.Bytes())
-		}
-		if err != nil {
-			return &outputError{fmt.Errorf("--html %s: %w", o.html, err)}
+		if err := g.writePage(document, o.html); err != nil {
+			return &outputError{err}
 		}
 	}
 	return nil

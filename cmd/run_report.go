@@ -81,7 +81,10 @@ func reportAudit(findings ...audit.Finding) report.Audit {
 		sum.OverAdmitted += f.OverAdmitted
 		sum.UnderAdmitted += f.UnderAdmitted
 		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
-		sum.Fairness = min(sum.Fairness, f.Fairness)
+		if sum.KeySums == nil || f.Fairness < sum.Fairness {
+			sum.Fairness = f.Fairness
+			sum.KeySums = &report.KeySums{Keys: f.Keys, Sum: f.Charged, SumOfSquares: f.ChargedSquares}
+		}
 	}
 	return sum
 }

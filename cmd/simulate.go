@@ -253,7 +253,7 @@ func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried 
 	}
 	r.run = simulationRun(r, log, o.logName(), where, warnings)
 	for _, warning := range r.run.Warnings[len(warnings):] {
-		o.warn(r.run.Limit + ": " + warning)
+		o.warnBesideReport(r.run.Limit + ": " + warning)
 	}
 	return r, nil
 }

@@ -33,7 +33,7 @@ func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnin
 		Warnings:   slices.Clone(warnings),
 	}
 	if where == "" {
-		run.Store = "none"
+		run.Store = report.NoStore
 	}
 	if span > 0 {
 		run.Rate = float64(run.Requests) / span.Seconds()

@@ -36,8 +36,11 @@ type Setting struct {
 // perSecond is the limit's rate for one subject.
 func (s *Setting) perSecond() float64 { return float64(s.Limit.Count) / s.Limit.Period.Seconds() }
 
-// ScenarioLength is how long a scenario goes on that has no end of its own.
-const ScenarioLength = 10 * time.Second
+// length is how long a scenario goes on that has no end of its own: two periods, if that
+// is neither next to nothing nor too long to wait for.
+func (s *Setting) length() time.Duration {
+	return min(max(2*s.Limit.Period, 10*time.Second), time.Minute)
+}
 
 // Parts of the limit's rate that scenarios send at.
 const (
@@ -49,7 +52,7 @@ const (
 
 // Scenarios returns all there are.
 func Scenarios() []Scenario {
-	length := func(Setting) time.Duration { return ScenarioLength }
+	length := func(s Setting) time.Duration { return s.length() }
 	return []Scenario{
 		{"boundary", "a full burst just before and just after a window's edge", 1, 1, boundary, func(s Setting) time.Duration {
 			lead, gap := s.aroundEdge()

@@ -13,6 +13,9 @@ import (
 // Title names the run among those of its document: "token-bucket 100/1m".
 func (r *Run) Title() string {
 	title := strings.TrimSpace(r.Algorithm + " " + r.limit())
+	if len(r.Limits) > 1 { // each is written with its algorithm
+		title = r.Limit
+	}
 	if r.Policy != "" {
 		title = strings.TrimSpace("policy " + r.Policy + ": " + title)
 	}
@@ -28,11 +31,18 @@ func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":
 // naive is the implementation that is no script.
 const naive = "naive"
 
+// NoStore is the store of a simulation that none decided.
+const NoStore = "none"
+
 // where is the store and what was done to it: "for 30s on redis://localhost:6379".
 func (r *Run) where(kind Kind) string {
 	duration := output.Duration(milliseconds(r.DurationMS))
 	if kind == Simulation {
-		return "over " + duration + " of requests, decided by " + r.Store
+		words := "over " + duration
+		if r.Store != NoStore {
+			words += ", decided by " + r.Store
+		}
+		return words
 	}
 	return "for " + duration + " on " + r.Store
 }
