@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
@@ -40,8 +38,11 @@ type loadtestRun struct {
 	target  *loadgen.Target
 	subject func(uint32) string // what to call one
 
-	store  connect.Store
-	client redis.UniversalClient // nil of an embedded store
+	store   connect.Store
+	isRedis bool
+	// skew is by how much the clocks that decide may differ.
+	skew   time.Duration
+	meter  *cost.Meter
 	where  string
 	prefix string
 	// ahead is by how much the store's clock is ahead of this machine's.
@@ -115,24 +116,28 @@ func (r *loadtestRun) prepare() (err error) {
 }
 
 // open connects to the store under a prefix of the run's own.
-func (r *loadtestRun) open() (err error) {
+func (r *loadtestRun) open() error {
 	url, options, err := r.connection()
 	if err != nil {
 		return err
 	}
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	r.prefix = options.Prefix
-	r.store, r.client, r.where, err = connect.OpenWithClient(url, options)
+	store, client, where, err := connect.OpenWithClient(url, options)
+	r.store, r.where, r.isRedis, r.meter = store, where, client != nil, cost.New(client)
+	if connect.IsCluster(client) {
+		r.skew = clusterSkew
+	}
 	if name, _, _ := r.inUse(); err != nil && name != "" {
 		err = fmt.Errorf("context %q: %w", name, err)
 	}
 	if err != nil || r.implementation == implementationScript {
 		return err
 	}
-	if r.client == nil {
+	if !r.isRedis {
 		return errors.Join(usagef("--implementation naive is for Redis, and the store is %s; give --store redis://…", r.where), r.store.Close())
 	}
-	r.store, err = naive.New(r.client, options.Prefix)
+	r.store, err = naive.New(client, options.Prefix)
 	return err
 }
 
@@ -187,12 +192,11 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	if r.env.ErrIsTerminal && !r.quiet {
 		bar = progress.New(r.env.Err, r.title(), "")
 	}
-	meter := cost.New(r.client)
-	meter.Begin(ctx)
+	r.meter.Begin(ctx)
 	result := loadgen.Run(ctx, loadgen.Config{
 		Store: r.store, Target: r.target, Load: load, Mix: r.mix, Seed: r.seed,
 		Workers: r.workers, Duration: r.duration, Requests: r.requests, Warmup: r.warmup,
-		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew(),
+		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew,
 		Progress: func(partial *loadgen.Result) bool {
 			bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
 			return !r.abortOnFail || partial.Elapsed < settleIn+r.warmup || !r.lost(partial)
@@ -201,7 +205,7 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	bar.Close()
 	after := context.WithoutCancel(ctx)
 	run := r.report(result)
-	spent, warnings := meter.End(after, result.Allowed+result.Denied)
+	spent, warnings := r.meter.End(after, result.Allowed+result.Denied)
 	warnings = append(warnings, cost.Sample(after, r.store, r.target.Keys(0), &spent)...)
 	run.Cost = &spent
 	run.Warnings = append(run.Warnings, warnings...)
@@ -252,14 +256,6 @@ func (l *startedLoad) Next() (loadgen.Arrival, bool) {
 		return *first, true
 	}
 	return l.Load.Next()
-}
-
-// skew is by how much the clocks that decide may differ.
-func (r *loadtestRun) skew() time.Duration {
-	if _, isCluster := r.client.(*redis.ClusterClient); isCluster {
-		return clusterSkew
-	}
-	return 0
 }
 
 // title is what the progress bar calls the run.
@@ -328,7 +324,7 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},
 	}
 	run.Load, run.Rate = r.loadWords()
-	if r.client != nil {
+	if r.isRedis {
 		run.Implementation = r.implementation
 	}
 	if r.theScenario != nil {

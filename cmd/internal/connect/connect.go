@@ -94,6 +94,13 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	return store, client, where, err
 }
 
+// IsCluster reports whether client is that of a Cluster, whose masters each have a
+// clock of their own.
+func IsCluster(client redis.UniversalClient) bool {
+	_, is := client.(*redis.ClusterClient)
+	return is
+}
+
 // Client returns a client like the one that [Open] has its Redis store use, for what
 // asks the servers themselves. A URL of another store is a [limiter.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
