@@ -38,6 +38,7 @@ type page struct {
 	Alarms          []pageFinding
 	Cards           []card
 	Thresholds      []pageThreshold
+	Suggestions     []pageFinding
 	Missed          int
 	Several         bool
 	Simulation      bool
@@ -207,15 +208,23 @@ func (p *page) judge(d *Document, titles []string) {
 	if p.Simulation {
 		fast.Question = "Who is hurt?"
 	}
+	alarms, about := d.alarms()
+	for i, alarm := range alarms {
+		alarm.text = output.Cut(alarm.text, 400)
+		run := ""
+		if p.Several {
+			run = name(about[i])
+		}
+		p.Alarms = append(p.Alarms, alarm.onPage(run))
+	}
+	for i := range d.Suggestions {
+		p.Suggestions = append(p.Suggestions, d.Suggestions[i].finding().onPage(""))
+	}
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		run := ""
 		if p.Several {
 			run = titles[i]
-		}
-		for _, alarm := range r.alarms() {
-			alarm.text = output.Cut(alarm.text, 400)
-			p.Alarms = append(p.Alarms, alarm.onPage(run))
 		}
 		answer := func(f finding, figure, small string) cardAnswer {
 			return cardAnswer{f.onPage(run), i % colors, figure, small}

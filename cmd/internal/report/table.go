@@ -109,9 +109,14 @@ func (r *Run) auditInWords() string {
 	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
 		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), group(a.LongestDenialRun))
 	if r.Audit.FairnessUnknown {
-		return text + "; fairness is not known"
+		text += "; fairness is not known"
+	} else {
+		text += "; fairness " + decimal(a.Fairness)
 	}
-	return text + "; fairness " + decimal(a.Fairness)
+	if n := r.Neighbours; n != nil {
+		text += fmt.Sprintf("; the neighbours were denied %s of %s", group(n.Denied), requests(n.Allowed+n.Denied))
+	}
+	return text
 }
 
 // costPart is one figure of the cost, with its unit, and what it is of.
@@ -255,10 +260,12 @@ func sparkline(values []int64, top int64) string {
 }
 
 func (d *Document) printSeveral(p *output.Printer) {
-	for i := range d.Runs {
-		for _, alarm := range d.Runs[i].alarms() {
-			say(p, finding{alarm.style, output.Printable(d.Runs[i].Title()) + ": " + alarm.text})
+	alarms, titles := d.alarms()
+	for i, alarm := range alarms {
+		if titles[i] != "" {
+			alarm.text = output.Printable(titles[i]) + ": " + alarm.text
 		}
+		say(p, alarm)
 	}
 	line(p, "load", output.Plain, output.Printable(d.Runs[0].loadInWords(d.Kind)))
 	columns, rows := d.comparison()
@@ -271,7 +278,8 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
 		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4}}
 	if d.Kind == Simulation {
-		columns = append(columns, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3})
+		columns = append(columns, output.Column{Header: "DENIED", Right: true, Drops: 2}, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3},
+			output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8})
 	} else {
 		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
 			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
@@ -282,7 +290,11 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 		row := []output.Cell{{Text: output.Printable(r.Title())}, {Text: group(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
 			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
 		if d.Kind == Simulation {
-			row = append(row, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)})
+			most := "-"
+			if len(r.MostDenied) > 0 {
+				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), group(r.MostDenied[0].Denied))
+			}
+			row = append(row, output.Cell{Text: group(r.Denied)}, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)}, output.Cell{Text: most})
 		} else {
 			p50, p99 := "-", "-"
 			if r.Latency != nil {

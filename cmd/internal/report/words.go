@@ -225,3 +225,28 @@ func trimmed(f float64, digits int) string {
 func perSecond(f float64) string { return decimal(f) + "/s" }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// alarms are those of all runs, each with the title of its run; what is so of all of
+// several is said once, and of none in particular.
+func (d *Document) alarms() (all []finding, titles []string) {
+	common := map[string]int{}
+	for i := range d.Runs {
+		for _, alarm := range d.Runs[i].alarms() {
+			common[alarm.text]++
+		}
+	}
+	said := map[string]bool{}
+	for i := range d.Runs {
+		for _, alarm := range d.Runs[i].alarms() {
+			title := d.Runs[i].Title()
+			if common[alarm.text] == len(d.Runs) {
+				title = ""
+			}
+			if !said[title+"\x00"+alarm.text] {
+				said[title+"\x00"+alarm.text] = true
+				all, titles = append(all, alarm), append(titles, title)
+			}
+		}
+	}
+	return all, titles
+}
