@@ -89,7 +89,7 @@ func TestPagesInABrowser(t *testing.T) {
 		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.bad": 1, "section td": 1}},
 		{"simulation", map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2}},
 		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
-		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 8}},
+		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 4}},
 		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
 		{"none", map[string]int{".card": 0}},
 	} {

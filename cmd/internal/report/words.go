@@ -13,7 +13,7 @@ import (
 // Title names the run among those of its document: "token-bucket 100/1m".
 func (r *Run) Title() string {
 	title := strings.TrimSpace(r.Algorithm + " " + r.limit())
-	if len(r.Limits) > 1 { // each is written with its algorithm
+	if strings.Contains(r.Limit, " and ") { // each is written with its algorithm
 		title = r.Limit
 	}
 	if r.Policy != "" {
