@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -54,9 +55,9 @@ func newLoadtestCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...]",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
-		Long: `Loadtest sends requests to a limit in a real store, audits every answer, and tells
-what got through against what should have, how long answers took, and what they
-cost. docs/load-testing.md explains the figures.
+		Long: `Loadtest sends requests to a limit in a real store, audits every answer, and
+tells what got through against what should have, how long answers took, and what
+they cost. docs/load-testing.md explains the figures.
 
 The load is an open loop: --rate requests a second arrive on schedule, whatever
 the store does, and latency counts from when a request was due. One that could
@@ -110,6 +111,12 @@ the exit code is 1 if one is missed.`,
 const (
 	implementationScript = "script"
 	implementationNaive  = "naive"
+)
+
+// How much memory a load test should do with, in bytes: in all, and for each key.
+const (
+	memoryWanted = 320 << 20
+	memoryPerKey = 1 << 10
 )
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
@@ -257,6 +264,9 @@ func runLoadtest(ctx context.Context, o *loadtestOptions) error {
 			return err
 		}
 	}
+	// An audit of millions of requests holds hundreds of megabytes that stay. Garbage
+	// should not be let grow to as much again before it is collected.
+	debug.SetMemoryLimit(memoryWanted + int64(o.keys)*memoryPerKey)
 	document := report.New(report.LoadTest)
 	var failure error
 	for i := range o.variants {

@@ -96,7 +96,7 @@ func TestASimulationSaysWhereTheStoreDisagrees(t *testing.T) {
 			t.Errorf("it does not say %q: %s", want, stderr)
 		}
 	}
-	if !strings.Contains(stdout, "fixed-window:1000000000/1d") {
+	if !strings.Contains(stdout, "fixed-window 1000000000/1d") {
 		t.Errorf("the answer is %s", stdout)
 	}
 }

@@ -19,7 +19,14 @@ type records struct {
 
 	mu     sync.Mutex
 	filled batch
+	// room is signalled when what was recorded has been fetched, for a worker that has
+	// recorded too much.
+	room sync.Cond
 }
+
+// maxUnfetched is how many requests all workers may have recorded that the collector has
+// not fetched: where deciding is quicker than auditing, memory has to end somewhere.
+const maxUnfetched = 1 << 18
 
 // batch is what was recorded since it was last fetched.
 type batch struct {
@@ -108,6 +115,10 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		w.filled.errors = append(w.filled.errors, err)
 	}
 	w.watermark.Store(idle)
+	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {
+		r.throttled.Store(true)
+		w.room.Wait()
+	}
 }
 
 // fetch exchanges what was recorded for an empty batch.
@@ -116,6 +127,7 @@ func (w *worker) fetch(empty batch) batch {
 	defer w.mu.Unlock()
 	full := w.filled
 	w.filled = empty
+	w.room.Signal()
 	return full
 }
 

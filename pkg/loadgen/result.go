@@ -41,6 +41,8 @@ type Result struct {
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
 	FirstError error
+
+	throttled bool // a worker had to wait until its records were taken
 }
 
 // Interval is a part of a [Result]'s timeline.
@@ -53,6 +55,9 @@ type Interval struct {
 // GeneratorLimited reports whether this machine was too slow to keep the schedule, so
 // that the latencies are about it and not about the store.
 func (r *Result) GeneratorLimited() bool {
+	if r.throttled {
+		return true
+	}
 	lag := r.Lag.ValueAtPercentile(99)
 	return lag > 1000 && lag > r.Latency.ValueAtPercentile(99)/10
 }

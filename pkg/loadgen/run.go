@@ -63,7 +63,9 @@ type runner struct {
 	collector *collector
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
-	room      deadlines
+	deadlines deadlines
+	// throttled says that a worker had to wait for the collector.
+	throttled atomic.Bool
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -74,7 +76,7 @@ func Run(ctx context.Context, config Config) *Result {
 	r.ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	r.begin = time.Now()
-	r.room = deadlines{timeout: config.Timeout}
+	r.deadlines = deadlines{timeout: config.Timeout}
 	for i := range config.Workers {
 		r.workers = append(r.workers, newWorker(r, uint64(i)))
 	}
@@ -103,6 +105,7 @@ func Run(ctx context.Context, config Config) *Result {
 	<-collected
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
+	result.throttled = r.throttled.Load()
 	return result
 }
 
@@ -128,6 +131,7 @@ func newWorker(r *runner, number uint64) *worker {
 		w.chooser = r.Mix.chooser(newRandom(r.Seed, streamWorkers+2*number), newRandom(r.Seed, streamWorkers+2*number+1), number, uint64(r.Workers))
 	}
 	w.watermark.Store(idle)
+	w.room.L = &w.mu
 	return w
 }
 
@@ -174,7 +178,7 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	}
 	// The decision's instant will not be before any that was answered already.
 	w.watermark.Store(max(w.last, r.newest.Load()))
-	err := r.Store.Decide(r.room.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
+	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
 	answered := r.elapsed()
 	w.record(r, a, sent, answered, err)
 	return answered
