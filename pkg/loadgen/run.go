@@ -73,12 +73,12 @@ func Run(ctx context.Context, config Config) *Result {
 	r := &runner{Config: config, end: config.Duration}
 	r.ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
-	r.begin = time.Now()
 	r.room = deadlines{timeout: config.Timeout}
 	for i := range config.Workers {
 		r.workers = append(r.workers, newWorker(r, uint64(i)))
 	}
 	r.collector = newCollector(r)
+	r.begin = time.Now() // not before all is ready, which takes a while for many keys
 	collected := make(chan struct{})
 	finished := make(chan struct{})
 	go func() {
