@@ -16,6 +16,8 @@ type records struct {
 	// set to idle.
 	watermark atomic.Int64
 	last      int64 // the newest instant that this worker knows of
+	// fetched has something in it if there was a fetch since it was last emptied.
+	fetched chan struct{}
 
 	mu     sync.Mutex
 	filled batch
@@ -116,6 +118,10 @@ func (w *worker) fetch(empty batch) batch {
 	defer w.mu.Unlock()
 	full := w.filled
 	w.filled = empty
+	select {
+	case w.fetched <- struct{}{}:
+	default:
+	}
 	return full
 }
 

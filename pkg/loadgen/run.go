@@ -127,19 +127,33 @@ func newWorker(r *runner, number uint64) *worker {
 	if r.Load == nil {
 		w.chooser = r.Mix.chooser(newRandom(r.Seed, streamWorkers+2*number), newRandom(r.Seed, streamWorkers+2*number+1), number, uint64(r.Workers))
 	}
+	w.fetched = make(chan struct{}, 1)
 	w.watermark.Store(idle)
 	return w
 }
 
+// mostUnfetched is how many requests of a closed loop may be recorded between two
+// fetches of the collector. A store of next to no latency could outrun it otherwise, and
+// what is held would grow.
+const mostUnfetched = 1 << 18
+
 // loop sends a request as soon as the last one is answered.
 func (w *worker) loop() {
 	r := w.run
+	most := max(mostUnfetched/r.Workers, 1)
+	sent := 0 // since it was last known that the collector had fetched
 	for now := r.elapsed(); now < r.end && r.ctx.Err() == nil; {
+		if sent == most {
+			<-w.fetched
+			sent, now = 0, r.elapsed()
+			continue
+		}
 		if r.Requests > 0 && r.sent.Add(1) > r.Requests {
 			return
 		}
 		subject, cost := w.chooser.next()
 		now = w.send(Arrival{Due: now, Subject: subject, Cost: cost}, now)
+		sent++
 	}
 }
 
