@@ -27,7 +27,7 @@ type section struct {
 	run  func(ctx context.Context, p plan, out io.Writer) error
 }
 
-var sections = []section{{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}}
+var sections = []section{{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var p plan
 	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
-	only := flags.String("only", "", "run one section: redis, memory, bytes or reset")
+	only := flags.String("only", "", "run one section: redis, memory, bytes, reset or loadtest")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("-only %s: there are redis, memory, bytes and reset", *only)
+		return fmt.Errorf("-only %s: there are redis, memory, bytes, reset and loadtest", *only)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func newCollector(r *runner) *collector {
 		lag:    newHistogram(),
 		errors: map[string]int64{},
 	}
-	c.partial = Result{Started: r.begin, Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
+	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
 	for limit := range r.Target.Limits() {
 		auditor := audit.New()
 		for key, owner := range r.Target.owners[limit] {
@@ -256,7 +256,7 @@ func (c *collector) addError(err error) {
 // result returns what is known so far.
 func (c *collector) result(elapsed time.Duration) *Result {
 	r := c.partial
-	r.Elapsed = elapsed
+	r.Started, r.Elapsed = c.run.begin, elapsed
 	r.Timeline = slices.Clone(r.Timeline)
 	for n := max(0, len(r.Timeline)-len(c.recent)); n < len(r.Timeline); n++ {
 		r.Timeline[n].time(c.recent[n%len(c.recent)])

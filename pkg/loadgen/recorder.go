@@ -75,8 +75,9 @@ type unknownCharge struct {
 	limit uint8
 }
 
-// record takes down what became of a request, and that nothing is under way.
-func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) {
+// record takes down what became of a request, and that nothing is under way. It reports
+// whether it had to wait until there was room.
+func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) (waited bool) {
 	s := sample{
 		answered: answered,
 		latency:  answered - a.Due,
@@ -116,9 +117,13 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	}
 	w.watermark.Store(idle)
 	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {
-		r.throttled.Store(true)
+		waited = true
 		w.room.Wait()
 	}
+	if waited {
+		r.throttled.Store(true)
+	}
+	return waited
 }
 
 // fetch exchanges what was recorded for an empty batch.

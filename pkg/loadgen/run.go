@@ -75,12 +75,12 @@ func Run(ctx context.Context, config Config) *Result {
 	r := &runner{Config: config, end: config.Duration}
 	r.ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
-	r.begin = time.Now()
 	r.deadlines = deadlines{timeout: config.Timeout}
 	for i := range config.Workers {
 		r.workers = append(r.workers, newWorker(r, uint64(i)))
 	}
 	r.collector = newCollector(r)
+	r.begin = time.Now() // not before all is ready, which takes a while for many keys
 	collected := make(chan struct{})
 	finished := make(chan struct{})
 	go func() {
@@ -169,7 +169,8 @@ func (r *runner) drop(a Arrival) {
 	}
 }
 
-// send asks the store and records the answer. It returns when that came.
+// send asks the store and records the answer. It returns when the worker is ready for
+// another request.
 func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
 	copy(w.requests, r.Target.Requests(a.Subject))
@@ -180,7 +181,9 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	w.watermark.Store(max(w.last, r.newest.Load()))
 	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
 	answered := r.elapsed()
-	w.record(r, a, sent, answered, err)
+	if w.record(r, a, sent, answered, err) {
+		return r.elapsed()
+	}
 	return answered
 }
 
