@@ -205,7 +205,7 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	bar.Close()
 	after := context.WithoutCancel(ctx)
 	run := r.report(result)
-	spent, warnings := r.meter.End(after, result.Allowed+result.Denied)
+	spent, warnings := r.meter.End(after, result.Decided)
 	warnings = append(warnings, cost.Sample(after, r.store, r.target.Keys(0), &spent)...)
 	run.Cost = &spent
 	run.Warnings = append(run.Warnings, warnings...)

@@ -177,10 +177,13 @@ func (c *collector) fold(safe limiter.Instant) {
 
 // add counts and times one request.
 func (c *collector) add(s *sample) {
+	p := &c.partial
+	if s.outcome == allowed || s.outcome == denied {
+		p.Decided++
+	}
 	if s.warmup {
 		return
 	}
-	p := &c.partial
 	record(p.Latency, s.latency)
 	record(p.Service, s.service)
 	if s.latency > c.run.LateAfter {

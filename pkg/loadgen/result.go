@@ -19,6 +19,9 @@ type Result struct {
 	// Requests is how many were sent after the warm-up. Each was allowed or denied or
 	// ended in an error; Unknown is those of the errors that may have been charged.
 	Requests, Allowed, Denied, Errors, Unknown int64
+	// Decided is how many requests were allowed or denied, the warm-up's included: what
+	// the whole run cost is for so many.
+	Decided int64
 	// Dropped is the arrivals that were not sent, being late by more than the timeout.
 	Dropped int64
 	// Late is the requests answered more than [Config.LateAfter] after they were due.

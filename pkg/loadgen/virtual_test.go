@@ -247,7 +247,7 @@ func TestWarmup(t *testing.T) {
 		r := virtual(t, Config{
 			Store: store, Target: target(t, 1, "50/1h"), Load: even(100, 3*time.Second), Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
 		})
-		if r.Requests != 200 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
+		if r.Requests != 200 || r.Decided != 300 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
 			t.Errorf("%d requests, %d allowed, %+v, at most %s", r.Requests, r.Allowed, r.Findings[0], microseconds(r.Latency, 100))
 		}
 	})
