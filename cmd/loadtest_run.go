@@ -318,7 +318,7 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
 		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
-		DurationMS: output.Milliseconds(result.Elapsed), GeneratorLimited: !r.closed && result.GeneratorLimited(),
+		DurationMS: output.Milliseconds(result.Elapsed), WarmupMS: min(output.Milliseconds(r.warmup), output.Milliseconds(result.Elapsed)), GeneratorLimited: !r.closed && result.GeneratorLimited(),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
 		IntervalMS: result.Interval.Milliseconds(),
 		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},
