@@ -134,8 +134,9 @@ func (o *loadOptions) parseWhen(said string) error {
 			return err
 		}
 		o.parsed = stages
-		if !o.given("duration") {
-			o.duration = loadgen.Length(stages)
+		// After the stages there is nothing more to send.
+		if length := loadgen.Length(stages); !o.given("duration") || o.duration > length {
+			o.duration = length
 		}
 	case said == "" && o.given("workers") && o.burst == 0:
 		if o.given("arrivals") {

@@ -109,8 +109,8 @@ func (r *loadtestRun) prepare() (err error) {
 		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
 	}
 	r.byFields = strings.Join(replay.names, ", ")
-	if r.duration == 0 || !r.given("duration") {
-		r.duration = r.replayLength()
+	if length := r.replayLength(); !r.given("duration") || r.duration > length {
+		r.duration = length
 	}
 	return nil
 }

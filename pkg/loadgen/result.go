@@ -12,7 +12,9 @@ import (
 // run goes on, and is for the duration of that call.
 type Result struct {
 	Started time.Time
-	// Elapsed is from the beginning until the last answer.
+	// Elapsed is from the beginning until the last answer or, of a schedule that went
+	// on to its end, until that end if it is later: what is due every second was sent
+	// over the whole of the last one, too.
 	Elapsed     time.Duration
 	Interrupted bool
 

@@ -64,6 +64,7 @@ type runner struct {
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
 	room      deadlines
+	complete  bool // the load was handed out to its end, as is known after the sending
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -98,9 +99,13 @@ func Run(ctx context.Context, config Config) *Result {
 		}
 	}
 	sending.Wait()
-	elapsed := time.Since(r.begin)
+	elapsed := r.elapsed()
 	close(finished)
 	<-collected
+	if r.complete && r.ctx.Err() == nil {
+		// What was dropped takes this machine time that is none of the run's.
+		elapsed = max(r.end, r.collector.answered)
+	}
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
 	return result

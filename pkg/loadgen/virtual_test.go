@@ -192,6 +192,31 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
+// What is due once a second is sent once a second, also if the last of it is due at the
+// beginning of the last second; unless the run ended before.
+func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
+	const length = 5 * time.Second
+	for name, test := range map[string]struct {
+		takes    time.Duration
+		requests int64
+		want     time.Duration
+	}{
+		"at once":     {0, 0, length},
+		"late answer": {1500 * time.Millisecond, 0, 5500 * time.Millisecond},
+		"cut short":   {time.Millisecond, 300, 2001 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := virtual(t, Config{
+				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Target: target(t, 1, "100/1h"), Workers: 300,
+				Load: NewLoad(Bursts(100, time.Second, length), Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
+			})
+			if r.Elapsed != test.want {
+				t.Errorf("%s: %s, want %s", name, r.Elapsed, test.want)
+			}
+		})
+	}
+}
+
 // An interrupt ends the sending; what is under way is waited for, and counts.
 func TestInterrupt(t *testing.T) {
 	for name, config := range map[string]Config{
