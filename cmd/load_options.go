@@ -144,7 +144,7 @@ func (o *loadOptions) parseWhen(said string) error {
 		}
 		o.closed = true
 	case said == "" || said == "rate":
-		if said == "" {
+		if said == "" && o.burst == 0 {
 			o.rate = defaultRate
 		}
 		o.parsed = []loadgen.Stage{{Duration: o.duration, From: o.rate, To: o.rate}}
