@@ -105,7 +105,9 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		}
 		fallthrough
 	case failed:
-		w.filled.errors = append(w.filled.errors, err)
+		if !s.warmup {
+			w.filled.errors = append(w.filled.errors, err)
+		}
 	}
 	w.watermark.Store(idle)
 }

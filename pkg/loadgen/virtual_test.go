@@ -310,6 +310,27 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// Errors while warming up are not counted, in words neither.
+func TestErrorsOfTheWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(n int) error {
+			switch {
+			case n <= 50:
+				return errors.New("warming up")
+			case n == 150:
+				return errors.New("away")
+			}
+			return nil
+		}}
+		r := virtual(t, Config{
+			Store: store, Target: target(t, 1, "10/1h"), Load: even(100, 2*time.Second), Workers: 1, Duration: 2 * time.Second, Warmup: time.Second,
+		})
+		if r.Errors != 1 || len(r.ErrorTexts) != 1 || r.ErrorTexts["away"] != 1 || r.FirstError.Error() != "away" {
+			t.Errorf("%d errors: %v, first %v", r.Errors, r.ErrorTexts, r.FirstError)
+		}
+	})
+}
+
 type unsureError struct{}
 
 func (*unsureError) Error() string        { return "unsure" }
