@@ -134,8 +134,9 @@ func (o *loadOptions) parseWhen(said string) error {
 			return err
 		}
 		o.parsed = stages
-		if !o.given("duration") {
-			o.duration = loadgen.Length(stages)
+		// After the stages there is nothing more to send.
+		if length := loadgen.Length(stages); !o.given("duration") || o.duration > length {
+			o.duration = length
 		}
 	case said == "" && o.given("workers") && o.burst == 0:
 		if o.given("arrivals") {
@@ -143,7 +144,7 @@ func (o *loadOptions) parseWhen(said string) error {
 		}
 		o.closed = true
 	case said == "" || said == "rate":
-		if said == "" {
+		if said == "" && o.burst == 0 {
 			o.rate = defaultRate
 		}
 		o.parsed = []loadgen.Stage{{Duration: o.duration, From: o.rate, To: o.rate}}

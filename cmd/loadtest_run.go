@@ -109,8 +109,8 @@ func (r *loadtestRun) prepare() (err error) {
 		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
 	}
 	r.byFields = strings.Join(replay.names, ", ")
-	if r.duration == 0 || !r.given("duration") {
-		r.duration = r.replayLength()
+	if length := r.replayLength(); !r.given("duration") || r.duration > length {
+		r.duration = length
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	bar.Close()
 	after := context.WithoutCancel(ctx)
 	run := r.report(result)
-	spent, warnings := r.meter.End(after, result.Allowed+result.Denied)
+	spent, warnings := r.meter.End(after, result.Decided)
 	warnings = append(warnings, cost.Sample(after, r.store, r.target.Keys(0), &spent)...)
 	run.Cost = &spent
 	run.Warnings = append(run.Warnings, warnings...)
@@ -318,7 +318,7 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
 		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
-		DurationMS: output.Milliseconds(result.Elapsed), GeneratorLimited: !r.closed && result.GeneratorLimited(),
+		DurationMS: output.Milliseconds(result.Elapsed), WarmupMS: min(output.Milliseconds(r.warmup), output.Milliseconds(result.Elapsed)), GeneratorLimited: !r.closed && result.GeneratorLimited(),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
 		IntervalMS: result.Interval.Milliseconds(),
 		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},

@@ -33,6 +33,8 @@ type collector struct {
 	// records come a little out of order.
 	recent [2]*hdrhistogram.Histogram
 	errors map[string]int64
+	// answered is when the last answer came, since the beginning.
+	answered time.Duration
 
 	pending, room []answer // those not yet audited, sorted
 	spare         batch
@@ -177,10 +179,14 @@ func (c *collector) fold(safe limiter.Instant) {
 
 // add counts and times one request.
 func (c *collector) add(s *sample) {
+	p := &c.partial
+	c.answered = max(c.answered, s.answered)
+	if s.outcome == allowed || s.outcome == denied {
+		p.Decided++
+	}
 	if s.warmup {
 		return
 	}
-	p := &c.partial
 	record(p.Latency, s.latency)
 	record(p.Service, s.service)
 	if s.latency > c.run.LateAfter {

@@ -19,6 +19,7 @@ func (r *runner) dispatch(queue chan<- Arrival) {
 	for sent := int64(0); r.Requests == 0 || sent < r.Requests; sent++ {
 		a, ok := r.Load.Next()
 		if !ok || a.Due >= r.end {
+			r.complete = true
 			return
 		}
 		now := r.elapsed()

@@ -113,7 +113,9 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		}
 		fallthrough
 	case failed:
-		w.filled.errors = append(w.filled.errors, err)
+		if !s.warmup {
+			w.filled.errors = append(w.filled.errors, err)
+		}
 	}
 	w.watermark.Store(idle)
 	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {

@@ -12,13 +12,18 @@ import (
 // run goes on, and is for the duration of that call.
 type Result struct {
 	Started time.Time
-	// Elapsed is from the beginning until the last answer.
+	// Elapsed is from the beginning until the last answer or, of a schedule that went
+	// on to its end, until that end if it is later: what is due every second was sent
+	// over the whole of the last one, too.
 	Elapsed     time.Duration
 	Interrupted bool
 
 	// Requests is how many were sent after the warm-up. Each was allowed or denied or
 	// ended in an error; Unknown is those of the errors that may have been charged.
 	Requests, Allowed, Denied, Errors, Unknown int64
+	// Decided is how many requests were allowed or denied, the warm-up's included: what
+	// the whole run cost is for so many.
+	Decided int64
 	// Dropped is the arrivals that were not sent, being late by more than the timeout.
 	Dropped int64
 	// Late is the requests answered more than [Config.LateAfter] after they were due.

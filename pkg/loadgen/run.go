@@ -66,6 +66,7 @@ type runner struct {
 	deadlines deadlines
 	// throttled says that a worker had to wait for the collector.
 	throttled atomic.Bool
+	complete  bool // the load was handed out to its end, as is known after the sending
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -100,9 +101,13 @@ func Run(ctx context.Context, config Config) *Result {
 		}
 	}
 	sending.Wait()
-	elapsed := time.Since(r.begin)
+	elapsed := r.elapsed()
 	close(finished)
 	<-collected
+	if r.complete && r.ctx.Err() == nil {
+		// What was dropped takes this machine time that is none of the run's.
+		elapsed = max(r.end, r.collector.answered)
+	}
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
 	result.throttled = r.throttled.Load()

@@ -192,6 +192,31 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
+// What is due once a second is sent once a second, also if the last of it is due at the
+// beginning of the last second; unless the run ended before.
+func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
+	const length = 5 * time.Second
+	for name, test := range map[string]struct {
+		takes    time.Duration
+		requests int64
+		want     time.Duration
+	}{
+		"at once":     {0, 0, length},
+		"late answer": {1500 * time.Millisecond, 0, 5500 * time.Millisecond},
+		"cut short":   {time.Millisecond, 300, 2001 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := virtual(t, Config{
+				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Target: target(t, 1, "100/1h"), Workers: 300,
+				Load: NewLoad(Bursts(100, time.Second, length), Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
+			})
+			if r.Elapsed != test.want {
+				t.Errorf("%s: %s, want %s", name, r.Elapsed, test.want)
+			}
+		})
+	}
+}
+
 // An interrupt ends the sending; what is under way is waited for, and counts.
 func TestInterrupt(t *testing.T) {
 	for name, config := range map[string]Config{
@@ -247,7 +272,7 @@ func TestWarmup(t *testing.T) {
 		r := virtual(t, Config{
 			Store: store, Target: target(t, 1, "50/1h"), Load: even(100, 3*time.Second), Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
 		})
-		if r.Requests != 200 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
+		if r.Requests != 200 || r.Decided != 300 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
 			t.Errorf("%d requests, %d allowed, %+v, at most %s", r.Requests, r.Allowed, r.Findings[0], microseconds(r.Latency, 100))
 		}
 	})
@@ -281,6 +306,27 @@ func TestErrors(t *testing.T) {
 		}
 		if f := r.Findings[0]; f.UnderAdmitted != 0 || f.OverAdmitted != 0 {
 			t.Errorf("what may have been charged was not reckoned with: %+v", f)
+		}
+	})
+}
+
+// Errors while warming up are not counted, in words neither.
+func TestErrorsOfTheWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(n int) error {
+			switch {
+			case n <= 50:
+				return errors.New("warming up")
+			case n == 150:
+				return errors.New("away")
+			}
+			return nil
+		}}
+		r := virtual(t, Config{
+			Store: store, Target: target(t, 1, "10/1h"), Load: even(100, 2*time.Second), Workers: 1, Duration: 2 * time.Second, Warmup: time.Second,
+		})
+		if r.Errors != 1 || len(r.ErrorTexts) != 1 || r.ErrorTexts["away"] != 1 || r.FirstError.Error() != "away" {
+			t.Errorf("%d errors: %v, first %v", r.Errors, r.ErrorTexts, r.FirstError)
 		}
 	})
 }

@@ -14,7 +14,7 @@ const (
 // check says what in a run that was read cannot be.
 func (r *Run) check() error {
 	counts := []int64{r.Requests, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped, r.Late, r.Keys, r.KeysDenied, int64(r.Workers)}
-	times := []int64{r.LateAfterMS, r.DurationMS, r.IntervalMS}
+	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
 	figures := []float64{r.Rate, r.ThroughputPerS}
 	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
 		if q != nil {

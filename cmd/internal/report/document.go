@@ -72,6 +72,9 @@ type Run struct {
 	KeysDenied int64 `json:"keys_denied"`
 
 	DurationMS int64 `json:"duration_ms"`
+	// WarmupMS is how much of it, at the beginning, was only audited: what was sent
+	// then is in no other figure.
+	WarmupMS int64 `json:"warmup_ms,omitempty"`
 	// ThroughputPerS is the decisions in a second: requests that did not end in an error.
 	ThroughputPerS float64 `json:"throughput_per_s"`
 

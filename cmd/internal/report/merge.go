@@ -103,6 +103,9 @@ type part struct {
 	*Run
 }
 
+// counted is when the warm-up was over.
+func (p part) counted() time.Time { return p.StartedAt.Add(milliseconds(p.WarmupMS)) }
+
 func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS)) }
 
 func mergeRuns(parts []part) (*Run, error) {
@@ -111,11 +114,14 @@ func mergeRuns(parts []part) (*Run, error) {
 		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation, Scenario: first.Scenario,
 		StartedAt: first.StartedAt, Limits: slices.Clone(first.Limits),
 	}
-	end := first.end()
+	counted, end := first.counted(), first.end()
 	var loads, stores []string
 	for _, p := range parts {
 		if p.StartedAt.Before(run.StartedAt) {
 			run.StartedAt = p.StartedAt
+		}
+		if p.counted().Before(counted) {
+			counted = p.counted()
 		}
 		if p.end().After(end) {
 			end = p.end()
@@ -141,8 +147,9 @@ func mergeRuns(parts []part) (*Run, error) {
 	run.Load = fmt.Sprintf("%d machines: %s", len(parts), joined(loads))
 	run.Store = joined(stores)
 	run.DurationMS = end.Sub(run.StartedAt).Milliseconds()
-	if run.DurationMS > 0 {
-		run.ThroughputPerS = 1000 * float64(run.Requests-run.Errors) / float64(run.DurationMS)
+	run.WarmupMS = counted.Sub(run.StartedAt).Milliseconds()
+	if run.countedMS() > 0 {
+		run.ThroughputPerS = 1000 * float64(run.Requests-run.Errors) / float64(run.countedMS())
 	}
 	run.Warnings = append(run.Warnings, apart(parts)...)
 	if err := run.mergeTimes(parts); err != nil {

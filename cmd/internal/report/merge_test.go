@@ -48,6 +48,33 @@ func TestMergedQuantilesAreThoseOfAllRequests(t *testing.T) {
 	}
 }
 
+// What was sent to warm up is in no count, so its time is in no rate.
+func TestRatesAreOfTheTimeThatCounts(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	a := Run{Requests: 5000, Allowed: 5000, StartedAt: start, DurationMS: 10_000, WarmupMS: 5000}
+	b := a
+	b.StartedAt = start.Add(time.Second)
+	merged, err := Merge([]Named{named("a", a), named("b", b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The one that began first was counted first: from 5 s on, until 11 s.
+	r := &merged.Runs[0]
+	if r.WarmupMS != 5000 || r.DurationMS != 11_000 || r.ThroughputPerS != 10_000.0/6 {
+		t.Errorf("merged: %+v", r)
+	}
+	e, err := ParseThreshold("rate==1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, actual, err := e.Holds(&a); !ok || err != nil {
+		t.Errorf("5000 requests in the last 5 of 10 seconds are %s a second, %v", actual, err)
+	}
+	if words := a.where(LoadTest); words != "for 10s, of which 5s to warm up, on " {
+		t.Errorf("it is %q", words)
+	}
+}
+
 func TestMergedAudit(t *testing.T) {
 	sums := func(units ...float64) *KeySums {
 		k := KeySums{Keys: int64(len(units))}

@@ -98,10 +98,10 @@ func allMetrics() []metric {
 			return ratOf(r.Audit.Fairness)
 		}},
 		metric{name: "rate", of: func(r *Run) *big.Rat {
-			if r.DurationMS <= 0 {
+			if r.countedMS() <= 0 {
 				return new(big.Rat)
 			}
-			return big.NewRat(1000*r.Requests, r.DurationMS)
+			return big.NewRat(1000*r.Requests, r.countedMS())
 		}})
 	for _, cost := range costs {
 		all = append(all, metric{name: cost.name, of: func(r *Run) *big.Rat {

@@ -28,6 +28,9 @@ func (r *Run) Title() string {
 // limit is the limit without the algorithm, which it may be written with.
 func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":") }
 
+// countedMS is how long the requests were sent that count.
+func (r *Run) countedMS() int64 { return r.DurationMS - r.WarmupMS }
+
 // naive is the implementation that is no script.
 const naive = "naive"
 
@@ -43,6 +46,9 @@ func (r *Run) where(kind Kind) string {
 			words += ", decided by " + r.Store
 		}
 		return words
+	}
+	if r.WarmupMS > 0 {
+		duration += ", of which " + output.Duration(milliseconds(r.WarmupMS)) + " to warm up,"
 	}
 	return "for " + duration + " on " + r.Store
 }
