@@ -125,7 +125,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if err := o.parseReplay(cmd); err != nil {
 		return err
 	}
-	if err := o.reportingOptions.parse(o.globalOptions, report.LoadTest); err != nil {
+	if err := o.reportingOptions.parse(cmd, o.globalOptions, report.LoadTest, o.logOptions.file); err != nil {
 		return err
 	}
 	if o.abortOnFail && len(o.expressions) == 0 {
