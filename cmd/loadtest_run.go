@@ -103,7 +103,7 @@ func (r *loadtestRun) prepare() (err error) {
 	}
 	var without int
 	if r.recorded, without = withinLimits(r.log, r.target.MostAtOnce()); without > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%d requests of the log cost more than the limit ever allows at once, and were left out", without))
+		r.notes = append(r.notes, fmt.Sprintf("left out, for costing more than the limit ever allows at once: %s of the log", output.Plural(without, "request")))
 	}
 	if len(r.recorded.Requests) == 0 {
 		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
@@ -112,13 +112,16 @@ func (r *loadtestRun) prepare() (err error) {
 	if r.duration == 0 || !r.given("duration") {
 		r.duration = r.replayLength()
 	}
-	return nil
+	return r.checkWarmup(r.duration)
 }
 
 // open connects to the store under a prefix of the run's own.
 func (r *loadtestRun) open() error {
 	url, options, err := r.connection()
 	if err != nil {
+		return err
+	}
+	if err := limiter.ValidatePrefix(options.Prefix); err != nil { // and not of what it becomes
 		return err
 	}
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
@@ -178,6 +181,9 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	setting.ToEdge = period - time.Duration(now.UnixNano()%int64(period))
 	if r.theScenario != nil && r.duration == 0 {
 		r.duration = r.theScenario.Length(setting)
+	}
+	if err := r.checkWarmup(r.duration); err != nil {
+		return nil, err
 	}
 	setting.Duration = r.duration
 	load := r.makeLoad(setting)
