@@ -64,6 +64,8 @@ type runner struct {
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
 	room      deadlines
+	// handedOut is the requests of an open loop that are not answered yet.
+	handedOut atomic.Int64
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -87,7 +89,7 @@ func Run(ctx context.Context, config Config) *Result {
 	}()
 	var sending sync.WaitGroup
 	if config.Load != nil {
-		queue := make(chan Arrival, queueLength)
+		queue := make(chan queued, queueLength)
 		sending.Go(func() { r.dispatch(queue) })
 		for _, w := range r.workers {
 			sending.Go(func() { w.serve(queue) })
@@ -115,6 +117,7 @@ type worker struct {
 	chooser   chooser
 	requests  []limiter.Request
 	decisions []limiter.Decision
+	waited    bool // the request under way found all workers busy
 	records
 }
 
@@ -144,16 +147,18 @@ func (w *worker) loop() {
 }
 
 // serve sends what comes out of the queue.
-func (w *worker) serve(queue <-chan Arrival) {
+func (w *worker) serve(queue <-chan queued) {
 	r := w.run
 	for a := range queue {
 		now := r.elapsed()
 		late := r.Timeout > 0 && now-a.Due > r.Timeout
 		if late || now > r.end+drainGrace || r.ctx.Err() != nil {
-			r.drop(a)
-			continue
+			r.drop(a.Arrival)
+		} else {
+			w.waited = a.waits
+			w.send(a.Arrival, now)
 		}
-		w.send(a, now)
+		r.handedOut.Add(-1)
 	}
 }
 
