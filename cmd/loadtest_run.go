@@ -177,6 +177,8 @@ func (o *loadtestOptions) await(ctx context.Context) error {
 func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	setting := loadgen.Setting{Limit: r.limits[0].limit, Subjects: r.keys}
 	period := setting.Limit.Period
+	// It takes a while, and the time until the edge is to be that from the beginning.
+	r.meter.Begin(ctx)
 	now := r.env.Now().Add(r.ahead)
 	setting.ToEdge = period - time.Duration(now.UnixNano()%int64(period))
 	if r.theScenario != nil && r.duration == 0 {
@@ -198,10 +200,9 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	if r.env.ErrIsTerminal && !r.quiet {
 		bar = progress.New(r.env.Err, r.title(), "")
 	}
-	r.meter.Begin(ctx)
 	result := loadgen.Run(ctx, loadgen.Config{
 		Store: r.store, Target: r.target, Load: load, Mix: r.mix, Seed: r.seed,
-		Workers: r.workers, Duration: r.duration, Requests: r.requests, Warmup: r.warmup,
+		Workers: r.workers, Duration: r.end(), Requests: r.requests, Warmup: r.warmup,
 		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew,
 		Progress: func(partial *loadgen.Result) bool {
 			bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
@@ -219,6 +220,16 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		return run, result.FirstError
 	}
 	return run, nil
+}
+
+// end is when nothing more is sent: when the time is over that was asked for. What has
+// an end of its own may be late by as much as any request: its last burst is not lost
+// because this machine is slow.
+func (r *loadtestRun) end() time.Duration {
+	if r.given("duration") || r.theScenario == nil && r.recorded == nil && !r.given("stages") {
+		return r.duration
+	}
+	return r.duration + r.timeout
 }
 
 // makeLoad returns the run's requests, nil for a closed loop.
