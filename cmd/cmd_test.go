@@ -38,6 +38,7 @@ func newWorld(t *testing.T) *world {
 		ReadFile:  os.ReadFile,
 		Open:      openFile,
 		WriteFile: writeFile,
+		CanWrite:  canWrite,
 		Remove:    os.Remove,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {

@@ -149,8 +149,16 @@ func (o *loadOptions) parseWhen(said string) error {
 		}
 		o.parsed = []loadgen.Stage{{Duration: o.duration, From: o.rate, To: o.rate}}
 	}
-	if o.warmup >= o.duration && said != "replay" {
-		return usagef("--warmup %s leaves nothing of --duration %s to be counted; make it shorter", o.warmup, o.duration)
+	if said == "replay" {
+		return nil
+	}
+	return o.checkWarmup(o.duration)
+}
+
+// checkWarmup sees that something is left to be counted of a run of that length.
+func (o *loadOptions) checkWarmup(length time.Duration) error {
+	if o.warmup > 0 && o.warmup >= length {
+		return usagef("--warmup %s leaves nothing of the run's %s to be counted; make it shorter", o.warmup, output.Duration(length))
 	}
 	return nil
 }
@@ -197,7 +205,10 @@ func (o *loadOptions) parseScenario() error {
 		return usagef("--keys %d is too few for the scenario %s; it needs %d or more", o.keys, scenario.Name, scenario.LeastSubjects)
 	}
 	o.theScenario = &scenario
-	return nil
+	if o.duration == 0 { // it follows from the time that it begins
+		return nil
+	}
+	return o.checkWarmup(o.duration)
 }
 
 // parseStages reads "10s:1000,30s:5000".

@@ -123,8 +123,10 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if o.implementation != implementationScript && o.implementation != implementationNaive {
 		return usagef("--implementation %q is unknown; it is script or naive", o.implementation)
 	}
-	if o.start, err = parseStart(o.startAt, o.env.Now()); err != nil {
-		return err
+	if cmd.Flags().Changed("start-at") {
+		if o.start, err = parseStart(o.startAt, o.env.Now()); err != nil {
+			return err
+		}
 	}
 	if err := o.loadOptions.parse(cmd); err != nil {
 		return err
@@ -132,7 +134,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	if err := o.parseReplay(cmd); err != nil {
 		return err
 	}
-	if err := o.reportingOptions.parse(o.globalOptions, report.LoadTest); err != nil {
+	if err := o.reportingOptions.parse(cmd, o.globalOptions, report.LoadTest, o.logOptions.file); err != nil {
 		return err
 	}
 	if o.abortOnFail && len(o.expressions) == 0 {
@@ -180,6 +182,11 @@ func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
 	if err := v.policy.CheckAttributes(v.fixed); err != nil {
 		return err
 	}
+	for _, text := range o.values {
+		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
+			return usagef("--values %q is no number of values; write ATTRIBUTE=N, such as user=100", text)
+		}
+	}
 	numbers, err := policy.ParseAttributes(o.values)
 	if err != nil {
 		return usagef("--values: %s", err)
@@ -209,9 +216,6 @@ func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
 
 // parseStart reads when to begin: an instant, or a time of the day that comes next.
 func parseStart(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		if at.Before(now) {
 			return at, usagef("--start-at %s is past; it is %s now", text, now.Format(time.RFC3339))

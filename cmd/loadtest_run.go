@@ -103,7 +103,7 @@ func (r *loadtestRun) prepare() (err error) {
 	}
 	var without int
 	if r.recorded, without = withinLimits(r.log, r.target.MostAtOnce()); without > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%d requests of the log cost more than the limit ever allows at once, and were left out", without))
+		r.notes = append(r.notes, fmt.Sprintf("left out, for costing more than the limit ever allows at once: %s of the log", output.Plural(without, "request")))
 	}
 	if len(r.recorded.Requests) == 0 {
 		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
@@ -112,13 +112,16 @@ func (r *loadtestRun) prepare() (err error) {
 	if length := r.replayLength(); !r.given("duration") || r.duration > length {
 		r.duration = length
 	}
-	return nil
+	return r.checkWarmup(r.duration)
 }
 
 // open connects to the store under a prefix of the run's own.
 func (r *loadtestRun) open() error {
 	url, options, err := r.connection()
 	if err != nil {
+		return err
+	}
+	if err := limiter.ValidatePrefix(options.Prefix); err != nil { // and not of what it becomes
 		return err
 	}
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
@@ -174,10 +177,15 @@ func (o *loadtestOptions) await(ctx context.Context) error {
 func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	setting := loadgen.Setting{Limit: r.limits[0].limit, Subjects: r.keys}
 	period := setting.Limit.Period
+	// It takes a while, and the time until the edge is to be that from the beginning.
+	r.meter.Begin(ctx)
 	now := r.env.Now().Add(r.ahead)
 	setting.ToEdge = period - time.Duration(now.UnixNano()%int64(period))
 	if r.theScenario != nil && r.duration == 0 {
 		r.duration = r.theScenario.Length(setting)
+	}
+	if err := r.checkWarmup(r.duration); err != nil {
+		return nil, err
 	}
 	setting.Duration = r.duration
 	load := r.makeLoad(setting)
@@ -192,10 +200,9 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 	if r.env.ErrIsTerminal && !r.quiet {
 		bar = progress.New(r.env.Err, r.title(), "")
 	}
-	r.meter.Begin(ctx)
 	result := loadgen.Run(ctx, loadgen.Config{
 		Store: r.store, Target: r.target, Load: load, Mix: r.mix, Seed: r.seed,
-		Workers: r.workers, Duration: r.duration, Requests: r.requests, Warmup: r.warmup,
+		Workers: r.workers, Duration: r.end(), Requests: r.requests, Warmup: r.warmup,
 		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew,
 		Progress: func(partial *loadgen.Result) bool {
 			bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
@@ -213,6 +220,16 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		return run, result.FirstError
 	}
 	return run, nil
+}
+
+// end is when nothing more is sent: when the time is over that was asked for. What has
+// an end of its own may be late by as much as any request: its last burst is not lost
+// because this machine is slow.
+func (r *loadtestRun) end() time.Duration {
+	if r.given("duration") || r.theScenario == nil && r.recorded == nil && !r.given("stages") {
+		return r.duration
+	}
+	return r.duration + r.timeout
 }
 
 // makeLoad returns the run's requests, nil for a closed loop.

@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -26,6 +27,7 @@ func Main(version string) int {
 		ReadFile:      os.ReadFile,
 		Open:          openFile,
 		WriteFile:     writeFile,
+		CanWrite:      canWrite,
 		Remove:        os.Remove,
 		Now:           time.Now,
 		Sleep:         sleep,
@@ -47,8 +49,10 @@ type Env struct {
 	Open func(path string) (io.ReadCloser, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
-	Remove    func(path string) error
-	Now       func() time.Time
+	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.
+	CanWrite func(path string) error
+	Remove   func(path string) error
+	Now      func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -75,6 +79,9 @@ func openFile(path string) (io.ReadCloser, error) {
 // writeFile writes beside the file and renames, so that whoever reads it sees the
 // old or the new.
 func writeFile(path string, data []byte) error {
+	if err := replaceable(path); err != nil {
+		return err
+	}
 	directory := filepath.Dir(path)
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
@@ -94,6 +101,42 @@ func writeFile(path string, data []byte) error {
 		os.Remove(file.Name())
 	}
 	return err
+}
+
+// replaceable reports what is in the place of a file that is none, such as a directory
+// or a device: that cannot be replaced, or must not be.
+func replaceable(path string) error {
+	switch info, err := os.Stat(path); {
+	case err != nil || info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
+	}
+	return &fs.PathError{Op: "write", Path: path, Err: errors.New("it is no regular file")}
+}
+
+// canWrite tries writeFile's way in the directory, or the nearest one that there is.
+func canWrite(path string) error {
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	directory := filepath.Dir(path)
+	for {
+		_, err := os.Stat(directory)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		directory = filepath.Dir(directory)
+	}
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	file.Close()
+	return os.Remove(file.Name())
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -3,6 +3,8 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +28,19 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
+// cause is what kept a file from being written, without the name of one beside it that
+// was tried in its place.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
 // parse reads the thresholds, and sees that a run's report will not be lost for want of
-// a place to write it to.
-func (o *reportingOptions) parse(g *globalOptions, kind report.Kind) error {
+// a place to write it to, nor replace the file that the command reads.
+func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) error {
 	for _, text := range o.thresholds {
 		expression, err := report.ParseThreshold(text)
 		if err != nil {
@@ -39,18 +51,22 @@ func (o *reportingOptions) parse(g *globalOptions, kind report.Kind) error {
 		}
 		o.expressions = append(o.expressions, expression)
 	}
-	if o.save != "" && o.save == o.html {
-		return usagef("--save and --html both name %s; give each a file of its own", o.save)
-	}
-	for _, path := range []string{o.save, o.html} {
-		if path == "" {
+	for _, flag := range []string{"save", "html"} {
+		path := cmd.Flags().Lookup(flag).Value.String()
+		switch {
+		case !cmd.Flags().Changed(flag):
 			continue
+		case path == "":
+			return usagef("--%s is empty; name a file, or leave it out", flag)
+		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
+			return usagef("--%s %s would replace the log that is read; name another file", flag, path)
 		}
-		probe := path + ".probe"
-		if err := g.env.WriteFile(probe, nil); err != nil {
-			return usagef("the report cannot be written to %s: %v", path, err)
+		if err := g.env.CanWrite(path); err != nil {
+			return usagef("--%s %s: the report cannot be written there: %s", flag, path, cause(err))
 		}
-		g.env.Remove(probe)
+	}
+	if o.save != "" && filepath.Clean(o.save) == filepath.Clean(o.html) {
+		return usagef("--save and --html both name %s; give each a file of its own", o.save)
 	}
 	return nil
 }

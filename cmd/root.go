@@ -189,6 +189,8 @@ func flagComplaint(err error) string {
 			return before + ": write a duration like 500ms, 2s or 1m"
 		}
 		return text
+	case number.Func == "ParseFloat" && !errors.Is(number, strconv.ErrRange):
+		return strings.Replace(text, number.Error(), "write a number", 1)
 	case number.Func == "ParseBool":
 		return strings.Replace(text, number.Error(), "it is true or false", 1)
 	case errors.Is(number, strconv.ErrRange):

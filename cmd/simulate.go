@@ -132,7 +132,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) error {
 	if err := o.logOptions.parse(cmd, len(o.limits) > 0, policies); err != nil {
 		return err
 	}
-	return o.reportingOptions.parse(o.globalOptions, report.Simulation)
+	return o.reportingOptions.parse(cmd, o.globalOptions, report.Simulation, o.logOptions.file)
 }
 
 // parseSuggest reads the promise whose least count is searched.

@@ -53,6 +53,9 @@ const removalTime = time.Minute
 func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate, settings loadgen.SimulateOptions) (result *loadgen.Simulation, where string, err error) {
 	var clock loadgen.Clock
 	options := o.storeOptions
+	if err := limiter.ValidatePrefix(options.Prefix); err != nil { // and not of what it becomes
+		return nil, "", err
+	}
 	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	options.Clock = clock.Now
 	store, where, err := connect.Open(o.storeURL, options)

@@ -192,7 +192,8 @@ func (c *collector) add(s *sample) {
 	if s.latency > c.run.LateAfter {
 		p.Late++
 	}
-	if s.latency-s.service > busyAfter {
+	// A worker that is free and waits for the processor is not busy.
+	if s.waited && s.latency-s.service > busyAfter {
 		p.Waited++
 	}
 	i := int(s.answered / p.Interval)

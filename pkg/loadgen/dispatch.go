@@ -6,9 +6,15 @@ import "time"
 // having waited too long well before, but at a great rate.
 const queueLength = 1 << 17
 
+// queued is a request that was handed out.
+type queued struct {
+	Arrival
+	waits bool // until one of the workers, which are all busy, has answered another
+}
+
 // dispatch hands requests out as they fall due. It never waits for the store, so what
 // makes it late is this machine.
-func (r *runner) dispatch(queue chan<- Arrival) {
+func (r *runner) dispatch(queue chan<- queued) {
 	defer close(queue)
 	nap := r.nap
 	if nap == nil {
@@ -48,8 +54,9 @@ func (r *runner) dispatch(queue chan<- Arrival) {
 			}
 		}
 		select {
-		case queue <- a:
+		case queue <- queued{a, r.handedOut.Add(1) > int64(len(r.workers))}:
 		default:
+			r.handedOut.Add(-1)
 			r.drop(a)
 		}
 	}

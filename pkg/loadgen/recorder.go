@@ -46,7 +46,7 @@ type sample struct {
 	latency, service time.Duration
 	subject          uint32
 	outcome          outcome
-	warmup           bool
+	waited, warmup   bool
 }
 
 // answer is one limit's answer to one request, as compact as can be: there are tens
@@ -84,6 +84,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		service:  answered - sent,
 		subject:  a.Subject,
 		outcome:  outcomeOf(err, w.decisions),
+		waited:   w.waited,
 		warmup:   a.Due < r.Warmup,
 	}
 	keys := r.Target.KeyIndexes(a.Subject)

@@ -28,7 +28,8 @@ type Result struct {
 	Dropped int64
 	// Late is the requests answered more than [Config.LateAfter] after they were due.
 	Late int64
-	// Waited is the requests that found all workers busy when they were due.
+	// Waited is the requests that found all workers busy when they were handed out,
+	// and waited for one.
 	Waited int64
 
 	// Latency is from when a request was due to its answer, Service from when it was

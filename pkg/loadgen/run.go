@@ -67,6 +67,8 @@ type runner struct {
 	// throttled says that a worker had to wait for the collector.
 	throttled atomic.Bool
 	complete  bool // the load was handed out to its end, as is known after the sending
+	// handedOut is the requests of an open loop that are not answered yet.
+	handedOut atomic.Int64
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -90,7 +92,7 @@ func Run(ctx context.Context, config Config) *Result {
 	}()
 	var sending sync.WaitGroup
 	if config.Load != nil {
-		queue := make(chan Arrival, queueLength)
+		queue := make(chan queued, queueLength)
 		sending.Go(func() { r.dispatch(queue) })
 		for _, w := range r.workers {
 			sending.Go(func() { w.serve(queue) })
@@ -123,6 +125,7 @@ type worker struct {
 	chooser   chooser
 	requests  []limiter.Request
 	decisions []limiter.Decision
+	waited    bool // the request under way found all workers busy
 	records
 }
 
@@ -153,16 +156,18 @@ func (w *worker) loop() {
 }
 
 // serve sends what comes out of the queue.
-func (w *worker) serve(queue <-chan Arrival) {
+func (w *worker) serve(queue <-chan queued) {
 	r := w.run
 	for a := range queue {
 		now := r.elapsed()
 		late := r.Timeout > 0 && now-a.Due > r.Timeout
 		if late || now > r.end+drainGrace || r.ctx.Err() != nil {
-			r.drop(a)
-			continue
+			r.drop(a.Arrival)
+		} else {
+			w.waited = a.waits
+			w.send(a.Arrival, now)
 		}
-		w.send(a, now)
+		r.handedOut.Add(-1)
 	}
 }
 

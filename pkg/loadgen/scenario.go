@@ -122,12 +122,13 @@ func (l *listed) Next() (Arrival, bool) {
 
 // aroundEdge returns how long before a window's edge a burst begins, so that all of it
 // is decided before, and how long after the edge the other one does, so that a clock
-// that is a little off does not put it before.
+// that is off by no more than a slow answer takes does not put it before. Both are in
+// one window of any algorithm all the same.
 func (s *Setting) aroundEdge() (lead, gap time.Duration) {
 	const absorbedPerSecond = 20_000 // what a slow store decides
 	burst := time.Duration(float64(s.Limit.Capacity()*int64(s.Subjects)) / absorbedPerSecond * float64(time.Second))
 	lead = min(s.Limit.Period/4, max(burst, min(s.Limit.Period/10, 200*time.Millisecond)))
-	return lead, min(lead/4, 5*time.Millisecond)
+	return lead, lead / 4
 }
 
 // firstEdge is when the first edge comes that a burst can be sent before.

@@ -70,7 +70,7 @@ func TestBoundary(t *testing.T) {
 		}
 		counts[a.Due]++
 	}
-	want := []time.Duration{910, 1015, 1910, 2015} // ms: the edge at 10 ms is too soon
+	want := []time.Duration{910, 1035, 1910, 2035} // ms: the edge at 10 ms is too soon
 	if len(counts) != len(want) {
 		t.Errorf("bursts at %v", counts)
 	}

@@ -81,8 +81,9 @@ func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
 	for len(s.stages) > 0 {
 		stage := &s.stages[0]
 		in := stage.arrivals(stage.Duration.Seconds())
-		// What arrives at the very end belongs to the next.
-		if within := arrivals - s.before; within < in*(1-1e-12) {
+		// What arrives at the very end belongs to the next, where rounding may put it a
+		// little before the beginning.
+		if within := max(0, arrivals-s.before); within < in*(1-1e-12) {
 			return s.begin + time.Duration(math.Round(stage.timeOf(within)*1e9)), true
 		}
 		s.before += in

@@ -84,6 +84,15 @@ func TestStagesAreIntegratedExactly(t *testing.T) {
 	})
 }
 
+// What rounding puts a little before a stage that begins with next to nothing is due
+// when that begins, and not long before.
+func TestStagesNeverGoBack(t *testing.T) {
+	stages := []Stage{{4 * time.Millisecond, 500, 4.7e-10}, {time.Millisecond, 2.3e-10, 1}}
+	if due, want := all(Uniform(stages)), []time.Duration{0, 4 * time.Millisecond}; !slices.Equal(due, want) {
+		t.Errorf("due at %v, want %v", due, want)
+	}
+}
+
 // The gaps of Poisson arrivals are exponentially distributed, by the test of
 // Kolmogorov and Smirnov: at a significance of 1 % the distributions differ by no more
 // than 1.63 ÷ √n.

@@ -125,6 +125,35 @@ func TestWaitingForAWorkerCounts(t *testing.T) {
 	})
 }
 
+// What is late while workers are free did not wait for one: this machine was slow.
+func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
+	const together = 64
+	for _, workers := range []int{together, together / 4} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
+			load := &lateLoad{Load: NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1)}
+			r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
+			if want := int64(together - workers); r.Requests != together || r.Waited != want {
+				t.Errorf("%d workers: of %d requests, %d waited for one, want %d", workers, r.Requests, r.Waited, want)
+			}
+		})
+	}
+}
+
+// lateLoad takes its time until it hands out its first request.
+type lateLoad struct {
+	Load
+	begun bool
+}
+
+func (l *lateLoad) Next() (Arrival, bool) {
+	if !l.begun {
+		l.begun = true
+		time.Sleep(20 * time.Millisecond)
+	}
+	return l.Load.Next()
+}
+
 // A request that has waited for longer than the timeout is given up.
 func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// loadtest runs a load test in real time, wants that exit code, and returns its report.
+func loadtest(t *testing.T, want int, args ...string) *report.Document {
+	t.Helper()
+	w := newWorld(t)
+	w.Now, w.Sleep = time.Now, sleep
+	stdout, stderr := w.run(t, want, append([]string{"loadtest", "-o", "json"}, args...)...)
+	document := new(report.Document)
+	if err := json.Unmarshal([]byte(stdout), document); err != nil {
+		t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	}
+	return document
+}
+
+// Every algorithm is right in Redis under every scenario, and each scenario shows what
+// it is there to show. A machine that stalls at the wrong moment sends another load than
+// it was asked to: what is judged of that is only what is right of any load, and what a
+// scenario shows it may show in one of several attempts.
+func TestScenariosAgainstRedis(t *testing.T) {
+	const attempts = 10
+	server := redistest.Start(t)
+	for _, scenario := range loadgen.Scenarios() {
+		t.Run(scenario.Name, func(t *testing.T) {
+			t.Parallel()
+			limit, length, keys := "20/500ms", "1200ms", "2"
+			switch scenario.Name {
+			case "boundary":
+				keys = "1"
+			case "slow-drip":
+				limit = "200/1s" // so that a stall of a few milliseconds is no burst
+			}
+			algorithms := "all"
+			for range attempts {
+				document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", limit, "--algorithm", algorithms,
+					"--scenario", scenario.Name, "--duration", length, "--keys", keys, "--threshold", "errors==0")
+				var again []string
+				for i := range document.Runs {
+					if !shows(t, &document.Runs[i], keys) {
+						again = append(again, document.Runs[i].Algorithm)
+					}
+				}
+				if len(again) == 0 {
+					return
+				}
+				algorithms = strings.Join(again, ",")
+			}
+			t.Errorf("in %d attempts it shows nothing of %s", attempts, algorithms)
+		})
+	}
+}
+
+// shows judges a run, and reports whether it showed what its scenario is about.
+func shows(t *testing.T, r *report.Run, keys string) bool {
+	t.Helper()
+	a := r.Audit
+	if a.OverAdmitted != 0 || a.UnderAdmitted != 0 || r.Workers != 256 || r.Allowed+r.Denied != r.Requests || fmt.Sprint(r.Keys) != keys {
+		t.Errorf("%s: %d workers, %d allowed and %d denied of %d requests of %d keys: %+v", r.Algorithm, r.Workers, r.Allowed, r.Denied, r.Requests, r.Keys, a)
+	}
+	exact := r.Algorithm == "token-bucket" || r.Algorithm == "leaky-bucket" || r.Algorithm == "sliding-log"
+	switch {
+	case exact && a.WorstWindowRatio > 1, a.WorstWindowRatio > 2:
+		t.Errorf("%s: %v × the limit", r.Algorithm, a.WorstWindowRatio)
+	case exact && r.Denied > 0 && a.WorstWindowRatio != 1: // nobody is denied below the limit
+		t.Errorf("%s: %d denied at %v × the limit", r.Algorithm, r.Denied, a.WorstWindowRatio)
+	}
+	switch {
+	case r.Scenario == "slow-drip":
+		// Requests that were delayed may come together; these were not.
+		const delayed = 50_000
+		if r.Latency.Max >= delayed {
+			return false
+		}
+		if r.Denied != 0 || a.WorstWindowRatio > 1 {
+			t.Errorf("%s: %d of what is below the limit was denied, worst window %v", r.Algorithm, r.Denied, a.WorstWindowRatio)
+		}
+		return r.Allowed > 0
+	case r.Scenario == "boundary" && r.Algorithm == "fixed-window":
+		return a.WorstWindowRatio >= 1.9
+	case r.Scenario == "noisy-neighbour":
+		return r.Denied > 0 && r.Neighbours != nil && r.Neighbours.Denied == 0 && r.Neighbours.Allowed > 0
+	}
+	return r.Denied > 0
+}
+
+// What the audit is there to find it finds, with as many workers as the race takes.
+func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
+	server := redistest.Start(t)
+	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "10/1h", "--algorithm", "all", "--implementation", "naive",
+		"--workers", "64", "--requests", "2000", "--duration", "10m", "--threshold", "over_admitted==0")
+	for i := range document.Runs {
+		r := &document.Runs[i]
+		if r.Requests != 2000 || r.Errors != 0 || r.Audit.OverAdmitted <= 0 || r.Implementation != "naive" {
+			t.Errorf("%s: %d requests, %d errors, %d over: %+v", r.Algorithm, r.Requests, r.Errors, r.Audit.OverAdmitted, document.Thresholds)
+		}
+	}
+	if len(document.Runs) != 5 || len(document.Thresholds) != 5 {
+		t.Errorf("%d runs, %d thresholds", len(document.Runs), len(document.Thresholds))
+	}
+	if n := server.Do("DBSIZE"); n != int64(0) {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// A server that stalls for a second keeps what is due meanwhile waiting, and the report
+// says so.
+func TestAStallOfTheServerIsNotHidden(t *testing.T) {
+	server := redistest.Start(t)
+	go func() {
+		client := server.Client()
+		for client.DBSize(t.Context()).Val() == 0 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond) // until there is load
+		}
+		server.Pause()
+		time.Sleep(time.Second)
+		server.Resume()
+	}()
+	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--requests", "900", "--duration", "10m", "--timeout", "1m")
+	r := &document.Runs[0]
+	// A second's worth of requests waited, less what came before the pause began, and
+	// half of them for more than half a second.
+	if r.Requests != 900 || r.Errors != 0 || r.Dropped != 0 || r.Late < 200 || r.Latency.P90 < 200_000 || r.Latency.P99 < 500_000 || r.Latency.Max < 900_000 {
+		t.Errorf("%d requests, %d errors, %d dropped, %d late, %+v", r.Requests, r.Errors, r.Dropped, r.Late, r.Latency)
+	}
+	if r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
+		t.Errorf("%+v", r.Audit)
+	}
+}
