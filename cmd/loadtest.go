@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -11,9 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
@@ -37,17 +34,6 @@ type loadtestOptions struct {
 	log      *trace.Trace
 	logNotes []string
 	start    time.Time // zero for at once
-}
-
-// variant is what one run of a load test is against: limits decided together, or a
-// policy.
-type variant struct {
-	limits []limiter.Limit
-	policy *policy.Policy
-	// fixed are the attributes that are the same for all, and values how many different
-	// ones there are of each other one.
-	fixed  policy.Attributes
-	values map[string]int
 }
 
 func newLoadtestCmd(global *globalOptions) *cobra.Command {
@@ -297,55 +283,4 @@ func runLoadtest(ctx context.Context, o *loadtestOptions) error {
 		failure = ctx.Err()
 	}
 	return failure
-}
-
-// describe says which limits a variant has, without overrides.
-func (v *variant) describe() []describedLimit {
-	if v.policy != nil {
-		return describePolicy(v.policy)
-	}
-	var described []describedLimit
-	for _, limit := range v.limits {
-		described = append(described, describedLimit{name: limit.DefaultName(), limit: limit})
-	}
-	return described
-}
-
-// target returns what the subjects ask, and what to call each.
-func (v *variant) target(subjects int) (*loadgen.Target, func(subject uint32) string, error) {
-	if v.policy == nil {
-		name := func(subject uint32) string { return fmt.Sprintf("user:%d", subject) }
-		target, err := loadgen.NewTarget(subjects, len(v.limits), func(subject, limit int) limiter.Request {
-			return limiter.Request{Key: limiter.Key{Subject: name(uint32(subject))}, Limit: v.limits[limit]}
-		})
-		return target, name, err
-	}
-	attributes := func(subject int) policy.Attributes {
-		all := policy.Attributes{}
-		for name, value := range v.fixed {
-			all[name] = value
-		}
-		for name, n := range v.values {
-			all[name] = fmt.Sprintf("%s-%d", name, subject%n)
-		}
-		return all
-	}
-	var requests []limiter.Request
-	last := -1
-	target, err := loadgen.NewTarget(subjects, len(v.policy.Limits), func(subject, limit int) limiter.Request {
-		if subject != last {
-			// The attributes are those that are needed, and the values fit any.
-			requests, _ = v.policy.Requests(attributes(subject), 1)
-			last = subject
-		}
-		return requests[limit]
-	})
-	return target, func(subject uint32) string {
-		all := attributes(int(subject))
-		var words []string
-		for _, name := range all.Names() {
-			words = append(words, name+"="+all[name])
-		}
-		return strings.Join(words, " ")
-	}, err
 }

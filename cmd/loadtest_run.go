@@ -93,13 +93,14 @@ func (r *loadtestRun) prepare() (err error) {
 		}
 		return nil
 	}
-	replay, err := r.replayTarget(r.variant)
+	candidate, names := r.candidate(r.log, r.variant)
+	target, err := candidate.Target(r.log)
 	if err != nil {
 		return err
 	}
-	r.target, r.subjectOf = replay.target, replay.subjectOf
+	r.target, r.subjectOf, r.byFields = target.Target, target.SubjectOf, strings.Join(names, ", ")
 	r.subject = func(subject uint32) string {
-		return subjectWords(replay.subjects[subject], replay.names, r.variant.policy != nil)
+		return subjectWords(target.Values[subject], names, r.variant.policy != nil)
 	}
 	var without int
 	if r.recorded, without = withinLimits(r.log, r.target.MostAtOnce()); without > 0 {
@@ -108,7 +109,6 @@ func (r *loadtestRun) prepare() (err error) {
 	if len(r.recorded.Requests) == 0 {
 		return usagef("every request of %s costs more than the limit ever allows at once", r.logName())
 	}
-	r.byFields = strings.Join(replay.names, ", ")
 	if length := r.replayLength(); !r.given("duration") || r.duration > length {
 		r.duration = length
 	}
@@ -386,6 +386,9 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d requests found all %d workers busy when they were due; their latency counts the wait, and more --workers would show more of the store", waited, r.workers))
 	}
 	for i := range result.Findings {
+		if mixed := r.target.MixedKeys(i); mixed > 0 {
+			run.Warnings = append(run.Warnings, mixedWarning(mixed, run.Limits[i].Name))
+		}
 		if late := result.Findings[i].OutOfOrder; late > 0 {
 			run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers of the limit %s came too late to be put in order, and its audit may be off by them", late, run.Limits[i].Name))
 		}

@@ -196,15 +196,15 @@ func (o *logOptions) attributeIndexes(log *trace.Trace, p *policy.Policy) (index
 	return indexes, names
 }
 
-// candidate returns a limit or a policy to try on a log, and what to call each of the
-// fields that it is by.
-func (o *logOptions) candidate(log *trace.Trace, tried tryout) (c loadgen.Candidate, names []string) {
-	if tried.policy == nil {
+// candidate returns limits decided together, or a policy, to try on a log, and what to
+// call each of the fields that they are by.
+func (o *logOptions) candidate(log *trace.Trace, v *variant) (c loadgen.Candidate, names []string) {
+	if v.policy == nil {
 		indexes, names := o.keyIndexes(log)
-		return loadgen.UnderLimit(tried.limit, indexes...), names
+		return loadgen.UnderLimits(indexes, v.limits...), names
 	}
-	indexes, names := o.attributeIndexes(log, tried.policy)
-	return loadgen.UnderPolicy(tried.policy, names, indexes...), names
+	indexes, names := o.attributeIndexes(log, v.policy)
+	return loadgen.UnderPolicy(indexes, names, v.policy), names
 }
 
 // subjectWords is what to call who is limited by the fields of those names: the value

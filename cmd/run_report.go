@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -94,3 +96,8 @@ const (
 	mostDeniedKeys = 10
 	heatGroups     = 200
 )
+
+// mixedWarning says that overrides make a limit's audit doubtful.
+func mixedWarning(keys int, limit string) string {
+	return fmt.Sprintf("%s of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", output.Plural(keys, "key"), limit)
+}

@@ -21,17 +21,11 @@ type simulateOptions struct {
 	policies []string
 	suggest  string
 
-	tryouts []tryout
+	tryouts []variant
 	promise *report.Expression
 	// The store that is to decide, too, if one is.
 	storeURL     string
 	storeOptions connect.Options
-}
-
-// tryout is a limit, or a policy, to simulate.
-type tryout struct {
-	limit  limiter.Limit // its burst is 0 where nothing was said of it
-	policy *policy.Policy
 }
 
 func newSimulateCmd(global *globalOptions) *cobra.Command {
@@ -110,7 +104,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) error {
 	}
 	for _, under := range each {
 		for _, limit := range under {
-			o.tryouts = append(o.tryouts, tryout{limit: limit})
+			o.tryouts = append(o.tryouts, variant{limits: []limiter.Limit{limit}})
 		}
 	}
 	if err := o.parseSuggest(); err != nil {
@@ -127,7 +121,7 @@ func (o *simulateOptions) parse(cmd *cobra.Command) error {
 			return err
 		}
 		policies = append(policies, p)
-		o.tryouts = append(o.tryouts, tryout{policy: p})
+		o.tryouts = append(o.tryouts, variant{policy: p})
 	}
 	if err := o.logOptions.parse(cmd, len(o.limits) > 0, policies); err != nil {
 		return err
@@ -191,13 +185,13 @@ func runSimulate(ctx context.Context, o *simulateOptions) error {
 
 // search finds the least count of each limit that keeps the promise, and returns those
 // limits that have one.
-func (o *simulateOptions) search(ctx context.Context, log *trace.Trace, document *report.Document) (suggested []tryout, err error) {
+func (o *simulateOptions) search(ctx context.Context, log *trace.Trace, document *report.Document) (suggested []variant, err error) {
 	indexes, _ := o.keyIndexes(log)
 	for _, tried := range o.tryouts {
 		if tried.policy != nil {
 			continue
 		}
-		found, err := loadgen.Suggest(ctx, log, tried.limit, func(t *loadgen.Tally) bool {
+		found, err := loadgen.Suggest(ctx, log, tried.limits[0], func(t *loadgen.Tally) bool {
 			kept, _ := o.holds(t)
 			return kept
 		}, indexes...)
@@ -213,7 +207,7 @@ func (o *simulateOptions) search(ctx context.Context, log *trace.Trace, document
 		}
 		document.Suggestions = append(document.Suggestions, suggestion)
 		if found.Kept {
-			suggested = append(suggested, tryout{limit: found.Limit})
+			suggested = append(suggested, variant{limits: []limiter.Limit{found.Limit}})
 		}
 	}
 	return suggested, nil
@@ -227,16 +221,16 @@ func (o *simulateOptions) holds(t *loadgen.Tally) (kept bool, actual string) {
 
 // simulatedRun is what came of a tryout.
 type simulatedRun struct {
-	tryout
+	variant
 	names  []string // of the fields that make a subject
 	result *loadgen.Simulation
 	run    report.Run
 }
 
 // simulate tries one limit or policy, with the store if one is asked for.
-func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried tryout, warnings []string) (*simulatedRun, error) {
-	r := &simulatedRun{tryout: tried}
-	candidate, names := o.candidate(log, tried)
+func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried variant, warnings []string) (*simulatedRun, error) {
+	r := &simulatedRun{variant: tried}
+	candidate, names := o.candidate(log, &tried)
 	r.names = names
 	where := ""
 	var err error

@@ -56,20 +56,11 @@ func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnin
 	}
 	for i, limit := range result.Limits {
 		if limit.MixedKeys > 0 {
-			run.Warnings = append(run.Warnings, fmt.Sprintf("%d keys of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", limit.MixedKeys, run.Limits[i].Name))
+			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), run.Limits[i].Name))
 		}
 	}
 	if result.Disagreements > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
 	}
 	return run
-}
-
-// describe says which limits were decided together, without overrides.
-func (t *tryout) describe() []describedLimit {
-	if t.policy != nil {
-		return describePolicy(t.policy)
-	}
-	limit, _ := t.limit.Normalize() // it was checked
-	return []describedLimit{{name: limit.DefaultName(), limit: limit}}
 }

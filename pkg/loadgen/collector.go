@@ -64,13 +64,7 @@ func newCollector(r *runner) *collector {
 		errors: map[string]int64{},
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
-	for limit := range r.Target.Limits() {
-		auditor := audit.New()
-		for key, owner := range r.Target.owners[limit] {
-			auditor.SetLimit(uint32(key), r.Target.requests[owner].Limit)
-		}
-		c.auditors = append(c.auditors, auditor)
-	}
+	c.auditors = r.Target.auditors()
 	return c
 }
 

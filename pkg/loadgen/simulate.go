@@ -25,17 +25,22 @@ type Candidate struct {
 	Requests func(subject []string) ([]limiter.Request, error)
 }
 
-// UnderLimit returns the candidate of one limit, by all of the fields together.
-func UnderLimit(limit limiter.Limit, fields ...int) Candidate {
+// UnderLimits returns the candidate of limits decided together, by all of the fields
+// together.
+func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
 	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
-		return []limiter.Request{{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}}, nil
+		requests := make([]limiter.Request, len(limits))
+		for i, limit := range limits {
+			requests[i] = limiter.Request{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
+		}
+		return requests, nil
 	}}
 }
 
 // UnderPolicy returns the candidate of the limits of a policy, with its overrides and
 // shadows. Each of the attributes is the value of the field of the same index, and
 // missing where that is empty.
-func UnderPolicy(p *policy.Policy, attributes []string, fields ...int) Candidate {
+func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
 	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
 		given := policy.Attributes{}
 		for i, value := range subject {
@@ -45,6 +50,55 @@ func UnderPolicy(p *policy.Policy, attributes []string, fields ...int) Candidate
 		}
 		return p.Requests(given, 1)
 	}}
+}
+
+// TraceTarget is what the subjects of a trace ask under a candidate.
+type TraceTarget struct {
+	*Target
+	// Values are the values of the candidate's fields, by the Target's subject.
+	Values [][]string
+	// SubjectOf says which of the Target's subjects one of the trace's is.
+	SubjectOf []uint32
+}
+
+// Target returns what the subjects of a trace ask under the candidate. What its limits
+// have wrong is a [limiter.ErrInvalid].
+func (c *Candidate) Target(t *trace.Trace) (*TraceTarget, error) {
+	target := &TraceTarget{SubjectOf: make([]uint32, len(t.Subjects))}
+	var b *targetBuilder
+	known := map[string]uint32{}
+	var joined []byte
+	for i, all := range t.Subjects {
+		values := make([]string, len(c.Fields))
+		joined = joined[:0]
+		for n, field := range c.Fields {
+			values[n] = all[field]
+			joined = strconv.AppendInt(joined, int64(len(values[n])), 10)
+			joined = append(append(joined, ':'), values[n]...)
+		}
+		subject, found := known[string(joined)]
+		if !found {
+			subject = uint32(len(target.Values))
+			known[string(joined)] = subject
+			target.Values = append(target.Values, values)
+			requests, err := c.Requests(values)
+			if err != nil {
+				return nil, err
+			}
+			if b == nil {
+				b = newTargetBuilder(len(requests))
+			}
+			if err := b.add(requests); err != nil {
+				return nil, err
+			}
+		}
+		target.SubjectOf[i] = subject
+	}
+	if b == nil {
+		b = newTargetBuilder(0)
+	}
+	target.Target = &b.Target
+	return target, nil
 }
 
 // Clock is the clock of a store in a simulation: it shows the instant of the request
@@ -129,121 +183,52 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 	}
 	s.begin(t)
 	s.options = options
-	if options.Store != nil {
-		s.nameKeys()
-	}
 	err = s.run(ctx, t)
-	if !s.wrote {
-		s.result.StoreKeys = nil
+	if s.wrote {
+		s.result.StoreKeys = s.target.AllKeys()
 	}
-	for i := range s.rules {
-		s.result.Limits[i].Audit = s.rules[i].auditor.Finding()
+	for i, auditor := range s.auditors {
+		s.result.Limits[i].Audit = auditor.Finding()
 	}
 	return s.result, err
 }
 
 // simulator is a simulation under way.
 type simulator struct {
-	options SimulateOptions
-	result  *Simulation
-	rules   []rule
-	// subjectOf says which subject of the candidate one of the trace is.
-	subjectOf []uint32
-	// requests and keys have what each subject asks of each rule, one after the other.
-	requests []limiter.Request
-	keys     []uint32
-	states   []*limiter.State // of the request that is decided
+	options  SimulateOptions
+	result   *Simulation
+	target   *TraceTarget
+	states   [][]limiter.State // of each limit's keys
+	auditors []*audit.Auditor  // of each limit
+	current  []*limiter.State  // of the request that is decided
 	ours     []limiter.Decision
 	theirs   []limiter.Decision
 	audited  bool
 	wrote    bool // the store may hold something now
 }
 
-// rule is one of the limits decided together, and its keys.
-type rule struct {
-	index   map[limiter.Key]uint32
-	limits  []limiter.Limit // by key, the first that it was under
-	mixed   map[uint32]bool
-	states  []limiter.State // by key
-	auditor *audit.Auditor
-}
-
 // newSimulator finds out what each subject asks.
 func newSimulator(t *trace.Trace, c Candidate) (*simulator, error) {
-	s := &simulator{result: new(Simulation), subjectOf: make([]uint32, len(t.Subjects))}
-	known := map[string]uint32{}
-	var joined []byte
-	for i, all := range t.Subjects {
-		values := make([]string, len(c.Fields))
-		joined = joined[:0]
-		for n, field := range c.Fields {
-			values[n] = all[field]
-			joined = strconv.AppendInt(joined, int64(len(values[n])), 10)
-			joined = append(append(joined, ':'), values[n]...)
-		}
-		subject, found := known[string(joined)]
-		if !found {
-			subject = uint32(len(s.result.Subjects))
-			known[string(joined)] = subject
-			s.result.Subjects = append(s.result.Subjects, values)
-			if err := s.addSubject(c, values); err != nil {
-				return nil, err
-			}
-		}
-		s.subjectOf[i] = subject
-	}
-	for i := range s.rules {
-		r := &s.rules[i]
-		r.states = make([]limiter.State, len(r.limits))
-		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(len(r.mixed))})
-	}
-	s.states = make([]*limiter.State, len(s.rules))
-	s.ours = make([]limiter.Decision, len(s.rules))
-	s.theirs = make([]limiter.Decision, len(s.rules))
-	return s, nil
-}
-
-// addSubject adds what the next subject asks.
-func (s *simulator) addSubject(c Candidate, values []string) error {
-	requests, err := c.Requests(values)
+	target, err := c.Target(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if s.rules == nil {
-		s.rules = make([]rule, len(requests))
-		for i := range s.rules {
-			s.rules[i] = rule{index: map[limiter.Key]uint32{}, mixed: map[uint32]bool{}, auditor: audit.New()}
-		}
+	limits := target.Limits()
+	s := &simulator{
+		result: &Simulation{Subjects: target.Values}, target: target,
+		current: make([]*limiter.State, limits), ours: make([]limiter.Decision, limits), theirs: make([]limiter.Decision, limits),
 	}
-	for i := range requests {
-		req, r := &requests[i], &s.rules[i]
-		if req.Limit, err = req.Limit.Normalize(); err != nil {
-			return err
-		}
-		key, found := r.index[req.Key]
-		switch {
-		case !found:
-			key = uint32(len(r.limits))
-			r.index[req.Key] = key
-			r.limits = append(r.limits, req.Limit)
-		case r.limits[key] != req.Limit:
-			r.mixed[key] = true
-		}
-		s.requests = append(s.requests, *req)
-		s.keys = append(s.keys, key)
+	for limit := range limits {
+		s.states = append(s.states, make([]limiter.State, len(target.owners[limit])))
+		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(target.MixedKeys(limit))})
 	}
-	return nil
+	return s, nil
 }
 
 // begin readies what is counted along the way.
 func (s *simulator) begin(t *trace.Trace) {
 	s.audited = true
-	for i := range s.rules {
-		r := &s.rules[i]
-		for key, limit := range r.limits {
-			r.auditor.SetLimit(uint32(key), limit)
-		}
-	}
+	s.auditors = s.target.auditors()
 	if n := len(t.Requests); n > 0 {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
 	}
@@ -273,35 +258,8 @@ func timelineInterval(span time.Duration) time.Duration {
 	return (span/maxIntervals/day + 1) * day
 }
 
-// nameKeys gives the keys names that any store takes. Those that a limit's subject
-// has in common stay in one slot of a Cluster.
-func (s *simulator) nameKeys() {
-	type place struct {
-		rule int
-		key  uint32
-	}
-	named := map[place]limiter.Key{}
-	subjects := map[string]int{}
-	for i := range s.requests {
-		rule := i % len(s.rules)
-		at, req := place{rule, s.keys[i]}, &s.requests[i]
-		key, found := named[at]
-		if !found {
-			number, known := subjects[req.Key.Subject]
-			if !known {
-				number = len(subjects)
-				subjects[req.Key.Subject] = number
-			}
-			key = limiter.Key{Subject: strconv.Itoa(number), Name: strconv.Itoa(rule) + ":" + strconv.Itoa(int(at.key))}
-			named[at] = key
-			s.result.StoreKeys = append(s.result.StoreKeys, key)
-		}
-		req.Key = key
-	}
-}
-
 func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
-	result, n := s.result, len(s.rules)
+	result := s.result
 	for i := range t.Requests {
 		if i%checkEvery == 0 {
 			if ctx.Err() != nil {
@@ -312,16 +270,15 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			}
 		}
 		r := &t.Requests[i]
-		subject := s.subjectOf[r.Subject]
-		first := int(subject) * n
-		reqs, keys := s.requests[first:first+n], s.keys[first:first+n]
+		subject := s.target.SubjectOf[r.Subject]
+		reqs, keys := s.target.Requests(subject), s.target.KeyIndexes(subject)
 		fits := true
 		for j := range reqs {
 			reqs[j].Cost = int64(r.Cost)
-			s.states[j] = &s.rules[j].states[keys[j]]
+			s.current[j] = &s.states[j][keys[j]]
 			fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
 		}
-		limiter.Decide(limiter.Take, reqs, s.states, s.ours, r.At)
+		limiter.Decide(limiter.Take, reqs, s.current, s.ours, r.At)
 		decisions := s.ours
 		if !fits {
 			result.NeverFits++
@@ -374,7 +331,7 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		s.rules[j].auditor.Observe(audit.Observation{
+		s.auditors[j].Observe(audit.Observation{
 			Key: keys[j], At: r.At, Cost: int64(r.Cost), Allowed: d.Allowed, Charged: allowed && d.Allowed,
 		})
 	}

@@ -194,7 +194,7 @@ func TestSimulationEqualsTheReckoning(t *testing.T) {
 				"token-bucket:30/1m", "leaky-bucket:30/1m", "fixed-window:30/1m", "sliding-log:30/1m", "sliding-counter:30/1m",
 				"token-bucket:7/11s,burst=3", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:4/7s", "sliding-counter:4/7s",
 			} {
-				candidate := UnderLimit(parseLimit(t, limit), 0)
+				candidate := UnderLimits([]int{0}, parseLimit(t, limit))
 				want := reckon(log, parseLimit(t, limit), costs)
 				s := simulate(t, recorded, candidate, SimulateOptions{})
 				if got := decisionsOf(t, recorded, candidate); !slices.Equal(got, want) {
@@ -278,7 +278,7 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 	clock := new(Clock)
 	store := &liar{Store: memorystore.New(memorystore.WithClock(clock.Now))}
 	limit := parseLimit(t, "10/1m")
-	s := simulate(t, recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock})
+	s := simulate(t, recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: store, Clock: clock})
 	if s.Disagreements != 2 || len(s.FirstDisagreements) != 2 {
 		t.Fatalf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
 	}
@@ -297,7 +297,7 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 		err  error
 		keys int
 	}{{limiter.ErrUnavailable, 2}, {limiter.ErrOutcomeUnknown, 2}, {limiter.ErrRefused, 0}, {limiter.ErrRefused, 0}} {
-		s, err := Simulate(context.Background(), recorded, UnderLimit(limit, 0), SimulateOptions{Store: store, Clock: clock})
+		s, err := Simulate(context.Background(), recorded, UnderLimits([]int{0}, limit), SimulateOptions{Store: store, Clock: clock})
 		if !errors.Is(err, want.err) || len(s.StoreKeys) != want.keys {
 			t.Errorf("%v, and %v to remove, want %v and %d", err, s.StoreKeys, want.err, want.keys)
 		}
@@ -322,7 +322,7 @@ func TestPolicyInASimulation(t *testing.T) {
 	recorded := readLog(t, []byte(log), trace.Options{Key: []string{"tenant", "user"}, Further: []trace.Field{{Name: "plan", Optional: true}}})
 	clock := new(Clock)
 	store := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderPolicy(p, []string{"tenant", "user", "plan"}, 0, 1, 2), SimulateOptions{Store: store, Clock: clock})
+	s := simulate(t, recorded, UnderPolicy([]int{0, 1, 2}, []string{"tenant", "user", "plan"}, p), SimulateOptions{Store: store, Clock: clock})
 	if s.Tally.Denied() != 3 || s.Tally.Keys() != 7 || s.Tally.KeysDenied() != 3 || s.Disagreements != 0 {
 		t.Errorf("%d denied, %d of %d keys, %d disagreements", s.Tally.Denied(), s.Tally.KeysDenied(), s.Tally.Keys(), s.Disagreements)
 	}
@@ -338,7 +338,7 @@ func TestPolicyInASimulation(t *testing.T) {
 		}
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.
-	if s := simulate(t, recorded, UnderLimit(parseLimit(t, "fixed-window:6/1h"), 0), SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 {
+	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 {
 		t.Errorf("by tenant alone: %d keys, %d denied", s.Tally.Keys(), s.Tally.Denied())
 	}
 }
@@ -347,7 +347,7 @@ func TestACostThatNeverFitsIsDenied(t *testing.T) {
 	recorded := readLog(t, []byte("time,key,cost\n1,a,5\n2,a,6\n3,a,1000000000\n4,b,1\n"), trace.Options{})
 	clock := new(Clock)
 	store := memorystore.New(memorystore.WithClock(clock.Now))
-	s := simulate(t, recorded, UnderLimit(parseLimit(t, "5/1h"), 0), SimulateOptions{Store: store, Clock: clock})
+	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "5/1h")), SimulateOptions{Store: store, Clock: clock})
 	if s.NeverFits != 2 || s.Tally.Denied() != 2 || s.Tally.Allowed() != 2 || s.Limits[0].Denied != 2 {
 		t.Errorf("%d never fit, %d denied", s.NeverFits, s.Tally.Denied())
 	}
@@ -364,7 +364,7 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	recorded := readLog(t, []byte("time,key\n100,a\n100.5,a\n101,a\n250.2,a\n299,b\n"), trace.Options{})
-	s := simulate(t, recorded, UnderLimit(parseLimit(t, "2/1h"), 0), SimulateOptions{})
+	s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "2/1h")), SimulateOptions{})
 	if s.Interval != time.Second || len(s.Timeline) != 200 || s.Begin != 100e6 || s.End != 299e6 {
 		t.Fatalf("%d intervals of %s from %d to %d", len(s.Timeline), s.Interval, s.Begin, s.End)
 	}
@@ -378,7 +378,7 @@ func TestTimeline(t *testing.T) {
 func TestProgressOfASimulation(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(2*checkEvery+1)), trace.Options{})
 	told := ""
-	simulate(t, recorded, UnderLimit(parseLimit(t, "1/366d"), 0), SimulateOptions{Progress: func(decided, denied int64) {
+	simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "1/366d")), SimulateOptions{Progress: func(decided, denied int64) {
 		told += fmt.Sprintln(decided, decided-denied)
 	}})
 	if told != "0 0\n4096 20\n8192 20\n" {
@@ -390,7 +390,7 @@ func TestASimulationCanBeEnded(t *testing.T) {
 	recorded := readLog(t, []byte(logOf(10)), trace.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Simulate(ctx, recorded, UnderLimit(parseLimit(t, "1/1s"), 0), SimulateOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Simulate(ctx, recorded, UnderLimits([]int{0}, parseLimit(t, "1/1s")), SimulateOptions{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := Suggest(ctx, recorded, parseLimit(t, "1/1s"), fewer(0), 0); !errors.Is(err, context.Canceled) {
@@ -404,7 +404,7 @@ func BenchmarkSimulate(b *testing.B) {
 	lines := 0
 	for b.Loop() {
 		recorded := readLog(b, log, trace.Options{})
-		simulate(b, recorded, UnderLimit(parseLimit(b, "30/1m"), 0), SimulateOptions{})
+		simulate(b, recorded, UnderLimits([]int{0}, parseLimit(b, "30/1m")), SimulateOptions{})
 		lines += len(recorded.Requests)
 	}
 	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")

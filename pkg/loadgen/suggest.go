@@ -80,7 +80,7 @@ func tallyOf(ctx context.Context, t *trace.Trace, limit limiter.Limit, fields []
 	if _, err := limit.Normalize(); err != nil {
 		return nil, nil
 	}
-	s, err := newSimulator(t, UnderLimit(limit, fields...))
+	s, err := newSimulator(t, UnderLimits(fields, limit))
 	if err != nil {
 		return nil, err
 	}

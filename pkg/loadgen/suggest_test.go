@@ -33,7 +33,7 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 			}
 			count := int64(1)
 			for ; ; count++ {
-				s := simulate(t, recorded, UnderLimit(withCount(limit, count), 0), SimulateOptions{})
+				s := simulate(t, recorded, UnderLimits([]int{0}, withCount(limit, count)), SimulateOptions{})
 				if promise(&s.Tally) {
 					break
 				}
