@@ -110,7 +110,11 @@ func (r *Run) alarms() []finding {
 		all = append(all, finding{style, fmt.Sprintf(format, args...)})
 	}
 	if r.GeneratorLimited {
-		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on")
+		lag := ""
+		if r.Lag != nil {
+			lag = fmt.Sprintf(", which was %s late at p99", micros(r.Lag.P99))
+		}
+		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on%s", lag)
 	}
 	if r.Dropped > 0 {
 		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time", group(r.Dropped), group(r.Requests+r.Dropped), share(r.Dropped, r.Requests+r.Dropped))
