@@ -2,6 +2,9 @@ package cmd
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -22,5 +25,31 @@ func TestRateOfBursts(t *testing.T) {
 	run := loadTested(t, newWorld(t), "--arrivals", "bursts:20/100ms", "--duration", "300ms")
 	if run.Rate != 200 || run.Requests != 60 || run.DurationMS < 300 {
 		t.Errorf("20 every 100 ms are %v/s; %d were sent in %d ms", run.Rate, run.Requests, run.DurationMS)
+	}
+}
+
+// A key that is under different limits in turn is audited against one of them, which the
+// report must not keep to itself.
+func TestALoadTestTellsOfMixedKeys(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	const mixed = `policies:
+  api:
+    limits:
+      - {name: tenant, by: [tenant], limit: 5/1h, overrides: [{when: {user: user-1}, limit: 20/1h}]}
+      - {name: user, by: [user], limit: 1000/1h}
+`
+	if err := os.WriteFile(path, []byte(mixed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var d report.Document
+	stdout, _ := w.run(t, exitYes, "loadtest", "--config", path, "--store", "memory:", "--policy", "api", "--keys", "2", "--values", "tenant=1", "--distribution", "sequential",
+		"--rate", "200", "--duration", "300ms", "-o", "json")
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	const want = "1 keys of the limit tenant were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first"
+	if run := d.Runs[0]; run.Audit.OverAdmitted != 15 || !slices.Contains(run.Warnings, want) {
+		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
 	}
 }

@@ -369,6 +369,7 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d requests found all %d workers busy when they were due; their latency counts the wait, and more --workers would show more of the store", waited, r.workers))
 	}
 	for i := range result.Findings {
+		warnOfMixedKeys(run, i, int64(r.target.MixedKeys(i)))
 		if late := result.Findings[i].OutOfOrder; late > 0 {
 			run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers of the limit %s came too late to be put in order, and its audit may be off by them", late, run.Limits[i].Name))
 		}

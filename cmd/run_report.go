@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -53,6 +54,13 @@ func describeLimits(run *report.Run, limits []describedLimit, findings []audit.F
 	}
 	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), strings.Join(texts, " and ")
 	run.Audit = reportAudit(binding...)
+}
+
+// warnOfMixedKeys says that overrides make the audit of one of the run's limits doubtful.
+func warnOfMixedKeys(run *report.Run, limit int, keys int64) {
+	if keys > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d keys of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", keys, run.Limits[limit].Name))
+	}
 }
 
 // describeKeys fills in what became of the subjects of a run; name is what to call one.

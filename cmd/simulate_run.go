@@ -55,9 +55,7 @@ func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnin
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; a store would refuse them as mistakes", result.NeverFits))
 	}
 	for i, limit := range result.Limits {
-		if limit.MixedKeys > 0 {
-			run.Warnings = append(run.Warnings, fmt.Sprintf("%d keys of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", limit.MixedKeys, run.Limits[i].Name))
-		}
+		warnOfMixedKeys(&run, i, limit.MixedKeys)
 	}
 	if result.Disagreements > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))

@@ -11,6 +11,7 @@ type Target struct {
 	requests []limiter.Request // of each subject one for each limit, at a cost of 1
 	keys     []uint32          // the index of each request's key among those of its limit
 	owners   [][]uint32        // of each limit's keys one request that asks for it
+	mixed    []map[uint32]bool // each limit's keys that are asked for under different limits
 }
 
 // NewTarget asks request for what each of the subjects asks under each of the limits.
@@ -21,10 +22,12 @@ func NewTarget(subjects, limits int, request func(subject, limit int) limiter.Re
 		requests: make([]limiter.Request, 0, subjects*limits),
 		keys:     make([]uint32, 0, subjects*limits),
 		owners:   make([][]uint32, limits),
+		mixed:    make([]map[uint32]bool, limits),
 	}
 	known := make([]map[limiter.Key]uint32, limits)
 	for i := range known {
 		known[i] = make(map[limiter.Key]uint32, subjects)
+		t.mixed[i] = map[uint32]bool{}
 	}
 	var normalized []limiter.Request
 	for subject := range subjects {
@@ -40,12 +43,15 @@ func NewTarget(subjects, limits int, request func(subject, limit int) limiter.Re
 		}
 		copy(t.requests[first:], normalized)
 		for limit := range limits {
-			key := t.requests[first+limit].Key
-			index, is := known[limit][key]
-			if !is {
+			r := &t.requests[first+limit]
+			index, is := known[limit][r.Key]
+			switch {
+			case !is:
 				index = uint32(len(t.owners[limit]))
-				known[limit][key] = index
+				known[limit][r.Key] = index
 				t.owners[limit] = append(t.owners[limit], uint32(first+limit))
+			case t.requests[t.owners[limit][index]].Limit != r.Limit:
+				t.mixed[limit][index] = true
 			}
 			t.keys = append(t.keys, index)
 		}
@@ -79,6 +85,11 @@ func (t *Target) Keys(limit int) []limiter.Key {
 	}
 	return keys
 }
+
+// MixedKeys returns how many keys of one limit are asked for under different limits in
+// turn, since what chooses an override is not a part of the key. The audit holds them
+// against the first.
+func (t *Target) MixedKeys(limit int) int { return len(t.mixed[limit]) }
 
 // AllKeys returns every key once.
 func (t *Target) AllKeys() []limiter.Key {
