@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +46,13 @@ func (o *reportingOptions) parse(g *globalOptions, kind report.Kind) error {
 	for _, path := range []string{o.save, o.html} {
 		if path == "" {
 			continue
+		}
+		// What is in its place is replaced, but not a directory.
+		in, err := g.env.Open(path)
+		if err == nil {
+			in.Close()
+		} else if errors.Is(err, syscall.EISDIR) {
+			return usagef("the report cannot be written to %s: it is a directory", path)
 		}
 		probe := path + ".probe"
 		if err := g.env.WriteFile(probe, nil); err != nil {

@@ -53,3 +53,15 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
 	}
 }
+
+// A report that cannot be kept is no reason to find that out after the load.
+func TestAReportHasAPlaceBeforeTheLoad(t *testing.T) {
+	w := newWorld(t)
+	for _, flag := range []string{"--save", "--html"} {
+		directory := t.TempDir()
+		_, stderr := w.run(t, exitUsage, "loadtest", "--store", "memory:", "--limit", "10/1s", "--duration", "200ms", flag, directory)
+		if want := "limitctl: the report cannot be written to " + directory + ": it is a directory\n"; stderr != want {
+			t.Errorf("%s: %q", flag, stderr)
+		}
+	}
+}
