@@ -65,3 +65,21 @@ func TestAReportHasAPlaceBeforeTheLoad(t *testing.T) {
 		}
 	}
 }
+
+// A log that would take centuries is sent for as long as is asked for, in its own order.
+func TestAReplayOfCenturies(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "requests.csv")
+	if err := os.WriteFile(path, []byte("time,key\n0,a\n0,b\n1,c\n4000000000,d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, speed := range []string{"10", "0.1", "1e-9"} {
+		run := loadTested(t, newWorld(t), "--replay", path, "--speed", speed, "--duration", "150ms")
+		want := int64(2)
+		if speed == "10" {
+			want = 3
+		}
+		if run.Requests != want || run.DurationMS != 150 || run.Rate > 0.01 {
+			t.Errorf("%s times as fast: %d requests in %d ms, at %v/s", speed, run.Requests, run.DurationMS, run.Rate)
+		}
+	}
+}
