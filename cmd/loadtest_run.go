@@ -180,6 +180,9 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		r.duration = r.theScenario.Length(setting)
 	}
 	setting.Duration = r.duration
+	if r.warmup >= r.duration {
+		return nil, usagef("--warmup %s leaves nothing of the %s that the load takes to be counted; make it shorter", r.warmup, r.duration)
+	}
 	load := r.makeLoad(setting)
 	if r.theScenario != nil {
 		var err error

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -80,6 +81,20 @@ func TestAReplayOfCenturies(t *testing.T) {
 		}
 		if run.Requests != want || run.DurationMS != 150 || run.Rate > 0.01 {
 			t.Errorf("%s times as fast: %d requests in %d ms, at %v/s", speed, run.Requests, run.DurationMS, run.Rate)
+		}
+	}
+}
+
+func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "requests.csv")
+	if err := os.WriteFile(path, []byte("time,key\n0,a\n1,b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for _, load := range [][]string{{"--rate", "10"}, {"--scenario", "boundary"}, {"--replay", path}, {"--stages", "1s:10"}} {
+		_, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--store", "memory:", "--limit", "10/1s", "--warmup", "1h"}, load...)...)
+		if !strings.Contains(stderr, "limitctl: --warmup 1h0m0s leaves nothing of ") {
+			t.Errorf("%q: %s", load, stderr)
 		}
 	}
 }
