@@ -19,9 +19,13 @@ func withinLimits(log *trace.Trace, most int64) (fitting *trace.Trace, without i
 	return &kept, len(log.Requests) - len(kept.Requests)
 }
 
-// replayLength is how long it takes to send a log.
+// replayLength is how long it takes to send a log, but no longer than any load test.
 func (o *loadtestOptions) replayLength() time.Duration {
 	first, last := o.log.Requests[0].At, o.log.Requests[len(o.log.Requests)-1].At
+	length := float64(last-first) * float64(time.Microsecond) / o.factor
+	if length >= float64(maxLoadDuration) {
+		return maxLoadDuration
+	}
 	// What is due at the very end is sent, too.
-	return time.Duration(float64(last-first)/o.factor)*time.Microsecond + time.Millisecond
+	return time.Duration(length) + time.Millisecond
 }

@@ -389,9 +389,9 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 		if mixed := r.target.MixedKeys(i); mixed > 0 {
 			run.Warnings = append(run.Warnings, mixedWarning(mixed, run.Limits[i].Name))
 		}
-		if late := result.Findings[i].OutOfOrder; late > 0 {
-			run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers of the limit %s came too late to be put in order, and its audit may be off by them", late, run.Limits[i].Name))
-		}
+	}
+	if early := result.ClockWentBack; early > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers are of instants before others that were known when they were asked for, and the audit may be off by them", early))
 	}
 	if r.theScenario != nil && r.theScenario.Name == "noisy-neighbour" {
 		run.Neighbours = neighboursOf(result.Tally)

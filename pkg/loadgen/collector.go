@@ -148,6 +148,7 @@ func (c *collector) fetchAll() {
 		for _, err := range b.errors {
 			c.addError(err)
 		}
+		c.partial.ClockWentBack += b.early
 		for i := range b.answers {
 			newest = max(newest, int64(b.answers[i].at))
 		}

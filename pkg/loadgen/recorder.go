@@ -34,10 +34,11 @@ type batch struct {
 	answers []answer
 	unknown []unknownCharge
 	errors  []error
+	early   int64 // answers of instants before their watermark
 }
 
 func (b *batch) reset() {
-	b.samples, b.answers, b.unknown, b.errors = b.samples[:0], b.answers[:0], b.unknown[:0], b.errors[:0]
+	*b = batch{samples: b.samples[:0], answers: b.answers[:0], unknown: b.unknown[:0], errors: b.errors[:0]}
 }
 
 // sample is one request's times and outcome.
@@ -104,6 +105,9 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 				kind = charged
 			} else if d.Allowed {
 				kind = spared
+			}
+			if int64(at) < w.watermark.Load()-r.Skew.Microseconds() {
+				w.filled.early++
 			}
 			w.last = max(w.last, int64(at))
 			w.filled.answers = append(w.filled.answers, answer{at, keys[limit], uint32(a.Cost), uint8(limit), kind})

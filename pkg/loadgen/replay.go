@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -27,6 +28,9 @@ func (r *replay) Next() (Arrival, bool) {
 	}
 	first, q := r.trace.Requests[0].At, &r.trace.Requests[r.i]
 	r.i++
-	since := float64(q.At-first) * float64(time.Microsecond)
-	return Arrival{Due: time.Duration(since / r.speed), Subject: r.subjectOf[q.Subject], Cost: int64(q.Cost)}, true
+	due := float64(q.At-first) * float64(time.Microsecond) / r.speed
+	if due >= math.MaxInt64 { // in centuries
+		return Arrival{}, false
+	}
+	return Arrival{Due: time.Duration(due), Subject: r.subjectOf[q.Subject], Cost: int64(q.Cost)}, true
 }

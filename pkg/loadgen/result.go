@@ -44,6 +44,10 @@ type Result struct {
 	Tally *Tally
 	// Findings is the audit of each limit. It includes the warm-up.
 	Findings []audit.Finding
+	// ClockWentBack is the answers, of any limit, of instants before one that was known
+	// when they were asked for. The order that they were decided in is not known then,
+	// and the audit may be off by them.
+	ClockWentBack int64
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
 	FirstError error

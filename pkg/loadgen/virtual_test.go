@@ -410,6 +410,34 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	}
 }
 
+// A clock that goes back, by however little, puts answers in an order that they were not
+// decided in. What the audit finds then may not be so, and must not go unsaid.
+func TestAClockThatGoesBackIsSeen(t *testing.T) {
+	for _, back := range []time.Duration{0, 2 * time.Millisecond, 15 * time.Millisecond, time.Second} {
+		for _, skew := range []time.Duration{0, 100 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				clock := func() time.Time {
+					now := time.Now()
+					if now.Sub(begin) > time.Second {
+						now = now.Add(-back)
+					}
+					return now
+				}
+				store := &slow{Store: memorystore.New(memorystore.WithClock(clock)), takes: always(time.Millisecond)}
+				const length = 3 * time.Second
+				r := virtual(t, Config{
+					Store: store, Target: target(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3), Mix{Evenly(3), Costs{1, 3}}, 3),
+					Workers: 100, Duration: length, Skew: skew,
+				})
+				if seen := r.ClockWentBack > 0; seen != (back > skew) {
+					t.Errorf("back by %s with a skew of %s: %d answers show it", back, skew, r.ClockWentBack)
+				}
+			})
+		}
+	}
+}
+
 // delayed is a store far away.
 type delayed struct {
 	limiter.Store

@@ -33,7 +33,8 @@ func ApacheFields() []string {
 //
 //	203.0.113.9 - frank [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/5.0"
 //
-// of which referer and agent, and whatever follows, may be missing.
+// of which referer and agent, and whatever follows, may be missing. Before it there may
+// be the virtual host that was asked and its port, as in Apache's vhost_combined.
 type apacheParser struct {
 	clock apacheClock
 	// fields are which of a line's fields the wanted ones are, or -1.
@@ -67,7 +68,6 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		return "it does not begin with a client's address and a space"
 	}
 	f := &a.found
-	f[apacheIP] = line[:ip]
 	// A user's name may hold spaces and brackets, so it ends where a time begins.
 	begin, end := ip, 0
 	for end == 0 {
@@ -87,11 +87,18 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 			}
 		}
 	}
-	identity, user, found := bytes.Cut(line[ip+1:max(ip+1, begin-len(" ["))], []byte{' '})
-	if !found || len(identity) == 0 || len(user) == 0 {
+	space := []byte{' '}
+	client, names, _ := bytes.Cut(line[:begin-len(" [")], space)
+	identity, user, _ := bytes.Cut(names, space)
+	if isHostAndPort(client) && string(identity) != "-" {
+		if next, last, found := bytes.Cut(user, space); found {
+			client, identity, user = identity, next, last
+		}
+	}
+	if len(identity) == 0 || len(user) == 0 {
 		return "it has no identity and user between the client and the time"
 	}
-	f[apacheUser] = user
+	f[apacheIP], f[apacheUser] = client, user
 	rest, opened := bytes.CutPrefix(line[end+1:], []byte(` "`))
 	quote := closingQuote(rest)
 	if !opened || quote < 0 {
@@ -122,6 +129,16 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		r.cost = f[a.cost]
 	}
 	return ""
+}
+
+// isHostAndPort reports whether text is like example.com:443, and so no client: of an
+// address of IPv6 there is more than one colon.
+func isHostAndPort(text []byte) bool {
+	host, port, found := bytes.Cut(text, []byte{':'})
+	if len(host) > 0 && host[0] == '[' {
+		host, port, found = bytes.Cut(text, []byte("]:"))
+	}
+	return found && len(host) > 0 && len(port) > 0 && len(bytes.Trim(port, "0123456789")) == 0
 }
 
 // closingQuote returns where the quote is that ends text, or -1. A backslash takes

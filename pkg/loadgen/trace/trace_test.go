@@ -57,6 +57,10 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 		{"more fields behind", apacheLine + ` 0.003 "x" [y`, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`, "h||GET|/|HTTP/1.1|200|1|r|", at},
 		{"CRLF", apacheLine + "\r", "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
+		{"a virtual host before it", "example.com:443 " + apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
+		{"a virtual host by its address", `[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "2001:db8::7|a b|GET|/|HTTP/1.1|200|1||", at},
+		{"a client with its port", `203.0.113.9:5678 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "203.0.113.9:5678|a b|GET|/|HTTP/1.1|200|1||", at},
+		{"an address that ends in digits", `::80 x a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "::80|a b|GET|/|HTTP/1.1|200|1||", at},
 		{"a leap day", `h - - [29/Feb/2016:23:59:59 +0000] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", instant("2016-02-29T23:59:59Z")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
