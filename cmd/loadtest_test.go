@@ -118,15 +118,11 @@ func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
 // says so.
 func TestAStallOfTheServerIsNotHidden(t *testing.T) {
 	server := redistest.Start(t)
-	go func() {
-		client := server.Client()
-		for client.DBSize(t.Context()).Val() == 0 && t.Context().Err() == nil {
-			time.Sleep(time.Millisecond) // until there is load
-		}
+	onLoad(t, server, func() {
 		server.Pause()
 		time.Sleep(time.Second)
 		server.Resume()
-	}()
+	})
 	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--requests", "900", "--duration", "10m", "--timeout", "1m")
 	r := &document.Runs[0]
 	// A second's worth of requests waited, less what came before the pause began, and
