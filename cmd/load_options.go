@@ -127,7 +127,7 @@ func (o *loadOptions) parseWhen(said string) error {
 		o.duration = defaultDuration
 	}
 	switch {
-	case said == "replay": // it has times of its own
+	case said == "replay" || o.burst > 0: // they have times of their own
 	case said == "stages":
 		stages, err := parseStages(o.stages)
 		if err != nil {
@@ -138,7 +138,7 @@ func (o *loadOptions) parseWhen(said string) error {
 		if length := loadgen.Length(stages); !o.given("duration") || o.duration > length {
 			o.duration = length
 		}
-	case said == "" && o.given("workers") && o.burst == 0:
+	case said == "" && o.given("workers"):
 		if o.given("arrivals") {
 			return usagef("--arrivals %s is about a rate, and --workers without one is a closed loop; add --rate N", o.arrivals)
 		}

@@ -1,0 +1,181 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// onLoad calls do once a load test has written to the server.
+func onLoad(t *testing.T, server *redistest.Server, do func()) {
+	client := server.Client()
+	go func() {
+		for t.Context().Err() == nil {
+			if n, err := client.DBSize(t.Context()).Result(); err == nil && n > 0 {
+				do()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+}
+
+// underLoad runs a load test in a process of its own against the server, calls do
+// with the process once it has written something, and returns what it printed when it has
+// ended.
+func underLoad(t *testing.T, server *redistest.Server, do func(*os.Process), args ...string) (state *os.ProcessState, stdout, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("limitctl", append([]string{"loadtest", "--store", "redis://" + server.Addr}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	var out, errors bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errors
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	onLoad(t, server, func() { do(cmd.Process) })
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Minute):
+		cmd.Process.Kill()
+		<-ended
+		t.Fatalf("it did not end: %s%s", &out, &errors)
+	}
+	return cmd.ProcessState, out.String(), errors.String()
+}
+
+// An interrupt ends the sending; there is a report of what was until then, and nothing
+// else is left.
+func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
+	for name, load := range map[string][]string{
+		"open":   {"--rate", "200", "--keys", "20"},
+		"closed": {"--workers", "8", "--keys", "20"},
+		"all":    {"--rate", "200", "--keys", "20", "--algorithm", "all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "errors==0", "--save", "run.json"}, load...)
+			state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, args...)
+			var document report.Document
+			if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted || stderr != "limitctl: interrupted\n" {
+				t.Fatalf("exit code %d (%v): %s%s", state.ExitCode(), err, stdout, stderr)
+			}
+			if len(document.Runs) != 1 || !document.Interrupted || len(document.Thresholds) != 1 {
+				t.Fatalf("%d runs: %s", len(document.Runs), stdout)
+			}
+			if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
+				t.Errorf("%+v", r)
+			}
+			if n := server.Do("DBSIZE"); n != int64(0) {
+				t.Errorf("%d keys are left", n)
+			}
+		})
+	}
+}
+
+// Whoever is in a hurry interrupts twice: what is under way is not waited for.
+func TestASecondInterruptEndsALoadTest(t *testing.T) {
+	server := redistest.Start(t)
+	state, stdout, _ := underLoad(t, server, func(p *os.Process) {
+		server.Pause() // so that something is under way for as long as the timeout
+		for p.Signal(syscall.SIGINT) == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}, "--limit", "10/1h", "--rate", "200", "--duration", "10m", "--timeout", "10m")
+	server.Resume()
+	if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT || stdout != "" {
+		t.Errorf("it ended by itself: %s, %s", state, stdout)
+	}
+}
+
+func TestALoadTestWhoseServerDies(t *testing.T) {
+	server := redistest.Start(t)
+	onLoad(t, server, server.Kill)
+	w := newWorld(t)
+	w.Now, w.Sleep = time.Now, sleep
+	stdout, stderr := w.run(t, exitPartly, "loadtest", "--store", "redis://"+server.Addr, "--limit", "10/1h",
+		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json")
+	var document report.Document
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil || len(document.Runs) != 1 {
+		t.Fatalf("%v: %s%s", err, stdout, stderr)
+	}
+	r := &document.Runs[0]
+	if r.Errors == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 400 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
+		t.Errorf("%+v", r)
+	}
+	if !slices.ContainsFunc(r.ErrorTexts, func(e report.ErrorCount) bool { return strings.Contains(e.Text, "connection refused") }) {
+		t.Errorf("the errors are %v", r.ErrorTexts)
+	}
+	if want := "limitctl: the run's keys, which begin with rl:loadtest:"; !strings.HasPrefix(stderr, want) || !strings.Contains(stderr, "could not all be removed: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+// Requests whose answers did not come in time may have been charged, or not: neither is
+// held against the limit.
+func TestALoadTestWhoseServerIsAwayForAWhile(t *testing.T) {
+	for _, algorithm := range []string{"token-bucket", "sliding-log"} {
+		server := redistest.Start(t)
+		onLoad(t, server, func() {
+			server.Pause()
+			time.Sleep(1500 * time.Millisecond)
+			server.Resume()
+		})
+		document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", algorithm+":100/1h", "--keys", "2",
+			"--rate", "200", "--requests", "600", "--duration", "10m", "--timeout", "500ms")
+		r := &document.Runs[0]
+		if r.Unknown == 0 || r.Allowed == 0 || r.Denied == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 600 {
+			t.Errorf("%s: %d allowed, %d denied, %d errors, %d unknown, %d dropped", algorithm, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped)
+		}
+		if r.Late == 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 || r.Audit.WorstWindowRatio > 1 {
+			t.Errorf("%s: %d late, %+v", algorithm, r.Late, r.Audit)
+		}
+		if n := server.Do("DBSIZE"); n != int64(0) {
+			t.Errorf("%s: %d keys are left", algorithm, n)
+		}
+	}
+}
+
+func TestAnErrorInALoadTestLeavesNothingInTheStore(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "4mb")
+	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "sliding-log:100/1h", "--workers", "8",
+		"--keys", "30000", "--distribution", "sequential", "--requests", "30000", "--duration", "10m", "--threshold", "errors==0")
+	if r := &document.Runs[0]; r.Errors == 0 || r.Allowed == 0 || len(r.ErrorTexts) != 1 || !strings.Contains(r.ErrorTexts[0].Text, "memory") {
+		t.Errorf("%d errors, %d allowed: %v", r.Errors, r.Allowed, r.ErrorTexts)
+	}
+	if n := server.Do("DBSIZE"); n != int64(0) {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// A load test waits for its time, and an interrupt then has sent nothing.
+func TestALoadTestStartsAtItsTime(t *testing.T) {
+	w := newWorld(t)
+	w.now = time.Date(2026, time.January, 31, 23, 59, 30, 0, time.UTC)
+	_, stderr := w.run(t, exitYes, "loadtest", "--limit", "10/1h", "--requests", "5", "--start-at", "00:00:10")
+	if len(w.slept) != 1 || w.slept[0] != 40*time.Second || !strings.Contains(stderr, "limitctl: beginning in 40s, at 00:00:10\n") {
+		t.Errorf("it slept %v: %s", w.slept, stderr)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	w.Sleep = func(ctx context.Context, _ time.Duration) error {
+		interrupt()
+		return ctx.Err()
+	}
+	w.out.Reset()
+	if code := Run(ctx, []string{"loadtest", "--limit", "10/1h", "--start-at", "2026-02-01T01:00:00Z"}, w.Env); code != exitInterrupted || w.out.Len() > 0 {
+		t.Errorf("exit code %d: %s", code, &w.out)
+	}
+}
