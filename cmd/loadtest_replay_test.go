@@ -22,36 +22,6 @@ func replayOf(t *testing.T, text string, o *loadtestOptions) *loadtestOptions {
 	return o
 }
 
-// A subject of the log is called what it is there, if a store takes that, and never the
-// same as another one.
-func TestReplaySubjects(t *testing.T) {
-	for _, test := range []struct {
-		values []string
-		want   string
-	}{
-		{[]string{"10.0.0.1"}, "10.0.0.1"},
-		{[]string{"x y"}, "x y"},
-		{[]string{"*"}, "*"},
-		{[]string{"ünï"}, "ünï"},
-		{[]string{"a{b}"}, "#7"},
-		{[]string{"a\x1b[31m"}, "#7"},
-		{[]string{"\xff"}, "#7"},
-		{[]string{""}, "#7"},
-		{[]string{"#7"}, "#7"},
-		{[]string{"#8"}, "#7"}, // or the eighth would be mistaken for it
-		{[]string{strings.Repeat("a", 100_000)}, "#7"},
-		{[]string{"a", "b"}, "#7"}, // or a b, one field, would be
-	} {
-		got := replaySubject(7, test.values)
-		if got != test.want {
-			t.Errorf("%.40q is called %.40q, want %q", test.values, got, test.want)
-		}
-		if err := (limiter.Key{Subject: got, Name: "limit"}).Validate(); err != nil {
-			t.Errorf("%.40q: %v", test.values, err)
-		}
-	}
-}
-
 // Whoever is the same by the fields that a limit is by is one subject.
 func TestReplayTargets(t *testing.T) {
 	const text = "time,key,user,cost\n" +
@@ -89,22 +59,23 @@ func TestReplayTargets(t *testing.T) {
 			o.traceFrom.Key = []string{"key", "user"}
 		}
 		replayOf(t, text, o)
-		replay, err := o.replayTarget(test.variant)
+		candidate, _ := o.candidate(o.log, test.variant)
+		target, err := candidate.Target(o.log)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
 		var subjects []string
 		for _, r := range o.log.Requests {
-			request := replay.target.Requests(replay.subjectOf[r.Subject])[0]
+			request := target.Requests(target.SubjectOf[r.Subject])[0]
 			subject := request.Key.Subject
 			if test.variant.policy != nil {
 				subject = strings.TrimPrefix(subject, "key:")
 			}
 			subjects = append(subjects, subject)
 		}
-		if !slices.Equal(subjects, test.subjects) || len(replay.target.AllKeys()) != test.keys {
-			t.Errorf("%s: the requests are of %q, with %d keys", test.name, subjects, len(replay.target.AllKeys()))
+		if !slices.Equal(subjects, test.subjects) || len(target.AllKeys()) != test.keys {
+			t.Errorf("%s: the requests are of %q, with %d keys", test.name, subjects, len(target.AllKeys()))
 		}
 	}
 }
