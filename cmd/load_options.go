@@ -133,11 +133,10 @@ func (o *loadOptions) parseWhen(said string) error {
 		if err != nil {
 			return err
 		}
-		o.parsed = stages
-		// After the stages there is nothing more to send.
-		if length := loadgen.Length(stages); !o.given("duration") || o.duration > length {
-			o.duration = length
+		if o.given("duration") {
+			stages = loadgen.Cut(stages, o.duration)
 		}
+		o.parsed, o.duration = stages, loadgen.Length(stages)
 	case said == "" && o.given("workers"):
 		if o.given("arrivals") {
 			return usagef("--arrivals %s is about a rate, and --workers without one is a closed loop; add --rate N", o.arrivals)

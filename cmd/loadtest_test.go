@@ -156,6 +156,16 @@ func TestRateOfBursts(t *testing.T) {
 	}
 }
 
+// What is asked for is only what of the stages is within the duration.
+func TestRateOfStagesCutShort(t *testing.T) {
+	for _, arrivals := range []string{"uniform", "poisson"} {
+		run := loadTested(t, newWorld(t), "--stages", "1s:1000,1s:0", "--duration", "200ms", "--arrivals", arrivals)
+		if run.Rate != 100 || run.Requests != 20 || run.DurationMS < 200 {
+			t.Errorf("%s: 20 within 200 ms are %v/s; %d were sent in %d ms", arrivals, run.Rate, run.Requests, run.DurationMS)
+		}
+	}
+}
+
 // A key that is under different limits in turn is audited against one of them, which the
 // report must not keep to itself.
 func TestALoadTestTellsOfMixedKeys(t *testing.T) {

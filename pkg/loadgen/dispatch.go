@@ -23,6 +23,9 @@ func (r *runner) dispatch(queue chan<- queued) {
 	lags := make([]int64, 0, lagBatch)
 	defer func() { r.collector.addLags(lags) }()
 	for sent := int64(0); r.Requests == 0 || sent < r.Requests; sent++ {
+		if sent%lagBatch == 0 && r.ctx.Err() != nil { // one that is behind never waits
+			return
+		}
 		a, ok := r.Load.Next()
 		if !ok || a.Due >= r.end {
 			r.complete = true
@@ -48,9 +51,6 @@ func (r *runner) dispatch(queue chan<- queued) {
 			if lags = append(lags, int64(now-a.Due)); len(lags) == lagBatch {
 				r.collector.addLags(lags)
 				lags = lags[:0]
-				if r.ctx.Err() != nil {
-					return
-				}
 			}
 		}
 		select {

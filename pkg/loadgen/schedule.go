@@ -56,6 +56,23 @@ func Length(stages []Stage) (length time.Duration) {
 	return length
 }
 
+// Cut returns what of the stages is in the first length of them.
+func Cut(stages []Stage, length time.Duration) []Stage {
+	var first []Stage
+	for _, s := range stages {
+		if length <= 0 {
+			break
+		}
+		if s.Duration > length {
+			s.To = s.From + (s.To-s.From)*length.Seconds()/s.Duration.Seconds()
+			s.Duration = length
+		}
+		length -= s.Duration
+		first = append(first, s)
+	}
+	return first
+}
+
 // timeOf returns when within the stage so many have arrived, of as many as it has:
 // the inverse of arrivals, as the root of the quadratic that stays exact when the
 // slope is next to nothing.

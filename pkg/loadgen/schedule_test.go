@@ -233,3 +233,29 @@ func TestCosts(t *testing.T) {
 		t.Errorf("cost %d of 9", cost)
 	}
 }
+
+// The first part of stages has as many arrivals, and at the same times, as all have in
+// that time.
+func TestCut(t *testing.T) {
+	stages := []Stage{{time.Second, 0, 1000}, {2 * time.Second, 1000, 500}, {time.Second, 500, 500}}
+	for _, length := range []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 4 * time.Second, time.Hour} {
+		part := Cut(stages, length)
+		if got, want := Length(part), min(length, Length(stages)); got != want {
+			t.Errorf("%s of them are %s", length, got)
+		}
+		all, some := Uniform(stages), Uniform(part)
+		for {
+			want, more := all.Next()
+			got, ok := some.Next()
+			if ok != (more && want < length) {
+				t.Errorf("in the first %s there is one at %s: %t", length, want, ok)
+			}
+			if !ok {
+				break
+			}
+			if difference := got - want; difference < -time.Microsecond || difference > time.Microsecond {
+				t.Fatalf("in the first %s one is at %s, which was at %s", length, got, want)
+			}
+		}
+	}
+}

@@ -268,6 +268,28 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// endless is a load that is always behind; it gives up in the end.
+type endless struct{ n, most int }
+
+func (e *endless) Next() (Arrival, bool) {
+	e.n++
+	return Arrival{Cost: 1}, e.n < e.most
+}
+
+// A generator that is too slow to ever wait is interrupted, too, be it while it warms up.
+func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
+	for _, warmup := range []time.Duration{0, time.Minute} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		load := &endless{most: 1 << 24}
+		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
+		Run(ctx, Config{Store: store, Target: target(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
+		if load.n == load.most {
+			t.Errorf("with a warm-up of %s all was sent", warmup)
+		}
+	}
+}
+
 // Progress can end a run, which then is not interrupted.
 func TestProgressEndsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
