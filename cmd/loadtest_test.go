@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -132,5 +134,29 @@ func TestAStallOfTheServerIsNotHidden(t *testing.T) {
 	}
 	if r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
 		t.Errorf("%+v", r.Audit)
+	}
+}
+
+// What a load test prints fits the terminal, and so does what it draws meanwhile.
+func TestALoadTestFitsTheTerminal(t *testing.T) {
+	for _, args := range [][]string{
+		{"--limit", "20/1h", "--keys", "3"},
+		{"--limit", "20/1h", "--limit", "sliding-log:10/1d", "--threshold", "denied<=100%", "--threshold", "over_admitted==0"},
+		{"--limit", "20/1h", "--algorithm", "all", "--threshold", "over_admitted==0"},
+	} {
+		for _, columns := range []int{40, 60, 80, 120} {
+			w := newWorld(t)
+			w.OutIsTerminal = true
+			w.Size = func() (int, int) { return columns, 24 }
+			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration", "10m"}, args...)...)
+			for line := range strings.Lines(stdout) {
+				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
+					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)
+				}
+			}
+			if !strings.Contains(stdout, "\x1b[") || !strings.Contains(stdout, "over_admitted==0: 0") && len(args) > 4 {
+				t.Errorf("%q on %d columns:\n%s", args, columns, stdout)
+			}
+		}
 	}
 }
