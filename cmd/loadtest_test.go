@@ -160,3 +160,24 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// One is told when there were too few workers, and only when that made a difference.
+func TestTooFewWorkersAreTold(t *testing.T) {
+	for _, test := range []struct {
+		result loadgen.Result
+		closed bool
+		want   string
+	}{
+		{loadgen.Result{Requests: 50, Waited: 1}, false, "1 request found no worker free; the latency counts the wait, and more than --workers 3 would show more of the store"},
+		{loadgen.Result{Requests: 1000, Waited: 20}, false, "20 requests found no worker free; "},
+		{loadgen.Result{Requests: 1000, Waited: 10}, false, ""},
+		{loadgen.Result{Requests: 50, Waited: 1}, true, ""},
+	} {
+		r := &loadtestRun{loadtestOptions: &loadtestOptions{loadOptions: loadOptions{workers: 3, closed: test.closed}}}
+		run := new(report.Run)
+		r.warn(run, &test.result)
+		if text := strings.Join(run.Warnings, "; "); !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
+			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
+		}
+	}
+}
