@@ -383,7 +383,7 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 	})
 	run.ErrorTexts = run.ErrorTexts[:min(len(run.ErrorTexts), 5)]
 	if waited := result.Waited; !r.closed && !run.GeneratorLimited && waited > result.Requests/100 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("%d requests found all %d workers busy when they were due; their latency counts the wait, and more --workers would show more of the store", waited, r.workers))
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%s found no worker free; the latency counts the wait, and more than --workers %d would show more of the store", output.Plural(int(waited), "request"), r.workers))
 	}
 	for i := range result.Findings {
 		if mixed := r.target.MixedKeys(i); mixed > 0 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -220,6 +222,51 @@ func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
 		_, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--store", "memory:", "--limit", "10/1s", "--warmup", "1h"}, load...)...)
 		if !strings.Contains(stderr, "limitctl: --warmup 1h0m0s leaves nothing of ") {
 			t.Errorf("%q: %s", load, stderr)
+		}
+	}
+}
+
+// What a load test prints fits the terminal, and so does what it draws meanwhile.
+func TestALoadTestFitsTheTerminal(t *testing.T) {
+	for _, args := range [][]string{
+		{"--limit", "20/1h", "--keys", "3"},
+		{"--limit", "20/1h", "--limit", "sliding-log:10/1d", "--threshold", "denied<=100%", "--threshold", "over_admitted==0"},
+		{"--limit", "20/1h", "--algorithm", "all", "--threshold", "over_admitted==0"},
+	} {
+		for _, columns := range []int{40, 60, 80, 120} {
+			w := newWorld(t)
+			w.OutIsTerminal = true
+			w.Size = func() (int, int) { return columns, 24 }
+			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration", "10m"}, args...)...)
+			for line := range strings.Lines(stdout) {
+				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
+					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)
+				}
+			}
+			if !strings.Contains(stdout, "\x1b[") || !strings.Contains(stdout, "over_admitted==0: 0") && len(args) > 4 {
+				t.Errorf("%q on %d columns:\n%s", args, columns, stdout)
+			}
+		}
+	}
+}
+
+// One is told when there were too few workers, and only when that made a difference.
+func TestTooFewWorkersAreTold(t *testing.T) {
+	for _, test := range []struct {
+		result loadgen.Result
+		closed bool
+		want   string
+	}{
+		{loadgen.Result{Requests: 50, Waited: 1}, false, "1 request found no worker free; the latency counts the wait, and more than --workers 3 would show more of the store"},
+		{loadgen.Result{Requests: 1000, Waited: 20}, false, "20 requests found no worker free; "},
+		{loadgen.Result{Requests: 1000, Waited: 10}, false, ""},
+		{loadgen.Result{Requests: 50, Waited: 1}, true, ""},
+	} {
+		r := &loadtestRun{loadtestOptions: &loadtestOptions{loadOptions: loadOptions{workers: 3, closed: test.closed}}}
+		run := new(report.Run)
+		r.warn(run, &test.result)
+		if text := strings.Join(run.Warnings, "; "); !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
+			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (r *Run) alarms() []finding {
 		}
 	}
 	if r.Late > 0 {
-		add(output.Near, "%s answered more than %s after they were due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
+		add(output.Near, "%s answered more than %s after being due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
 	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", output.Printable(warning))
