@@ -365,8 +365,8 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 		return strings.Compare(a.Text, b.Text)
 	})
 	run.ErrorTexts = run.ErrorTexts[:min(len(run.ErrorTexts), 5)]
-	if waited := result.Waited; !r.closed && !run.GeneratorLimited && waited > result.Requests/100 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("%d requests found all %d workers busy when they were due; their latency counts the wait, and more --workers would show more of the store", waited, r.workers))
+	if waited := result.Waited; !r.closed && !run.GeneratorLimited && waited > result.Requests/100 && result.Requests > int64(r.workers) {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%s found all %s busy when they were due; their latency counts the wait, and more --workers would show more of the store", output.Plural(int(waited), "request"), output.Plural(r.workers, "worker")))
 	}
 	for i := range result.Findings {
 		if late := result.Findings[i].OutOfOrder; late > 0 {

@@ -150,3 +150,16 @@ func TestFiguresInWords(t *testing.T) {
 		}
 	}
 }
+
+// The scenario of the noisy neighbour asks whether anyone else was hurt.
+func TestNeighboursAreToldOf(t *testing.T) {
+	run := Run{Requests: 12, Allowed: 5, Denied: 7, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
+	const alarm, line = "! the noisy key was not all that was hurt: 5 requests of all others, 1 denied\n", "neighbours 5 requests of all others, 1 denied\n"
+	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); !strings.Contains(got, alarm) || !strings.Contains(got, line) {
+		t.Errorf("neighbours that were denied:\n%s", got)
+	}
+	run.Neighbours.Denied = 0
+	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); strings.Contains(got, "hurt") || !strings.Contains(got, "neighbours 4 requests of all others, 0 denied\n") {
+		t.Errorf("neighbours that were not denied:\n%s", got)
+	}
+}
