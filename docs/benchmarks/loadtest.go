@@ -54,13 +54,12 @@ func targetOf(keys []string, q quota) (*loadgen.Target, error) {
 	})
 }
 
-// drive runs a load and insists that all of it was allowed. took goes on until the last
-// answer is audited.
+// drive runs a load and insists that all of it was allowed. took is from its beginning
+// until the last answer is audited.
 func drive(ctx context.Context, config loadgen.Config) (result *loadgen.Result, took time.Duration, err error) {
 	runtime.GC() // nobody pays for the one before
-	begin := time.Now()
 	result = loadgen.Run(ctx, config)
-	took = time.Since(begin)
+	took = time.Since(result.Started)
 	if result.Allowed != result.Requests {
 		err = fmt.Errorf("the generator: %d of %d requests were not allowed; measure for a shorter time", result.Requests-result.Allowed, result.Requests)
 	}

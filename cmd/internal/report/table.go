@@ -71,6 +71,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	if r.Keys > 0 {
 		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", group(r.Keys), group(r.KeysDenied), share(r.KeysDenied, r.Keys)))
 	}
+	if r.Neighbours != nil {
+		line(p, "neighbours", output.Plain, r.neighboursInWords())
+	}
 	verdict := r.verdict()
 	line(p, "right?", verdict.style, verdict.mark()+" "+verdict.text)
 	if r.Requests > 0 {
@@ -101,6 +104,12 @@ func (r *Run) loadInWords(kind Kind) string {
 		text += fmt.Sprintf(", %s", plural(int64(r.Workers), "worker"))
 	}
 	return text + ", " + r.where(kind)
+}
+
+// neighboursInWords is whether anyone but the noisy one was hurt.
+func (r *Run) neighboursInWords() string {
+	n := r.Neighbours
+	return fmt.Sprintf("%s of %s, %s denied", requests(n.Allowed+n.Denied), n.Key, group(n.Denied))
 }
 
 // auditInWords is the figures behind the verdict.

@@ -68,7 +68,7 @@ func TestWarningsComeFirst(t *testing.T) {
 	text := printed(racing(), 0)
 	at := -1
 	for _, want := range []string{"! interrupted", "✗ the load generator was the limit, not the store", "✗ 1,203 of 31,625 arrivals were dropped (3.8%)", "✗ 312 requests ended in an error (1.0%); 12 of them may have been charged nevertheless",
-		"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms", "limit      token-bucket 100/10s (naive)", "✗ admitted 417 units too many; let 1.31 × the limit through in one period", "hourly sliding-log:1000/1h (shadow)"} {
+		"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms", "limit      token-bucket:100/10s (naive)", "✗ admitted 417 units too many; let 1.31 × the limit through in one period", "hourly sliding-log:1000/1h (shadow)"} {
 		next := strings.Index(text, want)
 		if next <= at {
 			t.Errorf("%q is missing, or too early, in\n%s", want, text)
@@ -148,5 +148,18 @@ func TestFiguresInWords(t *testing.T) {
 		if test.got != test.want {
 			t.Errorf("%s, want %s", test.got, test.want)
 		}
+	}
+}
+
+// The scenario of the noisy neighbour asks whether anyone else was hurt.
+func TestNeighboursAreToldOf(t *testing.T) {
+	run := Run{Requests: 12, Allowed: 5, Denied: 7, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
+	const alarm, line = "! the noisy key was not all that was hurt: 5 requests of all others, 1 denied\n", "neighbours 5 requests of all others, 1 denied\n"
+	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); !strings.Contains(got, alarm) || !strings.Contains(got, line) {
+		t.Errorf("neighbours that were denied:\n%s", got)
+	}
+	run.Neighbours.Denied = 0
+	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); strings.Contains(got, "hurt") || !strings.Contains(got, "neighbours 4 requests of all others, 0 denied\n") {
+		t.Errorf("neighbours that were not denied:\n%s", got)
 	}
 }

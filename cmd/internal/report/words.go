@@ -132,6 +132,9 @@ func (r *Run) alarms() []finding {
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after being due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
 	}
+	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
+		add(output.Near, "the noisy key was not all that was hurt: %s", r.neighboursInWords())
+	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", output.Printable(warning))
 	}

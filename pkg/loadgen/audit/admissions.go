@@ -13,7 +13,8 @@ import (
 type admissions struct {
 	chunks [][]byte
 	read   int // of the first chunk
-	// oldest is the instant of the one before the first, newest that of the last.
+	// oldest is the instant of the first, newest that of the last. That the first is
+	// still to be kept is seen without a look at the chunks, which are far away.
 	oldest, newest limiter.Instant
 	units          int64
 }
@@ -28,7 +29,7 @@ const (
 // add appends one; at is not before the newest.
 func (l *admissions) add(at limiter.Instant, units int64) {
 	if l.units == 0 {
-		l.oldest, l.newest = at, at // the first differs from itself
+		l.oldest, l.newest = at, at // so that the first differs by nothing from the one before
 	}
 	var buf [maxEncoded]byte
 	step := uint64(at-l.newest) << 1
@@ -55,23 +56,22 @@ func (l *admissions) add(at limiter.Instant, units int64) {
 
 // forget drops those up to and including an instant.
 func (l *admissions) forget(through limiter.Instant) {
-	for l.units > 0 {
+	for l.units > 0 && l.oldest <= through {
 		chunk := l.chunks[0][l.read:]
 		step, n := binary.Uvarint(chunk)
-		at := l.oldest + limiter.Instant(step>>1)
-		if at > through {
-			return
-		}
 		units := uint64(1)
 		if step&1 != 0 {
 			var m int
 			units, m = binary.Uvarint(chunk[n:])
 			n += m
 		}
-		l.oldest = at
 		l.units -= int64(units)
 		if l.read += n; l.read == len(l.chunks[0]) {
 			l.drop()
+		}
+		if l.units > 0 {
+			next, _ := binary.Uvarint(l.chunks[0][l.read:])
+			l.oldest += limiter.Instant(next >> 1)
 		}
 	}
 }
