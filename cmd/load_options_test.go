@@ -43,7 +43,7 @@ func TestLoads(t *testing.T) {
 		{"--arrivals bursts:30/200ms --workers 9 --duration 400ms", "bursts of 30 every 200ms, over 1 key", 150, 400 * time.Millisecond, false, 60},
 		{"--stages 2s:100,1s:0", "stages 2s:100,1s:0, over 1 key", 50, 3 * time.Second, false, 25},
 		{"--stages 2s:100 --arrivals poisson", "stages 2s:100 poisson, over 1 key", 50, 2 * time.Second, false, -1},
-		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 50, time.Second, false, 25},
+		{"--stages 2s:100 --duration 1s", "stages 2s:100, over 1 key", 25, time.Second, false, 25},
 		{"--stages 2s:100 --workers 5", "stages 2s:100, over 1 key", 50, 2 * time.Second, false, 25},
 		{"--keys 9 --distribution zipf:1.1 --cost uniform:2-5", "1000/s, over 9 keys (zipf:1.1), cost uniform:2-5", 1000, 10 * time.Second, false, 1000},
 	} {
