@@ -40,6 +40,7 @@ type loadtestRun struct {
 
 	store   connect.Store
 	isRedis bool
+	cluster bool
 	// skew is by how much the clocks that decide may differ.
 	skew   time.Duration
 	meter  *cost.Meter
@@ -128,7 +129,7 @@ func (r *loadtestRun) open() error {
 	r.prefix = options.Prefix
 	store, client, where, err := connect.OpenWithClient(url, options)
 	r.store, r.where, r.isRedis, r.meter = store, where, client != nil, cost.New(client)
-	if connect.IsCluster(client) {
+	if r.cluster = connect.IsCluster(client); r.cluster {
 		r.skew = clusterSkew
 	}
 	if name, _, _ := r.inUse(); err != nil && name != "" {
@@ -389,6 +390,9 @@ func (r *loadtestRun) warn(run *report.Run, result *loadgen.Result) {
 		if mixed := r.target.MixedKeys(i); mixed > 0 {
 			run.Warnings = append(run.Warnings, mixedWarning(mixed, run.Limits[i].Name))
 		}
+	}
+	if r.cluster && len(run.Limits) > 1 && run.Audit.UnderAdmitted > 0 {
+		run.Warnings = append(run.Warnings, "limits whose subjects differ lie in different slots of the Cluster, and are taken one after the other; what is given back when a later one denies was denied to others meanwhile, which is what is under-admitted")
 	}
 	if early := result.ClockWentBack; early > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("the store's clock went back: %d answers are of instants before others that were known when they were asked for, and the audit may be off by them", early))

@@ -41,12 +41,18 @@ func (l *admissions) add(at limiter.Instant, units int64) {
 		n += binary.PutUvarint(buf[n:], uint64(units))
 	}
 	last := len(l.chunks) - 1
-	if last < 0 || cap(l.chunks[last])-len(l.chunks[last]) < n {
-		size := smallChunk
-		if last >= 0 {
-			size = min(2*cap(l.chunks[last]), largeChunk)
-		}
-		l.chunks = append(l.chunks, make([]byte, 0, max(size, n)))
+	switch {
+	case last < 0:
+		l.chunks = append(l.chunks, make([]byte, 0, smallChunk))
+		last = 0
+	case cap(l.chunks[last])-len(l.chunks[last]) >= n:
+	case cap(l.chunks[last]) < largeChunk:
+		// A small one is made larger, by little: of many keys the room that is not
+		// used would be most of it.
+		small := l.chunks[last]
+		l.chunks[last] = append(make([]byte, 0, min(cap(small)+cap(small)/4+maxEncoded, largeChunk)), small...)
+	default:
+		l.chunks = append(l.chunks, make([]byte, 0, largeChunk))
 		last++
 	}
 	l.chunks[last] = append(l.chunks[last], buf[:n]...)
