@@ -92,7 +92,7 @@ func (r *loadtestRun) prepare() (err error) {
 		if most := r.target.MostAtOnce(); r.costs.Most > most {
 			return usagef("--cost %s: %d units never fit a limit that allows %d at once; lower the cost", r.cost, r.costs.Most, most)
 		}
-		return nil
+		return r.checkAtOnce()
 	}
 	candidate, names := r.candidate(r.log, r.variant)
 	target, err := candidate.Target(r.log)
@@ -114,6 +114,22 @@ func (r *loadtestRun) prepare() (err error) {
 		r.duration = length
 	}
 	return r.checkWarmup(r.duration)
+}
+
+// maxAtOnce is how many requests a scenario may send at once: no store answers more in
+// the time that it has for them.
+const maxAtOnce = 1_000_000
+
+func (r *loadtestRun) checkAtOnce() error {
+	if r.theScenario == nil {
+		return nil
+	}
+	setting := loadgen.Setting{Limit: r.limits[0].limit, Subjects: r.keys}
+	if n := r.theScenario.AtOnce(setting); n > maxAtOnce {
+		return usagef("--scenario %s sends %d requests at once to %s over %s, and %d is the most there can be; try a smaller limit or fewer --keys",
+			r.theScenario.Name, n, setting.Limit, output.Plural(r.keys, "key"), maxAtOnce)
+	}
+	return nil
 }
 
 // open connects to the store under a prefix of the run's own.

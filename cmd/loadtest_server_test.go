@@ -67,7 +67,7 @@ func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "errors==0", "--save", "run.json"}, load...)
+			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save", "run.json"}, load...)
 			state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, args...)
 			var document report.Document
 			if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted || stderr != "limitctl: interrupted\n" {

@@ -100,14 +100,15 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 	return r.Denied > 0
 }
 
-// What the audit is there to find it finds, with as many workers as the race takes.
+// What the audit is there to find it finds. The limit is wide enough for all workers to
+// be at it at once, however long it takes them to connect.
 func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
 	server := redistest.Start(t)
 	document := loadtest(t, exitNo, "--store", "redis://"+server.Addr, "--limit", "500/1h", "--algorithm", "all", "--implementation", "naive",
-		"--workers", "64", "--requests", "4000", "--duration", "10m", "--threshold", "over_admitted==0")
+		"--workers", "64", "--requests", "3000", "--duration", "10m", "--threshold", "over_admitted==0")
 	for i := range document.Runs {
 		r := &document.Runs[i]
-		if r.Requests != 4000 || r.Errors != 0 || r.Audit.OverAdmitted <= 0 || r.Implementation != "naive" {
+		if r.Requests != 3000 || r.Errors != 0 || r.Audit.OverAdmitted <= 0 || r.Implementation != "naive" {
 			t.Errorf("%s: %d requests, %d errors, %d over: %+v", r.Algorithm, r.Requests, r.Errors, r.Audit.OverAdmitted, document.Thresholds)
 		}
 	}

@@ -32,6 +32,10 @@ func (r *runner) dispatch(queue chan<- queued) {
 			return
 		}
 		now := r.elapsed()
+		if now > r.end+drainGrace {
+			r.dropRest(a, sent)
+			return
+		}
 		for now < a.Due {
 			if len(lags) > 0 {
 				r.collector.addLags(lags)
@@ -59,6 +63,15 @@ func (r *runner) dispatch(queue chan<- queued) {
 			r.handedOut.Add(-1)
 			r.drop(a)
 		}
+	}
+}
+
+// dropRest counts what was due from a on, after the time to send it is over. There may
+// be much of it.
+func (r *runner) dropRest(a Arrival, sent int64) {
+	for ok := true; ok && a.Due < r.end && (r.Requests == 0 || sent < r.Requests) && r.ctx.Err() == nil; sent++ {
+		r.drop(a)
+		a, ok = r.Load.Next()
 	}
 }
 

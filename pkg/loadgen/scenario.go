@@ -18,8 +18,11 @@ type Scenario struct {
 	// Subjects is how many subjects it is made for, unless somebody says otherwise,
 	// and LeastSubjects how many it needs.
 	Subjects, LeastSubjects int
-	load                    func(s Setting) Load
-	duration                func(s Setting) time.Duration
+	// times is how often what the limit allows at once each subject asks at once, 0 if
+	// it asks for one after the other.
+	times    int64
+	load     func(s Setting) Load
+	duration func(s Setting) time.Duration
 }
 
 // Setting is what a scenario is made for.
@@ -54,15 +57,15 @@ const (
 func Scenarios() []Scenario {
 	length := func(s Setting) time.Duration { return s.length() }
 	return []Scenario{
-		{"boundary", "a full burst just before and just after a window's edge", 1, 1, boundary, func(s Setting) time.Duration {
+		{"boundary", "a full burst just before and just after a window's edge", 1, 1, 1, boundary, func(s Setting) time.Duration {
 			lead, gap := s.aroundEdge()
 			return s.firstEdge() + gap + lead
 		}},
-		{"thundering-herd", "everyone at once, with twice what the limit allows, and again each period", 10, 1, thunderingHerd, length},
-		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, func(s Setting) Load {
+		{"thundering-herd", "everyone at once, with twice what the limit allows, and again each period", 10, 1, 2, thunderingHerd, length},
+		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0, func(s Setting) Load {
 			return s.evenly(func(int) float64 { return steadyRate })
 		}, length},
-		{"noisy-neighbour", "one at 50 times the limit's rate, the others at half of it", 10, 2, func(s Setting) Load {
+		{"noisy-neighbour", "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
 			return s.evenly(func(subject int) float64 {
 				if subject == NoisySubject {
 					return noisyRate
@@ -70,7 +73,7 @@ func Scenarios() []Scenario {
 				return neighbourRate
 			})
 		}, length},
-		{"slow-drip", "everyone evenly, at nine tenths of the limit's rate", 10, 1, func(s Setting) Load {
+		{"slow-drip", "everyone evenly, at nine tenths of the limit's rate", 10, 1, 0, func(s Setting) Load {
 			return s.evenly(func(int) float64 { return dripRate })
 		}, length},
 	}
@@ -95,6 +98,11 @@ func ParseScenario(name string) (Scenario, error) {
 
 // Length returns how long the scenario goes on unless somebody says otherwise.
 func (s *Scenario) Length(setting Setting) time.Duration { return s.duration(setting) }
+
+// AtOnce returns how many requests at most the scenario sends at the same instant.
+func (s *Scenario) AtOnce(setting Setting) int64 {
+	return s.times * setting.Limit.Capacity() * int64(setting.Subjects)
+}
 
 // Load returns the scenario's requests, at a cost of 1. There are none if the setting's
 // Duration ends before the first.

@@ -140,6 +140,26 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 	}
 }
 
+// What cannot be handed out in time is counted, and not handed out afterwards.
+func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: memorystore.New(), takes: always(time.Millisecond)}
+		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)}, Workers: 100, Duration: time.Second, Requests: 900})
+		// One in 2 ms is handed out until a little after the end.
+		if r.Requests < 500 || r.Requests > 530 || r.Requests+r.Dropped != 900 || r.Elapsed < time.Second || r.Lag.TotalCount() != r.Requests {
+			t.Errorf("%d requests and %d dropped in %s, %d handed out", r.Requests, r.Dropped, r.Elapsed, r.Lag.TotalCount())
+		}
+	})
+}
+
+// costlyLoad takes its time for each request.
+type costlyLoad struct{ Load }
+
+func (l *costlyLoad) Next() (Arrival, bool) {
+	time.Sleep(2 * time.Millisecond)
+	return l.Load.Next()
+}
+
 // lateLoad takes its time until it hands out its first request.
 type lateLoad struct {
 	Load
