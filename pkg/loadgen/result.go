@@ -68,6 +68,14 @@ func (r *Result) GeneratorLimited() bool {
 	if r.throttled {
 		return true
 	}
-	lag := r.Lag.ValueAtPercentile(99)
-	return lag > 1000 && lag > r.Latency.ValueAtPercentile(99)/10
+	// Of few requests the p99 is a single one, which says nothing of the others.
+	percentile := 99.0
+	if n := float64(r.Lag.TotalCount()); n > 0 {
+		percentile = min(99, max(50, 100*(1-fewLate/n)))
+	}
+	lag := r.Lag.ValueAtPercentile(percentile)
+	return lag > 1000 && lag > r.Latency.ValueAtPercentile(percentile)/10
 }
+
+// fewLate is how many late requests are no reason to doubt the others.
+const fewLate = 10

@@ -142,7 +142,11 @@ func (r *Run) costParts() []costPart {
 		if cost.unit != "" {
 			figure += " " + cost.unit
 		}
-		parts = append(parts, costPart{figure, cost.words})
+		words := cost.words
+		if figure == "1" {
+			words = strings.TrimSuffix(words, "s") // "1 round trip"
+		}
+		parts = append(parts, costPart{figure, words})
 	}
 	return parts
 }
