@@ -54,9 +54,9 @@ func newLoadtestCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...]",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
-		Long: `Loadtest sends requests to a limit in a real store, audits every answer, and tells
-what got through against what should have, how long answers took, and what they
-cost. docs/load-testing.md explains the figures.
+		Long: `Loadtest sends requests to a limit in a real store, audits every answer, and
+tells what got through against what should have, how long answers took, and what
+they cost. docs/load-testing.md explains the figures.
 
 The load is an open loop: --rate requests a second arrive on schedule, whatever
 the store does, and latency counts from when a request was due. One that could
