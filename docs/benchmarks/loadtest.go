@@ -265,7 +265,7 @@ func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 				return err
 			}
 			read := time.Now()
-			simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderLimit(limit, 0), loadgen.SimulateOptions{})
+			simulation, err := loadgen.Simulate(ctx, log, loadgen.UnderLimits([]int{0}, limit), loadgen.SimulateOptions{})
 			if err != nil {
 				return err
 			}

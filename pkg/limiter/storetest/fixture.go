@@ -116,11 +116,16 @@ func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
 	}
 	if algorithm.HasBurst() && rapid.Bool().Draw(t, "burst") {
 		limit.Burst = rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "burst size")
-		// Virtual time must not run into the year 2112, where records end.
-		years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
-		if _, err := limit.Normalize(); err != nil || years > 40 {
-			limit.Burst = 0 // it would take ages to drain
-		}
+	}
+	return drainable(limit)
+}
+
+// drainable returns limit without its burst if that would take ages to drain: virtual
+// time must not run into the year 2112, where records end.
+func drainable(limit limiter.Limit) limiter.Limit {
+	years := float64(limit.Burst) / float64(limit.Count) * limit.Period.Hours() / (24 * 366)
+	if _, err := limit.Normalize(); err != nil || years > 40 {
+		limit.Burst = 0
 	}
 	return limit
 }
@@ -136,10 +141,7 @@ func changed(t *rapid.T, limit limiter.Limit) limiter.Limit {
 		return drawLimit(t, rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"))
 	}
 	other.Period = limit.Period
-	if _, err := other.Normalize(); err != nil {
-		other.Burst = 0
-	}
-	return other
+	return drainable(other)
 }
 
 // drawCost draws a cost that can fit, often one that makes a difference.
