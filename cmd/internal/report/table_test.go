@@ -68,7 +68,7 @@ func TestWarningsComeFirst(t *testing.T) {
 	text := printed(racing(), 0)
 	at := -1
 	for _, want := range []string{"! interrupted", "✗ the load generator was the limit, not the store", "✗ 1,203 of 31,625 arrivals were dropped (3.8%)", "✗ 312 requests ended in an error (1.0%); 12 of them may have been charged nevertheless",
-		"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms", "limit      token-bucket:100/10s (naive)", "✗ admitted 417 units too many; let 1.31 × the limit through in one period", "hourly sliding-log:1000/1h (shadow)"} {
+		"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms", "limit      token-bucket 100/10s (naive)", "✗ admitted 417 units too many; let 1.31 × the limit through in one period", "hourly sliding-log:1000/1h (shadow)"} {
 		next := strings.Index(text, want)
 		if next <= at {
 			t.Errorf("%q is missing, or too early, in\n%s", want, text)
