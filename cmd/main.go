@@ -20,7 +20,9 @@ import (
 func Main(version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not end by itself
+	// A second Ctrl-C ends what does not end by itself. One that comes at once is the
+	// same one: timeout(1) signals the process and its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameInterrupt, stop) })
 	return Run(ctx, os.Args[1:], &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
@@ -38,6 +40,9 @@ func Main(version string) int {
 		Version:       version,
 	})
 }
+
+// sameInterrupt is how soon after an interrupt another one is no second one.
+const sameInterrupt = 200 * time.Millisecond
 
 // Env is all that a command sees of the world, so that a test can be one.
 type Env struct {

@@ -280,10 +280,19 @@ func (d *Document) printSeveral(p *output.Printer) {
 		}
 		say(p, alarm)
 	}
-	line(p, "load", output.Plain, output.Printable(d.Runs[0].loadInWords(d.Kind)))
+	line(p, "load", output.Plain, output.Printable(d.commonLoad()))
 	columns, rows := d.comparison()
 	fmt.Fprintln(p.Out)
 	p.Table(columns, rows)
+}
+
+// commonLoad is what was sent where in all runs, and for how long in the longest.
+func (d *Document) commonLoad() string {
+	run := d.Runs[0]
+	for i := range d.Runs {
+		run.DurationMS = max(run.DurationMS, d.Runs[i].DurationMS)
+	}
+	return run.loadInWords(d.Kind)
 }
 
 // comparison is the table of several runs.

@@ -192,6 +192,9 @@ func share(part, whole int64) string {
 
 // ratio writes a multiple of the limit: "1.97 ×". It is "1.00 ×" only if it is one.
 func ratio(f float64) string {
+	if 0 < f && f < 0.005 {
+		return "<0.01 ×"
+	}
 	text := ""
 	for digits := 2; digits <= 9; digits++ {
 		text = strconv.FormatFloat(f, 'f', digits, 64)
