@@ -211,6 +211,11 @@ func (s *Sentinel) WaitFailover(old *Process) error {
 			}
 			master := s.masterBy(ctx, sentinel)
 			if master == nil || master == old {
+				if old.running() && s.masterBy(ctx, s.Sentinels[0]) == old {
+					// A busy machine makes the one that was asked give up. While it has
+					// not, it refuses.
+					s.Sentinels[0].do(ctx, "SENTINEL", "FAILOVER", MasterName)
+				}
 				return errors.New("a Sentinel does not name a new master")
 			}
 			client := master.admin()
