@@ -301,7 +301,7 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4}}
 	if d.Kind == Simulation {
 		columns = append(columns, output.Column{Header: "DENIED", Right: true, Drops: 2}, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3},
-			output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8})
+			output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8}, output.Column{Header: "DENIED OVER TIME", Drops: 9})
 	} else {
 		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
 			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
@@ -316,7 +316,7 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 			if len(r.MostDenied) > 0 {
 				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), group(r.MostDenied[0].Denied))
 			}
-			row = append(row, output.Cell{Text: group(r.Denied)}, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)}, output.Cell{Text: most})
+			row = append(row, output.Cell{Text: group(r.Denied)}, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: d.deniedOverTime(r)})
 		} else {
 			p50, p99 := "-", "-"
 			if r.Latency != nil {
@@ -332,6 +332,23 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 		rows = append(rows, row)
 	}
 	return columns, rows
+}
+
+// deniedOverTime draws what was denied over the time of a run, in a height that is the
+// same of all runs.
+func (d *Document) deniedOverTime(r *Run) string {
+	const width = 24
+	top := int64(0)
+	for i := range d.Runs {
+		for _, c := range d.Runs[i].columnsOf(width) {
+			top = max(top, c.Denied)
+		}
+	}
+	var denied []int64
+	for _, c := range r.columnsOf(width) {
+		denied = append(denied, c.Denied)
+	}
+	return sparkline(denied, top)
 }
 
 // known writes a figure, or a dash if it could not be learnt.
