@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,7 +154,16 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 			return servers
 		}
 	}
-	return o.show(ctx, options)
+	actions := o.newDashActions(store, where)
+	if actions == nil {
+		return o.show(ctx, options)
+	}
+	options.Actions = actions
+	err = o.show(ctx, options)
+	for _, command := range actions.undo {
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", command)
+	}
+	return err
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {

@@ -14,11 +14,11 @@ type question struct {
 	title string
 	lines []string
 	typed string // what has to be typed for a yes; "" for a key
-	do    func() tea.Cmd
+	do    func() tea.Msg
 }
 
 // ask asks before do is done. In a protected context its name has to be typed.
-func (m *model) ask(title string, lines []string, do func() tea.Cmd) tea.Cmd {
+func (m *model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
 	m.question = &question{title: title, lines: lines, do: do}
 	if !m.Protected {
 		return nil
@@ -47,8 +47,16 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 	}
 	m.question = nil
 	m.input.Blur()
+	return m.act(q.do)
+}
+
+// act does what was asked for, beside the loop. It is not left behind when the
+// dashboard is left in the middle of it.
+func (m *model) act(do func() tea.Msg) tea.Cmd {
 	m.acting = true
-	return q.do()
+	done := make(chan tea.Msg, 1)
+	m.working.Go(func() { done <- do() })
+	return func() tea.Msg { return <-done }
 }
 
 // Messages of what was done.
@@ -63,7 +71,6 @@ type (
 	}
 	consumed struct {
 		key      limiter.Key
-		limit    limiter.Limit
 		decision limiter.Decision
 		err      error
 	}
@@ -89,11 +96,9 @@ func (m *model) askReset() tea.Cmd {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
 	lines = append(lines, "", "What they hold is kept in a backup; u brings it back.")
-	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Cmd {
-		return func() tea.Msg {
-			done, err := m.Actions.Reset(m.ctx, keys)
-			return resetDone{done, err}
-		}
+	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
+		done, err := m.Actions.Reset(m.ctx, keys)
+		return resetDone{done, err}
 	})
 }
 
@@ -120,11 +125,9 @@ func (m *model) askUndo() tea.Cmd {
 		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
 		lines[0] = "What was used of them since is forgotten."
 	}
-	return m.ask(title, lines, func() tea.Cmd {
-		return func() tea.Msg {
-			done, err := m.Actions.Undo(m.ctx, reset, replace)
-			return undoDone{done, err}
-		}
+	return m.ask(title, lines, func() tea.Msg {
+		done, err := m.Actions.Undo(m.ctx, reset, replace)
+		return undoDone{done, err}
 	})
 }
 
@@ -134,16 +137,13 @@ func (m *model) askConsume() tea.Cmd {
 		return nil
 	}
 	req := limiter.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
-	do := func() tea.Cmd {
-		return func() tea.Msg {
-			var decision [1]limiter.Decision
-			err := m.Store.Decide(m.ctx, limiter.Take, []limiter.Request{req}, decision[:])
-			return consumed{req.Key, req.Limit, decision[0], err}
-		}
+	do := func() tea.Msg {
+		var decision [1]limiter.Decision
+		err := m.Store.Decide(m.ctx, limiter.Take, []limiter.Request{req}, decision[:])
+		return consumed{req.Key, decision[0], err}
 	}
 	if !m.Protected {
-		m.acting = true
-		return do()
+		return m.act(do)
 	}
 	return m.ask("Consume one unit", []string{output.Printable(r.Key.String())}, do)
 }
@@ -158,7 +158,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	if done.err != nil {
 		m.complain(done.err)
 	} else {
-		m.say(fmt.Sprintf("deleted %s; u brings back what they held", output.Plural(int(done.Keys), "key")))
+		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
 		clear(m.marked)
 	}
 	return m.look()
@@ -174,7 +174,11 @@ func (m *model) absorbUndo(done undoDone) tea.Cmd {
 		m.complain(done.err)
 	default:
 		m.lastReset = nil
-		m.say("brought back " + output.Plural(int(done.Keys), "key"))
+		text := "brought back " + output.Plural(int(done.Keys), "key")
+		if done.Lapsed > 0 {
+			text += fmt.Sprintf(", %d lapsed meanwhile", done.Lapsed)
+		}
+		m.say(text)
 	}
 	return m.look()
 }

@@ -66,6 +66,7 @@ type Actions interface {
 type Changed struct {
 	Keys   int64  // how many it changed
 	InUse  int64  // how many it left, since they have been used meanwhile
+	Lapsed int64  // how many would be unused by now anyway
 	Backup string // the file to undo it with
 }
 
@@ -77,6 +78,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
+	m.working.Wait() // what was begun is finished, as its audit says
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return fmt.Errorf("the dashboard failed: %w", err)

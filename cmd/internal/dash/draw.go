@@ -219,9 +219,10 @@ func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to 
 
 // limitWords says a limit in words.
 func limitWords(l limiter.Limit) string {
-	text := fmt.Sprintf("at most %s a %s", digits(l.Count), strings.TrimPrefix(limiter.FormatPeriod(l.Period), "1"))
-	if period := limiter.FormatPeriod(l.Period); !strings.HasPrefix(period, "1") || len(period) != 2 {
-		text = fmt.Sprintf("at most %s in %s", digits(l.Count), period)
+	period := limiter.FormatPeriod(l.Period)
+	text := fmt.Sprintf("at most %s in %s", digits(l.Count), period)
+	if unit, is := map[string]string{"1s": "second", "1m": "minute", "1h": "hour", "1d": "day"}[period]; is {
+		text = fmt.Sprintf("at most %s a %s", digits(l.Count), unit)
 	}
 	switch l.Algorithm {
 	case limiter.TokenBucket:

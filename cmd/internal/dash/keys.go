@@ -76,6 +76,16 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	case m.filtering:
 		return m.typeFilter(msg)
 	}
+	if msg.Paste { // what was meant for somewhere else
+		return nil
+	}
+	if msg.Type == tea.KeyRunes && len(msg.Runes) > 1 { // several, typed faster than they were read
+		var all []tea.Cmd
+		for _, typed := range msg.Runes {
+			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
+		}
+		return tea.Sequence(all...)
+	}
 	for _, b := range m.bindings() {
 		if key.Matches(msg, b.Binding) && b.isOn(m.screen) {
 			return b.do(m)

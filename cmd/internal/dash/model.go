@@ -3,6 +3,7 @@ package dash
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/charmbracelet/bubbles/textinput"
@@ -72,7 +73,8 @@ type model struct {
 	note        note
 	lastReset   *Changed
 	acting      bool
-	ticks       int // tells the ticks of an interval that was changed from others
+	working     sync.WaitGroup // the actions that are under way
+	ticks       int            // tells the ticks of an interval that was changed from others
 }
 
 // note is something to be said once.

@@ -60,25 +60,7 @@ func (m *model) detailLines() []line {
 			say(label, fit.words(m.now), output.Plain)
 		}
 	}
-	const labels = 5
-	height := 6
-	if m.height >= 40 {
-		height = 10
-	}
-	lines = append(lines, nil)
-	columns := max(10, min(m.width-labels-1, historyLength))
-	span3 := min(historyLength, max(columns, 60))
-	for i, l := range graph(r.shares.columns(m.now, span3, columns), height) {
-		label := ""
-		switch i {
-		case 0:
-			label = "100%"
-		case height - 1:
-			label = "0%"
-		}
-		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, l...))
-	}
-	lines = append(lines, styled(fmt.Sprintf("     used over the last %s", output.Duration(time.Duration(span3)*time.Second)), output.Faint), nil)
+	lines = append(append(append(lines, nil), m.graphLines(r)...), nil)
 	if d := m.detail; d != nil && len(d.record) > 0 {
 		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
 		if len(d.record) > shownBytes {
@@ -93,6 +75,28 @@ func (m *model) detailLines() []line {
 		}
 	}
 	return lines
+}
+
+// graphLines are what was used of the key over all that is remembered.
+func (m *model) graphLines(r *row) []line {
+	const labels = 5
+	height := 5
+	if m.height >= 40 {
+		height = 12
+	}
+	columns := max(1, min(m.width-labels, historyLength))
+	var lines []line
+	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
+		label := ""
+		switch i {
+		case 0:
+			label = "100%"
+		case height - 1:
+			label = "0%"
+		}
+		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
+	}
+	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(historyLength*time.Second), output.Faint))
 }
 
 // shownBytes is how much of a record is shown.
