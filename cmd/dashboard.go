@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +117,7 @@ func (o *dashboardOptions) parse(args []string) (err error) {
 func runDashboard(ctx context.Context, o *dashboardOptions) error {
 	options := dash.Options{
 		Query: o.query, Selection: o.text, Refresh: o.interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
-		Now: o.env.Now, Color: o.color(),
+		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
 	if o.denied || o.minUsed != "" || o.noTTL {
 		options.Keep = o.keeps
@@ -141,18 +143,22 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 	options.Store, options.Where = store, where
 	options.Context, _, options.Protected = o.inUse()
 	if client != nil {
-		options.Servers = func(ctx context.Context) []dash.Server {
-			var servers []dash.Server
-			for _, v := range doctor.Watch(ctx, client) {
-				s := dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
-					UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
-				if v.Problem != nil {
-					s.Problem = message(v.Problem)
-				}
-				servers = append(servers, s)
-			}
-			return servers
+		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
+		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
+			return err // rather than to wait for what may be a slip of the address
 		}
+	}
+	if o.record != "" {
+		file, err := os.OpenFile(o.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return usagef("the recording cannot be written: %s", err)
+		}
+		defer file.Close()
+		options.Record = file
+	}
+	if o.once {
+		columns, lines := o.env.Size()
+		return dash.Once(ctx, o.env.Out, options, columns, lines)
 	}
 	actions := o.newDashActions(store, where)
 	if actions == nil {
@@ -168,4 +174,29 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	return dash.Run(ctx, o.env.In, o.env.Out, options)
+}
+
+// dashServers are the vitals as the dashboard shows them.
+func dashServers(all []doctor.Vitals) []dash.Server {
+	servers := make([]dash.Server, len(all))
+	for i, v := range all {
+		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
+			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
+		if v.Problem != nil {
+			servers[i].Problem = message(v.Problem)
+		}
+	}
+	return servers
+}
+
+// unreachable is why no server can be asked, nil if one can.
+func unreachable(all []doctor.Vitals) error {
+	var problems []error
+	for _, v := range all {
+		if v.Problem == nil || !limiter.IsAway(v.Problem) && !errors.Is(v.Problem, limiter.ErrRefused) {
+			return nil
+		}
+		problems = append(problems, v.Problem)
+	}
+	return errors.Join(problems...)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -50,7 +51,9 @@ type Options struct {
 	Record io.Writer
 	Play   io.Reader
 	Now    func() time.Time
-	Color  bool
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	Color bool
 }
 
 // Actions are what can be done to keys from the dashboard.
@@ -90,4 +93,59 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		return m.failed
 	}
 	return err
+}
+
+// Once writes one frame of so many columns and lines as text. It looks at all keys, as
+// fast as it goes unless there is a ScanRate, and twice at those it follows: what is
+// taken a second shows between two looks.
+func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
+	if o.ScanRate == 0 {
+		o.ScanRate = atOnce
+	}
+	o.Actions = nil
+	m := newModel(ctx, o)
+	m.still, m.width, m.height = true, columns, lines
+	if err := m.scanOnce(); err != nil {
+		return err
+	}
+	for look := range 2 {
+		if look > 0 {
+			if err := o.Sleep(ctx, o.Refresh); err != nil {
+				return err
+			}
+		}
+		msg := m.look()()
+		m.Update(msg)
+		if failed, is := msg.(recordingFailed); is {
+			return failed.err
+		}
+		if m.problem != nil {
+			return m.problem
+		}
+	}
+	for text := range strings.Lines(m.View()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanOnce finds the keys there are.
+func (m *model) scanOnce() error {
+	begin := m.scan()
+	if begin == nil {
+		return nil
+	}
+	for {
+		s, more := begin().(scanned)
+		if !more {
+			return m.ctx.Err()
+		}
+		m.absorbScan(s)
+		if s.done {
+			return s.err
+		}
+		begin = await(s.next)
+	}
 }

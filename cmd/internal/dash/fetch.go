@@ -36,7 +36,7 @@ func newReader(o *Options) *reader {
 		r.recording = json.NewEncoder(o.Record)
 	}
 	if o.Play != nil {
-		r.playing = newPlayer(o.Play)
+		r.playing = newPlayer(o)
 	}
 	return r
 }
@@ -65,7 +65,7 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Coverage: ask.coverage, asked: slices.Concat(ask.keys, ask.logs)}}
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, asked: slices.Concat(ask.keys, ask.logs)}}
 		answer.Servers = r.askServers(ctx, begun)
 		answer.Keys, answer.err = r.read(ctx, &ask)
 		if ask.detail != nil && answer.err == nil {

@@ -33,6 +33,7 @@ type model struct {
 	screen        screen
 	back          []screen // where esc goes to
 	paused        bool
+	still         bool  // it is only drawn, and nobody moves in it
 	played        bool  // all of a recording was shown
 	interrupted   bool  // by Ctrl-C
 	failed        error // what ended it
@@ -232,6 +233,9 @@ func (m *model) absorb(s fetched) {
 		return
 	}
 	m.answered = s.Time
+	if m.Play != nil {
+		m.Where = s.Store
+	}
 	m.detail = s.detail
 	m.forget(&s)
 	m.arrange()

@@ -14,13 +14,14 @@ import (
 
 // player shows the lines of a recording, as far apart as they were recorded.
 type player struct {
+	*Options
 	lines  *bufio.Reader
 	number int
 	last   time.Time // of the snapshot before
 	shown  time.Time // when that was shown
 }
 
-func newPlayer(recording io.Reader) *player { return &player{lines: bufio.NewReader(recording)} }
+func newPlayer(o *Options) *player { return &player{Options: o, lines: bufio.NewReader(o.Play)} }
 
 // playedOut says that there is no more of a recording, or what is wrong with it.
 type playedOut struct{ err error }
@@ -37,15 +38,11 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		return playedOut{fmt.Errorf("line %d of the recording is no frame: %w", p.number, err)}
 	}
 	if !p.last.IsZero() {
-		timer := time.NewTimer(s.Time.Sub(p.last) - time.Since(p.shown))
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
+		if err := p.Sleep(ctx, s.Time.Sub(p.last)-p.Now().Sub(p.shown)); err != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
-	p.last, p.shown = s.Time, time.Now()
+	p.last, p.shown = s.Time, p.Now()
 	answer := fetched{Snapshot: s}
 	if s.Problem != "" {
 		answer.err = errors.New(s.Problem)

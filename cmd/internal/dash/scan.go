@@ -18,6 +18,9 @@ import (
 // it costs a Redis of our test machine 5 % of a core.
 const politeRate = 10_000
 
+// atOnce is a ScanRate that is no bound.
+const atOnce = -1
+
 // reportEvery is how often a scan says what it has found.
 const reportEvery = 250 * time.Millisecond
 
@@ -80,7 +83,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		now.readings, reported = nil, p.Now()
 	}
 	query := p.Query
-	query.KeysPerSecond = cmp.Or(p.ScanRate, politeRate)
+	query.KeysPerSecond = max(0, cmp.Or(p.ScanRate, politeRate))
 	query.Match = func(key limiter.Key) bool {
 		if p.Query.Match != nil && !p.Query.Match(key) {
 			return false
@@ -111,7 +114,9 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		}
 		now.readings = append(now.readings, reading)
 	}
-	report(true)
+	if ctx.Err() == nil {
+		report(true)
+	}
 }
 
 // closestFirst orders readings by how close they are to their limit, then by key.

@@ -11,6 +11,7 @@ import (
 // Snapshot is what one look at the store brought: the data of one frame.
 type Snapshot struct {
 	Time     time.Time `json:"time"`
+	Store    string    `json:"store"`
 	Servers  []Server  `json:"servers,omitempty"`
 	Coverage Coverage  `json:"coverage"`
 	Keys     []Reading `json:"keys"`

@@ -108,7 +108,7 @@ func (m *model) questionBox() []line {
 // footLine is what is asked or said, else the keys one needs most.
 func (m *model) footLine() line {
 	switch {
-	case m.question != nil:
+	case m.question != nil || m.still:
 		return nil
 	case m.filtering:
 		l := line{{"filter: ", bold}, {m.input.Value(), output.Plain}, {"▏", output.Plain}}

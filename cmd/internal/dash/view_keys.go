@@ -28,8 +28,8 @@ func columns() []column {
 		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
 	}
 	return []column{
-		{title: "SUBJECT", order: bySubject, least: 10, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 10, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
+		{title: "SUBJECT", order: bySubject, least: 16, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
+		{title: "LIMIT", order: byLimit, least: 13, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
 			if !r.known() {
 				return ""
@@ -69,7 +69,7 @@ func columns() []column {
 			}
 			return plain(seconds(r.ResetAfter))
 		}},
-		{title: "LAST MINUTE", order: -1, least: 12, most: 60, drops: 4, cell: func(m *model, r *row, width int) line {
+		{title: "LAST MINUTE", order: -1, least: 8, most: 60, drops: 4, cell: func(m *model, r *row, width int) line {
 			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
 		}},
 	}
@@ -82,6 +82,9 @@ const markWidth = 2
 func (m *model) fit() []column {
 	all := columns()
 	room := m.width - markWidth
+	if m.width < 60 {
+		all[0].least = 10
+	}
 	for {
 		needs, drop := -gap, -1
 		for i := range all {
@@ -144,7 +147,7 @@ func (m *model) keyLines() []line {
 		return append(lines, plain("  "+m.nothing()))
 	}
 	for i := m.top; i < min(m.top+m.listHeight(), len(m.shown)); i++ {
-		lines = append(lines, m.keyLine(m.shown[i], fitted, i == m.cursor))
+		lines = append(lines, m.keyLine(m.shown[i], fitted, i == m.cursor && !m.still))
 	}
 	return lines
 }
