@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,6 +148,15 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
 		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
 			return err // rather than to wait for what may be a slip of the address
+		}
+	}
+	if words := connect.CLI(client); words != nil {
+		options.LookYourself = func(storeKey string) string {
+			command := append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")
+			for i := range command {
+				command[i] = shellQuote(command[i])
+			}
+			return strings.Join(command, " ")
 		}
 	}
 	if o.record != "" {

@@ -210,7 +210,7 @@ func (m *model) keep(r *row) bool {
 // absorb takes in what a look at the keys brought.
 func (m *model) absorb(s fetched) {
 	m.fetching = false
-	if len(s.Servers) > 0 {
+	if len(s.Servers) > 0 && (s.err == nil || len(s.Servers) > 1) { // else what is known of it stays
 		m.servers = s.Servers
 		m.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}

@@ -83,7 +83,8 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 	m.ticks++
 	tick := refreshDue{m.ticks}
 	// A store that takes long is given at least as long a rest.
-	return tea.Tick(max(m.Refresh-took, min(took, m.Refresh)), func(time.Time) tea.Msg { return tick })
+	pause := max(m.Refresh, m.leastRefresh(len(m.rows))) - took
+	return tea.Tick(max(pause, min(took, m.Refresh)), func(time.Time) tea.Msg { return tick })
 }
 
 // mouse follows the wheel, and clicks on headers and rows.

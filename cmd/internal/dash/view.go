@@ -257,16 +257,22 @@ func (m *model) matchedText() string {
 			n++
 		}
 	}
+	text := digits(int64(n)) + " keys"
 	if n == 1 {
-		return "1 key"
+		text = "1 key"
 	}
-	return digits(int64(n)) + " keys"
+	if m.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil {
+		text += " so far"
+	}
+	return text
 }
 
 // coverageText says how much of the keys is followed, if that is not all.
 func (m *model) coverageText() string {
 	c := &m.coverage
 	switch {
+	case m.isAway():
+		return ""
 	case m.scanError != nil:
 		return "not all keys could be looked for: " + oneLine(m.scanError)
 	case c.Full:

@@ -69,7 +69,7 @@ func columns() []column {
 			}
 			return plain(seconds(r.ResetAfter))
 		}},
-		{title: "LAST MINUTE", order: -1, least: 8, most: 60, drops: 4, cell: func(m *model, r *row, width int) line {
+		{title: "LAST MIN", order: -1, least: 8, most: 60, drops: 4, cell: func(m *model, r *row, width int) line {
 			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
 		}},
 	}
