@@ -25,7 +25,8 @@ func (m *model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
 	}
 	m.question.typed = m.Context
 	m.input.SetValue("")
-	return m.input.Focus()
+	m.input.Focus()
+	return nil
 }
 
 // answer is a key that is pressed at a question; anything but a clear yes is a no.
@@ -36,9 +37,8 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 	case q.typed == "" && (said == "y" || said == "Y"):
 	case q.typed != "" && msg.Type == tea.KeyEnter && m.input.Value() == q.typed:
 	case q.typed != "" && msg.Type != tea.KeyEnter && msg.Type != tea.KeyEsc:
-		var cmd tea.Cmd
-		m.input, cmd = m.input.Update(msg)
-		return cmd
+		m.input, _ = m.input.Update(msg)
+		return nil
 	default:
 		m.question = nil
 		m.input.Blur()

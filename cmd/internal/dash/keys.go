@@ -84,7 +84,7 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 		for _, typed := range msg.Runes {
 			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
 		}
-		return tea.Sequence(all...)
+		return tea.Batch(all...)
 	}
 	for _, b := range m.bindings() {
 		if key.Matches(msg, b.Binding) && b.isOn(m.screen) {
@@ -254,7 +254,8 @@ func (m *model) editFilter() tea.Cmd {
 	m.filtering, m.before = true, m.filter.text
 	m.input.SetValue(m.filter.text)
 	m.input.CursorEnd()
-	return m.input.Focus()
+	m.input.Focus()
+	return nil
 }
 
 func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
@@ -273,10 +274,9 @@ func (m *model) typeFilter(msg tea.KeyMsg) tea.Cmd {
 	case tea.KeyDown:
 		return m.move(1)
 	}
-	var cmd tea.Cmd
-	m.input, cmd = m.input.Update(msg)
+	m.input, _ = m.input.Update(msg)
 	m.useFilter(m.input.Value())
-	return cmd
+	return nil
 }
 
 // useFilter applies a filter. One that is not complete yet leaves the last as it is.

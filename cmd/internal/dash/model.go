@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/bubbles/cursor"
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -90,7 +91,8 @@ const noteStays = 8 * time.Second
 
 func newModel(ctx context.Context, o Options) *model {
 	input := textinput.New()
-	input.Prompt = ""
+	input.Cursor.SetMode(cursor.CursorStatic) // so that it wants nothing but keys
+	input.KeyMap.Paste.SetEnabled(false)      // which terminals do by themselves
 	m := &model{Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(), rows: map[limiter.Key]*row{},
 		marked: map[limiter.Key]bool{}, input: input, answered: o.Now(), by: groupings()[0]}
 	m.reader = newReader(&m.Options)
@@ -112,10 +114,26 @@ type (
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.look(), m.scan(), clock())
+	return tea.Batch(m.look(), m.scan(), m.clock())
 }
 
-func clock() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return clockTick{} }) }
+// clock moves the time of day on, unless it is that of a recording.
+func (m *model) clock() tea.Cmd {
+	if m.Play != nil {
+		return nil
+	}
+	return m.after(time.Second, clockTick{})
+}
+
+// after brings a message when some time has passed.
+func (m *model) after(d time.Duration, msg tea.Msg) tea.Cmd {
+	return func() tea.Msg {
+		if m.Sleep(m.ctx, d) != nil {
+			return nil
+		}
+		return msg
+	}
+}
 
 // look fetches the followed keys, unless that is under way.
 func (m *model) look() tea.Cmd {
@@ -176,7 +194,7 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 		m.coverage.Took, m.coverage.Matched, m.coverage.AtLimit = s.took, s.matched, s.atLimit
 		m.coverage.Full = s.matched > int64(m.MaxKeys)
 	}
-	return tea.Tick(max(passEvery-s.took, passEvery/2), func(time.Time) tea.Msg { return passDue{} })
+	return m.after(max(passEvery-s.took, passEvery/2), passDue{})
 }
 
 // evict stops following the keys that matter least, if there are too many.
@@ -370,7 +388,7 @@ func (m *model) atLimit() (n int64, exact bool) {
 	if m.coverage.Full && m.coverage.AtLimit > n {
 		return m.coverage.AtLimit, false
 	}
-	return n, !m.coverage.Full
+	return n, n == 0 || !m.coverage.Full
 }
 
 func roundTripOf(servers []Server) (longest time.Duration) {

@@ -31,9 +31,13 @@ func newRow(reading Reading, now time.Time) *row {
 
 // update takes in what the key is like at now.
 func (r *row) update(reading Reading, now time.Time) {
+	taken := float32(reading.Taken)
+	if r.updated.IsZero() { // there is nothing to compare with
+		taken = float32(math.NaN())
+	}
 	r.Reading, r.updated, r.usedAt, r.inUse = reading, now, now, true
 	r.shares.add(now, float32(reading.share()))
-	r.taken.add(now, float32(reading.Taken))
+	r.taken.add(now, taken)
 }
 
 // empty makes the key unused as of now.
@@ -103,9 +107,12 @@ func (h *history) add(at time.Time, value float32) {
 		if len(h.values) < historyLength {
 			i = int64(len(h.values)) - 1
 		}
-		if h.sums {
+		switch {
+		case isNaN(h.values[i]):
+			h.values[i] = value
+		case h.sums:
 			h.values[i] += value
-		} else {
+		default:
 			h.values[i] = max(h.values[i], value)
 		}
 		return
@@ -160,17 +167,14 @@ func (h *history) at(second int64) float32 {
 // mean is that of the last so many seconds, of those that are known. The second that
 // is going on is one of them.
 func (h *history) mean(seconds int64) float64 {
-	n := min(seconds, int64(len(h.values)))
-	sum := 0.0
-	for second := h.last - n + 1; second <= h.last; second++ {
+	sum, known := 0.0, 0
+	for second := h.last - min(seconds, int64(len(h.values))) + 1; second <= h.last; second++ {
 		if value := h.at(second); !isNaN(value) {
 			sum += float64(value)
+			known++
 		}
 	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
+	return sum / float64(max(1, known))
 }
 
 // columns returns the greatest values of so many equal stretches of the last seconds

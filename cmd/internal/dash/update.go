@@ -36,7 +36,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.absorbScan(msg)
 	case passDue:
 		if m.paused || m.isAway() {
-			return m, tea.Tick(passEvery/2, func(time.Time) tea.Msg { return passDue{} })
+			return m, m.after(passEvery/2, passDue{})
 		}
 		return m, m.scan()
 	case playedOut:
@@ -52,7 +52,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.now.After(m.note.until) {
 			m.note = note{}
 		}
-		return m, clock()
+		return m, m.clock()
 	case resetDone:
 		return m, m.absorbReset(msg)
 	case undoDone:
@@ -62,12 +62,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case recordingFailed:
 		m.failed = msg.err
 		return m, tea.Quit
-	default:
-		if m.filtering || m.question != nil { // the input's own, such as a paste
-			var cmd tea.Cmd
-			m.input, cmd = m.input.Update(msg)
-			return m, cmd
-		}
 	}
 	return m, nil
 }
@@ -81,10 +75,9 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 		return m.look() // it comes when its time has come
 	}
 	m.ticks++
-	tick := refreshDue{m.ticks}
 	// A store that takes long is given at least as long a rest.
 	pause := max(m.Refresh, m.leastRefresh(len(m.rows))) - took
-	return tea.Tick(max(pause, min(took, m.Refresh)), func(time.Time) tea.Msg { return tick })
+	return m.after(max(pause, min(took, m.Refresh)), refreshDue{m.ticks})
 }
 
 // mouse follows the wheel, and clicks on headers and rows.
