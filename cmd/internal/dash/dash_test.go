@@ -439,7 +439,7 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	if want := "[full] user:49 user:48 user:47 user:46"; d.subjects() != want {
 		t.Errorf("it follows %s, want %s", d.subjects(), want)
 	}
-	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") || !strings.Contains(text, "1 at the limit of about 51 keys") {
+	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") || !strings.Contains(text, "about 51 keys, about 1 at the limit") {
 		t.Errorf("it says:\n%s", text)
 	}
 	d.take(limiter.Key{Subject: "user:00"}, "100/1h", 99)

@@ -199,18 +199,21 @@ func short(n float64) string {
 		return fmt.Sprintf("%.0fk", n/1e3)
 	case n < 99_950_000:
 		return fmt.Sprintf("%.1fM", n/1e6)
+	case n < 999_500_000:
+		return fmt.Sprintf("%.0fM", n/1e6)
 	}
-	return fmt.Sprintf("%.0fM", n/1e6)
+	return fmt.Sprintf("%.1fG", n/1e9)
 }
 
-// seconds writes a duration to the second, never less than there is, and to a tenth
-// where it is short.
+// seconds writes a duration in seven columns or less, never less than there is.
 func seconds(d time.Duration) string {
 	switch {
 	case d <= 0:
 		return "-"
 	case d < 10*time.Second:
 		return output.Duration(roundUp(d, 100*time.Millisecond))
+	case d > 24*time.Hour:
+		return output.Duration(roundUp(d, time.Hour))
 	}
 	return output.Duration(roundUp(d, time.Second))
 }

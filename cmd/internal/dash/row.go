@@ -219,7 +219,7 @@ func (o order) compare(a, b *row) int {
 	switch o {
 	case byCloseness:
 		// In whole percent, so that what changes little keeps its place.
-		return cmp.Or(compareBool(a.inUse && a.atLimit(), b.inUse && b.atLimit()), cmp.Compare(percent(b.share()), percent(a.share())))
+		return cmp.Or(compareBool(a.inUse && a.atLimit(), b.inUse && b.atLimit()), compareBool(a.inUse, b.inUse), cmp.Compare(percent(b.share()), percent(a.share())))
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:

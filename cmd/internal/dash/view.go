@@ -89,20 +89,20 @@ func boxed(lines []line, columns int) []line {
 
 func (m *model) questionBox() []line {
 	q := m.question
-	lines := []line{styled(q.title+"?", bold), nil}
-	for _, text := range q.lines {
-		for _, part := range output.Wrap(text, m.width-4) {
-			lines = append(lines, plain(part))
-		}
-	}
-	lines = append(lines, nil)
+	answers := []line{{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}}}
 	if q.typed != "" {
-		lines = append(lines, styled("Context "+q.typed+" is protected. Type its name to go on:", output.Near),
-			line{{m.input.Value(), bold}, {"▏", output.Plain}})
-	} else {
-		lines = append(lines, line{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}})
+		answers = []line{styled(q.typed+" is protected. Type its name to go on:", output.Near), {{m.input.Value(), bold}, {"▏", output.Plain}}}
 	}
-	return boxed(lines, m.width)
+	const frame = 2 // the lines of the border
+	room := m.bodyHeight() - frame - 1 - len(answers)
+	lines := []line{styled(q.title+"?", bold)}
+	if room >= len(q.lines)+2 {
+		lines, answers = append(lines, nil), append([]line{nil}, answers...)
+	}
+	for _, text := range q.lines[:max(0, min(len(q.lines), room))] {
+		lines = append(lines, plain(text))
+	}
+	return boxed(append(lines, answers...), m.width)
 }
 
 // footLine is what is asked or said, else the keys one needs most.
@@ -207,7 +207,7 @@ func (m *model) vitals() line {
 	if !exact {
 		about = "about "
 	}
-	l := line{{about + digits(atLimit) + " at the limit", style}, {" of " + m.matchedText(), output.Plain}}
+	l := line{{m.matchedText() + ", ", output.Plain}, {about + digits(atLimit) + " at the limit", style}}
 	if len(m.servers) == 0 {
 		return l
 	}

@@ -20,7 +20,7 @@ func (m *model) groupLines() []line {
 	}
 	lines := []line{append(plain(strings.Repeat(" ", markWidth)), cells(output.Faint, strings.ToUpper(m.by.title()), "KEYS", "AT LIMIT", "/S", "CLOSEST KEY")...)}
 	if len(m.groups) == 0 {
-		return append(lines, plain("  "+m.nothing()))
+		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
 	for i := m.groupTop; i < min(m.groupTop+m.listHeight(), len(m.groups)); i++ {
 		g := m.groups[i]
@@ -36,7 +36,7 @@ func (m *model) groupLines() []line {
 		if wide {
 			l[4].style = closeness(g.worst)
 		}
-		l = append(line{{cursorMark(i == m.groupCursor) + " ", bold}}, l...)
+		l = append(line{{pad(cursorMark(i == m.groupCursor), markWidth, false), bold}}, l...)
 		if i == m.groupCursor {
 			l = l.reverse(m.width)
 		}

@@ -29,7 +29,7 @@ func columns() []column {
 	}
 	return []column{
 		{title: "SUBJECT", order: bySubject, least: 16, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 13, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
+		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
 			if !r.known() {
 				return ""
@@ -42,7 +42,7 @@ func columns() []column {
 			}
 			return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 		}},
-		{title: "OF LIMIT", order: byUsed, right: true, least: 9, most: 15, cell: func(_ *model, r *row, width int) line {
+		{title: "OF LIMIT", order: byUsed, right: true, least: 11, most: 15, cell: func(_ *model, r *row, width int) line {
 			if !r.known() {
 				return plain("-")
 			}
@@ -76,14 +76,16 @@ func columns() []column {
 }
 
 // markWidth is the column of the cursor and of marks.
-const markWidth = 2
+const markWidth = 3
 
 // fit chooses the columns that there is room for, and their widths.
 func (m *model) fit() []column {
 	all := columns()
 	room := m.width - markWidth
 	if m.width < 60 {
-		all[0].least = 10
+		for i := range all {
+			all[i].least = min(all[i].least, 9)
+		}
 	}
 	for {
 		needs, drop := -gap, -1
@@ -144,7 +146,7 @@ func (m *model) keyLines() []line {
 	}
 	lines := []line{header}
 	if len(m.shown) == 0 {
-		return append(lines, plain("  "+m.nothing()))
+		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
 	for i := m.top; i < min(m.top+m.listHeight(), len(m.shown)); i++ {
 		lines = append(lines, m.keyLine(m.shown[i], fitted, i == m.cursor && !m.still))
@@ -157,7 +159,7 @@ func (m *model) keyLine(r *row, fitted []column, selected bool) line {
 	if m.marked[r.Key] {
 		mark = "●"
 	}
-	l := line{{cursorMark(selected) + mark, bold}}
+	l := line{{cursorMark(selected) + mark + " ", bold}}
 	for i, c := range fitted {
 		cell := c.cell(m, r, c.width).fit(c.width)
 		space := span{strings.Repeat(" ", c.width-cell.width()), output.Plain}
