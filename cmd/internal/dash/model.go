@@ -164,7 +164,11 @@ func (m *model) scan() tea.Cmd {
 	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.rows))}
 	for key, r := range m.rows {
 		p.followed[key] = true
-		if r.inUse && r.atLimit() {
+		if !r.inUse || m.Keep != nil && !m.Keep(r.entry()) {
+			continue
+		}
+		p.matched++
+		if r.atLimit() {
 			p.atLimit++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -58,7 +57,8 @@ type pass struct {
 	*Options
 	// followed are known already, and only counted.
 	followed map[limiter.Key]bool
-	atLimit  int64 // of those followed
+	// matched and atLimit are how many of those are in use, and at their limit.
+	matched, atLimit int64
 }
 
 // start begins the pass. What it finds comes as messages of type scanned, after each
@@ -85,12 +85,11 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	defer close(found)
 	begun := p.Now()
 	reported := begun
-	var matched atomic.Int64
-	now := scanned{atLimit: p.atLimit}
+	now := scanned{matched: p.matched, atLimit: p.atLimit}
 	report := func(done bool) {
 		slices.SortFunc(now.readings, closestFirst)
 		now.readings = slices.Clip(now.readings[:min(len(now.readings), p.MaxKeys)])
-		now.matched, now.done, now.took = matched.Load(), done, p.Now().Sub(begun)
+		now.done, now.took = done, p.Now().Sub(begun)
 		select {
 		case found <- now:
 		case <-ctx.Done():
@@ -100,11 +99,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	query := p.Query
 	query.KeysPerSecond = p.scanRate()
 	query.Match = func(key limiter.Key) bool {
-		if p.Query.Match != nil && !p.Query.Match(key) {
-			return false
-		}
-		matched.Add(1)
-		return !p.followed[key]
+		return !p.followed[key] && (p.Query.Match == nil || p.Query.Match(key))
 	}
 	query.Progress = func(looked, total int64) {
 		now.looked, now.total = looked, total
@@ -114,7 +109,6 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	}
 	for entry, err := range p.Store.Scan(ctx, query) {
 		if isForeign(err) {
-			matched.Add(-1)
 			continue
 		}
 		if now.err = err; err != nil {
@@ -124,6 +118,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 			continue
 		}
 		reading := newReading(&entry)
+		now.matched++
 		if reading.atLimit() {
 			now.atLimit++
 		}
