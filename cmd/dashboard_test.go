@@ -234,3 +234,14 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 		})
 	}
 }
+
+// The terminal is asked for nothing by commands that only print.
+func TestOtherCommandsLeaveTheTerminalAlone(t *testing.T) {
+	term := openTerminal(t)
+	term.start([]string{"TERM=xterm-256color", "CI="}, "version")
+	term.wait(0, `v0\.0\.0-test`)
+	term.cmd.Wait()
+	if text := term.text(0); strings.Contains(text, "\x1b") {
+		t.Errorf("it wrote %q", text)
+	}
+}
