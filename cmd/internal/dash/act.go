@@ -63,7 +63,8 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 type (
 	resetDone struct {
 		Changed
-		err error
+		keys []limiter.Key
+		err  error
 	}
 	undoDone struct {
 		Changed
@@ -98,7 +99,7 @@ func (m *model) askReset() tea.Cmd {
 	lines = append(lines, "", "What they hold is kept in a backup; u brings it back.")
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.Actions.Reset(m.ctx, keys)
-		return resetDone{done, err}
+		return resetDone{done, keys, err}
 	})
 }
 
@@ -152,6 +153,11 @@ func (m *model) askConsume() tea.Cmd {
 // once what is so now.
 func (m *model) absorbReset(done resetDone) tea.Cmd {
 	m.acting = false
+	for _, key := range done.keys {
+		if r := m.rows[key]; r != nil {
+			r.hold(m.now.Add(noteStays))
+		}
+	}
 	if done.Backup != "" {
 		m.lastReset = &done.Changed
 	}

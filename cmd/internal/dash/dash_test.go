@@ -323,6 +323,9 @@ func TestResetIsSeenAndUndone(t *testing.T) {
 	if r := d.current(); r == nil || r.Key.Subject != "near" || r.inUse || !strings.Contains(d.View(), "deleted 1 key") {
 		t.Errorf("after the reset:\n%s", d.View())
 	}
+	if want := "full [near] tenant:acme:user:7 calm"; d.subjects() != want {
+		t.Errorf("after the reset it shows %s, want %s", d.subjects(), want)
+	}
 	d.press("u")
 	if d.question == nil || !strings.Contains(d.View(), "Bring back 1 key?") {
 		t.Errorf("asked to undo:\n%s", d.View())

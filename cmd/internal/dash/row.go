@@ -19,6 +19,9 @@ type row struct {
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
+
+	held      place
+	heldUntil time.Time
 }
 
 func newRow(reading Reading, now time.Time) *row {
@@ -196,6 +199,24 @@ func (h *history) columns(now time.Time, seconds, columns int) []float32 {
 
 func isNaN(f float32) bool { return f != f }
 
+// place is where a row belongs by its closeness to the limit: in whole percent, so that
+// what changes little keeps it.
+type place struct {
+	inUse, atLimit bool
+	percent        int
+}
+
+func (r *row) place() place {
+	if r.updated.Before(r.heldUntil) {
+		return r.held
+	}
+	return place{r.inUse, r.inUse && r.atLimit(), percent(r.share())}
+}
+
+// hold keeps the row in its place for a while, whatever becomes of it, so that one sees
+// what one has done.
+func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
+
 // order is one that rows can be in.
 type order int
 
@@ -218,8 +239,8 @@ func (o order) String() string {
 func (o order) compare(a, b *row) int {
 	switch o {
 	case byCloseness:
-		// In whole percent, so that what changes little keeps its place.
-		return cmp.Or(compareBool(a.inUse && a.atLimit(), b.inUse && b.atLimit()), compareBool(a.inUse, b.inUse), cmp.Compare(percent(b.share()), percent(a.share())))
+		x, y := a.place(), b.place()
+		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), cmp.Compare(y.percent, x.percent))
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:

@@ -47,7 +47,11 @@ func (m *model) bodyLines() []line {
 		return m.keyLines()
 	}
 	text := m.text()
-	return text[min(m.scroll, len(text)):]
+	text = text[min(m.scroll, len(text)):]
+	if height := m.bodyHeight(); len(text) > height && height > 0 {
+		text = append(text[:height-1:height-1], styled(fmt.Sprintf("… %d more lines (↓)", len(text)-height+1), output.Faint))
+	}
+	return text
 }
 
 // text is what the detail or the help says.
