@@ -35,10 +35,10 @@ func newDashboardCmd(global *globalOptions) *cobra.Command {
 		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Aliases: []string{"top"},
 		Short:   "Watch who is near or at the limit, live",
-		Long: `Dashboard shows every limit whose subject matches PATTERN (all, if none is given)
-as it is used, those closest to their limit first. Press ? in it for its keys:
-they filter, sort and group, show all about one key, and reset what is chosen,
-with the same consent, backup and audit as limitctl reset.
+		Long: `Dashboard shows every limit whose subject matches PATTERN, or all, as it is
+used, those closest to their limit first. Press ? in it for its keys: they
+filter, sort and group, show all about one key, and reset what is chosen, with
+the same consent, backup and audit as limitctl reset.
 
 It follows at most --max-keys keys and looks for others by a slow scan, so that
 it can be left open beside a busy server; it says how much it covers.

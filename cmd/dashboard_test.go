@@ -87,9 +87,16 @@ func (term *terminal) settings() *unix.Termios {
 // start runs limitctl on the terminal.
 func (term *terminal) start(env []string, args ...string) {
 	term.Helper()
-	term.cmd = exec.Command("limitctl", args...)
+	cmd := exec.Command("limitctl", args...)
+	cmd.Env = append(os.Environ(), env...)
+	term.run(cmd)
+}
+
+// run starts a command on the terminal.
+func (term *terminal) run(cmd *exec.Cmd) {
+	term.Helper()
+	term.cmd = cmd
 	term.cmd.Stdin, term.cmd.Stdout, term.cmd.Stderr = term.screen, term.screen, term.screen
-	term.cmd.Env = append(os.Environ(), env...)
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := term.cmd.Start(); err != nil {
 		term.Fatal(err)
