@@ -94,6 +94,20 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// No terminal is too small, or of a size that a frame does not fill.
+func TestFramesFitAnyTerminal(t *testing.T) {
+	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr"} {
+		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
+		d.press(keys)
+		for width := 1; width < 130; width += 3 {
+			for height := 1; height < 32; height += 2 {
+				d.send(tea.WindowSizeMsg{Width: width, Height: height})
+				d.checkSize(fmt.Sprintf("%q at %dx%d", keys, width, height), d.View())
+			}
+		}
+	}
+}
+
 func threeServers(context.Context) []Server {
 	var servers []Server
 	for i := range 3 {

@@ -164,7 +164,7 @@ func (m *model) scan() tea.Cmd {
 	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.rows))}
 	for key, r := range m.rows {
 		p.followed[key] = true
-		if !r.inUse || m.Keep != nil && !m.Keep(r.entry()) {
+		if !r.inUse || !m.selects(r) {
 			continue
 		}
 		p.matched++
@@ -315,9 +315,12 @@ func (m *model) arrange() {
 	m.follow()
 }
 
+// selects reports whether the state of a row is one that was selected.
+func (m *model) selects(r *row) bool { return m.Keep == nil || r.known() && m.Keep(r.entry()) }
+
 // shows reports whether a row is among those that were asked for.
 func (m *model) shows(r *row) bool {
-	if m.Keep != nil && !m.Keep(r.entry()) {
+	if !m.selects(r) {
 		return false
 	}
 	if r.updated.IsZero() && m.Query.Keys != nil { // named, and not found yet
@@ -385,7 +388,7 @@ func (m *model) chosen() []limiter.Key {
 // atLimit returns how many keys are at their limit, and whether that is all there are.
 func (m *model) atLimit() (n int64, exact bool) {
 	for _, r := range m.rows {
-		if r.inUse && r.atLimit() && (m.Keep == nil || m.Keep(r.entry())) {
+		if r.inUse && r.atLimit() && m.selects(r) {
 			n++
 		}
 	}

@@ -257,7 +257,7 @@ func (m *model) matchedText() string {
 	}
 	n := 0
 	for _, r := range m.rows {
-		if r.inUse && (m.Keep == nil || m.Keep(r.entry())) {
+		if r.inUse && m.selects(r) {
 			n++
 		}
 	}
