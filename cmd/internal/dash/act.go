@@ -55,7 +55,14 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 func (m *model) act(do func() tea.Msg) tea.Cmd {
 	m.acting = true
 	done := make(chan tea.Msg, 1)
-	m.working.Go(func() { done <- do() })
+	m.working.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- actionFailed{bug(r)}
+			}
+		}()
+		done <- do()
+	})
 	return func() tea.Msg { return <-done }
 }
 
@@ -66,7 +73,8 @@ type (
 		keys []limiter.Key
 		err  error
 	}
-	undoDone struct {
+	actionFailed struct{ err error }
+	undoDone     struct {
 		Changed
 		err error
 	}

@@ -367,6 +367,21 @@ func TestAnActionThatFails(t *testing.T) {
 	}
 }
 
+// A bug in what goes on beside the loop does not end the program in the middle of a
+// screen.
+func TestPanicsBesideTheLoop(t *testing.T) {
+	d := begin(t, three, nil)
+	d.actions.store = nil
+	d.press("ry")
+	if text := d.View(); !strings.Contains(text, "limitctl has a bug: ") || d.acting {
+		t.Errorf("after a panic of an action:\n%s", text)
+	}
+	d = begin(t, three, func(o *Options) { o.Keep = func(*limiter.Entry) bool { panic("oops") } })
+	if text := d.View(); !strings.Contains(text, "limitctl has a bug: oops") {
+		t.Errorf("after a panic of a scan:\n%s", text)
+	}
+}
+
 func TestConsume(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("c")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,14 @@ func await(found <-chan scanned) tea.Cmd {
 
 func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	defer close(found)
+	defer func() { // a panic here would leave the terminal as it is
+		if r := recover(); r != nil {
+			select {
+			case found <- scanned{done: true, err: bug(r)}:
+			case <-ctx.Done():
+			}
+		}
+	}()
 	begun := p.Now()
 	reported := begun
 	now := scanned{matched: p.matched, atLimit: p.atLimit}
@@ -128,6 +137,9 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		report(true)
 	}
 }
+
+// bug makes an error of a panic.
+func bug(r any) error { return fmt.Errorf("limitctl has a bug: %v", r) }
 
 // closestFirst orders readings by how close they are to their limit, then by key.
 func closestFirst(a, b Reading) int {

@@ -55,6 +55,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.clock()
 	case resetDone:
 		return m, m.absorbReset(msg)
+	case actionFailed:
+		m.acting = false
+		m.complain(msg.err)
 	case undoDone:
 		return m, m.absorbUndo(msg)
 	case consumed:
