@@ -122,7 +122,8 @@ func (term *terminal) wait(from int, wanted ...string) {
 			select {
 			case <-term.more:
 			case <-deadline:
-				term.Fatalf("%q did not come; there came\n%q", pattern, term.text(from))
+				text := term.text(from)
+				term.Fatalf("%q did not come; the last that came is\n%q", pattern, text[max(0, len(text)-2000):])
 			}
 		}
 	}

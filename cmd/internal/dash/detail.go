@@ -18,7 +18,7 @@ type detail struct {
 // fit is when so many units fit.
 type fit struct {
 	units int64
-	at    time.Time // by the clock here; zero if they fit now
+	at    time.Time // by the store's clock
 	in    time.Duration
 }
 
@@ -52,7 +52,7 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}}, decision[:]); err != nil {
 				return nil, err
 			}
-			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: r.Now().Add(decision[0].RetryAfter)})
+			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})
 		}
 		return d, nil
 	}

@@ -224,8 +224,8 @@ func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to 
 func limitWords(l limiter.Limit) string {
 	period := limiter.FormatPeriod(l.Period)
 	text := fmt.Sprintf("at most %s in %s", digits(l.Count), period)
-	if unit, is := map[string]string{"1s": "second", "1m": "minute", "1h": "hour", "1d": "day"}[period]; is {
-		text = fmt.Sprintf("at most %s a %s", digits(l.Count), unit)
+	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
+		text = fmt.Sprintf("at most %s %s", digits(l.Count), unit)
 	}
 	switch l.Algorithm {
 	case limiter.TokenBucket:

@@ -3,6 +3,7 @@ package dash
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -60,7 +61,8 @@ func (m *model) detailLines() []line {
 			say(label, fit.words(m.now), output.Plain)
 		}
 	}
-	lines = append(append(append(lines, nil), m.graphLines(r)...), nil)
+	top := lines
+	lines = nil
 	if d := m.detail; d != nil && len(d.record) > 0 {
 		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
 		if len(d.record) > shownBytes {
@@ -74,16 +76,15 @@ func (m *model) detailLines() []line {
 			say("look yourself", command, output.Plain)
 		}
 	}
-	return lines
+	const around = 3 // an empty line on each side of the graph, and the one that says what it is
+	graph := m.graphLines(r, max(3, min(12, m.bodyHeight()-len(top)-len(lines)-around)))
+	return slices.Concat(top, []line{nil}, graph, []line{nil}, lines)
 }
 
-// graphLines are what was used of the key over all that is remembered.
-func (m *model) graphLines(r *row) []line {
+// graphLines are what was used of the key over all that is remembered, in a graph of
+// so many lines.
+func (m *model) graphLines(r *row, height int) []line {
 	const labels = 5
-	height := 5
-	if m.height >= 40 {
-		height = 12
-	}
 	columns := max(1, min(m.width-labels, historyLength))
 	var lines []line
 	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
