@@ -260,7 +260,7 @@ func TestAPauseHoldsWhatIsShown(t *testing.T) {
 }
 
 func TestTheRefreshGoesByTheKeys(t *testing.T) {
-	for keys, want := range map[string]time.Duration{"+": 500 * time.Millisecond, "++++": 250 * time.Millisecond, "-": 2 * time.Second,
+	for keys, want := range map[string]time.Duration{"+": 500 * time.Millisecond, "++++": 100 * time.Millisecond, "-": 2 * time.Second,
 		"-+": time.Second, "---------": time.Minute, "=": 500 * time.Millisecond} {
 		d := begin(t, three, nil)
 		d.press(keys)

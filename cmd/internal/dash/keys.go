@@ -225,14 +225,13 @@ func (m *model) slower() tea.Cmd { return m.refreshEvery(1) }
 
 // refreshEvery changes the interval by so many steps.
 func (m *model) refreshEvery(steps int) tea.Cmd {
-	intervals := Intervals()
-	at := 0
-	for i, interval := range intervals {
+	all, at := intervals(), 0
+	for i, interval := range all {
 		if interval <= m.Refresh {
 			at = i
 		}
 	}
-	m.Refresh = intervals[max(0, min(at+steps, len(intervals)-1))]
+	m.Refresh = all[max(0, min(at+steps, len(all)-1))]
 	m.ticks++ // the tick that is under way does not count
 	return m.look()
 }

@@ -6,9 +6,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// Intervals are those that a dashboard can be refreshed at by its keys.
-func Intervals() []time.Duration {
-	return []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+// intervals are those that a dashboard can be refreshed at by its keys.
+func intervals() []time.Duration {
+	return []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 		10 * time.Second, 30 * time.Second, time.Minute}
 }
 

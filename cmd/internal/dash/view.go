@@ -216,7 +216,9 @@ func (m *model) vitals() line {
 		return l
 	}
 	var ops, memory, most int64
+	told := false
 	for i := range m.servers {
+		told = told || m.servers[i].Problem == ""
 		ops, memory, most = ops+m.servers[i].OpsPerSecond, memory+m.servers[i].UsedMemory, most+m.servers[i].MaxMemory
 	}
 	values := m.roundTrip.columns(m.now, 20, 20)
@@ -232,6 +234,9 @@ func (m *model) vitals() line {
 	l = append(l, span{"  rtt " + roundTripText(roundTripOf(m.servers)) + " ", output.Plain})
 	if m.width >= 70 {
 		l = append(l, sparks(values, greatest, func(float32) output.Style { return output.Plain })...)
+	}
+	if !told {
+		return l
 	}
 	l = append(l, span{"  " + digits(ops) + " ops/s", output.Plain})
 	text := "  " + output.Bytes(memory)
