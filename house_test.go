@@ -16,15 +16,17 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
+	"cmd/internal/dash":       {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter"},
 	"cmd/internal/cost":       {"cmd/internal/report", "pkg/limiter"},
+	"cmd/internal/unasked":    {},
 	"cmd/internal/naive":      {"pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen":             {"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
@@ -49,6 +51,7 @@ var drivers = map[string][]string{
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
+	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest"},
 }
@@ -70,7 +73,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "pkg/limiter/filestore", "internal/redistest"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest"}, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}

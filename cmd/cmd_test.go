@@ -220,11 +220,23 @@ func TestHelpExamplesWork(t *testing.T) {
 			t.Run(line, func(t *testing.T) {
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
-				run := func(line string) ([]byte, error) {
+				shell := func(line string) *exec.Cmd {
 					shell := exec.Command("sh", "-c", line)
 					shell.Dir = dir
 					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-					return shell.CombinedOutput()
+					return shell
+				}
+				run := func(line string) ([]byte, error) { return shell(line).CombinedOutput() }
+				if strings.HasPrefix(line, "limitctl dashboard") && !strings.Contains(line, "--once") {
+					if output, err := run("limitctl dashboard --once --refresh 100ms --record played.jsonl"); err != nil {
+						t.Fatalf("%v\n%s", err, output)
+					}
+					term := openTerminal(t)
+					term.run(shell(strings.Replace(line, "--play incident", "--play played", 1)))
+					term.wait(0, `\? help`)
+					term.press("q")
+					term.checkLeft(exitYes)
+					return
 				}
 				if strings.Contains(line, "backup.jsonl") {
 					if output, err := run("limitctl consume user:42 --limit 3/1h && limitctl reset user:42 --yes --backup backup.jsonl"); err != nil {

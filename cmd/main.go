@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/limitctl/limitctl/cmd/internal/unasked"
 )
 
 // Main runs limitctl in the process's own environment and returns its exit code.
 func Main(version string) int {
+	unasked.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends what does not end by itself. One that comes at once is the

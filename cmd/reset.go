@@ -104,6 +104,20 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		return err
 	}
 	defer store.Close()
+	answer, err := o.reset(ctx, store, where)
+	if answer == nil {
+		return err
+	}
+	printErr := o.print(answer)
+	if answer.Undo != "" && (!o.quiet || printErr != nil) {
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
+	}
+	return errors.Join(err, printErr)
+}
+
+// reset finds the selected keys, asks, and deletes or adjusts them. Without an answer
+// nothing was changed.
+func (o *resetOptions) reset(ctx context.Context, store connect.Store, where string) (answer *resetAnswer, err error) {
 	entry := &auditEntry{Store: where, Command: "reset", Selection: o.text}
 	if o.toRemaining >= 0 {
 		entry.Selection += fmt.Sprintf(" --to-remaining %d", o.toRemaining)
@@ -111,29 +125,26 @@ func runReset(ctx context.Context, o *resetOptions) error {
 	targets := &targets{toRemaining: o.toRemaining, dryRun: o.dryRun}
 	if !o.noBackup && !o.dryRun {
 		if targets.backup, err = o.createBackup(o.globalOptions, entry); err != nil {
-			return err
+			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
 	}
 	o.query.Records = targets.backup != nil || o.toRemaining >= 0
 	f, scanErr := o.scan(ctx, store, &o.selection, targets.add)
 	if scanErr != nil && (targets.count == 0 || ctx.Err() != nil || targets.refused) {
-		return nothingChanged(&f, scanErr)
+		return nil, nothingChanged(&f, scanErr)
 	}
-	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
+	answer = &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: f.matched, DryRun: o.dryRun}
 	if o.toRemaining >= 0 {
 		answer.ToRemaining = &o.toRemaining
 	}
 	o.showTargets(targets, o.place(where), scanError(&f, scanErr))
 	if o.dryRun || targets.count == 0 {
-		if err := o.print(answer); err != nil {
-			return err
-		}
-		return o.outcome(&f, scanErr, nil)
+		return answer, o.outcome(&f, scanErr, nil)
 	}
 	audit, err := o.openAudit()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer audit.Close()
 	question := "Delete " + output.Plural(targets.count, "key")
@@ -141,7 +152,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		question = fmt.Sprintf("Leave %d remaining of %s", o.toRemaining, output.Plural(targets.count, "key"))
 	}
 	if err := o.ask(ctx, o.globalOptions, question); err != nil {
-		return err
+		return nil, err
 	}
 	changes, err := o.change(ctx, store, targets)
 	f.foreign.merge(&changes.foreign)
@@ -163,12 +174,7 @@ func runReset(ctx context.Context, o *resetOptions) error {
 		}
 	}
 	entry.Matched, entry.Changed = f.matched, changes.done
-	err = o.record(ctx, audit, entry, o.outcome(&f, scanErr, err))
-	printErr := o.print(answer)
-	if answer.Undo != "" && (!o.quiet || printErr != nil) {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
-	}
-	return errors.Join(err, printErr)
+	return answer, o.record(ctx, audit, entry, o.outcome(&f, scanErr, err))
 }
 
 // nothingChanged says of the error of a scan that nothing came after it.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -75,20 +76,11 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 			return err
 		}
 	}
-	file, err := os.Open(o.path)
+	file, contents, err := o.readBackup()
 	if err != nil {
-		return usagef("the backup cannot be read: %s", err)
+		return err
 	}
 	defer file.Close()
-	contents, err := backup.Check(file)
-	if err != nil {
-		return usagef("%s: %s; nothing was restored", o.path, err)
-	}
-	if contents.Prefix != o.chosen.prefix.value {
-		return usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value,
-			output.Printable(shellQuote(contents.Prefix)))
-	}
-	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: o.dryRun}
 	store, where, err := o.open()
 	if err != nil {
 		return err
@@ -106,21 +98,53 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
 	}
 	if o.dryRun {
-		return o.print(answer)
+		return o.print(&restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true})
 	}
+	answer, err := o.restore(ctx, store, where, file, contents, mustAsk)
+	if answer == nil {
+		return err
+	}
+	return errors.Join(err, o.print(answer))
+}
+
+// readBackup opens the backup and reads it through. The caller closes the file.
+func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
+	file, err := os.Open(o.path)
+	if err != nil {
+		return nil, nil, usagef("the backup cannot be read: %s", err)
+	}
+	contents, err := backup.Check(file)
+	switch {
+	case err != nil:
+		err = usagef("%s: %s; nothing was restored", o.path, err)
+	case contents.Prefix != o.chosen.prefix.value:
+		err = usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value,
+			output.Printable(shellQuote(contents.Prefix)))
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, contents, nil
+}
+
+// restore brings back what a backup holds, asking first if it must. Without an answer
+// nothing was changed.
+func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file *os.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
 	audit, err := o.openAudit()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer audit.Close()
 	if mustAsk {
 		if err := o.ask(ctx, o.globalOptions, "Restore "+output.Plural(contents.Records, "key")); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if _, err := file.Seek(0, 0); err != nil {
-		return usagef("the backup cannot be read again: %s", err)
+		return nil, usagef("the backup cannot be read again: %s", err)
 	}
+	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records}
 	bar := o.progress("restoring", "")
 	err = contents.Each(file, keysPerBatch, func(records []limiter.Record) error {
 		if err := ctx.Err(); err != nil {
@@ -145,8 +169,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	}
 	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
 		Matched: int64(contents.Records), Changed: answer.Restored}
-	err = o.record(ctx, audit, entry, answer.err(err))
-	return errors.Join(err, o.print(answer))
+	return answer, o.record(ctx, audit, entry, answer.err(err))
 }
 
 // withoutLogin is the name of a store, whoever goes there.

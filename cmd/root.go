@@ -157,6 +157,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newConsumeCmd(global),
 		newRefundCmd(global),
 		newInspectCmd(global),
+		newDashboardCmd(global),
 		newResetCmd(global),
 		newRestoreCmd(global),
 		newAuditCmd(global),
@@ -254,16 +255,22 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 		return nil, "", err
 	}
 	store, where, err = connect.Open(url, options)
+	store, err = g.guarded(store, err)
+	return store, where, err
+}
+
+// guarded is a store that was opened, as the context in use allows it to be used.
+func (g *globalOptions) guarded(store connect.Store, err error) (connect.Store, error) {
 	name, readOnly, _ := g.inUse()
 	switch {
 	case err != nil && name != "":
-		return nil, "", fmt.Errorf("context %q: %w", name, err)
+		return nil, fmt.Errorf("context %q: %w", name, err)
 	case err != nil:
-		return nil, "", err
+		return nil, err
 	case readOnly:
 		store = connect.ReadOnly(store, name)
 	}
-	return store, where, nil
+	return store, nil
 }
 
 // connection returns the URL of the chosen store and what that does not say.

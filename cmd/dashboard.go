@@ -1,0 +1,213 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/dash"
+	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+type dashboardOptions struct {
+	*globalOptions
+	selection
+	refresh string
+	maxKeys int
+	once    bool
+	record  string
+	play    string
+
+	interval time.Duration
+}
+
+func newDashboardCmd(global *globalOptions) *cobra.Command {
+	o := &dashboardOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Aliases: []string{"top"},
+		Short:   "Watch who is near or at the limit, live",
+		Long: `Dashboard shows every limit whose subject matches PATTERN, or all, as it is
+used, those closest to their limit first. Press ? in it for its keys: they
+filter, sort and group, show all about one key, and reset what is chosen, with
+the same consent, backup and audit as limitctl reset.
+
+It follows at most --max-keys keys and looks for others by a slow scan, so that
+it can be left open beside a busy server; it says how much it covers.
+
+` + selectionHelp,
+		Example: `  limitctl dashboard
+  limitctl dashboard 'tenant:acme:*'
+  limitctl dashboard --policy api tenant=acme --refresh 500ms
+  limitctl dashboard --once
+  limitctl dashboard --record incident.jsonl
+  limitctl dashboard --play incident.jsonl`,
+		Args: o.checkArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.parse(args); err != nil {
+				return err
+			}
+			return runDashboard(cmd.Context(), o)
+		},
+		ValidArgsFunction: global.completeKeyOrAttributes,
+	}
+	o.addFlags(cmd, global)
+	flags := cmd.Flags()
+	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
+	flags.IntVar(&o.maxKeys, "max-keys", 5000, "follow at most `N` keys, those closest to their limit")
+	flags.BoolVar(&o.once, "once", false, "print one frame as text and leave")
+	flags.StringVar(&o.record, "record", "", "write the data of every frame to a new `FILE`, as JSON lines")
+	flags.StringVar(&o.play, "play", "", "show a `FILE` that --record wrote instead of a store")
+	cmd.MarkFlagFilename("record")
+	cmd.MarkFlagFilename("play")
+	cmd.RegisterFlagCompletionFunc("refresh", cobra.NoFileCompletions)
+	return cmd
+}
+
+// checkArguments is the check of the arguments, of which none means all.
+func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
+	return o.arguments(cmd, orAll(args))
+}
+
+func orAll(args []string) []string {
+	if len(args) == 0 {
+		return []string{"*"}
+	}
+	return args
+}
+
+func (o *dashboardOptions) parse(args []string) (err error) {
+	if o.policy == "" {
+		args = orAll(args)
+	}
+	known, err := o.knownPolicies(&o.selection)
+	if err != nil {
+		return err
+	}
+	if err := o.selection.parse(args, known); err != nil {
+		return err
+	}
+	if o.interval, err = limiter.ParsePeriod(o.refresh); err != nil || o.interval < 100*time.Millisecond || o.interval > time.Minute {
+		return usagef("--refresh %q is no interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+	}
+	const most = 100_000
+	switch {
+	case o.foreign:
+		return usagef("the dashboard shows limits, and a foreign value is none; see them with `limitctl inspect --foreign`")
+	case o.maxKeys < 1 || o.maxKeys > most:
+		return usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
+	case o.quiet:
+		return usagef("--quiet goes with no dashboard, which is nothing but its answer")
+	case o.format.String() != "table":
+		return usagef("the dashboard is no %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
+	case o.play != "" && (o.record != "" || o.once):
+		return usagef("--play shows a recording; it goes with none of --record and --once")
+	case !o.once && !(o.env.InIsTerminal && o.env.OutIsTerminal):
+		return usagef("the dashboard needs a terminal; --once prints one frame without")
+	}
+	return nil
+}
+
+func runDashboard(ctx context.Context, o *dashboardOptions) error {
+	options := dash.Options{
+		Query: o.query, Selection: o.text, Refresh: o.interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
+	}
+	if o.denied || o.minUsed != "" || o.noTTL {
+		options.Keep = o.keeps
+	}
+	if o.play != "" {
+		recording, err := o.env.Open(o.play)
+		if err != nil {
+			return usagef("the recording cannot be read: %s", err)
+		}
+		defer recording.Close()
+		options.Play, options.Where = recording, o.play
+		return o.show(ctx, options)
+	}
+	url, connection, err := o.connection()
+	if err != nil {
+		return err
+	}
+	store, client, where, err := connect.OpenWithClient(url, connection)
+	if store, err = o.guarded(store, err); err != nil {
+		return err
+	}
+	defer store.Close()
+	options.Store, options.Where = store, where
+	options.Context, _, options.Protected = o.inUse()
+	if client != nil {
+		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
+		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
+			return err // rather than to wait for what may be a slip of the address
+		}
+	}
+	if words := connect.CLI(client); words != nil {
+		options.LookYourself = func(storeKey string) string {
+			command := append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")
+			for i := range command {
+				command[i] = shellQuote(command[i])
+			}
+			return strings.Join(command, " ")
+		}
+	}
+	if o.record != "" {
+		file, err := os.OpenFile(o.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return usagef("the recording cannot be written: %s", err)
+		}
+		defer file.Close()
+		options.Record = file
+	}
+	if o.once {
+		columns, lines := o.env.Size()
+		return dash.Once(ctx, o.env.Out, options, columns, lines)
+	}
+	actions := o.newDashActions(store, where)
+	if actions == nil {
+		return o.show(ctx, options)
+	}
+	options.Actions = actions
+	err = o.show(ctx, options)
+	for _, command := range actions.undo {
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", command)
+	}
+	return err
+}
+
+func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+	return dash.Run(ctx, o.env.In, o.env.Out, options)
+}
+
+// dashServers are the vitals as the dashboard shows them.
+func dashServers(all []doctor.Vitals) []dash.Server {
+	servers := make([]dash.Server, len(all))
+	for i, v := range all {
+		servers[i] = dash.Server{Name: v.Address, Version: v.Version, Role: v.Role, OpsPerSecond: v.OpsPerSecond,
+			UsedMemory: v.UsedMemory, MaxMemory: v.MaxMemory, RoundTrip: v.RoundTrip}
+		if v.Problem != nil {
+			servers[i].Problem = message(v.Problem)
+		}
+	}
+	return servers
+}
+
+// unreachable is why no server can be asked, nil if one can.
+func unreachable(all []doctor.Vitals) error {
+	var problems []error
+	for _, v := range all {
+		if v.Problem == nil || !limiter.IsAway(v.Problem) && !errors.Is(v.Problem, limiter.ErrRefused) {
+			return nil
+		}
+		problems = append(problems, v.Problem)
+	}
+	return errors.Join(problems...)
+}

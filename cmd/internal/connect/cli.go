@@ -1,0 +1,52 @@
+package connect
+
+import (
+	"net"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// CLI returns the words of a redis-cli command that reaches what client does, to which
+// a command of Redis is to be added; nil where the address is found by asking around.
+// A password is left to be typed.
+func CLI(client redis.UniversalClient) []string {
+	words := []string{"redis-cli"}
+	switch client := client.(type) {
+	case *redis.Client:
+		o := client.Options()
+		if o.Network == "unix" {
+			words = append(words, "-s", o.Addr)
+		} else if host, port, err := net.SplitHostPort(o.Addr); err == nil {
+			words = append(words, "-h", host, "-p", port)
+		} else {
+			return nil // Sentinels know
+		}
+		if o.DB != 0 {
+			words = append(words, "-n", strconv.Itoa(o.DB))
+		}
+		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
+	case *redis.ClusterClient:
+		o := client.Options()
+		host, port, err := net.SplitHostPort(o.Addrs[0])
+		if err != nil {
+			return nil
+		}
+		words = append(words, "-c", "-h", host, "-p", port)
+		return append(words, login(o.Username, o.Password, o.TLSConfig != nil)...)
+	}
+	return nil
+}
+
+func login(user, password string, tls bool) (words []string) {
+	if tls {
+		words = append(words, "--tls")
+	}
+	if user != "" {
+		words = append(words, "--user", user)
+	}
+	if password != "" {
+		words = append(words, "--askpass")
+	}
+	return words
+}

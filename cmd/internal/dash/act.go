@@ -1,0 +1,218 @@
+package dash
+
+import (
+	"fmt"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// question is asked before something is changed.
+type question struct {
+	title string
+	lines []string
+	typed string // what has to be typed for a yes; "" for a key
+	do    func() tea.Msg
+}
+
+// ask asks before do is done. In a protected context its name has to be typed.
+func (m *model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
+	m.question = &question{title: title, lines: lines, do: do}
+	if !m.Protected {
+		return nil
+	}
+	m.question.typed = m.Context
+	m.input.SetValue("")
+	m.input.Focus()
+	return nil
+}
+
+// answer is a key that is pressed at a question; anything but a clear yes is a no.
+func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
+	q := m.question
+	said := msg.String()
+	switch {
+	case q.typed == "" && (said == "y" || said == "Y"):
+	case q.typed != "" && msg.Type == tea.KeyEnter && m.input.Value() == q.typed:
+	case q.typed != "" && msg.Type != tea.KeyEnter && msg.Type != tea.KeyEsc:
+		m.input, _ = m.input.Update(msg)
+		return nil
+	default:
+		m.question = nil
+		m.input.Blur()
+		m.say("nothing was changed")
+		return nil
+	}
+	m.question = nil
+	m.input.Blur()
+	return m.act(q.do)
+}
+
+// act does what was asked for, beside the loop. It is not left behind when the
+// dashboard is left in the middle of it.
+func (m *model) act(do func() tea.Msg) tea.Cmd {
+	m.acting = true
+	done := make(chan tea.Msg, 1)
+	m.working.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- actionFailed{bug(r)}
+			}
+		}()
+		done <- do()
+	})
+	return func() tea.Msg { return <-done }
+}
+
+// Messages of what was done.
+type (
+	resetDone struct {
+		Changed
+		keys []limiter.Key
+		err  error
+	}
+	actionFailed struct{ err error }
+	undoDone     struct {
+		Changed
+		err error
+	}
+	consumed struct {
+		key      limiter.Key
+		decision limiter.Decision
+		err      error
+	}
+)
+
+// shownKeys is how many of the keys that are to be changed are named.
+const shownKeys = 5
+
+func (m *model) askReset() tea.Cmd {
+	keys := m.chosen()
+	if len(keys) == 0 || m.isBusy() {
+		return nil
+	}
+	var lines []string
+	for _, key := range keys[:min(len(keys), shownKeys)] {
+		used := ""
+		if r := m.rows[key]; r != nil && r.known() {
+			used = fmt.Sprintf("  %s/%s used", digits(r.Used), digits(r.Limit.Capacity()))
+		}
+		lines = append(lines, output.Printable(key.String())+used)
+	}
+	if more := len(keys) - shownKeys; more > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", more))
+	}
+	lines = append(lines, "", "What they hold is kept in a backup; u brings it back.")
+	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
+		done, err := m.Actions.Reset(m.ctx, keys)
+		return resetDone{done, keys, err}
+	})
+}
+
+// isBusy says so if something is being done already.
+func (m *model) isBusy() bool {
+	if m.acting {
+		m.say("wait until what was asked for before is done")
+	}
+	return m.acting
+}
+
+func (m *model) askUndo() tea.Cmd {
+	if m.isBusy() {
+		return nil
+	}
+	if m.lastReset == nil {
+		m.say("nothing was reset from here yet")
+		return nil
+	}
+	reset, replace := *m.lastReset, m.lastReset.InUse > 0
+	lines := []string{"They get the expiry they would have had by now.", "Backup: " + reset.Backup}
+	title := "Bring back " + output.Plural(int(reset.Keys), "key")
+	if replace {
+		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
+		lines[0] = "What was used of them since is forgotten."
+	}
+	return m.ask(title, lines, func() tea.Msg {
+		done, err := m.Actions.Undo(m.ctx, reset, replace)
+		return undoDone{done, err}
+	})
+}
+
+func (m *model) askConsume() tea.Cmd {
+	r := m.current()
+	if r == nil || !r.known() || m.isBusy() {
+		return nil
+	}
+	req := limiter.Request{Key: r.Key, Limit: r.Limit, Cost: 1}
+	do := func() tea.Msg {
+		var decision [1]limiter.Decision
+		err := m.Store.Decide(m.ctx, limiter.Take, []limiter.Request{req}, decision[:])
+		return consumed{req.Key, decision[0], err}
+	}
+	if !m.Protected {
+		return m.act(do)
+	}
+	return m.ask("Consume one unit", []string{output.Printable(r.Key.String())}, do)
+}
+
+// absorbReset, absorbUndo and absorbConsumed say what became of an action, and look at
+// once what is so now.
+func (m *model) absorbReset(done resetDone) tea.Cmd {
+	m.acting = false
+	for _, key := range done.keys {
+		if r := m.rows[key]; r != nil {
+			r.hold(m.now.Add(noteStays))
+		}
+	}
+	if done.Backup != "" {
+		m.lastReset = &done.Changed
+	}
+	if done.err != nil {
+		m.complain(done.err)
+	} else {
+		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
+		clear(m.marked)
+	}
+	return m.look()
+}
+
+func (m *model) absorbUndo(done undoDone) tea.Cmd {
+	m.acting = false
+	switch {
+	case done.InUse > 0:
+		m.lastReset.InUse = done.InUse
+		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings back these, too", output.Plural(int(done.Keys), "key"), done.InUse))
+	case done.err != nil:
+		m.complain(done.err)
+	default:
+		m.lastReset = nil
+		text := "brought back " + output.Plural(int(done.Keys), "key")
+		if done.Lapsed > 0 {
+			text += fmt.Sprintf(", %d lapsed meanwhile", done.Lapsed)
+		}
+		m.say(text)
+	}
+	return m.look()
+}
+
+func (m *model) absorbConsumed(done consumed) tea.Cmd {
+	m.acting = false
+	name := output.Printable(done.key.String())
+	switch d := &done.decision; {
+	case done.err != nil:
+		m.complain(done.err)
+	case d.Allowed:
+		m.say(fmt.Sprintf("allowed: took 1 of %s, %s remaining", name, digits(d.Remaining)))
+	default:
+		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
+	}
+	return m.look()
+}
+
+func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
+
+func (m *model) complain(err error) {
+	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
+}

@@ -1,0 +1,151 @@
+// Package dash is a live view of rate limits in a terminal. What it shows is kept by
+// one loop (model.go, update.go); the store is read beside it (fetch.go, scan.go), and
+// drawing (view*.go) is a function of the state alone.
+package dash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Store is what is looked at.
+type Store interface {
+	limiter.Store
+	limiter.Keyspace
+}
+
+// Options say what a dashboard shows and what it may do.
+type Options struct {
+	Store Store
+	// Query selects the keys, and Keep, if set, which of their states are shown.
+	Query limiter.Query
+	Keep  func(*limiter.Entry) bool
+	// Servers asks the masters what they say of themselves; nil for a store that
+	// has none.
+	Servers func(ctx context.Context) []Server
+	// Actions change keys; nil where nothing may be changed.
+	Actions Actions
+	// Where names the store, and Context the context it is of, if any. A change
+	// in a Protected one needs its name typed.
+	Where, Context string
+	Protected      bool
+	// Selection is the selected keys in words.
+	Selection string
+	// Refresh is how often the keys are looked at.
+	Refresh time.Duration
+	// MaxKeys is how many keys are followed at most, and ScanRate how many are
+	// looked at in a second to find them; 0 is as many as the server is to bear.
+	MaxKeys, ScanRate int
+	// LookYourself is the command that shows a key's value, "" if there is none.
+	LookYourself func(storeKey string) string
+	// Record, if set, gets every snapshot as a line of JSON; Play, if set, is such
+	// lines to be shown instead of a store.
+	Record io.Writer
+	Play   io.Reader
+	Now    func() time.Time
+	// Sleep waits, and returns the context's error if that ends first.
+	Sleep func(ctx context.Context, d time.Duration) error
+	Color bool
+}
+
+// Actions are what can be done to keys from the dashboard.
+type Actions interface {
+	// Reset makes the keys unused and keeps a backup of what they were.
+	Reset(ctx context.Context, keys []limiter.Key) (Changed, error)
+	// Undo brings back what a reset deleted; replace says whether over what keys
+	// hold by now.
+	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
+}
+
+// Changed is what an action came to.
+type Changed struct {
+	Keys   int64  // how many it changed
+	InUse  int64  // how many it left, since they have been used meanwhile
+	Lapsed int64  // how many would be unused by now anyway
+	Backup string // the file to undo it with
+}
+
+// Run shows the dashboard on a terminal until it is left.
+func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends a scan that is going on
+	m := newModel(ctx, o)
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
+		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
+	_, err := program.Run()
+	m.working.Wait() // what was begun is finished, as its audit says
+	switch {
+	case errors.Is(err, tea.ErrProgramPanic):
+		return fmt.Errorf("the dashboard failed: %w", err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case m.interrupted:
+		return context.Canceled
+	case m.failed != nil:
+		return m.failed
+	}
+	return err
+}
+
+// Once writes one frame of so many columns and lines as text. It looks at all keys, as
+// fast as it goes unless there is a ScanRate, and twice at those it follows: what is
+// taken a second shows between two looks.
+func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
+	if o.ScanRate == 0 {
+		o.ScanRate = atOnce
+	}
+	o.Actions = nil
+	m := newModel(ctx, o)
+	m.still, m.width, m.height = true, columns, lines
+	if err := m.scanOnce(); err != nil {
+		return err
+	}
+	for look := range 2 {
+		if look > 0 {
+			if err := o.Sleep(ctx, o.Refresh); err != nil {
+				return err
+			}
+		}
+		msg := m.look()()
+		m.Update(msg)
+		if failed, is := msg.(recordingFailed); is {
+			return failed.err
+		}
+		if m.problem != nil {
+			return m.problem
+		}
+	}
+	for text := range strings.Lines(m.View()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanOnce finds the keys there are.
+func (m *model) scanOnce() error {
+	begin := m.scan()
+	if begin == nil {
+		return nil
+	}
+	for {
+		s, more := begin().(scanned)
+		if !more {
+			return m.ctx.Err()
+		}
+		m.absorbScan(s)
+		if s.done {
+			return s.err
+		}
+		begin = await(s.next)
+	}
+}

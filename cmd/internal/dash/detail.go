@@ -1,0 +1,60 @@
+package dash
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// detail is what is asked about a key that is looked at by itself.
+type detail struct {
+	record []byte
+	fits   []fit
+}
+
+// fit is when so many units fit.
+type fit struct {
+	units int64
+	at    time.Time // by the store's clock
+	in    time.Duration
+}
+
+func (f *fit) words(now time.Time) string {
+	units := output.Plural(int(f.units), "unit")
+	if f.in == 0 {
+		return units + ": now"
+	}
+	return fmt.Sprintf("%s: in %s, at %s", units, output.Duration(f.in), f.at.In(now.Location()).Format("15:04:05.000"))
+}
+
+// readDetail asks when one, half and all units of a key fit, and reads its record. It
+// returns nil for a key that is unused.
+func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, error) {
+	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: []limiter.Key{key}, Records: true}) {
+		if err != nil {
+			if isForeign(err) {
+				return nil, nil
+			}
+			return nil, err
+		}
+		d := &detail{record: entry.Record.Value}
+		capacity := entry.Limit.Capacity()
+		asked := int64(0)
+		for _, units := range []int64{1, (capacity + 1) / 2, capacity} {
+			if units == asked { // of a small limit they are the same
+				continue
+			}
+			asked = units
+			var decision [1]limiter.Decision
+			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}}, decision[:]); err != nil {
+				return nil, err
+			}
+			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})
+		}
+		return d, nil
+	}
+	return nil, nil
+}

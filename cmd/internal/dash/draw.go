@@ -1,0 +1,243 @@
+package dash
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// The styles besides those that all commands have. What is selected is reversed.
+const (
+	bold     output.Style = "1"
+	reversed output.Style = "7"
+)
+
+// span is a text in one style.
+type span struct {
+	text  string
+	style output.Style
+}
+
+// line is a line of the screen.
+type line []span
+
+func plain(text string) line                      { return line{{text, output.Plain}} }
+func styled(text string, style output.Style) line { return line{{text, style}} }
+
+// width is that of a text on the screen, in columns.
+func width(text string) int { return ansi.StringWidth(text) }
+
+func (l line) width() (columns int) {
+	for i := range l {
+		columns += width(l[i].text)
+	}
+	return columns
+}
+
+// cut shortens text to a width, with an ellipsis in place of what is left out.
+func cut(text string, columns int) string { return ansi.Truncate(text, max(0, columns), "…") }
+
+// pad makes text exactly so wide.
+func pad(text string, columns int, right bool) string {
+	text = cut(text, columns)
+	space := strings.Repeat(" ", max(0, columns-width(text)))
+	if right {
+		return space + text
+	}
+	return text + space
+}
+
+// fit makes the line no wider than so many columns, with an ellipsis if anything is
+// left out.
+func (l line) fit(columns int) line {
+	if l.width() <= columns {
+		return l
+	}
+	var fitted line
+	for _, s := range l {
+		rest := columns - fitted.width()
+		if width(s.text) >= rest { // something comes after it, or it is too long itself
+			s.text = cut(s.text+"…", rest)
+			return append(fitted, s)
+		}
+		fitted = append(fitted, s)
+	}
+	return fitted
+}
+
+// painter writes lines with their styles, if colours are wanted.
+type painter struct {
+	color bool
+	faint bool // everything is: it is not so any more
+}
+
+func (p painter) paint(b *strings.Builder, l line) {
+	for _, s := range l {
+		style := s.style
+		if p.faint {
+			style = output.Faint
+		}
+		b.WriteString((&output.Printer{Color: p.color}).Paint(style, s.text))
+	}
+}
+
+// reverse shows the line as the selected one, over its whole width.
+func (l line) reverse(columns int) line {
+	reversedLine := make(line, 0, len(l)+1)
+	for _, s := range l {
+		if s.style = reversed + ";" + s.style; s.style == reversed+";" {
+			s.style = reversed
+		}
+		reversedLine = append(reversedLine, s)
+	}
+	return append(reversedLine, span{strings.Repeat(" ", max(0, columns-l.width())), reversed})
+}
+
+// closeness is the colour of a share of a limit: calm, near, or at it.
+func closeness(r *row) output.Style {
+	switch {
+	case !r.inUse:
+		return output.Faint
+	case r.atLimit():
+		return output.AtEnd
+	case r.share() >= nearShare:
+		return output.Near
+	}
+	return output.Calm
+}
+
+// nearShare is from what share on a key is near its limit.
+const nearShare = 0.8
+
+func shareStyle(share float32) output.Style {
+	switch {
+	case share >= 1:
+		return output.AtEnd
+	case share >= nearShare:
+		return output.Near
+	}
+	return output.Calm
+}
+
+// sparks draws values as a line of blocks, the greatest as the highest. What is not
+// known is left out.
+func sparks(values []float32, greatest float32, style func(float32) output.Style) line {
+	blocks := []rune(" ▁▂▃▄▅▆▇█")
+	var l line
+	for _, value := range values {
+		height := 0
+		if !isNaN(value) && greatest > 0 {
+			height = int(math.Ceil(float64(min(value/greatest, 1)) * float64(len(blocks)-1)))
+		}
+		s := span{string(blocks[height]), output.Plain}
+		if height > 0 {
+			s.style = style(value)
+		}
+		if n := len(l) - 1; n >= 0 && l[n].style == s.style {
+			l[n].text += s.text
+		} else {
+			l = append(l, s)
+		}
+	}
+	return l
+}
+
+// graph draws values as columns over so many lines, from top to bottom.
+func graph(values []float32, height int) []line {
+	lines := make([]line, height)
+	for i := range lines {
+		from := float32(height - 1 - i)
+		part := make([]float32, len(values))
+		for n, value := range values {
+			part[n] = max(0, min(1, min(value, 1)*float32(height)-from))
+			if isNaN(value) {
+				part[n] = value
+			}
+		}
+		drawn := sparks(part, 1, func(float32) output.Style { return output.Plain })
+		var l line
+		n := 0
+		for _, s := range drawn { // in the colours of the values, not of their parts
+			for _, block := range s.text {
+				l = append(l, span{string(block), shareStyle(values[n])})
+				n++
+			}
+		}
+		lines[i] = l
+	}
+	return lines
+}
+
+// digits writes a number with its thousands apart.
+func digits(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// short writes a number in five columns or less.
+func short(n float64) string {
+	switch {
+	case n < 0.05:
+		return "0"
+	case n < 9.95:
+		return fmt.Sprintf("%.1f", n)
+	case n < 9999.5:
+		return fmt.Sprintf("%.0f", n)
+	case n < 99_950:
+		return fmt.Sprintf("%.1fk", n/1e3)
+	case n < 999_500:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	case n < 99_950_000:
+		return fmt.Sprintf("%.1fM", n/1e6)
+	case n < 999_500_000:
+		return fmt.Sprintf("%.0fM", n/1e6)
+	}
+	return fmt.Sprintf("%.1fG", n/1e9)
+}
+
+// seconds writes a duration in seven columns or less, never less than there is.
+func seconds(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "-"
+	case d < 10*time.Second:
+		return output.Duration(roundUp(d, 100*time.Millisecond))
+	case d > 24*time.Hour:
+		return output.Duration(roundUp(d, time.Hour))
+	}
+	return output.Duration(roundUp(d, time.Second))
+}
+
+func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to }
+
+// limitWords says a limit in words.
+func limitWords(l limiter.Limit) string {
+	period := limiter.FormatPeriod(l.Period)
+	text := fmt.Sprintf("at most %s in %s", digits(l.Count), period)
+	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
+		text = fmt.Sprintf("at most %s %s", digits(l.Count), unit)
+	}
+	switch l.Algorithm {
+	case limiter.TokenBucket:
+		return fmt.Sprintf("%s as it flows back, %s at once", text, digits(l.Capacity()))
+	case limiter.LeakyBucket:
+		return fmt.Sprintf("%s, each in its turn, %s waiting", text, digits(l.Capacity()))
+	case limiter.FixedWindow:
+		return text + ", counted anew at each full one"
+	case limiter.SlidingLog:
+		return text + ", whenever that begins, exactly"
+	case limiter.SlidingCounter:
+		return text + ", whenever that begins, about"
+	}
+	return text
+}

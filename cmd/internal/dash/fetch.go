@@ -1,0 +1,159 @@
+package dash
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// reader looks at the followed keys. One look at a time is under way, so that what
+// it remembers of the look before needs no lock; what is shown it knows nothing of.
+type reader struct {
+	*Options
+	before map[limiter.Key]seen
+	// servers are asked no more than once a second, however often keys are.
+	servers   []Server
+	askedAt   time.Time
+	recording *json.Encoder
+	playing   *player
+}
+
+// seen is what a key was at a look, so that at the next one can say what was taken.
+type seen struct {
+	at    limiter.Instant
+	state limiter.State // zero if the record was not read
+	used  int64
+}
+
+func newReader(o *Options) *reader {
+	r := &reader{Options: o, before: map[limiter.Key]seen{}}
+	if o.Record != nil {
+		r.recording = json.NewEncoder(o.Record)
+	}
+	if o.Play != nil {
+		r.playing = newPlayer(o)
+	}
+	return r
+}
+
+// request is what the loop wants to know.
+type request struct {
+	keys []limiter.Key
+	// logs are keys of large sliding logs, whose records are not read at every look:
+	// they have a part for each unit.
+	logs     []limiter.Key
+	coverage Coverage
+	detail   *limiter.Key
+}
+
+// fetched is the answer to a request.
+type fetched struct {
+	Snapshot
+	err  error
+	took time.Duration
+}
+
+// fetch looks at the keys of a request.
+func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
+	return func() tea.Msg {
+		if r.playing != nil {
+			return r.playing.next(ctx)
+		}
+		begun := r.Now()
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, asked: slices.Concat(ask.keys, ask.logs)}}
+		answer.Servers = r.askServers(ctx, begun)
+		answer.Keys, answer.err = r.read(ctx, &ask)
+		if ask.detail != nil && answer.err == nil {
+			answer.detail, answer.err = r.readDetail(ctx, *ask.detail)
+		}
+		if answer.err != nil {
+			answer.Problem = oneLine(answer.err)
+		}
+		answer.took = r.Now().Sub(begun)
+		if r.recording != nil {
+			if err := r.recording.Encode(&answer.Snapshot); err != nil {
+				return recordingFailed{err}
+			}
+		}
+		return answer
+	}
+}
+
+// recordingFailed says that the frames cannot be recorded.
+type recordingFailed struct{ err error }
+
+func (r *reader) askServers(ctx context.Context, now time.Time) []Server {
+	if r.Servers != nil && now.Sub(r.askedAt) >= time.Second {
+		r.servers, r.askedAt = r.Servers(ctx), now
+	}
+	return r.servers
+}
+
+// read returns the state of those of the keys that are in use.
+func (r *reader) read(ctx context.Context, ask *request) ([]Reading, error) {
+	asked := len(ask.keys) + len(ask.logs)
+	readings := make([]Reading, 0, asked)
+	now := make(map[limiter.Key]seen, asked)
+	err := r.readSome(ctx, ask.keys, true, &readings, now)
+	if err == nil {
+		err = r.readSome(ctx, ask.logs, false, &readings, now)
+	}
+	if err != nil { // what is known of the others is still so
+		for key, s := range now {
+			r.before[key] = s
+		}
+		return readings, err
+	}
+	for _, keys := range [][]limiter.Key{ask.keys, ask.logs} {
+		for _, key := range keys {
+			if _, there := now[key]; !there {
+				now[key] = seen{} // it is unused
+			}
+		}
+	}
+	r.before = now
+	return readings, nil
+}
+
+func (r *reader) readSome(ctx context.Context, keys []limiter.Key, records bool, readings *[]Reading, now map[limiter.Key]seen) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys, Records: records}) {
+		if isForeign(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s := seen{at: entry.Decision.At, used: entry.Decision.Used, state: limiter.State{Limit: entry.Limit}}
+		if records && s.state.DecodeRecord(entry.Record.Value) != nil {
+			s.state = limiter.State{Limit: entry.Limit}
+		}
+		reading := newReading(&entry)
+		if before, known := r.before[entry.Key]; known {
+			reading.Taken = before.taken(&s)
+		}
+		now[entry.Key] = s
+		*readings = append(*readings, reading)
+	}
+	return nil
+}
+
+// taken returns the units that were charged since s was seen.
+func (s *seen) taken(now *seen) int64 {
+	left := s.used // of what was used then
+	switch limit := &s.state.Limit; {
+	case s.state.Time != 0: // the record was read, and says it exactly
+		left = s.state.Used(now.at)
+	case limit.Algorithm != 0: // a large log, taken as even
+		elapsed := time.Duration(now.at-s.at) * time.Microsecond
+		left -= int64(float64(s.used) * min(1, float64(elapsed)/float64(limit.Period)))
+	}
+	return max(0, now.used-left)
+}

@@ -1,0 +1,94 @@
+package dash
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// filter keeps the rows that pass all of its terms; the zero filter keeps all.
+type filter struct {
+	text  string
+	terms []term
+}
+
+// term is one word of a filter.
+type term struct {
+	inverted bool
+	// glob is of the subject or the limit's name; if it is zero, literal is a part of
+	// one, unless sign says that share is compared.
+	glob    limiter.Pattern
+	literal string
+	sign    byte // '<' or '>'
+	share   float64
+}
+
+// parseFilter reads words of a filter: globs or parts of a subject or of a limit's
+// name, ">80%" and "<20%" for what is used, and any of these inverted by a "!" before
+// it.
+func parseFilter(text string) (filter, error) {
+	f := filter{text: strings.TrimSpace(text)}
+	for word := range strings.FieldsSeq(text) {
+		t, err := parseTerm(word)
+		if err != nil {
+			return filter{}, err
+		}
+		if t != nil {
+			f.terms = append(f.terms, *t)
+		}
+	}
+	return f, nil
+}
+
+// parseTerm returns nil for a term of which nothing is typed yet.
+func parseTerm(word string) (t *term, err error) {
+	rest, inverted := strings.CutPrefix(word, "!")
+	t = &term{inverted: inverted}
+	switch {
+	case rest == "":
+		return nil, nil
+	case rest[0] == '<' || rest[0] == '>':
+		t.sign = rest[0]
+		number, isPercent := strings.CutSuffix(rest[1:], "%")
+		if number == "" {
+			return nil, nil
+		}
+		if t.share, err = strconv.ParseFloat(number, 64); err != nil || t.share < 0 {
+			return nil, fmt.Errorf("%q compares with no share; write it like >80%% or <20%%", word)
+		}
+		if isPercent || t.share > 1 {
+			t.share /= 100
+		}
+	case strings.ContainsAny(rest, `*?[\`):
+		if t.glob, err = limiter.ParsePattern(rest); err != nil {
+			return nil, err
+		}
+	default:
+		t.literal = rest
+	}
+	return t, nil
+}
+
+// matches reports whether the filter keeps a row.
+func (f *filter) matches(r *row) bool {
+	for i := range f.terms {
+		if t := &f.terms[i]; t.matches(r) == t.inverted {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *term) matches(r *row) bool {
+	switch {
+	case t.sign == '>':
+		return r.share() > t.share
+	case t.sign == '<':
+		return r.share() < t.share
+	case t.literal != "":
+		return strings.Contains(r.Key.Subject, t.literal) || strings.Contains(r.Key.Name, t.literal)
+	}
+	return t.glob.Match(r.Key.Subject) || t.glob.Match(r.Key.Name)
+}

@@ -1,0 +1,156 @@
+package dash
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var update = flag.Bool("update", false, "write what the frames are now")
+
+// traffic is a minute of it, on keys of all kinds.
+func traffic(d *driver) {
+	tenants := []string{"acme", "globex", "initech"}
+	for second := range 60 {
+		d.now = d.now.Add(time.Second)
+		for i, tenant := range tenants {
+			for user := range 4 {
+				if second%(1+i+user) == 0 {
+					d.take(limiter.Key{Subject: fmt.Sprintf("tenant:%s:user:%d", tenant, user), Name: "api/user"}, "60/1m", int64(3-i))
+				}
+			}
+			d.take(limiter.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
+		}
+		d.take(limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
+		if second%3 == 0 {
+			d.take(limiter.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
+			d.take(limiter.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
+			d.take(limiter.Key{Subject: "mails"}, "leaky-bucket:5/1s,burst=40", 25)
+			d.take(limiter.Key{Subject: "ip:2001:db8::7"}, "sliding-counter:1000000000/1d", 12_345_678)
+		}
+		d.second()
+	}
+}
+
+// Each view, small and large, with and without colours.
+func TestFrames(t *testing.T) {
+	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}
+	for _, view := range []struct {
+		name, keys string
+		change     func(*Options)
+		then       func(*driver)
+	}{
+		{name: "keys"},
+		{name: "keys-chosen", keys: "jmmj"},
+		{name: "filter", keys: "/acme !user:0"},
+		{name: "filter-none", keys: "/nobody<enter>"},
+		{name: "groups", keys: "g"},
+		{name: "groups-tenant", keys: "gg"},
+		{name: "detail", keys: "<enter>"},
+		{name: "detail-log", keys: "/利用者<enter><enter>"},
+		{name: "help", keys: "?"},
+		{name: "reset", keys: "mmmmmmmr"},
+		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
+		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
+		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
+		{name: "cluster", change: func(o *Options) { o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3" }},
+		{name: "lost", then: func(d *driver) {
+			d.now = d.now.Add(7 * time.Second)
+			d.send(clockTick{})
+			d.send(fetched{Snapshot: Snapshot{Time: d.now}, err: fmt.Errorf("%w: 10.0.0.1:6379 cannot be reached", limiter.ErrUnavailable)})
+		}},
+	} {
+		for _, size := range sizes {
+			for _, color := range []bool{false, true} {
+				if color && size.Width != 80 {
+					continue
+				}
+				shown := begin(t, nil, view.change)
+				traffic(shown)
+				shown.Color = color
+				shown.send(size)
+				shown.press(view.keys)
+				if view.then != nil {
+					view.then(shown)
+				}
+				name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
+				if color {
+					name += "-color"
+				}
+				frame := shown.View()
+				shown.checkSize(name, frame)
+				golden(t, name+".txt", frame)
+			}
+		}
+	}
+}
+
+// No terminal is too small, or of a size that a frame does not fill.
+func TestFramesFitAnyTerminal(t *testing.T) {
+	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr"} {
+		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
+		d.press(keys)
+		for width := 1; width < 130; width += 3 {
+			for height := 1; height < 32; height += 2 {
+				d.send(tea.WindowSizeMsg{Width: width, Height: height})
+				d.checkSize(fmt.Sprintf("%q at %dx%d", keys, width, height), d.View())
+			}
+		}
+	}
+}
+
+func threeServers(context.Context) []Server {
+	var servers []Server
+	for i := range 3 {
+		servers = append(servers, Server{Name: fmt.Sprintf("10.0.0.%d:6379", i+1), Version: "Valkey 8.0.1", Role: "master", OpsPerSecond: 1000 * int64(i+1),
+			UsedMemory: 5_000_000, MaxMemory: 100_000_000, RoundTrip: time.Duration(i+1) * time.Millisecond})
+	}
+	servers[2] = Server{Name: servers[2].Name, Problem: "store unavailable: 10.0.0.3:6379 gave no answer in time"}
+	return servers
+}
+
+// checkSize makes sure that a frame fills the terminal and goes nowhere beyond it.
+func (d *driver) checkSize(name, frame string) {
+	lines := strings.Split(frame, "\n")
+	if len(lines) != d.height {
+		d.t.Errorf("%s has %d lines, want %d", name, len(lines), d.height)
+	}
+	for i, text := range lines {
+		if columns := width(text); columns > d.width {
+			d.t.Errorf("%s: line %d is %d columns wide: %q", name, i, columns, text)
+		}
+	}
+}
+
+// golden compares a frame with the one that was looked at by a person.
+func golden(t *testing.T, name, frame string) {
+	t.Helper()
+	var b strings.Builder
+	for text := range strings.SplitSeq(frame, "\n") {
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	got := strings.ReplaceAll(b.String(), "\x1b", "^")
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is now (go test ./cmd/internal/dash -update writes it):\n%s\nand was:\n%s", path, got, want)
+	}
+}

@@ -1,0 +1,156 @@
+package dash
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// politeRate is how many keys a second are read in all, of those followed and of those
+// that a scan comes across: each costs a Redis of our test machine 4 µs, so that is 8 %
+// of a core. Of it a scan has at least a quarter.
+const politeRate = 20_000
+
+// scanRate is how many keys a second a scan looks at.
+func (o *Options) scanRate() int {
+	if o.ScanRate != 0 {
+		return max(0, o.ScanRate)
+	}
+	following := int(float64(o.MaxKeys) / max(o.Refresh, o.leastRefresh(o.MaxKeys)).Seconds())
+	return max(politeRate/4, politeRate-following)
+}
+
+// leastRefresh is how far apart looks at so many keys are at least.
+func (o *Options) leastRefresh(keys int) time.Duration {
+	return time.Duration(keys) * time.Second / (politeRate / 2)
+}
+
+// atOnce is a ScanRate that is no bound.
+const atOnce = -1
+
+// reportEvery is how often a scan says what it has found.
+const reportEvery = 250 * time.Millisecond
+
+// scanned is what a scan has found since it last said so. Counts are of the whole
+// pass so far.
+type scanned struct {
+	readings      []Reading // those closest to their limit
+	looked, total int64
+	matched       int64
+	atLimit       int64
+	done          bool
+	err           error
+	took          time.Duration
+
+	next <-chan scanned
+}
+
+// pass is one way through all keys.
+type pass struct {
+	*Options
+	// followed are known already, and only counted.
+	followed map[limiter.Key]bool
+	// matched and atLimit are how many of those are in use, and at their limit.
+	matched, atLimit int64
+}
+
+// start begins the pass. What it finds comes as messages of type scanned, after each
+// of which await wants to be called.
+func (p *pass) start(ctx context.Context) tea.Cmd {
+	found := make(chan scanned)
+	go p.run(ctx, found)
+	return await(found)
+}
+
+// await waits for more of a scan.
+func await(found <-chan scanned) tea.Cmd {
+	return func() tea.Msg {
+		s, more := <-found
+		if !more {
+			return nil
+		}
+		s.next = found
+		return s
+	}
+}
+
+func (p *pass) run(ctx context.Context, found chan<- scanned) {
+	defer close(found)
+	defer func() { // a panic here would leave the terminal as it is
+		if r := recover(); r != nil {
+			select {
+			case found <- scanned{done: true, err: bug(r)}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	begun := p.Now()
+	reported := begun
+	now := scanned{matched: p.matched, atLimit: p.atLimit}
+	report := func(done bool) {
+		slices.SortFunc(now.readings, closestFirst)
+		now.readings = slices.Clip(now.readings[:min(len(now.readings), p.MaxKeys)])
+		now.done, now.took = done, p.Now().Sub(begun)
+		select {
+		case found <- now:
+		case <-ctx.Done():
+		}
+		now.readings, reported = nil, p.Now()
+	}
+	query := p.Query
+	query.KeysPerSecond = p.scanRate()
+	query.Match = func(key limiter.Key) bool {
+		return !p.followed[key] && (p.Query.Match == nil || p.Query.Match(key))
+	}
+	query.Progress = func(looked, total int64) {
+		now.looked, now.total = looked, total
+		if p.Now().Sub(reported) >= reportEvery {
+			report(false)
+		}
+	}
+	for entry, err := range p.Store.Scan(ctx, query) {
+		if isForeign(err) {
+			continue
+		}
+		if now.err = err; err != nil {
+			break
+		}
+		if p.Keep != nil && !p.Keep(&entry) {
+			continue
+		}
+		reading := newReading(&entry)
+		now.matched++
+		if reading.atLimit() {
+			now.atLimit++
+		}
+		now.readings = append(now.readings, reading)
+	}
+	if ctx.Err() == nil {
+		report(true)
+	}
+}
+
+// bug makes an error of a panic.
+func bug(r any) error { return fmt.Errorf("limitctl has a bug: %v", r) }
+
+// closestFirst orders readings by how close they are to their limit, then by key.
+func closestFirst(a, b Reading) int {
+	return cmp.Or(cmp.Compare(b.share(), a.share()), compareKeys(a.Key, b.Key))
+}
+
+func compareKeys(a, b limiter.Key) int {
+	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name))
+}
+
+func isForeign(err error) bool { return errors.Is(err, limiter.ErrForeign) }
+
+// oneLine puts an error on one line.
+func oneLine(err error) string { return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ") }

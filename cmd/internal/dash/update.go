@@ -1,0 +1,130 @@
+package dash
+
+import (
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// intervals are those that a dashboard can be refreshed at by its keys.
+func intervals() []time.Duration {
+	return []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+		10 * time.Second, 30 * time.Second, time.Minute}
+}
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.arrange()
+	case tea.KeyMsg:
+		return m, m.press(msg)
+	case tea.MouseMsg:
+		return m, m.mouse(msg)
+	case fetched:
+		if m.now = m.Now(); m.Play != nil {
+			m.now = msg.Time
+		}
+		m.absorb(msg)
+		return m, m.nextLook(msg.took)
+	case refreshDue:
+		if msg.tick == m.ticks && !m.paused {
+			return m, m.look()
+		}
+	case scanned:
+		return m, m.absorbScan(msg)
+	case passDue:
+		if m.paused || m.isAway() {
+			return m, m.after(passEvery/2, passDue{})
+		}
+		return m, m.scan()
+	case playedOut:
+		m.fetching, m.played, m.failed = false, true, msg.err
+		if msg.err != nil {
+			return m, tea.Quit
+		}
+		m.say("this is the end of the recording")
+	case clockTick:
+		if m.Play == nil {
+			m.now = m.Now()
+		}
+		if m.now.After(m.note.until) {
+			m.note = note{}
+		}
+		return m, m.clock()
+	case resetDone:
+		return m, m.absorbReset(msg)
+	case actionFailed:
+		m.acting = false
+		m.complain(msg.err)
+	case undoDone:
+		return m, m.absorbUndo(msg)
+	case consumed:
+		return m, m.absorbConsumed(msg)
+	case recordingFailed:
+		m.failed = msg.err
+		return m, tea.Quit
+	}
+	return m, nil
+}
+
+// nextLook plans the look after one that took so long.
+func (m *model) nextLook(took time.Duration) tea.Cmd {
+	if m.Play != nil {
+		if m.played {
+			return nil
+		}
+		return m.look() // it comes when its time has come
+	}
+	m.ticks++
+	// A store that takes long is given at least as long a rest.
+	pause := max(m.Refresh, m.leastRefresh(len(m.rows))) - took
+	return m.after(max(pause, min(took, m.Refresh)), refreshDue{m.ticks})
+}
+
+// mouse follows the wheel, and clicks on headers and rows.
+func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
+	if m.question != nil || msg.Action != tea.MouseActionPress {
+		return nil
+	}
+	const step = 3
+	switch msg.Button {
+	case tea.MouseButtonWheelUp:
+		return m.move(-step)
+	case tea.MouseButtonWheelDown:
+		return m.move(step)
+	case tea.MouseButtonLeft:
+		return m.click(msg.X, msg.Y)
+	}
+	return nil
+}
+
+func (m *model) click(x, y int) tea.Cmd {
+	line := y - len(m.headLines())
+	switch {
+	case m.screen == keysScreen && line == 0:
+		for _, c := range m.fit() {
+			if x >= c.at && x < c.at+c.width && c.order >= 0 {
+				if c.order == m.order {
+					return m.turnOrder()
+				}
+				return m.sortBy(c.order)
+			}
+		}
+	case line < 1 || line > m.listHeight():
+	case m.screen == keysScreen && m.top+line-1 < len(m.shown):
+		if i := m.top + line - 1; i == m.cursor && m.moved {
+			return m.enter()
+		} else {
+			m.moveTo(i, true)
+		}
+	case m.screen == groupsScreen && m.groupTop+line-1 < len(m.groups):
+		if i := m.groupTop + line - 1; i == m.groupCursor {
+			return m.enter()
+		} else {
+			m.groupCursor = i
+		}
+	}
+	return nil
+}

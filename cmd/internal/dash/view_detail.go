@@ -1,0 +1,121 @@
+package dash
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// detailLines are everything about one key.
+func (m *model) detailLines() []line {
+	r := m.rows[m.detailOf]
+	if r == nil {
+		return []line{nil, plain("  " + output.Printable(m.detailOf.String()) + " is not followed any more; esc goes back")}
+	}
+	var lines []line
+	say := func(name, text string, style output.Style) {
+		const indent = 14
+		for i, part := range output.Wrap(text, m.width-indent) {
+			label := ""
+			if i == 0 {
+				label = name
+			}
+			lines = append(lines, line{{pad(label, indent, false), output.Faint}, {part, style}})
+		}
+	}
+	say("subject", output.Printable(r.Key.Subject), bold)
+	say("limit", output.Printable(r.Key.Name), output.Plain)
+	if !r.known() {
+		say("state", "unused", output.Plain)
+		return lines
+	}
+	say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	if r.parts != nil {
+		text := ""
+		for _, attribute := range r.parts.Attributes {
+			text += " " + attribute.Name + "=" + output.Printable(attribute.Value)
+		}
+		say("attributes", text, output.Plain)
+	}
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", digits(r.Used), digits(r.Limit.Capacity()), digits(r.Remaining), short(r.rate()))
+	if !r.inUse {
+		state = "unused"
+	}
+	say("state", state, closeness(r))
+	if r.inUse {
+		ttl := "expires in " + output.Duration(r.TTL)
+		if r.TTL < 0 {
+			ttl = "never expires, which is somebody's doing"
+		}
+		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
+	}
+	if d := m.detail; d != nil {
+		for i, fit := range d.fits {
+			label := ""
+			if i == 0 {
+				label = "next fits"
+			}
+			say(label, fit.words(m.now), output.Plain)
+		}
+	}
+	top := lines
+	lines = nil
+	if d := m.detail; d != nil && len(d.record) > 0 {
+		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
+		if len(d.record) > shownBytes {
+			text += "…"
+		}
+		say("record", fmt.Sprintf("%d bytes: %s", len(d.record), text), output.Plain)
+	}
+	say("store key", output.Printable(r.StoreKey), output.Plain)
+	if m.LookYourself != nil {
+		if command := m.LookYourself(r.StoreKey); command != "" {
+			say("look yourself", command, output.Plain)
+		}
+	}
+	const around = 3 // an empty line on each side of the graph, and the one that says what it is
+	graph := m.graphLines(r, max(3, min(12, m.bodyHeight()-len(top)-len(lines)-around)))
+	return slices.Concat(top, []line{nil}, graph, []line{nil}, lines)
+}
+
+// graphLines are what was used of the key over all that is remembered, in a graph of
+// so many lines.
+func (m *model) graphLines(r *row, height int) []line {
+	const labels = 5
+	columns := max(1, min(m.width-labels, historyLength))
+	var lines []line
+	for i, drawn := range graph(r.shares.columns(m.now, historyLength, columns), height) {
+		label := ""
+		switch i {
+		case 0:
+			label = "100%"
+		case height - 1:
+			label = "0%"
+		}
+		lines = append(lines, append(line{{pad(label, labels-1, true) + "▕", output.Faint}}, drawn...))
+	}
+	return append(lines, styled(pad("", labels, false)+"used over the last "+output.Duration(historyLength*time.Second), output.Faint))
+}
+
+// shownBytes is how much of a record is shown.
+const shownBytes = 64
+
+// helpLines say what each key does.
+func (m *model) helpLines() []line {
+	lines := []line{styled("keys", bold), nil}
+	for _, b := range m.bindings() {
+		help := b.Help()
+		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
+	}
+	lines = append(lines, nil, styled("colours", bold), nil,
+		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
+		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
+		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
+	if m.Actions == nil && m.Play == nil {
+		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
+	}
+	return lines
+}
