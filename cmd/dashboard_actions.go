@@ -21,6 +21,10 @@ type dashActions struct {
 	where string
 	// undo are the commands that bring back what was reset.
 	undo []string
+	// inUse are the keys that the last undo of a backup left, as they had been used
+	// since. Only these are brought back over what they hold: the others have been
+	// brought back already, and may have been used since then.
+	inUse map[string]map[limiter.Key]bool
 }
 
 // newDashActions returns nil where nothing may be changed.
@@ -31,7 +35,8 @@ func (o *dashboardOptions) newDashActions(store connect.Store, where string) *da
 	}
 	silent, env := *o.globalOptions, *o.env
 	silent.quiet, silent.env, env.Err = true, &env, io.Discard // nothing is to be printed over the screen
-	a := &dashActions{globalOptions: &silent, store: store, where: where, consent: consent{yes: true}}
+	a := &dashActions{globalOptions: &silent, store: store, where: where, consent: consent{yes: true},
+		inUse: map[string]map[limiter.Key]bool{}}
 	if protected {
 		a.confirm = name
 	}
@@ -59,7 +64,10 @@ func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.
 // Undo implements dash.Actions. That keys were used since and left is no error here:
 // it is asked about.
 func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool) (done dash.Changed, err error) {
-	o := &restoreOptions{globalOptions: a.globalOptions, consent: a.consent, path: reset.Backup, replace: replace}
+	o := &restoreOptions{globalOptions: a.globalOptions, consent: a.consent, path: reset.Backup, replace: replace, left: map[limiter.Key]bool{}}
+	if replace {
+		o.only = a.inUse[reset.Backup]
+	}
 	file, contents, err := o.readBackup()
 	if err != nil {
 		return done, err
@@ -67,8 +75,11 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 	defer file.Close()
 	answer, err := o.restore(ctx, a.store, a.where, file, contents, true)
 	if answer != nil {
+		if !replace {
+			a.inUse[reset.Backup] = o.left
+		}
 		done = dash.Changed{Keys: answer.Restored, InUse: answer.InUse, Lapsed: answer.Lapsed, Backup: reset.Backup}
-		if answer.InUse > 0 && answer.Foreign == 0 && errors.Is(err, errPartly) {
+		if left := usedSinceError(0); errors.As(err, &left) {
 			err = nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ type restoreOptions struct {
 	replace bool
 	dryRun  bool
 	path    string
+	// only, if set, are the keys that are brought back, and left gets those that were
+	// not, as they have been used since.
+	only, left map[limiter.Key]bool
 }
 
 func newRestoreCmd(global *globalOptions) *cobra.Command {
@@ -150,11 +154,20 @@ func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if o.only != nil {
+			records = slices.DeleteFunc(records, func(r limiter.Record) bool { return !o.only[r.Key] })
+		}
+		if len(records) == 0 {
+			return nil
+		}
 		batch, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
 		defer cancel()
 		outcomes, err := store.Import(batch, o.replace, records...)
-		for _, outcome := range outcomes {
+		for i, outcome := range outcomes {
 			answer.count(outcome)
+			if o.left != nil && outcome == limiter.InUse {
+				o.left[records[i].Key] = true
+			}
 		}
 		if err != nil {
 			return err
@@ -210,9 +223,16 @@ func (a *restoreAnswer) err(err error) error {
 	case a.Foreign > 0:
 		return &partlyError{fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(a.Foreign), "key"))}
 	case a.InUse > 0:
-		return &partlyError{fmt.Errorf("%s used since: left unchanged; --replace brings them back, too", output.Plural(int(a.InUse), "key"))}
+		return &partlyError{usedSinceError(a.InUse)}
 	}
 	return nil
+}
+
+// usedSinceError says how many keys were left, as they have been used since.
+type usedSinceError int64
+
+func (n usedSinceError) Error() string {
+	return output.Plural(int(n), "key") + " used since: left unchanged; --replace brings them back, too"
 }
 
 // Document implements output.Answer.

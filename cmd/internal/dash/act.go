@@ -181,11 +181,11 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 func (m *model) absorbUndo(done undoDone) tea.Cmd {
 	m.acting = false
 	switch {
+	case done.err != nil:
+		m.complain(done.err)
 	case done.InUse > 0:
 		m.lastReset.InUse = done.InUse
 		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings back these, too", output.Plural(int(done.Keys), "key"), done.InUse))
-	case done.err != nil:
-		m.complain(done.err)
 	default:
 		m.lastReset = nil
 		text := "brought back " + output.Plural(int(done.Keys), "key")

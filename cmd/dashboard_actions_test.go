@@ -1,0 +1,89 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// dashActionsOf returns the actions of a dashboard of a store.
+func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
+	t.Helper()
+	o := &dashboardOptions{globalOptions: &globalOptions{env: newWorld(t).Env}}
+	newRootCmd(o.globalOptions) // which has the flags
+	o.timeout = time.Second
+	if _, err := o.settings(); err != nil {
+		t.Fatal(err)
+	}
+	return o.newDashActions(store, "memory")
+}
+
+// An undo over what was used since is of the keys that the one before it left: what that
+// brought back may have been used, too, and this is not to be forgotten.
+func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
+	ctx := t.Context()
+	store := memorystore.New()
+	take := func(key limiter.Key, cost int64) int64 {
+		t.Helper()
+		decision, err := limiter.New(store).Take(ctx, key, limiter.Limit{Count: 1000, Period: 1000 * time.Hour}, cost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decision.Used
+	}
+	calm, busy := limiter.Key{Subject: "calm", Name: "n"}, limiter.Key{Subject: "busy", Name: "n"}
+	take(calm, 10)
+	take(busy, 10)
+	actions := dashActionsOf(t, store)
+	reset, err := actions.Reset(ctx, []limiter.Key{calm, busy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	take(busy, 1)
+	done, err := actions.Undo(ctx, reset, false)
+	if err != nil || done.Keys != 1 || done.InUse != 1 {
+		t.Fatalf("undone: %+v, %v", done, err)
+	}
+	take(calm, 500)
+	done, err = actions.Undo(ctx, reset, true)
+	if err != nil || done.Keys != 1 {
+		t.Errorf("undone with what was used since: %+v, %v", done, err)
+	}
+	if used := take(calm, 1); used != 511 {
+		t.Errorf("%d used of the key that was back already, want 511", used)
+	}
+	if used := take(busy, 1); used != 11 {
+		t.Errorf("%d used of the other, want 11", used)
+	}
+}
+
+// brokenImport loses the store after a first key that was used since.
+type brokenImport struct{ *memorystore.Store }
+
+func (brokenImport) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	return []limiter.ImportOutcome{limiter.InUse}, fmt.Errorf("gone: %w", limiter.ErrOutcomeUnknown)
+}
+
+func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
+	ctx := t.Context()
+	store := memorystore.New()
+	keys := []limiter.Key{{Subject: "a", Name: "n"}, {Subject: "b", Name: "n"}}
+	for _, key := range keys {
+		if _, err := limiter.New(store).Take(ctx, key, limiter.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	actions := dashActionsOf(t, brokenImport{store})
+	reset, err := actions.Reset(ctx, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := actions.Undo(ctx, reset, false); err == nil {
+		t.Errorf("it is said to be done: %+v", done)
+	}
+}
