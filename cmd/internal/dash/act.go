@@ -128,12 +128,21 @@ func (m *model) askUndo() tea.Cmd {
 		return nil
 	}
 	reset, replace := *m.lastReset, m.lastReset.InUse > 0
-	lines := []string{"They get the expiry they would have had by now.", "Backup: " + reset.Backup}
+	// The last keys that were chosen may be others, of which none was in use.
+	var lines []string
+	for _, key := range m.lastKeys[:min(len(m.lastKeys), shownKeys)] {
+		lines = append(lines, output.Printable(key.String()))
+	}
+	if more := len(m.lastKeys) - shownKeys; more > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more", more))
+	}
+	expiry := "They get the expiry they would have had by now."
 	title := "Bring back " + output.Plural(int(reset.Keys), "key")
 	if replace {
 		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
-		lines[0] = "What was used of them since is forgotten."
+		expiry = "What was used of them since is forgotten."
 	}
+	lines = append(lines, expiry, "Backup: "+reset.Backup)
 	return m.ask(title, lines, func() tea.Msg {
 		done, err := m.Actions.Undo(m.ctx, reset, replace)
 		return undoDone{done, err}
@@ -167,11 +176,15 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 		}
 	}
 	if done.Backup != "" {
-		m.lastReset = &done.Changed
+		m.lastReset, m.lastKeys = &done.Changed, done.keys
 	}
-	if done.err != nil {
+	switch {
+	case done.err != nil:
 		m.complain(done.err)
-	} else {
+	case done.Keys == 0:
+		m.say("nothing of it was in use, and nothing was deleted")
+		clear(m.marked)
+	default:
 		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
 		clear(m.marked)
 	}

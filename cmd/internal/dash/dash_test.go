@@ -34,12 +34,17 @@ type fakeActions struct {
 	reset []limiter.Key
 	inUse int64
 	err   error
+	// nothing is found in use
+	nothing bool
 }
 
 func (a *fakeActions) Reset(ctx context.Context, keys []limiter.Key) (Changed, error) {
 	a.reset = keys
 	if a.err != nil {
 		return Changed{}, a.err
+	}
+	if a.nothing {
+		return Changed{}, nil
 	}
 	n, _, err := a.store.Delete(ctx, limiter.Records(keys...)...)
 	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
@@ -600,5 +605,70 @@ func BenchmarkKeyPress(b *testing.B) {
 		m.absorb(s)
 		m.Update(tea.KeyMsg{Type: tea.KeyDown})
 		_ = m.View()
+	}
+}
+
+// What is asked of a key while another's answer is under way is not answered by that.
+func TestTheDetailIsOfItsKey(t *testing.T) {
+	d := begin(t, three, nil)
+	d.detailOf, d.fetching = d.shown[0].Key, false
+	d.screen = detailScreen
+	look := d.look()
+	d.detailOf, d.detail = d.shown[1].Key, nil
+	d.run(look)
+	if got := d.detail; got != nil {
+		t.Errorf("the detail of %v is %+v, which is of another key", d.detailOf, got)
+	}
+}
+
+// A scan reads its options while keys change them.
+func TestAScanRunsBesideTheKeys(t *testing.T) {
+	d := begin(t, three, nil)
+	for range 50 {
+		begin := d.scan()
+		d.press("+-")
+		d.run(begin)
+	}
+}
+
+// That nothing was in use does not make an undo that of an older reset.
+func TestUndoAfterAResetOfNothing(t *testing.T) {
+	d := begin(t, three, nil)
+	first := d.shown[0].Key
+	d.press("ry")
+	d.actions.nothing = true
+	d.press("jry")
+	if text := d.View(); strings.Contains(text, "u brings back") {
+		t.Errorf("after a reset of nothing:\n%s", text)
+	}
+	if d.press("u"); !strings.Contains(d.View(), first.String()) {
+		t.Errorf("it does not say that it is %v:\n%s", first, d.View())
+	}
+}
+
+// A recording may be anybody's, and does nothing to the terminal.
+func TestARecordingSendsNothingToTheTerminal(t *testing.T) {
+	recording := `{"time":"2026-03-01T12:00:00Z","store":"a\u001b[2Jb\nc","servers":[{"name":"\u001b[2Jx","version":"\u001b]0;x\u0007","role":"\u001b[2J","problem":""},` +
+		`{"name":"z","problem":"\u001b[2J"}],"coverage":{},"keys":[]}` + "\n"
+	d := begin(t, nil, func(o *Options) { o.Play = strings.NewReader(recording) })
+	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
+	if text := d.View(); strings.ContainsAny(text, "\x1b\a") || strings.Count(text, "\n") != 39 {
+		t.Errorf("it writes %q", text)
+	}
+}
+
+// Nor does one whose times were tampered with end the program.
+func TestARecordingOfAnyTime(t *testing.T) {
+	var recording strings.Builder
+	for i := range historyLength + 10 {
+		at := time.Date(1960, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
+		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)
+	}
+	d := begin(t, nil, func(o *Options) {
+		o.Play, o.Sleep = strings.NewReader(recording.String()), func(context.Context, time.Duration) error { return nil }
+	})
+	d.press("<enter>")
+	if text := d.View(); !d.played {
+		t.Errorf("shown at the end:\n%s", text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 // detail is what is asked about a key that is looked at by itself.
 type detail struct {
+	of     limiter.Key
 	record []byte
 	fits   []fit
 }
@@ -40,7 +41,7 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			}
 			return nil, err
 		}
-		d := &detail{record: entry.Record.Value}
+		d := &detail{of: key, record: entry.Record.Value}
 		capacity := entry.Limit.Capacity()
 		asked := int64(0)
 		for _, units := range []int64{1, (capacity + 1) / 2, capacity} {

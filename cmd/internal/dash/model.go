@@ -74,6 +74,7 @@ type model struct {
 	question    *question
 	note        note
 	lastReset   *Changed
+	lastKeys    []limiter.Key // that were chosen for it
 	acting      bool
 	working     sync.WaitGroup // the actions that are under way
 	ticks       int            // tells the ticks of an interval that was changed from others
@@ -150,7 +151,8 @@ func (m *model) look() tea.Cmd {
 		}
 	}
 	if m.screen == detailScreen {
-		ask.detail = &m.detailOf
+		of := m.detailOf // which may be another by the time of the answer
+		ask.detail = &of
 	}
 	return m.reader.fetch(m.ctx, ask)
 }
@@ -161,7 +163,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.rows))}
+	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.rows)), rate: m.scanRate()}
 	for key, r := range m.rows {
 		p.followed[key] = true
 		if !r.inUse || !m.selects(r) {
@@ -258,7 +260,9 @@ func (m *model) absorb(s fetched) {
 	if m.Play != nil {
 		m.Where = s.Store
 	}
-	m.detail = s.detail
+	if m.detail = s.detail; s.detail != nil && s.detail.of != m.detailOf {
+		m.detail = nil
+	}
 	m.forget(&s)
 	m.arrange()
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // player shows the lines of a recording, as far apart as they were recorded.
@@ -23,6 +25,18 @@ type player struct {
 
 func newPlayer(o *Options) *player { return &player{Options: o, lines: bufio.NewReader(o.Play)} }
 
+// sanitize makes the texts of a snapshot such that they do nothing to a terminal. Keys
+// are shown so anyway.
+func (s *Snapshot) sanitize() {
+	for i := range s.Servers {
+		server := &s.Servers[i]
+		for _, text := range []*string{&server.Name, &server.Version, &server.Role, &server.Problem} {
+			*text = output.Printable(*text)
+		}
+	}
+	s.Store, s.Problem = output.Printable(s.Store), output.Printable(s.Problem)
+}
+
 // playedOut says that there is no more of a recording, or what is wrong with it.
 type playedOut struct{ err error }
 
@@ -33,10 +47,14 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		return playedOut{}
 	}
 	p.number++
+	if err != nil && !errors.Is(err, io.EOF) {
+		return playedOut{fmt.Errorf("line %d of the recording cannot be read: %w", p.number, err)}
+	}
 	var s Snapshot
 	if err := json.Unmarshal(text, &s); err != nil {
 		return playedOut{fmt.Errorf("line %d of the recording is no frame: %w", p.number, err)}
 	}
+	s.sanitize()
 	if !p.last.IsZero() {
 		if err := p.Sleep(ctx, s.Time.Sub(p.last)-p.Now().Sub(p.shown)); err != nil {
 			return nil

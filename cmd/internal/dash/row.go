@@ -96,6 +96,9 @@ type history struct {
 // longestRefresh is up to how far apart two values say what was between them.
 const longestRefresh = 60
 
+// slot is where in the ring a second is, also one before 1970.
+func slot(second int64) int64 { return (second%historyLength + historyLength) % historyLength }
+
 // add puts a value into its second. What was between it and the last is taken as
 // even, unless that is too long ago.
 func (h *history) add(at time.Time, value float32) {
@@ -106,7 +109,7 @@ func (h *history) add(at time.Time, value float32) {
 		return
 	}
 	if second <= h.last {
-		i := h.last % historyLength
+		i := slot(h.last)
 		if len(h.values) < historyLength {
 			i = int64(len(h.values)) - 1
 		}
@@ -141,7 +144,7 @@ func (h *history) put(second int64, value float32) {
 			h.rotate(second)
 		}
 	} else {
-		h.values[second%historyLength] = value
+		h.values[slot(second)] = value
 	}
 	h.last = second
 }
@@ -150,7 +153,7 @@ func (h *history) put(second int64, value float32) {
 func (h *history) rotate(last int64) {
 	ring := make([]float32, historyLength)
 	for i, value := range h.values {
-		ring[(last-int64(historyLength-1-i))%historyLength] = value
+		ring[slot(last-int64(historyLength-1-i))] = value
 	}
 	h.values = ring
 }
@@ -164,7 +167,7 @@ func (h *history) at(second int64) float32 {
 	if len(h.values) < historyLength {
 		return h.values[int64(len(h.values))-1-back]
 	}
-	return h.values[second%historyLength]
+	return h.values[slot(second)]
 }
 
 // mean is that of the last so many seconds, of those that are known. The second that

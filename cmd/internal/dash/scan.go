@@ -60,6 +60,9 @@ type pass struct {
 	followed map[limiter.Key]bool
 	// matched and atLimit are how many of those are in use, and at their limit.
 	matched, atLimit int64
+	// rate is how many keys a second are looked at. The options it follows from are
+	// the loop's to change.
+	rate int
 }
 
 // start begins the pass. What it finds comes as messages of type scanned, after each
@@ -103,10 +106,12 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		case found <- now:
 		case <-ctx.Done():
 		}
-		now.readings, reported = nil, p.Now()
+		if now.readings = nil; !done { // nobody waits for what comes after the last
+			reported = p.Now()
+		}
 	}
 	query := p.Query
-	query.KeysPerSecond = p.scanRate()
+	query.KeysPerSecond = p.rate
 	query.Match = func(key limiter.Key) bool {
 		return !p.followed[key] && (p.Query.Match == nil || p.Query.Match(key))
 	}
