@@ -179,6 +179,8 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 		m.lastReset, m.lastKeys = &done.Changed, done.keys
 	}
 	switch {
+	case done.err != nil && done.Backup != "": // first what one has to know, as the line is cut
+		m.complain(fmt.Errorf("only %s deleted for sure, u brings back: %w", output.Plural(int(done.Keys), "key"), done.err))
 	case done.err != nil:
 		m.complain(done.err)
 	case done.Keys == 0:

@@ -672,3 +672,12 @@ func TestARecordingOfAnyTime(t *testing.T) {
 		t.Errorf("shown at the end:\n%s", text)
 	}
 }
+
+// What was deleted before a failure is said first: the error may be longer than the line.
+func TestAResetThatFailsInTheMiddle(t *testing.T) {
+	d := begin(t, three, nil)
+	d.send(resetDone{Changed{Keys: 2, Backup: "/backups/1.jsonl"}, d.chosen(), errors.New(strings.Repeat("gone ", 40))})
+	if text := d.View(); !strings.Contains(text, "only 2 keys deleted for sure, u brings back: gone") {
+		t.Errorf("after a failure in the middle:\n%s", text)
+	}
+}
