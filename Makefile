@@ -3,7 +3,7 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race fuzz lint bench redis chromium clean
+.PHONY: build demo test fuzz lint bench redis chromium clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .

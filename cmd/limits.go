@@ -110,9 +110,9 @@ func (o *limitOptions) requests(cmd *cobra.Command, op limiter.Op, subject strin
 			return nil, usagef("--algorithm: %s", err)
 		}
 	}
-	burstGiven, burstUsed := cmd.Flags().Changed("burst"), false
-	if burstGiven && o.burst < 1 {
-		return nil, usagef("--burst %d is out of range; it must be from 1 to %d", o.burst, limiter.MaxCount)
+	burst, err := givenBurst(cmd, o.burst)
+	if err != nil {
+		return nil, err
 	}
 	var reqs []limiter.Request
 	for _, text := range o.limits {
@@ -123,19 +123,47 @@ func (o *limitOptions) requests(cmd *cobra.Command, op limiter.Op, subject strin
 		if limit.Algorithm == 0 {
 			limit.Algorithm = max(fallback, limiter.TokenBucket)
 		}
-		if burstGiven && limit.Burst == 0 && limit.Algorithm.HasBurst() {
-			limit.Burst, burstUsed = o.burst, true
-		}
+		burst.fill(&limit)
 		// What the flags filled in may break a bound that the text did not.
 		if _, err := limit.Normalize(); err != nil {
 			return nil, usagef("limit %q: %s", text, err)
 		}
 		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost})
 	}
-	if burstGiven && !burstUsed {
-		return nil, usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", o.burst)
+	if err := burst.unused(); err != nil {
+		return nil, err
 	}
 	return limiter.NormalizeAll(nil, op, reqs)
+}
+
+// burstFlag is the --burst of a command line.
+type burstFlag struct {
+	n           int64
+	given, used bool
+}
+
+// givenBurst returns the --burst n, if it was given.
+func givenBurst(cmd *cobra.Command, n int64) (burstFlag, error) {
+	given := cmd.Flags().Changed("burst")
+	if given && (n < 1 || n > limiter.MaxCount) {
+		return burstFlag{}, usagef("--burst %d is out of range; it must be from 1 to %d", n, limiter.MaxCount)
+	}
+	return burstFlag{n: n, given: given}, nil
+}
+
+// fill gives a bucket limit the burst, if it has none of its own.
+func (b *burstFlag) fill(limit *limiter.Limit) {
+	if b.given && limit.Burst == 0 && limit.Algorithm.HasBurst() {
+		limit.Burst, b.used = b.n, true
+	}
+}
+
+// unused is the mistake of a burst that no limit took.
+func (b *burstFlag) unused() error {
+	if b.given && !b.used {
+		return usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", b.n)
+	}
+	return nil
 }
 
 // oneSubject is the argument check of commands that take one KEY.

@@ -64,10 +64,11 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 	if err != nil {
 		return nil, err
 	}
-	burstGiven, burstUsed, algorithmUsed := cmd.Flags().Changed("burst"), false, false
-	if burstGiven && (o.burst < 1 || o.burst > limiter.MaxCount) {
-		return nil, usagef("--burst %d is out of range; it must be from 1 to %d", o.burst, limiter.MaxCount)
+	burst, err := givenBurst(cmd, o.burst)
+	if err != nil {
+		return nil, err
 	}
+	algorithmUsed := false
 	for _, text := range o.limits {
 		limit, err := limiter.ParseLimit(text)
 		if err != nil {
@@ -80,9 +81,7 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 		var tried []limiter.Limit
 		for _, limit.Algorithm = range under {
 			one := limit
-			if burstGiven && limit.Burst == 0 && limit.Algorithm.HasBurst() {
-				one.Burst, burstUsed = o.burst, true
-			}
+			burst.fill(&one)
 			// What the flags filled in may break a bound that the text did not.
 			if _, err := one.Normalize(); err != nil {
 				return nil, usagef("limit %q as %s: %s", text, limit.Algorithm, err)
@@ -91,10 +90,10 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 		}
 		each = append(each, tried)
 	}
-	switch {
-	case burstGiven && !burstUsed:
-		return nil, usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", o.burst)
-	case o.algorithms != "" && !algorithmUsed:
+	if err := burst.unused(); err != nil {
+		return nil, err
+	}
+	if o.algorithms != "" && !algorithmUsed {
 		return nil, usagef("--algorithm %s applies to none of the limits; only a --limit that names no algorithm takes it", o.algorithms)
 	}
 	return each, nil

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -98,12 +97,6 @@ the exit code is 1 if one is missed.`,
 const (
 	implementationScript = "script"
 	implementationNaive  = "naive"
-)
-
-// How much memory a load test should do with, in bytes: in all, and for each key.
-const (
-	memoryWanted = 320 << 20
-	memoryPerKey = 1 << 10
 )
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
@@ -255,9 +248,6 @@ func runLoadtest(ctx context.Context, o *loadtestOptions) error {
 			return err
 		}
 	}
-	// An audit of millions of requests holds hundreds of megabytes that stay. Garbage
-	// should not be let grow to as much again before it is collected.
-	debug.SetMemoryLimit(memoryWanted + int64(o.keys)*memoryPerKey)
 	document := report.New(report.LoadTest)
 	var failure error
 	for i := range o.variants {

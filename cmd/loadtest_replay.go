@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -9,13 +10,12 @@ import (
 // withinLimits returns the log without the requests of more units than fit at once,
 // which a store would refuse as mistakes, and how many those are.
 func withinLimits(log *trace.Trace, most int64) (fitting *trace.Trace, without int) {
-	kept := *log
-	kept.Requests = nil
-	for _, r := range log.Requests {
-		if int64(r.Cost) <= most {
-			kept.Requests = append(kept.Requests, r)
-		}
+	tooMuch := func(r trace.Request) bool { return int64(r.Cost) > most }
+	if !slices.ContainsFunc(log.Requests, tooMuch) {
+		return log, 0 // which may be large, and is not copied for nothing
 	}
+	kept := *log
+	kept.Requests = slices.DeleteFunc(slices.Clone(log.Requests), tooMuch)
 	return &kept, len(log.Requests) - len(kept.Requests)
 }
 

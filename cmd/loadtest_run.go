@@ -2,9 +2,9 @@ package cmd
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +69,7 @@ func (o *loadtestOptions) runVariant(ctx context.Context, v *variant) (run *repo
 		return nil, err
 	}
 	defer r.store.Close()
+	r.boundMemory()
 	if err := r.lookFirst(ctx); err != nil {
 		return nil, err
 	}
@@ -81,6 +82,19 @@ func (o *loadtestOptions) runVariant(ctx context.Context, v *variant) (run *repo
 		}
 	}()
 	return r.drive(ctx)
+}
+
+// boundMemory keeps garbage from growing to as much again as an audit of millions of
+// requests holds, before it is collected.
+func (r *loadtestRun) boundMemory() {
+	// How much memory a run should do with, in bytes: for itself, for each key under
+	// each limit, and for each recorded request.
+	const wanted, perKey, perRequest = 320 << 20, 1 << 10, 64
+	limit := int64(wanted + r.target.Subjects()*r.target.Limits()*perKey)
+	if r.log != nil {
+		limit += int64(len(r.log.Requests) * perRequest)
+	}
+	debug.SetMemoryLimit(limit)
 }
 
 // prepare finds what is asked, and by whom.
@@ -138,21 +152,20 @@ func (r *loadtestRun) open() error {
 	if err != nil {
 		return err
 	}
-	if err := limiter.ValidatePrefix(options.Prefix); err != nil { // and not of what it becomes
+	if options.Prefix, err = trialPrefix(options.Prefix); err != nil {
 		return err
 	}
-	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	r.prefix = options.Prefix
 	store, client, where, err := connect.OpenWithClient(url, options)
+	if store, err = r.guarded(store, err); err != nil {
+		return err
+	}
 	r.store, r.where, r.isRedis, r.meter = store, where, client != nil, cost.New(client)
 	if r.cluster = connect.IsCluster(client); r.cluster {
 		r.skew = clusterSkew
 	}
-	if name, _, _ := r.inUse(); err != nil && name != "" {
-		err = fmt.Errorf("context %q: %w", name, err)
-	}
-	if err != nil || r.implementation == implementationScript {
-		return err
+	if r.implementation == implementationScript {
+		return nil
 	}
 	if !r.isRedis {
 		return errors.Join(usagef("--implementation naive is for Redis, and the store is %s; give --store redis://…", r.where), r.store.Close())
@@ -205,26 +218,18 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		return nil, err
 	}
 	setting.Duration = r.duration
-	load := r.makeLoad(setting)
 	if r.theScenario != nil {
-		var err error
-		if load, err = startOf(load); err != nil {
+		if _, any := r.makeLoad(setting).Next(); !any {
 			return nil, usagef("--duration %s ends before the scenario %s begins; the next window's edge is in %s, so give more, or leave it out",
 				r.duration, r.theScenario.Name, output.Duration(setting.ToEdge))
 		}
 	}
-	var bar *progress.Bar
-	if r.env.ErrIsTerminal && !r.quiet {
-		bar = progress.New(r.env.Err, r.title(), "")
-	}
+	bar := r.progress(r.title(), "")
 	result := loadgen.Run(ctx, loadgen.Config{
-		Store: r.store, Target: r.target, Load: load, Mix: r.mix, Seed: r.seed,
+		Store: r.store, Target: r.target, Load: r.makeLoad(setting), Mix: r.mix, Seed: r.seed,
 		Workers: r.workers, Duration: r.end(), Requests: r.requests, Warmup: r.warmup,
 		Timeout: r.timeout, LateAfter: lateAfter, Skew: r.skew,
-		Progress: func(partial *loadgen.Result) bool {
-			bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
-			return !r.abortOnFail || partial.Elapsed < settleIn+r.warmup || !r.lost(partial)
-		},
+		Progress: r.watcher(bar),
 	})
 	bar.Close()
 	after := context.WithoutCancel(ctx)
@@ -237,6 +242,18 @@ func (r *loadtestRun) drive(ctx context.Context) (*report.Run, error) {
 		return run, result.FirstError
 	}
 	return run, nil
+}
+
+// watcher returns what is told how far the run is, nil if nobody wants to know: finding
+// that out looks at every key.
+func (r *loadtestRun) watcher(bar *progress.Bar) func(*loadgen.Result) (goOn bool) {
+	if bar == nil && !r.abortOnFail {
+		return nil
+	}
+	return func(partial *loadgen.Result) bool {
+		bar.Say(int64(min(partial.Elapsed, r.duration)), int64(r.duration), progressWords(partial, r.duration))
+		return !r.abortOnFail || partial.Elapsed < settleIn+r.warmup || !r.lost(partial)
+	}
 }
 
 // end is when nothing more is sent: when the time is over that was asked for. What has
@@ -269,29 +286,6 @@ func (r *loadtestRun) loadWords() (words string, averageRate float64) {
 	return words, float64(len(r.recorded.Requests)) / r.replayLength().Seconds()
 }
 
-// startOf sees that a load has a beginning.
-func startOf(load loadgen.Load) (loadgen.Load, error) {
-	first, ok := load.Next()
-	if !ok {
-		return nil, errors.New("nothing to send")
-	}
-	return &startedLoad{first: &first, Load: load}, nil
-}
-
-// startedLoad is a load of which the first request was looked at.
-type startedLoad struct {
-	first *loadgen.Arrival
-	loadgen.Load
-}
-
-func (l *startedLoad) Next() (loadgen.Arrival, bool) {
-	if first := l.first; first != nil {
-		l.first = nil
-		return *first, true
-	}
-	return l.Load.Next()
-}
-
 // title is what the progress bar calls the run.
 func (r *loadtestRun) title() string {
 	if len(r.variants) > 1 {
@@ -315,7 +309,7 @@ func progressWords(r *loadgen.Result, length time.Duration) string {
 
 // lost reports whether a threshold is missed that cannot be met any more.
 func (r *loadtestRun) lost(partial *loadgen.Result) bool {
-	run := r.report(partial)
+	run := r.figures(partial)
 	for _, e := range r.expressions {
 		if ok, _, err := e.Holds(run); err == nil && !ok && e.IsBound() {
 			return true
@@ -324,38 +318,44 @@ func (r *loadtestRun) lost(partial *loadgen.Result) bool {
 	return false
 }
 
-// remove deletes the keys of the run, also after it was interrupted.
+// remove deletes the keys of the run, unless they are to be kept.
 func (r *loadtestRun) remove(ctx context.Context) error {
-	if r.keep {
-		if !r.quiet {
-			fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under --prefix %s\n", r.prefix)
-		}
-		return nil
+	if !r.keep {
+		return removeTrial(ctx, r.store, "run", r.prefix, r.target.AllKeys())
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
-	defer cancel()
-	for keys := range slices.Chunk(r.target.AllKeys(), removalBatch) {
-		if _, _, err := r.store.Delete(ctx, limiter.Records(keys...)...); err != nil {
-			return &partlyError{fmt.Errorf("the run's keys, which begin with %s:, could not all be removed: %w", r.prefix, err)}
-		}
+	if !r.quiet {
+		fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under --prefix %s\n", r.prefix)
 	}
 	return nil
 }
 
-// removalBatch is how many keys are removed at a time.
-const removalBatch = 10_000
-
-// report puts a result in the terms of a report.
-func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
+// figures are the numbers of a result: all that can be promised of it but its cost.
+func (r *loadtestRun) figures(result *loadgen.Result) *report.Run {
 	run := &report.Run{
-		Store: r.where, Workers: r.workers, StartedAt: result.Started.UTC(),
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
 		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
-		DurationMS: output.Milliseconds(result.Elapsed), WarmupMS: min(output.Milliseconds(r.warmup), output.Milliseconds(result.Elapsed)), GeneratorLimited: !r.closed && result.GeneratorLimited(),
+		DurationMS: output.Milliseconds(result.Elapsed), WarmupMS: min(output.Milliseconds(r.warmup), output.Milliseconds(result.Elapsed)),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
-		IntervalMS: result.Interval.Milliseconds(),
-		Histograms: &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)},
+	}
+	if !r.closed {
+		run.Lag = report.QuantilesOf(result.Lag)
+		run.GeneratorLimited = result.GeneratorLimited()
+	}
+	if counted := result.Elapsed - r.warmup; counted > 0 {
+		run.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
+	}
+	describeLimits(run, r.limits, result.Findings)
+	return run
+}
+
+// report puts a result in the terms of a report.
+func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
+	run := r.figures(result)
+	run.Store, run.Workers, run.StartedAt, run.IntervalMS = r.where, r.workers, result.Started.UTC(), result.Interval.Milliseconds()
+	run.Histograms = &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)}
+	if !r.closed {
+		run.Histograms.Lag = report.Encode(result.Lag)
 	}
 	run.Load, run.Rate = r.loadWords()
 	if r.isRedis {
@@ -367,13 +367,6 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 	if r.variant.policy != nil {
 		run.Policy = r.variant.policy.Name
 	}
-	if !r.closed {
-		run.Lag = report.QuantilesOf(result.Lag)
-		run.Histograms.Lag = report.Encode(result.Lag)
-	}
-	if counted := result.Elapsed - r.warmup; counted > 0 {
-		run.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
-	}
 	for _, i := range result.Timeline {
 		run.Timeline = append(run.Timeline, report.Interval{
 			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
@@ -381,7 +374,6 @@ func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 		})
 	}
 	describeKeys(run, result.Tally, r.subject)
-	describeLimits(run, r.limits, result.Findings)
 	r.warn(run, result)
 	return run
 }

@@ -2,10 +2,8 @@ package cmd
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -30,53 +28,23 @@ func (o *simulateOptions) chooseStore() (err error) {
 	return o.refuseGuarded("simulation")
 }
 
-// refuseGuarded refuses what only tries a store out, where the context says that it is
-// not for that; what is such as "simulation".
-func (g *globalOptions) refuseGuarded(what string) error {
-	if _, err := g.settings(); err != nil {
-		return err
-	}
-	switch name, readOnly, protected := g.inUse(); {
-	case readOnly:
-		return usagef("context %q is read-only; a %s writes, so it was not done", name, what)
-	case protected:
-		return usagef("context %q is protected; a %s is for another store", name, what)
-	}
-	return nil
-}
-
-// removalTime bounds how long removing the keys of a simulation takes.
-const removalTime = time.Minute
-
 // simulateWithStore has the store decide, under a prefix of its own, and removes what
 // that has left there, whatever else happens.
 func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trace, candidate loadgen.Candidate, settings loadgen.SimulateOptions) (result *loadgen.Simulation, where string, err error) {
 	var clock loadgen.Clock
 	options := o.storeOptions
-	if err := limiter.ValidatePrefix(options.Prefix); err != nil { // and not of what it becomes
+	if options.Prefix, err = trialPrefix(options.Prefix); err != nil {
 		return nil, "", err
 	}
-	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
 	options.Clock = clock.Now
 	store, where, err := connect.Open(o.storeURL, options)
-	if name, _, _ := o.inUse(); err != nil && name != "" {
-		err = fmt.Errorf("context %q: %w", name, err)
-	}
-	if err != nil {
+	if store, err = o.guarded(store, err); err != nil {
 		return nil, "", err
 	}
 	defer store.Close()
 	settings.Store, settings.Clock = store, &clock
 	result, err = loadgen.Simulate(ctx, log, candidate, settings)
-	if len(result.StoreKeys) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
-		defer cancel()
-		if _, _, removing := store.Delete(ctx, limiter.Records(result.StoreKeys...)...); removing != nil {
-			left := fmt.Errorf("the simulation's keys, which begin with %s:, could not be removed: %w", options.Prefix, removing)
-			err = errors.Join(err, &partlyError{left})
-		}
-	}
-	return result, where, err
+	return result, where, errors.Join(err, removeTrial(ctx, store, "simulation", options.Prefix, result.StoreKeys))
 }
 
 // reportDisagreements says where the store did not decide as Go does.

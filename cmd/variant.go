@@ -15,8 +15,8 @@ import (
 type variant struct {
 	limits []limiter.Limit
 	policy *policy.Policy
-	// Of a load test that makes up who asks, fixed are the attributes that are the same for all, and values how many different
-	// ones there are of each other one.
+	// Of a load test that makes up who asks, fixed are the attributes that are the
+	// same for all, and values how many different ones there are of each other one.
 	fixed  policy.Attributes
 	values map[string]int
 }

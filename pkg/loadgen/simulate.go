@@ -177,10 +177,11 @@ const checkEvery = 1 << 12
 // the Simulation is what was done until then; what a candidate's limits have wrong is
 // a [limiter.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
-	s, err := newSimulator(t, c)
+	target, err := c.Target(t)
 	if err != nil {
 		return new(Simulation), err
 	}
+	s := newSimulator(target)
 	s.begin(t)
 	s.options = options
 	err = s.run(ctx, t)
@@ -207,12 +208,8 @@ type simulator struct {
 	wrote    bool // the store may hold something now
 }
 
-// newSimulator finds out what each subject asks.
-func newSimulator(t *trace.Trace, c Candidate) (*simulator, error) {
-	target, err := c.Target(t)
-	if err != nil {
-		return nil, err
-	}
+// newSimulator returns a simulator of what subjects ask, who have used nothing yet.
+func newSimulator(target *TraceTarget) *simulator {
 	limits := target.Limits()
 	s := &simulator{
 		result: &Simulation{Subjects: target.Values}, target: target,
@@ -222,7 +219,7 @@ func newSimulator(t *trace.Trace, c Candidate) (*simulator, error) {
 		s.states = append(s.states, make([]limiter.State, len(target.owners[limit])))
 		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(target.MixedKeys(limit))})
 	}
-	return s, nil
+	return s
 }
 
 // begin readies what is counted along the way.

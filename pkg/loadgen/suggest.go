@@ -34,9 +34,14 @@ func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func
 	if limit.Algorithm == limiter.SlidingLog {
 		greatest = limiter.MaxSlidingLogCount
 	}
+	asking := UnderLimits(fields, withCount(limit, greatest))
+	target, err := asking.Target(t)
+	if err != nil {
+		return Suggestion{}, err
+	}
 	var tally, below *Tally
 	try := func(count int64) (keeps bool, err error) {
-		tally, err = tallyOf(ctx, t, withCount(limit, count), fields)
+		tally, err = tallyOf(ctx, t, target, withCount(limit, count))
 		return err == nil && tally != nil && kept(tally), err
 	}
 	broken, count := int64(0), int64(1)
@@ -74,16 +79,18 @@ func withCount(limit limiter.Limit, count int64) limiter.Limit {
 	return limit
 }
 
-// tallyOf decides a trace under a limit and counts no more than is denied. It is nil
-// if there is no such limit: a burst can be too great for a small count.
-func tallyOf(ctx context.Context, t *trace.Trace, limit limiter.Limit, fields []int) (*Tally, error) {
-	if _, err := limit.Normalize(); err != nil {
+// tallyOf decides a trace whose subjects all ask for one limit, and counts no more than
+// is denied. It is nil if there is no such limit: a burst can be too great for a small
+// count.
+func tallyOf(ctx context.Context, t *trace.Trace, target *TraceTarget, limit limiter.Limit) (*Tally, error) {
+	normalized, err := limit.Normalize()
+	if err != nil {
 		return nil, nil
 	}
-	s, err := newSimulator(t, UnderLimits(fields, limit))
-	if err != nil {
-		return nil, err
+	for i := range target.requests {
+		target.requests[i].Limit = normalized
 	}
+	s := newSimulator(target)
 	err = s.run(ctx, t)
 	return &s.result.Tally, err
 }

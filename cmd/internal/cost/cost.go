@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // Meter measures a load, or several one after the other. It is not safe for
@@ -120,15 +121,5 @@ func (m *Meter) explain(err error) string {
 	if !redis.HasErrorPrefix(err, "NOPERM") {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	user := ""
-	switch client := m.client.(type) {
-	case *redis.Client:
-		user = client.Options().Username
-	case *redis.ClusterClient:
-		user = client.Options().Username
-	}
-	if user == "" {
-		user = "default"
-	}
-	return "the user lacks the right to INFO (ACL SETUSER " + user + " +info)"
+	return "the user lacks the right to INFO (ACL SETUSER " + redisstore.User(m.client) + " +info)"
 }

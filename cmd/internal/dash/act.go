@@ -97,7 +97,7 @@ func (m *model) askReset() tea.Cmd {
 	for _, key := range keys[:min(len(keys), shownKeys)] {
 		used := ""
 		if r := m.rows[key]; r != nil && r.known() {
-			used = fmt.Sprintf("  %s/%s used", digits(r.Used), digits(r.Limit.Capacity()))
+			used = fmt.Sprintf("  %s/%s used", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()))
 		}
 		lines = append(lines, output.Printable(key.String())+used)
 	}
@@ -219,7 +219,7 @@ func (m *model) absorbConsumed(done consumed) tea.Cmd {
 	case done.err != nil:
 		m.complain(done.err)
 	case d.Allowed:
-		m.say(fmt.Sprintf("allowed: took 1 of %s, %s remaining", name, digits(d.Remaining)))
+		m.say(fmt.Sprintf("allowed: took 1 of %s, %s remaining", name, output.Thousands(d.Remaining)))
 	default:
 		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
 	}

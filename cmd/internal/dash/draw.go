@@ -3,7 +3,6 @@ package dash
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -175,15 +174,6 @@ func graph(values []float32, height int) []line {
 	return lines
 }
 
-// digits writes a number with its thousands apart.
-func digits(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // short writes a number in five columns or less.
 func short(n float64) string {
 	switch {
@@ -223,15 +213,15 @@ func roundUp(d, to time.Duration) time.Duration { return (d + to - 1) / to * to 
 // limitWords says a limit in words.
 func limitWords(l limiter.Limit) string {
 	period := limiter.FormatPeriod(l.Period)
-	text := fmt.Sprintf("at most %s in %s", digits(l.Count), period)
+	text := fmt.Sprintf("at most %s in %s", output.Thousands(l.Count), period)
 	if unit, is := map[string]string{"1s": "a second", "1m": "a minute", "1h": "an hour", "1d": "a day"}[period]; is {
-		text = fmt.Sprintf("at most %s %s", digits(l.Count), unit)
+		text = fmt.Sprintf("at most %s %s", output.Thousands(l.Count), unit)
 	}
 	switch l.Algorithm {
 	case limiter.TokenBucket:
-		return fmt.Sprintf("%s as it flows back, %s at once", text, digits(l.Capacity()))
+		return fmt.Sprintf("%s as it flows back, %s at once", text, output.Thousands(l.Capacity()))
 	case limiter.LeakyBucket:
-		return fmt.Sprintf("%s, each in its turn, %s waiting", text, digits(l.Capacity()))
+		return fmt.Sprintf("%s, each in its turn, %s waiting", text, output.Thousands(l.Capacity()))
 	case limiter.FixedWindow:
 		return text + ", counted anew at each full one"
 	case limiter.SlidingLog:

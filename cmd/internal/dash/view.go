@@ -211,7 +211,7 @@ func (m *model) vitals() line {
 	if !exact {
 		about = "about "
 	}
-	l := line{{m.matchedText() + ", ", output.Plain}, {about + digits(atLimit) + " at the limit", style}}
+	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
 	if len(m.servers) == 0 {
 		return l
 	}
@@ -238,7 +238,7 @@ func (m *model) vitals() line {
 	if !told {
 		return l
 	}
-	l = append(l, span{"  " + digits(ops) + " ops/s", output.Plain})
+	l = append(l, span{"  " + output.Thousands(ops) + " ops/s", output.Plain})
 	text := "  " + output.Bytes(memory)
 	if most > 0 {
 		text += " of " + output.Bytes(most)
@@ -252,13 +252,13 @@ func (m *model) serverLine(s *Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
-	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s", s.Name, s.words(), roundTripText(s.RoundTrip), digits(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s", s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
 // matchedText says how many keys there are.
 func (m *model) matchedText() string {
 	if m.coverage.Full {
-		return "about " + digits(m.coverage.Matched) + " keys"
+		return "about " + output.Thousands(m.coverage.Matched) + " keys"
 	}
 	n := 0
 	for _, r := range m.rows {
@@ -266,7 +266,7 @@ func (m *model) matchedText() string {
 			n++
 		}
 	}
-	text := digits(int64(n)) + " keys"
+	text := output.Thousands(int64(n)) + " keys"
 	if n == 1 {
 		text = "1 key"
 	}
@@ -286,9 +286,9 @@ func (m *model) coverageText() string {
 		return "not all keys could be looked for: " + oneLine(m.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			digits(int64(len(m.rows))), digits(c.Matched), output.Duration(roundUp(max(c.Took, passEvery), time.Second)))
+			output.Thousands(int64(len(m.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took, passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
-		return fmt.Sprintf("looking for keys: %s of %s looked at", digits(c.Looked), digits(c.Total))
+		return fmt.Sprintf("looking for keys: %s of %s looked at", output.Thousands(c.Looked), output.Thousands(c.Total))
 	}
 	return ""
 }

@@ -40,7 +40,7 @@ func (m *model) detailLines() []line {
 		}
 		say("attributes", text, output.Plain)
 	}
-	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", digits(r.Used), digits(r.Limit.Capacity()), digits(r.Remaining), short(r.rate()))
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
 	if !r.inUse {
 		state = "unused"
 	}

@@ -28,8 +28,8 @@ func (m *model) groupLines() []line {
 		if g.name == "" {
 			title = "(none)"
 		}
-		l := cells(output.Plain, title, digits(int64(g.keys)), digits(int64(g.atLimit)), short(g.rate),
-			pad(digits(int64(percent(g.worst.share())))+"%", 4, true)+" "+output.Printable(g.worst.Key.Subject))
+		l := cells(output.Plain, title, output.Thousands(int64(g.keys)), output.Thousands(int64(g.atLimit)), short(g.rate),
+			pad(output.Thousands(int64(percent(g.worst.share())))+"%", 4, true)+" "+output.Printable(g.worst.Key.Subject))
 		if g.atLimit > 0 {
 			l[2].style = output.AtEnd
 		}

@@ -46,14 +46,14 @@ func columns() []column {
 			if !r.known() {
 				return plain("-")
 			}
-			text := digits(r.Used) + "/" + digits(r.Limit.Capacity())
+			text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 			if len(text) > width {
 				text = short(float64(r.Used)) + "/" + short(float64(r.Limit.Capacity()))
 			}
 			return styled(text, closeness(r))
 		}},
 		{title: "LEFT", order: byRemaining, right: true, least: 5, most: 9, drops: 5, cell: func(_ *model, r *row, width int) line {
-			text := digits(r.Remaining)
+			text := output.Thousands(r.Remaining)
 			if len(text) > width {
 				text = short(float64(r.Remaining))
 			}

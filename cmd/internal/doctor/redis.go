@@ -160,28 +160,16 @@ func (e *examination) cannotLook(s *server, check, command string, err error) {
 	}
 	if lacksRight(err) {
 		f.Summary = "cannot be looked at: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
-		f.Advice = "ACL SETUSER " + e.user() + " +" + command
+		f.Advice = "ACL SETUSER " + redisstore.User(e.client) + " +" + command
 		if readVerdict(err.Error()) == keyDenied {
 			f.Summary = "cannot be looked at: the user lacks the right to the keys under the prefix " + e.Prefix
-			f.Advice = "ACL SETUSER " + e.user() + " " + redisstore.KeyRule(e.Prefix, false)
+			f.Advice = "ACL SETUSER " + redisstore.User(e.client) + " " + redisstore.KeyRule(e.Prefix, false)
 		}
 	} else {
 		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(err)
 		f.Advice = "ask who runs the server; some services do not offer it"
 	}
 	e.report.add(f)
-}
-
-// user is the name that the client logs in with.
-func (e *examination) user() string {
-	name := ""
-	switch client := e.client.(type) {
-	case *redis.Client:
-		name = client.Options().Username
-	case *redis.ClusterClient:
-		name = client.Options().Username
-	}
-	return cmp.Or(name, "default")
 }
 
 // eachServer looks at what every server has for itself.

@@ -35,7 +35,7 @@ type rightFacts struct {
 // nothing, or where that cannot be had by calls that change nothing. It returns
 // whether the server has EVALSHA_RO.
 func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
-	facts := rightFacts{user: e.user(), prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
+	facts := rightFacts{user: redisstore.User(e.client), prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
 	if _, is := e.client.(*redis.ClusterClient); is {
 		facts.rights = append(facts.rights, redisstore.ClusterRights()...)
 	}

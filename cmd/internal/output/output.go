@@ -174,6 +174,15 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.3g %cB", value, units[unit])
 }
 
+// Thousands writes a whole number with its thousands apart: "12,345".
+func Thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 // Plural writes a count with its noun: "1 key", "3 keys".
 func Plural(n int, noun string) string {
 	if n != 1 {

@@ -127,7 +127,7 @@ func (c *column) inWords() string {
 	text := fmt.Sprintf("%s to %s:", output.Duration(from), output.Duration(from+c.covers))
 	for i, outcome := range outcomes {
 		if n := outcome.of(c); n > 0 || i < 2 {
-			text += fmt.Sprintf(" %s %s,", group(n), outcome.name)
+			text += fmt.Sprintf(" %s %s,", output.Thousands(n), outcome.name)
 		}
 	}
 	text = strings.TrimSuffix(text, ",")

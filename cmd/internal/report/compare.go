@@ -133,9 +133,9 @@ func (c *Comparison) differentLoads(title string, was, is *Run) {
 	}{
 		{"load", func(r *Run) string { return r.Load }},
 		{"rate", func(r *Run) string { return perSecond(r.Rate) }},
-		{"number of keys", func(r *Run) string { return group(r.Keys) }},
+		{"number of keys", func(r *Run) string { return output.Thousands(r.Keys) }},
 		{"scenario", func(r *Run) string { return r.Scenario }},
-		{"number of workers", func(r *Run) string { return group(int64(r.Workers)) }},
+		{"number of workers", func(r *Run) string { return output.Thousands(int64(r.Workers)) }},
 		{"implementation", func(r *Run) string { return r.Implementation }},
 		{"store", func(r *Run) string { return r.Store }},
 	} {

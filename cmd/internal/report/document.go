@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
 
 // Document is the result of a load test or a simulation: one run for each limit or
@@ -166,12 +167,7 @@ type KeySums struct {
 }
 
 // Fairness is Jain's index, 1 if nothing was admitted at all.
-func (k KeySums) Fairness() float64 {
-	if k.Keys == 0 || k.SumOfSquares == 0 {
-		return 1
-	}
-	return k.Sum * k.Sum / (float64(k.Keys) * k.SumOfSquares)
-}
+func (k KeySums) Fairness() float64 { return audit.Fairness(k.Keys, k.Sum, k.SumOfSquares) }
 
 // Limit is one of the limits of a run, and its own audit.
 type Limit struct {

@@ -183,13 +183,13 @@ func (p *page) describe(d *Document) {
 		if r.Keys == 0 {
 			return ""
 		}
-		return group(r.Keys)
+		return output.Thousands(r.Keys)
 	})
 	add("Workers", func(r *Run) string {
 		if r.Workers == 0 {
 			return ""
 		}
-		return group(int64(r.Workers))
+		return output.Thousands(int64(r.Workers))
 	})
 	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
 	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
@@ -236,8 +236,8 @@ func (p *page) judge(d *Document, titles []string) {
 		}
 		switch {
 		case p.Simulation:
-			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", group(r.Keys))},
-				group(r.KeysDenied), fmt.Sprintf("%s denied (%s)", requests(r.Denied), share(r.Denied, r.Requests))))
+			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", output.Thousands(r.Keys))},
+				output.Thousands(r.KeysDenied), fmt.Sprintf("%s denied (%s)", requests(r.Denied), share(r.Denied, r.Requests))))
 		case r.Latency == nil:
 			fast.Answers = append(fast.Answers, answer(finding{text: "no latency was measured"}, "-", ""))
 		default:
@@ -345,9 +345,9 @@ func (p *page) keys(d *Document) {
 		width := 100 / float64(max(len(r.Heat), 1))
 		before := int64(0)
 		for j, g := range r.Heat {
-			who := fmt.Sprintf("keys %s to %s", group(before+1), group(before+g.Keys))
+			who := fmt.Sprintf("keys %s to %s", output.Thousands(before+1), output.Thousands(before+g.Keys))
 			if g.Keys == 1 {
-				who = "key " + group(before+1)
+				who = "key " + output.Thousands(before+1)
 			}
 			before += g.Keys
 			part := 0.0
@@ -364,7 +364,7 @@ func (p *page) keys(d *Document) {
 			most = max(most, k.Denied)
 		}
 		for _, k := range r.MostDenied {
-			one.MostDenied = append(one.MostDenied, deniedKey{name(k.Key), group(k.Denied), group(k.Allowed), share(k.Denied, k.Denied+k.Allowed),
+			one.MostDenied = append(one.MostDenied, deniedKey{name(k.Key), output.Thousands(k.Denied), output.Thousands(k.Allowed), share(k.Denied, k.Denied+k.Allowed),
 				rounded(100 * float64(k.Denied) / float64(max(most, 1)))})
 		}
 		p.HasMostDenied = p.HasMostDenied || len(one.MostDenied) > 0

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // Margins are how much the figures may differ by chance, relative to the
@@ -82,7 +84,7 @@ func judges() []*judge {
 	always := func(of func(*Run) float64) func(*Run) (float64, bool) {
 		return func(r *Run) (float64, bool) { return of(r), true }
 	}
-	unit := func(f float64) string { return group(int64(f)) }
+	unit := func(f float64) string { return output.Thousands(int64(f)) }
 	percent := func(part func(*Run) int64) func(*Run) (float64, bool) {
 		return func(r *Run) (float64, bool) {
 			return 100 * float64(part(r)) / float64(max(r.Requests+r.Dropped, 1)), r.Requests+r.Dropped > 0

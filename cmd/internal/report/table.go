@@ -65,11 +65,11 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	answers := "none: no request was sent"
 	if r.Requests > 0 {
 		answers = fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
-			group(r.Allowed), share(r.Allowed, r.Requests), group(r.Denied), share(r.Denied, r.Requests))
+			output.Thousands(r.Allowed), share(r.Allowed, r.Requests), output.Thousands(r.Denied), share(r.Denied, r.Requests))
 	}
 	line(p, "answers", output.Plain, answers)
 	if r.Keys > 0 {
-		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", group(r.Keys), group(r.KeysDenied), share(r.KeysDenied, r.Keys)))
+		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
 	}
 	if r.Neighbours != nil {
 		line(p, "neighbours", output.Plain, r.neighboursInWords())
@@ -109,21 +109,21 @@ func (r *Run) loadInWords(kind Kind) string {
 // neighboursInWords is whether anyone but the noisy one was hurt.
 func (r *Run) neighboursInWords() string {
 	n := r.Neighbours
-	return fmt.Sprintf("%s of %s, %s denied", requests(n.Allowed+n.Denied), n.Key, group(n.Denied))
+	return fmt.Sprintf("%s of %s, %s denied", requests(n.Allowed+n.Denied), n.Key, output.Thousands(n.Denied))
 }
 
 // auditInWords is the figures behind the verdict.
 func (r *Run) auditInWords() string {
 	a := r.Audit
 	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
-		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), group(a.LongestDenialRun))
+		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), output.Thousands(a.LongestDenialRun))
 	if r.Audit.FairnessUnknown {
 		text += "; fairness is not known"
 	} else {
 		text += "; fairness " + decimal(a.Fairness)
 	}
 	if n := r.Neighbours; n != nil {
-		text += fmt.Sprintf("; the neighbours were denied %s of %s", group(n.Denied), requests(n.Allowed+n.Denied))
+		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied), requests(n.Allowed+n.Denied))
 	}
 	return text
 }
@@ -198,7 +198,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 		if l.Shadow {
 			name += " (shadow)"
 		}
-		rows = append(rows, []output.Cell{{Text: output.Printable(strings.TrimSpace(name))}, {Text: group(l.Denied)},
+		rows = append(rows, []output.Cell{{Text: output.Printable(strings.TrimSpace(name))}, {Text: output.Thousands(l.Denied)},
 			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
 	}
 	return columns, rows
@@ -218,7 +218,7 @@ func worstCell(a *Audit) output.Cell {
 // overCell is for units that there should be none of.
 func overCell(n int64) output.Cell {
 	if n > 0 {
-		return output.Cell{Text: group(n), Style: output.AtEnd}
+		return output.Cell{Text: output.Thousands(n), Style: output.AtEnd}
 	}
 	return output.Cell{Text: "0"}
 }
@@ -231,7 +231,7 @@ func printMostDenied(p *output.Printer, r *Run) {
 	fmt.Fprintln(p.Out)
 	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
-		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: group(key.Denied)}, {Text: group(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
+		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
 	}
 	p.Table(columns, rows)
 }
@@ -309,14 +309,14 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	var rows [][]output.Cell
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		row := []output.Cell{{Text: output.Printable(r.Title())}, {Text: group(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
+		row := []output.Cell{{Text: output.Printable(r.Title())}, {Text: output.Thousands(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
 			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
 		if d.Kind == Simulation {
 			most := "-"
 			if len(r.MostDenied) > 0 {
-				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), group(r.MostDenied[0].Denied))
+				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
 			}
-			row = append(row, output.Cell{Text: group(r.Denied)}, output.Cell{Text: group(r.Keys)}, output.Cell{Text: group(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: d.deniedOverTime(r)})
+			row = append(row, output.Cell{Text: output.Thousands(r.Denied)}, output.Cell{Text: output.Thousands(r.Keys)}, output.Cell{Text: output.Thousands(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: d.deniedOverTime(r)})
 		} else {
 			p50, p99 := "-", "-"
 			if r.Latency != nil {

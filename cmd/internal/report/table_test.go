@@ -143,7 +143,7 @@ func TestFiguresInWords(t *testing.T) {
 		{ratio(1), "1.00 ×"}, {ratio(1.004), "1.004 ×"}, {ratio(0.999), "0.999 ×"}, {ratio(1.97), "1.97 ×"}, {ratio(0), "0.00 ×"}, {ratio(10), "10.00 ×"},
 		{share(0, 5), "0%"}, {share(1, 10_000), "<0.1%"}, {share(9_999, 10_000), ">99.9%"}, {share(5, 5), "100%"}, {share(1, 3), "33%"}, {share(1, 0), "-"}, {share(23, 1000), "2.3%"},
 		{micros(0), "0 µs"}, {micros(999), "999 µs"}, {micros(1240), "1.24 ms"}, {micros(999_499), "999 ms"}, {micros(999_500), "1 s"}, {micros(1_003_000), "1 s"}, {micros(72_000_000), "72 s"},
-		{group(0), "0"}, {group(-1234), "-1,234"}, {group(999), "999"}, {group(1_000_000), "1,000,000"}, {decimal(0.31), "0.31"}, {decimal(0.0123), "0.012"}, {decimal(9.996), "10"}, {decimal(1180.4), "1,180"},
+		{output.Thousands(0), "0"}, {output.Thousands(-1234), "-1,234"}, {output.Thousands(999), "999"}, {output.Thousands(1_000_000), "1,000,000"}, {decimal(0.31), "0.31"}, {decimal(0.0123), "0.012"}, {decimal(9.996), "10"}, {decimal(1180.4), "1,180"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s, want %s", test.got, test.want)

@@ -73,7 +73,7 @@ func (f finding) mark() string {
 func (s *Suggestion) finding() finding {
 	switch {
 	case !s.Kept:
-		return finding{output.AtEnd, fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, group(s.Count), s.Actual)}
+		return finding{output.AtEnd, fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count), s.Actual)}
 	case s.Below == "":
 		return finding{output.Calm, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)}
 	}
@@ -117,16 +117,16 @@ func (r *Run) alarms() []finding {
 		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on%s", lag)
 	}
 	if r.Dropped > 0 {
-		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time", group(r.Dropped), group(r.Requests+r.Dropped), share(r.Dropped, r.Requests+r.Dropped))
+		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time", output.Thousands(r.Dropped), output.Thousands(r.Requests+r.Dropped), share(r.Dropped, r.Requests+r.Dropped))
 	}
 	if r.Errors > 0 {
 		unknown := ""
 		if r.Unknown > 0 {
-			unknown = fmt.Sprintf("; %s of them may have been charged nevertheless", group(r.Unknown))
+			unknown = fmt.Sprintf("; %s of them may have been charged nevertheless", output.Thousands(r.Unknown))
 		}
 		add(output.AtEnd, "%s ended in an error (%s)%s", requests(r.Errors), share(r.Errors, r.Requests), unknown)
 		for _, e := range r.ErrorTexts {
-			add(output.AtEnd, "%s × %s", group(e.Count), output.Printable(e.Text))
+			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), output.Printable(e.Text))
 		}
 	}
 	if r.Late > 0 {
@@ -149,20 +149,7 @@ func plural(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return group(n) + " " + noun
-}
-
-// group writes a whole number with its thousands apart: "12,345".
-func group(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(digit)
-	}
-	return b.String()
+	return output.Thousands(n) + " " + noun
 }
 
 // share writes part of whole as a percentage. It is "0%" only of nothing and "100%"
@@ -223,7 +210,7 @@ func decimal(f float64) string {
 	case math.IsNaN(f), math.IsInf(f, 0):
 		return "-"
 	case size >= 99.95:
-		return group(int64(math.Round(f)))
+		return output.Thousands(int64(math.Round(f)))
 	case size >= 9.995:
 		return trimmed(f, 1)
 	case size >= 0.0995:

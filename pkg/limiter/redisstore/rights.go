@@ -1,7 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"slices"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -145,4 +148,17 @@ func (r *Role) ClusterRule() []string {
 		}
 	}
 	return words
+}
+
+// User returns the name of the user that client logs in as, for what is to be said of
+// its rights.
+func User(client redis.UniversalClient) string {
+	name := ""
+	switch c := client.(type) {
+	case *redis.Client:
+		name = c.Options().Username
+	case *redis.ClusterClient:
+		name = c.Options().Username
+	}
+	return cmp.Or(name, "default")
 }

@@ -182,7 +182,7 @@ func (a *Auditor) Finding() Finding {
 // of Fairness and Discrimination", 1984) of n shares by their sum and the sum of their
 // squares. It is 1 if there is nothing to share.
 func Fairness(n int64, sum, squares float64) float64 {
-	if squares == 0 {
+	if n == 0 || squares == 0 {
 		return 1
 	}
 	return sum * sum / (float64(n) * squares)
