@@ -2,8 +2,9 @@
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-.PHONY: build demo test fuzz lint bench redis chromium clean
+.PHONY: build demo test fuzz lint bench vulnerabilities redis chromium clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -34,6 +35,9 @@ lint: ## gofmt, vet and staticcheck, warnings being errors
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
+
+vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
+	go run $(GOVULNCHECK) ./...
 
 bench: redis ## beside our peers; see docs/benchmarks
 	cd docs/benchmarks && go run .
