@@ -115,7 +115,7 @@ func (g *globalOptions) answer(a *decisionAnswer) error {
 	if err := g.print(a); err != nil {
 		return err
 	}
-	if !limiter.AllAllowed(a.decisions) {
+	if !limiter.Summarize(a.decisions).Allowed {
 		return errDenied
 	}
 	return nil

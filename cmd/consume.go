@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -83,103 +84,42 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if _, readOnly, _ := o.inUse(); readOnly {
 		o.patience = 0 // it is refused now, not after a wait
 	}
-	decisions, err := o.takeTurn(ctx, store)
+	decisions, err := o.take(ctx, store)
 	if err != nil {
 		return err
 	}
 	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
 }
 
-// takeTurn takes, as often as it is denied and patience lasts, and waits out a
-// delay. Somebody else can be quicker each time, so it asks again.
-func (o *consumeOptions) takeTurn(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
+// take takes at once, or waits for its turn.
+func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
 		return o.decide(ctx, store, limiter.Take, o.demand.reqs)
 	}
-	begin := o.env.Now()
-	for {
-		// Looking first leaves everything as it is if the turn would come too late.
-		decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
-		if err != nil {
-			return nil, err
-		}
-		sum, left := together(decisions), o.left(begin)
-		if sum.Allowed && !sum.Unguarded && sum.Delay <= left {
-			if decisions, err = o.decide(ctx, store, limiter.Take, o.demand.reqs); err != nil {
-				return nil, err
-			}
-			if sum = together(decisions); sum.Allowed && sum.Delay <= left {
-				return decisions, o.awaitTurn(ctx, store, decisions)
-			}
-			if sum.Allowed && !sum.Unguarded { // somebody was quicker, and now its turn comes too late
-				if err := o.giveBack(ctx, store, decisions); err != nil {
-					return nil, err
-				}
-				continue // to the answer of the key as it is left
-			}
-		}
-		switch {
-		case sum.Unguarded:
-			return decisions, nil
-		case sum.Allowed:
-			return tooLate(decisions, left), nil
-		case sum.RetryAfter > left:
-			return decisions, nil
-		}
+	turn := limiter.Waiter{Store: &timedStore{store, o.timeout}, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
-			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(sum.RetryAfter))
+			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
-		if err := o.env.Sleep(ctx, sum.RetryAfter); err != nil {
-			return nil, err
-		}
+	}}
+	if o.patience != forever {
+		turn.Patience = o.patience
 	}
+	decisions, err := turn.Take(ctx, o.demand.reqs...)
+	if errors.Is(err, limiter.ErrNotGivenBack) {
+		err = &partlyError{err}
+	}
+	return decisions, err
 }
 
-// left is what remains of patience since begin.
-func (o *consumeOptions) left(begin time.Time) time.Duration {
-	if o.patience == forever {
-		return forever
-	}
-	return o.patience - o.env.Now().Sub(begin)
+// timedStore gives each exchange with a store its timeout.
+type timedStore struct {
+	limiter.Store
+	timeout time.Duration
 }
 
-// awaitTurn waits out the delay of what was taken. Who leaves before the turn
-// comes does not use it, and gives it back.
-func (o *consumeOptions) awaitTurn(ctx context.Context, store limiter.Store, taken []limiter.Decision) error {
-	err := o.env.Sleep(ctx, together(taken).Delay)
-	if err == nil {
-		return nil
-	}
-	if refundErr := o.giveBack(ctx, store, taken); refundErr != nil {
-		return refundErr
-	}
-	return err
-}
-
-// giveBack refunds what was taken, though the caller gives up. A shadow that would
-// have denied took nothing, and neither did what a failure policy let through.
-func (o *consumeOptions) giveBack(ctx context.Context, store limiter.Store, taken []limiter.Decision) error {
-	var reqs []limiter.Request
-	for i, d := range taken {
-		if d.Allowed && !d.Unguarded {
-			reqs = append(reqs, o.demand.reqs[i])
-		}
-	}
-	if len(reqs) == 0 {
-		return nil
-	}
-	if _, err := o.decide(context.WithoutCancel(ctx), store, limiter.Refund, reqs); err != nil {
-		return &partlyError{fmt.Errorf("what was taken was not given back: %w", err)}
-	}
-	return nil
-}
-
-// tooLate makes a denial of a turn that is further off than the time left.
-func tooLate(decisions []limiter.Decision, left time.Duration) []limiter.Decision {
-	for i := range decisions {
-		if d := &decisions[i]; d.Delay > left && !d.Shadow {
-			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay-left, 0
-		}
-	}
-	return decisions
+// Decide implements [limiter.Store].
+func (s *timedStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.Store.Decide(ctx, op, reqs, decisions)
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,13 +72,11 @@ func (a *decisionAnswer) decided(i int) decidedDocument {
 	return document
 }
 
-// deniedBy names the limits that denied, as far as any was asked.
+// deniedBy names the limits that denied.
 func (a *decisionAnswer) deniedBy() []string {
 	var names []string
-	for i, d := range a.decisions {
-		if !d.Allowed && !d.Shadow && !d.Unguarded {
-			names = append(names, a.limitName(i))
-		}
+	for _, i := range limiter.Summarize(a.decisions).DeniedBy {
+		names = append(names, a.limitName(i))
 	}
 	return names
 }
@@ -101,36 +98,9 @@ type decisionDocument struct {
 	Limits   []decidedDocument `json:"limits"`
 }
 
-// together sums the decisions up: the least remaining, the greatest times. Those
-// of shadows do not count; if there are no others, nothing is in the way.
-func together(decisions []limiter.Decision) limiter.Decision {
-	first := slices.IndexFunc(decisions, func(d limiter.Decision) bool { return !d.Shadow })
-	if first < 0 {
-		sum := limiter.Decision{Allowed: true, Shadow: true, Used: decisions[0].Used, Remaining: decisions[0].Remaining, Unguarded: decisions[0].Unguarded}
-		for _, d := range decisions {
-			sum.Remaining = min(sum.Remaining, d.Remaining)
-		}
-		return sum
-	}
-	// What could not be asked after a denial does not count beside what was.
-	first = max(first, slices.IndexFunc(decisions, func(d limiter.Decision) bool { return !d.Shadow && !d.Unguarded }))
-	sum := decisions[first]
-	for _, d := range decisions[first+1:] {
-		if d.Shadow || d.Unguarded && !sum.Unguarded {
-			continue
-		}
-		sum.Allowed = sum.Allowed && d.Allowed
-		sum.Remaining = min(sum.Remaining, d.Remaining)
-		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
-		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
-		sum.Delay = max(sum.Delay, d.Delay)
-	}
-	return sum
-}
-
 // Document implements output.Answer.
 func (a *decisionAnswer) Document() any {
-	sum := together(a.decisions)
+	sum := limiter.Summarize(a.decisions)
 	document := decisionDocument{
 		SchemaVersion: output.SchemaVersion,
 		Allowed:       sum.Allowed,
@@ -179,7 +149,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // Print implements output.Answer: a line that says it all, and for several
 // limits a table of them.
 func (a *decisionAnswer) Print(p *output.Printer) {
-	sum := together(a.decisions)
+	sum := limiter.Summarize(a.decisions)
 	mark := p.Paint(output.Calm, "✓ "+a.verb)
 	if !sum.Allowed {
 		mark = "✗ denied"
@@ -249,7 +219,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 }
 
 // times says what there is to say about waiting.
-func times(d limiter.Decision) string {
+func times(d limiter.Summary) string {
 	text := ""
 	if d.RetryAfter > 0 {
 		text += ", retry in " + output.Duration(d.RetryAfter)

@@ -16,34 +16,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Shadows do not count in what is said of all limits together.
-func TestTogether(t *testing.T) {
-	allowed := limiter.Decision{Allowed: true, Used: 1, Remaining: 5, ResetAfter: time.Minute, Delay: time.Second}
-	denied := limiter.Decision{Used: 7, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour}
-	shadow := func(d limiter.Decision) limiter.Decision {
-		d.Shadow = true
-		return d
-	}
-	for name, test := range map[string]struct {
-		decisions []limiter.Decision
-		want      limiter.Decision
-	}{
-		"one":              {[]limiter.Decision{allowed}, allowed},
-		"two":              {[]limiter.Decision{allowed, denied}, limiter.Decision{Used: 1, Remaining: 2, RetryAfter: time.Second, ResetAfter: time.Hour, Delay: time.Second}},
-		"a shadow after":   {[]limiter.Decision{allowed, shadow(denied)}, allowed},
-		"a shadow before":  {[]limiter.Decision{shadow(denied), allowed}, allowed},
-		"shadows alone":    {[]limiter.Decision{shadow(allowed), shadow(denied)}, limiter.Decision{Allowed: true, Shadow: true, Used: 1, Remaining: 2}},
-		"one not asked":    {[]limiter.Decision{denied, {Allowed: true, Unguarded: true}}, denied},
-		"not asked first":  {[]limiter.Decision{shadow(allowed), {Allowed: true, Unguarded: true}, denied}, denied},
-		"none asked":       {[]limiter.Decision{{Unguarded: true}, {Unguarded: true}}, limiter.Decision{Unguarded: true}},
-		"a shadow allowed": {[]limiter.Decision{shadow(allowed), denied}, denied},
-	} {
-		if got := together(test.decisions); got != test.want {
-			t.Errorf("%s: %+v, not %+v", name, got, test.want)
-		}
-	}
-}
-
 const testPolicies = `policies:
   waiting:
     limits:

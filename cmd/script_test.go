@@ -49,9 +49,13 @@ func TestMain(m *testing.M) {
 // an empty store of that kind and `redis` works on its servers. One that is about
 // something else says so at its head, such as `[!file] stop`.
 //
-// $REPORTS is a directory of saved reports.
+// $REPORTS is a directory of saved reports, and $EXAMPLES that of docs/examples.
 func TestScripts(t *testing.T) {
 	reports, err := filepath.Abs("internal/report/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs("../docs/examples")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +70,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
 					env.Setenv("HOME", env.WorkDir)
 					env.Setenv("REPORTS", reports)
+					env.Setenv("EXAMPLES", examples)
 					env.Values[clusterKey{}] = new(clusterOf)
 					env.Values[sentinelKey{}] = new(sentinelOf)
 					return pool.setUp(env)

@@ -1,0 +1,93 @@
+// Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a
+// minute for each team, and a million a minute for all. How many tokens a call takes is
+// known only when it has been answered, so an estimate is taken first and what was not
+// needed is given back.
+//
+//	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -prompt "why is the sky blue?"
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+func main() {
+	address := flag.String("redis", "localhost:6379", "where the Redis is")
+	team := flag.String("team", "red", "who pays")
+	prompt := flag.String("prompt", "why is the sky blue?", "what is asked")
+	flag.Parse()
+	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	g := &gateway{limits: limiter.New(store), model: parrot}
+	answer, err := g.ask(context.Background(), *team, *prompt)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer)
+}
+
+// tokens are the limits of a call, which it has to fit together.
+func tokens() *policy.Policy {
+	return &policy.Policy{Name: "tokens", Limits: []policy.Limit{
+		{Name: "team", By: []string{"model", "team"}, Limit: limiter.Limit{Count: 100_000, Period: time.Minute}},
+		{Name: "all", By: []string{"model"}, Limit: limiter.Limit{Count: 1_000_000, Period: time.Minute}},
+	}}
+}
+
+// mostAnswered is how many tokens an answer has at most, by what the model is asked for.
+const mostAnswered = 4000
+
+// errBusy says that a team has to wait.
+type errBusy struct{ retryAfter time.Duration }
+
+func (e errBusy) Error() string { return fmt.Sprintf("too many tokens; try again in %s", e.retryAfter) }
+
+// gateway asks a model for those who have tokens left.
+type gateway struct {
+	limits *limiter.Limiter
+	// model answers a prompt and says how many tokens that took.
+	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
+}
+
+// ask asks the model for a team.
+func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, err error) {
+	reserved := int64(len(prompt)/4+1) + mostAnswered
+	reqs, err := tokens().Requests(policy.Attributes{"model": "sky-1", "team": team}, reserved)
+	if err != nil {
+		return "", err
+	}
+	decisions, err := g.limits.TakeAll(ctx, reqs...)
+	if err != nil {
+		return "", err
+	}
+	if sum := limiter.Summarize(decisions); !sum.Allowed {
+		return "", errBusy{sum.RetryAfter}
+	}
+	answer, took, err := g.model(ctx, prompt)
+	for i := range reqs {
+		if unused := reserved - took; unused > 0 {
+			// Also for a caller who has left: the tokens belong to the team.
+			_, refundErr := g.limits.Refund(context.WithoutCancel(ctx), reqs[i].Key, reqs[i].Limit, unused)
+			err = errors.Join(err, refundErr)
+		}
+	}
+	return answer, err
+}
+
+// parrot stands for a model.
+func parrot(_ context.Context, prompt string) (string, int64, error) {
+	return "You asked: " + prompt, int64(2*len(prompt)/4 + 4), nil
+}

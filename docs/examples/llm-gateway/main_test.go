@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+func used(t *testing.T, limits *limiter.Limiter, team string) []int64 {
+	t.Helper()
+	reqs, err := tokens().Requests(policy.Attributes{"model": "sky-1", "team": team}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int64
+	for _, req := range reqs {
+		d, err := limits.Peek(context.Background(), req.Key, req.Limit, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d.Used)
+	}
+	return all
+}
+
+func TestACallCostsWhatItTook(t *testing.T) {
+	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	limits := limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon })))
+	g := &gateway{limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
+	if answer, err := g.ask(context.Background(), "red", "why?"); err != nil || answer != "blue" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	if got := used(t, limits, "red"); got[0] != 1500 || got[1] != 1500 {
+		t.Errorf("used %v, want 1500 of the team's and of all", got)
+	}
+	failing := errors.New("the model is away")
+	g.model = func(context.Context, string) (string, int64, error) { return "", 0, failing }
+	if _, err := g.ask(context.Background(), "red", "why?"); !errors.Is(err, failing) {
+		t.Errorf("%v", err)
+	}
+	if got := used(t, limits, "red"); got[0] != 1500 {
+		t.Errorf("after a call that failed %v are used", got)
+	}
+}
+
+func TestATeamThatHasSpentItAllWaits(t *testing.T) {
+	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	g := &gateway{limits: limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon }))),
+		model: func(context.Context, string) (string, int64, error) { return "blue", 4001, nil }}
+	var busy errBusy
+	for range 24 {
+		if _, err := g.ask(context.Background(), "red", "why?"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.ask(context.Background(), "red", "why?"); !errors.As(err, &busy) || busy.retryAfter <= 0 {
+		t.Errorf("%v", err)
+	}
+	if _, err := g.ask(context.Background(), "blue", "why?"); err != nil {
+		t.Errorf("another team: %v", err)
+	}
+}

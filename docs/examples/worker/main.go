@@ -1,0 +1,53 @@
+// Worker sends mails at an even rate of five a second, however many workers there are on
+// this machine: they share a file, and each waits for its turn.
+//
+//	go run ./docs/examples/worker -state mails.db ada@example.com bob@example.com
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+func main() {
+	state := flag.String("state", "mails.db", "the file that the workers share")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	store, err := filestore.New(*state)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	if err := send(ctx, store, os.Stdout, flag.Args()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// send sends a mail to each, one after the other, each in its turn.
+func send(ctx context.Context, store limiter.Store, out io.Writer, to []string) error {
+	limits := limiter.New(store)
+	fiveASecond := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 5, Period: time.Second, Burst: 1000}
+	for _, address := range to {
+		// An error here says that the worker is to stop, or that the store is away. What
+		// was taken for a mail that is not sent has been given back.
+		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, fiveASecond, 1)
+		if err != nil {
+			return err
+		}
+		if !turn.Allowed { // only where ctx has a deadline, or a thousand are waiting
+			return fmt.Errorf("no turn within the time there is; the next is in %s", turn.RetryAfter)
+		}
+		fmt.Fprintln(out, "mail to", address)
+	}
+	return nil
+}

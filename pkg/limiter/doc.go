@@ -1,0 +1,51 @@
+// Package limiter limits rates: it decides whether somebody may do something now, and
+// counts what they did.
+//
+// A [Limit] says how much is allowed: a count in a period, and by which [Algorithm] that
+// is counted. A [Key] says who is limited by which limit: its Subject is who ("user:42"),
+// its Name which of the subject's limits, made from algorithm and period if it is left
+// empty. What is used is kept under the key. A [Decision] is the answer: allowed or not,
+// how much is left, and when to come back.
+//
+//	limits := limiter.New(memorystore.New())
+//	d, err := limits.Take(ctx, limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 10, Period: time.Minute}, 1)
+//	switch {
+//	case err != nil: // the store is away or refused; nothing was decided
+//	case !d.Allowed: // come back in d.RetryAfter
+//	}
+//
+// # Where usage is kept
+//
+// A [Store] keeps usage and decides against it, by its own clock. Choose one:
+//
+//   - package memorystore: this process alone; the fastest.
+//   - package filestore: the processes of one machine share a file.
+//   - package redisstore: many machines share a Redis, by itself, behind Sentinels or as
+//     a Cluster. Each decision is one atomic script call.
+//
+// All of them give the same answers. What wraps a Store is a Store again: see
+// [WithFailurePolicy], and the example of a store of one's own around another.
+//
+// # Several limits at once
+//
+// [Limiter.TakeAll] charges several limits together, or none of them. [AllAllowed] tells
+// whether the call took effect, and [Summarize] adds what to tell the caller. Package
+// policy makes such requests from the attributes of a request: ten a minute for an
+// address, five a minute for an e-mail address.
+//
+// # What an error means
+//
+// A denial is a [Decision] and never an error. After an error nothing was decided:
+//
+//   - [ErrInvalid]: the request is wrong. Mend the program or its configuration.
+//     [ErrNeverFits] is one: the cost is more than the limit ever allows at once.
+//   - [ErrUnavailable]: the store is away, and nothing was charged.
+//   - [ErrOutcomeUnknown]: the store is away, and may have charged. Trying again can
+//     charge twice.
+//   - [ErrRefused]: the store answered and refused: a wrong password, a missing right, no
+//     memory left. Nothing was charged.
+//   - [ErrForeign]: something else is stored under the key. It was left as it is.
+//
+// [IsAway] is true for the second and the third. A service decides beforehand whether it
+// goes on without an answer then; [WithFailurePolicy] does so for all of its calls.
+package limiter

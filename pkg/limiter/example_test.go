@@ -1,0 +1,171 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// exampleStore stands for the store of a service, in memory and with a clock that stands
+// still, so that the examples always print the same.
+func exampleStore() limiter.Store {
+	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	return memorystore.New(memorystore.WithClock(func() time.Time { return noon }))
+}
+
+// One limit: three in ten seconds for each user.
+func ExampleLimiter_Take() {
+	limits := limiter.New(exampleStore())
+	threeInTenSeconds := limiter.Limit{Count: 3, Period: 10 * time.Second}
+	for range 4 {
+		d, err := limits.Take(context.Background(), limiter.Key{Subject: "user:42"}, threeInTenSeconds, 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(d.Allowed, "remaining", d.Remaining, "retry after", d.RetryAfter.Round(time.Millisecond))
+	}
+	// Output:
+	// true remaining 2 retry after 0s
+	// true remaining 1 retry after 0s
+	// true remaining 0 retry after 0s
+	// false remaining 0 retry after 3.333s
+}
+
+// Several limits, charged together or not at all.
+func ExampleLimiter_TakeAll() {
+	limits := limiter.New(exampleStore())
+	user := limiter.Key{Subject: "user:42"}
+	reqs := []limiter.Request{
+		{Key: user, Limit: limiter.Limit{Count: 2, Period: time.Second}, Cost: 1},
+		{Key: user, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100, Period: time.Hour}, Cost: 1},
+	}
+	for range 3 {
+		decisions, err := limits.TakeAll(context.Background(), reqs...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		sum := limiter.Summarize(decisions)
+		fmt.Println(sum.Allowed, "retry after", sum.RetryAfter, "denied by", sum.DeniedBy, "used of the hour", decisions[1].Used)
+	}
+	// Output:
+	// true retry after 0s denied by [] used of the hour 1
+	// true retry after 0s denied by [] used of the hour 2
+	// false retry after 500ms denied by [0] used of the hour 2
+}
+
+// A worker that sends no more than twenty mails a second waits for its turn.
+func ExampleLimiter_Wait() {
+	limits := limiter.New(memorystore.New())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for mail := range 3 {
+		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
+		switch {
+		case err != nil:
+			fmt.Println(err) // the worker is told to stop, or the store is away
+			return
+		case !turn.Allowed:
+			fmt.Println("its turn would come too late") // after ctx's deadline
+			return
+		}
+		fmt.Println("send mail", mail)
+	}
+	// Output:
+	// send mail 0
+	// send mail 1
+	// send mail 2
+}
+
+// Units that were not needed after all go back.
+func ExampleLimiter_Refund() {
+	limits := limiter.New(exampleStore())
+	ctx, team := context.Background(), limiter.Key{Subject: "llm:team-a"}
+	tokens := limiter.Limit{Count: 100_000, Period: time.Minute}
+	if d, err := limits.Take(ctx, team, tokens, 4000); err != nil || !d.Allowed {
+		fmt.Println(d, err)
+		return
+	}
+	d, err := limits.Refund(ctx, team, tokens, 4000-1500) // the answer was shorter than reserved
+	fmt.Println(d.Used, "used", err)
+	// Output: 1500 used <nil>
+}
+
+// A policy: the limits of a login by address and by e-mail address.
+func ExampleRequest_policy() {
+	login := policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Name: "ip", By: []string{"ip"}, Limit: limiter.Limit{Count: 10, Period: time.Minute}},
+		{Name: "email", By: []string{"email"}, Limit: limiter.Limit{Count: 2, Period: time.Minute}},
+	}}
+	limits := limiter.New(exampleStore())
+	for range 3 {
+		reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "a@example.com"}, 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		decisions, err := limits.TakeAll(context.Background(), reqs...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, i := range limiter.Summarize(decisions).DeniedBy {
+			fmt.Println("denied by the limit for each", login.Limits[i].Name)
+		}
+	}
+	// Output: denied by the limit for each email
+}
+
+// A store that is away, for an example.
+type awayStore struct{ limiter.Store }
+
+func (awayStore) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+	return fmt.Errorf("%w: no answer in time", limiter.ErrUnavailable)
+}
+
+// While the store is away everybody is let through, and somebody is told.
+func ExampleWithFailurePolicy() {
+	store := limiter.WithFailurePolicy(awayStore{}, limiter.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
+	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 10, Period: time.Minute}, 1)
+	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)
+	// Output:
+	// alarm: store unavailable: no answer in time
+	// allowed true unguarded true <nil>
+}
+
+// countingStore is a store around another, which counts denials. Whatever needs to see
+// each decision can be built so.
+type countingStore struct {
+	limiter.Store
+	denied int
+}
+
+// Decide has the other store decide, and looks at the answer.
+func (s *countingStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	if err == nil && op == limiter.Take && !limiter.AllAllowed(decisions) {
+		s.denied++
+	}
+	return err
+}
+
+// A store of one's own around another.
+func ExampleStore() {
+	store := &countingStore{Store: exampleStore()}
+	limits := limiter.New(store)
+	once := limiter.Limit{Count: 1, Period: time.Hour}
+	for range 5 {
+		if _, err := limits.Take(context.Background(), limiter.Key{Subject: "user:42"}, once, 1); err != nil {
+			fmt.Println(err)
+		}
+	}
+	_, err := limits.Take(context.Background(), limiter.Key{Subject: "user:42"}, once, 2)
+	fmt.Println(store.denied, "denied;", err, errors.Is(err, limiter.ErrNeverFits))
+	// Output: 4 denied; cost 2 can never fit limit token-bucket:1/1h, which allows at most 1 at once true
+}

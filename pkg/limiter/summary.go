@@ -1,0 +1,67 @@
+package limiter
+
+import "time"
+
+// Summary is what the decisions of one call come to for the caller who asked for all
+// of them together.
+type Summary struct {
+	// Allowed: the call took effect, or would. It is [AllAllowed].
+	Allowed bool
+	// Unguarded: no store decided anything of it; see [Decision.Unguarded].
+	Unguarded bool
+	// Used is that of the first limit that counts, in whole units.
+	Used int64
+	// Remaining is the least of the limits: what a next call can have at most.
+	Remaining int64
+	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
+	// them allow the same call, when all are unused, and when an allowed call may go on.
+	RetryAfter, ResetAfter, Delay time.Duration
+	// DeniedBy are the indices of the decisions that denied, in their order.
+	DeniedBy []int
+}
+
+// Summarize sums up the decisions of one call, of which there must be at least one.
+// A shadow's decision counts only where there are no others, and then it denies
+// nothing. What was not asked, because another limit had denied already, does not count
+// beside what was.
+func Summarize(decisions []Decision) Summary {
+	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
+	onlyShadows := true
+	for i := range decisions {
+		d := &decisions[i]
+		onlyShadows = onlyShadows && d.Shadow
+		if !d.Shadow && !d.Unguarded {
+			sum.Unguarded = false
+		}
+	}
+	if onlyShadows {
+		return summarizeShadows(decisions)
+	}
+	first := true
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Shadow || d.Unguarded && !sum.Unguarded {
+			continue
+		}
+		if first {
+			sum.Used, sum.Remaining, first = d.Used, d.Remaining, false
+		}
+		sum.Remaining = min(sum.Remaining, d.Remaining)
+		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
+		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
+		sum.Delay = max(sum.Delay, d.Delay)
+		if !d.Allowed && !d.Unguarded {
+			sum.DeniedBy = append(sum.DeniedBy, i)
+		}
+	}
+	return sum
+}
+
+// summarizeShadows is Summarize where nothing is in the way.
+func summarizeShadows(decisions []Decision) Summary {
+	sum := Summary{Allowed: true, Unguarded: decisions[0].Unguarded, Used: decisions[0].Used, Remaining: decisions[0].Remaining}
+	for i := range decisions {
+		sum.Remaining = min(sum.Remaining, decisions[i].Remaining)
+	}
+	return sum
+}
