@@ -16,7 +16,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "pkg/limiter", "pkg/limiter/redisstore"},
+	"cmd/internal/shell":      {},
 	"cmd/internal/unasked":    {},
 	"cmd/internal/naive":      {"pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen":             {"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
