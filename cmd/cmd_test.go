@@ -46,7 +46,8 @@ func newWorld(t *testing.T) *world {
 			w.now = w.now.Add(d)
 			return ctx.Err()
 		},
-		Size: func() (int, int) { return 80, 24 },
+		Size:    func() (int, int) { return 80, 24 },
+		TabTime: patience,
 	}
 	return w
 }
