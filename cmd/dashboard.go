@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -152,11 +152,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 	}
 	if words := connect.CLI(client); words != nil {
 		options.LookYourself = func(storeKey string) string {
-			command := append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")
-			for i := range command {
-				command[i] = shellQuote(command[i])
-			}
-			return strings.Join(command, " ")
+			return shell.Command(append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")...)
 		}
 	}
 	if o.record != "" {

@@ -117,3 +117,12 @@ func Command(words ...string) string {
 	}
 	return strings.Join(quoted, " ")
 }
+
+// SetUserBegins is what the commands of [SetUser] begin with.
+const SetUserBegins = "redis-cli ACL SETUSER "
+
+// SetUser writes the command that gives a user of Redis more rights. It is for a shell,
+// as whoever may do that logs in in ways of his own.
+func SetUser(user string, rules ...string) string {
+	return Command(append(append(strings.Fields(SetUserBegins), user), rules...)...)
+}
