@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +96,35 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A command or a flag that is printed with a value in it gets pasted, so shell.Command
+// writes it. What only names a flag of one's own in an error begins with it.
+func TestHintsAreWrittenByShellCommand(t *testing.T) {
+	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
+	known := []string{
+		`"--on-error " + onError`,                                      // one of three words
+		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
+		`"--exact " + s.text`,                 // which it wrote
+		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
+	}
+	n := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "docs") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		n++
+		for i, line := range strings.Split(string(text), "\n") {
+			if unquoted.MatchString(line) && !slices.ContainsFunc(known, func(k string) bool { return strings.Contains(line, k) }) {
+				t.Errorf("%s:%d prints a command by hand; shell.Command makes it safe to paste:%s", path, i+1, line)
+			}
+		}
+		return err
+	})
+	if err != nil || n < 100 {
+		t.Errorf("%d files, %v", n, err)
 	}
 }
 

@@ -195,7 +195,10 @@ func printFinding(p *output.Printer, f doctor.Finding, label string, indent int)
 		return
 	}
 	text, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
-	lines := slices.DeleteFunc(output.Wrap(text, p.Width-indent-2), func(line string) bool { return line == "" })
+	var lines []string
+	if text = strings.TrimRight(text, " "); text != "" {
+		lines = output.Wrap(text, p.Width-indent-2)
+	}
 	if command != "" { // which is pasted, so the terminal alone may break it
 		lines = append(lines, shell.SetUserBegins+command)
 	}
