@@ -3,7 +3,7 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test fuzz lint bench redis chromium clean
+.PHONY: build demo setup test fuzz lint bench clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -11,18 +11,21 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-test: redis chromium ## every test; installs redis-server and chromium first where they are missing
+setup: ## install what the tests run and is missing: redis-server, chromium, zsh, fish, bash-completion
+	@sh docs/install-test-tools.sh
+
+test: setup ## every test; installs first what they run and is missing
 	go test ./...
 	go test -race -run 'Conformance/Law11|Concurrent' ./...
 
-fuzz: ## every fuzz target, 30 seconds each
+fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record; do \
 		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \
 		go test ./pkg/loadgen/trace -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
-	@for target in Quote ReadLine; do \
+	@for target in Quote ReadLine Answer; do \
 		go test ./cmd/internal/shell -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
@@ -38,14 +41,9 @@ lint: ## gofmt, vet and staticcheck, warnings being errors
 	go run $(STATICCHECK) ./...
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 
-bench: redis ## beside our peers; see docs/benchmarks
+bench: ## beside our peers; see docs/benchmarks
+	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
-
-redis:
-	@command -v redis-server >/dev/null || sh docs/install-redis.sh
-
-chromium:
-	@command -v chromium >/dev/null || sh docs/install-chromium.sh
 
 clean:
 	rm -rf bin

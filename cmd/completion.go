@@ -65,11 +65,11 @@ func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
 		Short: "Print what makes " + name + " complete limitctl's words",
 		Long: fmt.Sprintf(`Prints the script for %s. For this session:
 
-    %s
+  %s
 
 For those to come:
 
-    %s
+  %s
 
 %s`, name, install.now, install.always, needs),
 		Args: noArguments,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
@@ -145,13 +146,16 @@ function fish_prompt; echo 'READY> '; end
 `
 )
 
+// bashCompletion is the package for bash, where Debian and others have it.
+const bashCompletion = "/usr/share/bash-completion/bash_completion"
+
 // shellsUnderTest are the shells, each with its package for completion and without.
 var shellsUnderTest = []struct {
 	name, program string
 	args          []string
 	setUp         string
 }{
-	{"bash", "bash", []string{"--rcfile", "../set-up", "-i"}, "source /usr/share/bash-completion/bash_completion || echo no bash-completion, make setup installs it\n" + setUpBash},
+	{"bash", "bash", []string{"--rcfile", "../set-up", "-i"}, "source " + bashCompletion + "\n" + setUpBash},
 	{"bash alone", "bash", []string{"--rcfile", "../set-up", "-i"}, setUpBash},
 	{"zsh", "zsh", []string{"-d", "-i"}, setUpZsh},
 	{"zsh with all that expands more", "zsh", []string{"-d", "-i"}, "setopt extendedglob magicequalsubst globsubst shwordsplit rcquotes kshglob autocd\n" + setUpZsh},
@@ -159,6 +163,9 @@ var shellsUnderTest = []struct {
 }
 
 func TestCompletionRunsNothing(t *testing.T) {
+	if _, err := os.Stat(bashCompletion); err != nil {
+		t.Fatalf("%s; `make setup` installs it", err)
+	}
 	for _, test := range shellsUnderTest {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +196,18 @@ func TestCompletionRunsNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A Tab is over soon, whatever a file does: here reading the configuration never ends.
+func TestCompletionIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.TabTime = 10 * time.Millisecond
+	w.ReadFile = func(string) ([]byte, error) { select {} }
+	for _, args := range [][]string{{shell.Tab, "fish", "limitctl", "inspect", ""}, {shell.Tab, "fish", "limitctl", "inspect", "--context", ""}} {
+		if out, _ := w.run(t, exitYes, args...); out != "offers\n" {
+			t.Errorf("limitctl %q answers %q", args, out)
+		}
 	}
 }
 
