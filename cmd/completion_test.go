@@ -36,14 +36,11 @@ type shellUnderTest struct {
 	asked int
 }
 
-// startShell starts a shell in a directory with a file store of hostile and of plain
-// subjects.
-func startShell(t *testing.T, program string, args []string, setUp string) *shellUnderTest {
+// startShell starts a shell in a directory of its own, and waits for its prompt.
+func startShell(t *testing.T, store, program string, args []string, setUp string) *shellUnderTest {
 	t.Helper()
 	home := t.TempDir()
 	s := &shellUnderTest{terminal: openTerminal(t), dir: filepath.Join(home, "work"), lines: filepath.Join(home, "lines")}
-	store := "file:" + filepath.Join(home, "limits.db")
-	fillStore(t, store)
 	limitctl, err := exec.LookPath("limitctl")
 	if err != nil {
 		t.Fatal(err)
@@ -80,12 +77,15 @@ func startShell(t *testing.T, program string, args []string, setUp string) *shel
 	return s
 }
 
-func fillStore(t *testing.T, url string) {
+// fillStore returns a file store of hostile and of plain subjects.
+func fillStore(t *testing.T) (url string) {
+	url = "file:" + filepath.Join(t.TempDir(), "limits.db")
 	w := newWorld(t)
 	for _, subject := range append(hostileSubjects(), "tenant:acme:user:1", "tenant:beta:user:2", "user:42", "plain@example.com") {
 		w.run(t, exitYes, "consume", "--store", url, "--limit", "10/1d", "-q", "--", subject)
 		w.run(t, exitYes, "consume", "--store", url, "--limit", "10/1d", "-q", "--", "h:"+subject)
 	}
+	return url
 }
 
 // tab types a line and keys that complete, and returns what the line is then.
@@ -166,10 +166,11 @@ func TestCompletionRunsNothing(t *testing.T) {
 	if _, err := os.Stat(bashCompletion); err != nil {
 		t.Fatalf("%s; `make setup` installs it", err)
 	}
+	store := fillStore(t)
 	for _, test := range shellsUnderTest {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startShell(t, test.program, test.args, test.setUp)
+			s := startShell(t, store, test.program, test.args, test.setUp)
 			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`, "limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
 				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f", "limitctl report ", "limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
@@ -212,10 +213,11 @@ func TestCompletionIsBounded(t *testing.T) {
 }
 
 func TestCompletionInShells(t *testing.T) {
+	store := fillStore(t)
 	for _, test := range shellsUnderTest {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startShell(t, test.program, test.args, test.setUp)
+			s := startShell(t, store, test.program, test.args, test.setUp)
 			for _, c := range []struct{ line, want string }{
 				{"limitctl ins", "limitctl inspect "},
 				{"lc ins", "lc inspect "},
