@@ -34,7 +34,8 @@ PowerShell, where this is not tested.`,
   limitctl completion fish --help`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "powershell" {
-				return usagef("there is no completion for PowerShell, where it is not tested; there is one for %s", strings.Join(shell.Completed(), ", "))
+				return usagef("there is no completion for PowerShell, where it is not tested; there is one for %s",
+					strings.Join(shell.Completed(), ", "))
 			}
 			return noArguments(cmd, args)
 		},
@@ -56,7 +57,8 @@ func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
 		"fish": {"limitctl completion fish | source", "limitctl completion fish > ~/.config/fish/completions/limitctl.fish"},
 	}[name]
 	needs := map[string]string{
-		"bash": "The file is found by the package bash-completion. Without it, put the first line\ninto ~/.bashrc; the script itself does not need the package.",
+		"bash": "The file is found by the package bash-completion. Without it, put the first line\n" +
+			"into ~/.bashrc; the script itself does not need the package.",
 		"zsh":  "It needs zsh's own completion: `autoload -U compinit; compinit` in ~/.zshrc.",
 		"fish": "Nothing else is needed.",
 	}[name]

@@ -20,12 +20,22 @@ const patientVariable = "LIMITCTL_TEST_PATIENT"
 // does, leaves a file PWNED or another one.
 func hostileSubjects() []string {
 	return []string{
-		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$(touch$IFS''PWNED)2", "$HOME", ";touch PWNED", "; touch PWNED #", "&&touch PWNED", "&touch PWNED&",
-		"|touch PWNED", "||touch PWNED", ">PWNED", "<PWNED", ">>PWNED", "2>PWNED", "<(touch PWNED)", ">(touch PWNED)", "=(touch PWNED)", "(touch PWNED)", "*(e:touch PWNED:)",
-		"a b", "a  b", " a", "'", "''", `"`, `\`, `\\`, `\'`, `'$(touch PWNED)'`, `"$(touch PWNED)"`, `\$(touch PWNED)`, `'"$(touch PWNED)`, `'; touch PWNED; '`, `"; touch PWNED; "`,
-		"!!", "!touch", "!-1", "~", "~root", "~+", "=ls", "=touch", "a==ls", "%self", "%1", "^a^touch PWNED", "#x", "*", "?", "[a-z]*", "**", "a,b;c", "-rf", "--yes", "--config=PWNED",
-		"$'touch PWNED'", "$(touch PWNED", "`touch PWNED", "$((touch PWNED))", "a\u00a0b", "\u202ertl", "\u200b", "\u3000", "\u2028touch PWNED", "e\u0301", "\ufeff", "😀", "(touch PWNED)1", "a:$(touch PWNED)", "a=$(touch PWNED)",
+		"$(touch PWNED)", "`touch PWNED`", "$(touch$IFS''PWNED)1", "$(touch$IFS''PWNED)2", "$HOME", ";touch PWNED", "; touch PWNED #",
+		"&&touch PWNED", "&touch PWNED&",
+		"|touch PWNED", "||touch PWNED", ">PWNED", "<PWNED", ">>PWNED", "2>PWNED", "<(touch PWNED)", ">(touch PWNED)", "=(touch PWNED)",
+		"(touch PWNED)", "*(e:touch PWNED:)",
+		"a b", "a  b", " a", "'", "''", `"`, `\`, `\\`, `\'`, `'$(touch PWNED)'`, `"$(touch PWNED)"`, `\$(touch PWNED)`,
+		`'"$(touch PWNED)`, `'; touch PWNED; '`, `"; touch PWNED; "`,
+		"!!", "!touch", "!-1", "~", "~root", "~+", "=ls", "=touch", "a==ls", "%self", "%1", "^a^touch PWNED", "#x", "*", "?", "[a-z]*",
+		"**", "a,b;c", "-rf", "--yes", "--config=PWNED",
+		"$'touch PWNED'", "$(touch PWNED", "`touch PWNED", "$((touch PWNED))", "a\u00a0b", "\u202ertl", "\u200b", "\u3000",
+		"\u2028touch PWNED", "e\u0301", "\ufeff", "😀", "(touch PWNED)1", "a:$(touch PWNED)", "a=$(touch PWNED)",
 	}
+}
+
+// filesAtWork are the files where the shells are.
+func filesAtWork() []string {
+	return []string{"limitctl.yaml", "backup.jsonl", "saved.json", "saved.txt", "f$(touch PWNED);`touch PWNED`.jsonl", "r$(touch PWNED) '\".json"}
 }
 
 // shellUnderTest is a shell at its prompt on a terminal, completing for limitctl.
@@ -45,12 +55,20 @@ func startShell(t *testing.T, store, program string, args []string, setUp string
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, text := range map[string]string{
-		"work/backup.jsonl": "", "work/saved.json": "", "work/saved.txt": "", "work/f$(touch PWNED);`touch PWNED`.jsonl": "", "work/r$(touch PWNED) '\".json": "",
-		"lines": "", "limitctl/limitctl.yaml": "contexts: {prod: {store: \"redis://127.0.0.1:1\"}}\n",
-		"work/limitctl.yaml": "policies: {login: {limits: [{name: ip, by: [ip], limit: 10/1h}, {name: e-mail, by: [email], limit: 10/1h}]}}\n",
-		"set-up":             setUp, ".zshrc": setUp,
-	} {
+	files := map[string]string{
+		"set-up":                 setUp,
+		".zshrc":                 setUp,
+		"lines":                  "",
+		"limitctl/limitctl.yaml": "contexts: {prod: {store: \"redis://127.0.0.1:1\"}}\n",
+		"work/limitctl.yaml": "policies: {login: {limits: [{name: ip, by: [ip], limit: 10/1h}, " +
+			"{name: e-mail, by: [email], limit: 10/1h}]}}\n",
+	}
+	for _, name := range filesAtWork() {
+		if path := filepath.Join("work", name); files[path] == "" {
+			files[path] = ""
+		}
+	}
+	for path, text := range files {
 		if err := writeFile(filepath.Join(home, path), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +85,8 @@ func startShell(t *testing.T, store, program string, args []string, setUp string
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "XDG_STATE_HOME="+home, "LIMITCTL_STORE="+store, "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home,
+		"XDG_STATE_HOME="+home, "LIMITCTL_STORE="+store, "LANG=C.UTF-8", "LC_ALL=C.UTF-8",
 		"TERM=xterm", "LINES_OF="+s.lines, "HISTFILE=", "ZDOTDIR="+home, patientVariable+"=1")
 	s.run(cmd)
 	s.wait(0, "READY>") // and not before the shell reads each key
@@ -96,7 +115,8 @@ func (s *shellUnderTest) tab(line, keys string) string {
 		s.Fatal(err)
 	}
 	var seen []string
-	eventually(s.T, fmt.Sprintf("the shell tells what became of %q; the last that it wrote is %.2000q", line, s.text(max(0, len(s.text(0))-2000))), func() bool {
+	eventually(s.T, fmt.Sprintf("the shell tells what became of %q; the last that it wrote is %.2000q",
+		line, s.text(max(0, len(s.text(0))-2000))), func() bool {
 		text, err := os.ReadFile(s.lines)
 		if err != nil {
 			s.Fatal(err)
@@ -114,16 +134,16 @@ func (s *shellUnderTest) checkUnharmed(after string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	known := []string{"backup.jsonl", "saved.json", "saved.txt", "f$(touch PWNED);`touch PWNED`.jsonl", "r$(touch PWNED) '\".json", "limitctl.yaml"}
 	for _, file := range files {
-		if !slices.Contains(known, file.Name()) {
+		if !slices.Contains(filesAtWork(), file.Name()) {
 			s.Fatalf("after a Tab behind %q there is a file %q: something ran", after, file.Name())
 		}
 	}
 }
 
 const (
-	setUpBash = `bind 'set completion-query-items 0'; bind 'set page-completions off'; bind 'set bell-style none'; bind 'set enable-bracketed-paste off'
+	setUpBash = `bind 'set completion-query-items 0'; bind 'set page-completions off'; bind 'set bell-style none'
+bind 'set enable-bracketed-paste off'
 source <(limitctl completion bash)
 alias lc=limitctl; complete -o default -F _limitctl lc
 tell() { printf '%s\0' "$READLINE_LINE" >>"$LINES_OF"; }
@@ -158,7 +178,8 @@ var shellsUnderTest = []struct {
 	{"bash", "bash", []string{"--rcfile", "../set-up", "-i"}, "source " + bashCompletion + "\n" + setUpBash},
 	{"bash alone", "bash", []string{"--rcfile", "../set-up", "-i"}, setUpBash},
 	{"zsh", "zsh", []string{"-d", "-i"}, setUpZsh},
-	{"zsh with all that expands more", "zsh", []string{"-d", "-i"}, "setopt extendedglob magicequalsubst globsubst shwordsplit rcquotes kshglob autocd\n" + setUpZsh},
+	{"zsh with all that expands more", "zsh", []string{"-d", "-i"},
+		"setopt extendedglob magicequalsubst globsubst shwordsplit rcquotes kshglob autocd\n" + setUpZsh},
 	{"fish", "fish", []string{"--no-config", "-i", "-C", "source ../set-up"}, setUpFish},
 }
 
@@ -171,8 +192,10 @@ func TestCompletionRunsNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startShell(t, store, test.program, test.args, test.setUp)
-			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`, "limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
-				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f", "limitctl report ", "limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
+			for _, line := range []string{"limitctl inspect ", "limitctl inspect h:", "limitctl reset '", `limitctl check "h:`,
+				"limitctl inspect h:a", "limitctl inspect '$(", "limitctl inspect h:=",
+				"limitctl inspect --exact -- -", "limitctl inspect x --context ", "limitctl restore ", "limitctl restore f", "limitctl report ",
+				"limitctl report r", "limitctl reset --backup ", "limitctl reset --backup=f"} {
 				s.tab(line, "\t\t\t")
 				s.checkUnharmed(line)
 			}
@@ -191,7 +214,8 @@ func TestCompletionRunsNothing(t *testing.T) {
 					t.Errorf("%s<Tab> becomes %s, want %s", line, got, want)
 				}
 				s.checkUnharmed(line)
-				for _, line := range []string{"limitctl inspect " + subject + " --ex", "limitctl inspect x --limit-name " + subject + " --min-used ", "limitctl inspect " + strings.TrimRight(quoted, `'"`)} {
+				for _, line := range []string{"limitctl inspect " + subject + " --ex",
+					"limitctl inspect x --limit-name " + subject + " --min-used ", "limitctl inspect " + strings.TrimRight(quoted, `'"`)} {
 					s.tab(line, "\t\t")
 					s.checkUnharmed(line)
 				}
@@ -205,7 +229,9 @@ func TestCompletionIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.TabTime = 10 * time.Millisecond
 	w.ReadFile = func(string) ([]byte, error) { select {} }
-	for _, args := range [][]string{{shell.Tab, "fish", "limitctl", "inspect", ""}, {shell.Tab, "fish", "limitctl", "inspect", "--context", ""}} {
+	for _, args := range [][]string{
+		{shell.Tab, "fish", "limitctl", "inspect", ""}, {shell.Tab, "fish", "limitctl", "inspect", "--context", ""},
+	} {
 		if out, _ := w.run(t, exitYes, args...); out != "offers\n" {
 			t.Errorf("limitctl %q answers %q", args, out)
 		}

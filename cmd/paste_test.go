@@ -31,7 +31,8 @@ func paste(t *testing.T, program, line string, commands map[string]string, env .
 	args := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}, "fish": {"--no-config", "-i"}}[program]
 	cmd := exec.Command(path, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir, "HISTFILE=", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TERM=dumb"), env...)
+	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir, "HISTFILE=", "LANG=C.UTF-8",
+		"LC_ALL=C.UTF-8", "TERM=dumb"), env...)
 	cmd.Stdin = strings.NewReader(line + "\n")
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -55,7 +56,8 @@ func brackets(words ...string) string {
 // hostileTexts are values for prefixes, paths and names of users; ways that no subject
 // can have are among them.
 func hostileTexts() []string {
-	return []string{"$(touch PWNED)", "`touch PWNED`", "it's", "'; touch PWNED; '", `\'; touch PWNED; \'`, `back\`, "!!", "=ls", "~root", "*", "a#b", "$(touch PWNED)\u00a0'", "\u202ertl"}
+	return []string{"$(touch PWNED)", "`touch PWNED`", "it's", "'; touch PWNED; '", `\'; touch PWNED; \'`, `back\`, "!!", "=ls",
+		"~root", "*", "a#b", "$(touch PWNED)\u00a0'", "\u202ertl"}
 }
 
 // The line that undoes a reset does, whatever the prefix, the file and the
@@ -134,7 +136,8 @@ func TestHintsAreSafeToPaste(t *testing.T) {
 				if !found {
 					continue // it is no prefix at all
 				}
-				if got, want := paste(t, program, "limitctl "+hint, map[string]string{"limitctl": tellsWords}), brackets("--prefix", text); got != want {
+				if got, want := paste(t, program, "limitctl "+hint, map[string]string{"limitctl": tellsWords}), brackets("--prefix",
+					text); got != want {
 					t.Errorf("%s reads %s as %q, want %q", program, hint, got, want)
 				}
 			}
@@ -188,7 +191,8 @@ func escaped(text string) string {
 // The line by which the dashboard lets one look at a record is one command.
 func TestLookYourselfIsSafeToPaste(t *testing.T) {
 	server := redistest.Start(t)
-	store, client, _, err := connect.OpenWithClient("redis://"+escaped("$(touch PWNED)'")+":pw@"+server.Addr+"/3", connect.Options{Prefix: "rl", Timeout: patience})
+	store, client, _, err := connect.OpenWithClient("redis://"+escaped("$(touch PWNED)'")+":pw@"+server.Addr+"/3",
+		connect.Options{Prefix: "rl", Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +200,8 @@ func TestLookYourselfIsSafeToPaste(t *testing.T) {
 	_, port, _ := strings.Cut(server.Addr, ":")
 	for _, subject := range append(hostileTexts(), "two  spaces") {
 		line := lookYourself(connect.CLI(client), "rl:{"+subject+"}:x")
-		want := brackets("-h", "127.0.0.1", "-p", port, "-n", "3", "--user", "$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE", "rl:{"+subject+"}:x", "0", "63")
+		want := brackets("-h", "127.0.0.1", "-p", port, "-n", "3", "--user", "$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE",
+			"rl:{"+subject+"}:x", "0", "63")
 		for _, program := range []string{"bash", "zsh", "fish"} {
 			if got := paste(t, program, line, map[string]string{"redis-cli": tellsWords}); got != want {
 				t.Errorf("%s reads %s as %q, want %q", program, line, got, want)

@@ -11,8 +11,9 @@ root() {
 is_there() {
 	case $1 in
 	bash-completion)
-		for prefix in /usr/share/bash-completion/bash_completion /opt/homebrew/etc/profile.d/bash_completion.sh /usr/local/etc/profile.d/bash_completion.sh; do
-			if [ -e "$prefix" ]; then return 0; fi
+		for file in /usr/share/bash-completion/bash_completion \
+			/opt/homebrew/etc/profile.d/bash_completion.sh /usr/local/etc/profile.d/bash_completion.sh; do
+			if [ -e "$file" ]; then return 0; fi
 		done
 		return 1
 		;;
@@ -41,6 +42,7 @@ elif command -v brew >/dev/null; then
 		esac
 	done
 else
-	echo "Install them, redis-server 5 or later (or valkey-server linked to that name) and Chromium or Chrome under the name chromium; then run this again." >&2
+	echo "Install them, redis-server 5 or later (or valkey-server linked to that name) and" >&2
+	echo "Chromium or Chrome under the name chromium; then run this again." >&2
 	exit 1
 fi

@@ -15,25 +15,30 @@ func hostile() []string {
 	return []string{
 		"", "plain", "user:42", "tenant:acme:user@example.com", "a=b", "=ls", "a==ls", "path:=ls", "-rf", "--", "~", "~root", "a:~root",
 		"$(touch PWNED)", "`touch PWNED`", "${HOME}", "$HOME", "; touch PWNED", "&& touch PWNED", "| touch PWNED", "& touch PWNED",
-		"it's", "''", "'", "'\\''", `"`, `\`, `\\`, `\'`, `a\nb`, `\` + "'$(touch PWNED)'", "!!", "!x", "a!b", "it's!!", `"!!"`, "^a^b", "a^b", "#x", "a#b", "a b", " ", "  a  ",
-		"*", "?", "[a-z]", "**/*", "{a,b}", "{1..3}", "(a)", "a(N)", "*(e:touch PWNED:)", "<(touch PWNED)", ">x", "<x", "2>x", "%self", "%1", "%d%s",
-		"a\tb", "a\nb", "\na", "\n\na", "a\n\nb", "\nx'y", "\n'", "\n\\", "\r", "\x1b[31m", "\x1b]0;x\x07", "\x7f", "\u0085", "\u00a0", "\u200b", "\u202ertl", "\u2066x\u2069", "\ufeff",
-		"\u3000", "\u3164", "e\u0301", "\u034f", "\ufe0f", "\xff", "\xc3", "a\xffb\xfe", "\xed\xa0\x80", "\U0010ffff", "\uf8ff", "\uf600", "\ufdd0", "利用者:山田太郎", "שלום", "😀", "👩\u200d👩",
+		"it's", "''", "'", "'\\''", `"`, `\`, `\\`, `\'`, `a\nb`, `\` + "'$(touch PWNED)'", "!!", "!x", "a!b", "it's!!", `"!!"`, "^a^b",
+		"a^b", "#x", "a#b", "a b", " ", "  a  ",
+		"*", "?", "[a-z]", "**/*", "{a,b}", "{1..3}", "(a)", "a(N)", "*(e:touch PWNED:)", "<(touch PWNED)", ">x", "<x", "2>x", "%self",
+		"%1", "%d%s",
+		"a\tb", "a\nb", "\na", "\n\na", "a\n\nb", "\nx'y", "\n'", "\n\\", "\r", "\x1b[31m", "\x1b]0;x\x07", "\x7f", "\u0085", "\u00a0",
+		"\u200b", "\u202ertl", "\u2066x\u2069", "\ufeff",
+		"\u3000", "\u3164", "e\u0301", "\u034f", "\ufe0f", "\xff", "\xc3", "a\xffb\xfe", "\xed\xa0\x80", "\U0010ffff", "\uf8ff", "\uf600",
+		"\ufdd0", "利用者:山田太郎", "שלום", "😀", "👩\u200d👩",
 		"end", "and", "L", "@(a)", "+(a)", "a,b", "a;b", "\n%s", "\x01%s", "\n\x01", "\x011", "\n7", "\x010",
 	}
 }
 
 // Every shell is given the words as its script, and answers with what it read.
 var shells = map[string][]string{
-	"bash":                           {"bash", "--norc", "--noprofile"},
-	"bash at its prompt":             {"bash", "--norc", "--noprofile", "-i", "-H"},
-	"bash with extglob":              {"bash", "--norc", "--noprofile", "-O", "extglob", "-O", "nullglob"},
-	"bash as sh":                     {"bash", "--norc", "--noprofile", "--posix"},
-	"zsh":                            {"zsh", "-f"},
-	"zsh at its prompt":              {"zsh", "-f", "-i", "+Z", "-o", "banghist"},
-	"zsh with all that expands more": {"zsh", "-f", "-o", "extendedglob", "-o", "magicequalsubst", "-o", "nomatch", "-o", "rcquotes", "-o", "kshglob", "-o", "braceccl", "-o", "globsubst", "-o", "shwordsplit"},
-	"fish":                           {"fish", "--no-config"},
-	"fish at its prompt":             {"fish", "--no-config", "-i"},
+	"bash":               {"bash", "--norc", "--noprofile"},
+	"bash at its prompt": {"bash", "--norc", "--noprofile", "-i", "-H"},
+	"bash with extglob":  {"bash", "--norc", "--noprofile", "-O", "extglob", "-O", "nullglob"},
+	"bash as sh":         {"bash", "--norc", "--noprofile", "--posix"},
+	"zsh":                {"zsh", "-f"},
+	"zsh at its prompt":  {"zsh", "-f", "-i", "+Z", "-o", "banghist"},
+	"zsh with all that expands more": {"zsh", "-f", "-o", "extendedglob", "-o", "magicequalsubst", "-o", "nomatch", "-o", "rcquotes",
+		"-o", "kshglob", "-o", "braceccl", "-o", "globsubst", "-o", "shwordsplit"},
+	"fish":               {"fish", "--no-config"},
+	"fish at its prompt": {"fish", "--no-config", "-i"},
 }
 
 // readBack returns what a shell reads the quoted words as. It knows no PATH, so that a
@@ -65,7 +70,8 @@ func readBack(t testing.TB, shell string, quoted []string) []string {
 func TestQuoteIsReadBackByEveryShell(t *testing.T) {
 	var words, quoted []string
 	for _, word := range hostile() {
-		for _, word := range []string{word, word + "'", "'" + word, `\` + word, word + `\`, "x" + word, word + "!!", "=" + word, word + "=~" + word, word + "\n" + word + "."} {
+		for _, word := range []string{word, word + "'", "'" + word, `\` + word, word + `\`, "x" + word, word + "!!",
+			"=" + word, word + "=~" + word, word + "\n" + word + "."} {
 			q, ok := Quote(word)
 			if !ok {
 				if !strings.HasSuffix(word, "\n") {
@@ -104,7 +110,8 @@ func TestTheShellsOfTheTestsDoExpand(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for _, test := range []struct{ word, want string }{
 		{"", "''"}, {"user:42", "user:42"}, {"--store=redis://x:1/2", "--store=redis://x:1/2"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`},
-		{`a\b`, `'a'\\'b'`}, {"a\x1b[m", `'a'"$(printf '\033')"'[m'`}, {"\n é", `"$(printf '\012\040')"'é'`}, {"=ls", "'=ls'"}, {"山田", "山田"},
+		{`a\b`, `'a'\\'b'`}, {"a\x1b[m", `'a'"$(printf '\033')"'[m'`}, {"\n é", `"$(printf '\012\040')"'é'`}, {"=ls", "'=ls'"},
+		{"山田", "山田"},
 	} {
 		if got, ok := Quote(test.word); !ok || got != test.want {
 			t.Errorf("Quote(%q) = %s, %t, want %s", test.word, got, ok, test.want)

@@ -40,13 +40,16 @@ func TestReadLine(t *testing.T) {
 }
 
 func TestIsPlain(t *testing.T) {
-	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x", "利用者:山田太郎", "שלום", "1.5", "a+b,c", "_", "-"} {
+	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x",
+		"利用者:山田太郎", "שלום",
+		"1.5", "a+b,c", "_", "-"} {
 		if !IsPlain(word) {
 			t.Errorf("%q is plain", word)
 		}
 	}
 	for _, word := range hostile() {
-		if strings.ContainsAny(word, " \t\n\r\x1b\\'\"`$!~^*?[](){}<>|&;#%\u00a0\u200b\u202e\u2066\ufeff\u3164\u034f\ufe0f\xff\U0010ffff") && IsPlain(word) {
+		if strings.ContainsAny(word,
+			" \t\n\r\x1b\\'\"`$!~^*?[](){}<>|&;#%\u00a0\u200b\u202e\u2066\ufeff\u3164\u034f\ufe0f\xff\U0010ffff") && IsPlain(word) {
 			t.Errorf("%q is not plain", word)
 		}
 	}

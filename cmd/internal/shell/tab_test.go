@@ -35,7 +35,8 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%q is answered with %q, want %q", test.args, got, test.want)
 		}
 	}
-	for _, args := range [][]string{nil, {"bash"}, {"csh", "limitctl", ""}, {"bash", "9", "80", "x"}, {"bash", "9", "80", "", ""}, {"zsh", "limitctl"}, {"no-descriptions"}} {
+	for _, args := range [][]string{nil, {"bash"}, {"csh", "limitctl", ""}, {"bash", "9", "80", "x"}, {"bash", "9", "80", "", ""},
+		{"zsh", "limitctl"}, {"no-descriptions"}} {
 		if _, ok := ParseRequest(args); ok {
 			t.Errorf("%q is a request", args)
 		}
@@ -51,7 +52,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line, offer, description string) {
 		words := ReadLine(line).Words
 		last := words[len(words)-1]
-		for _, args := range [][]string{{"bash", "9", "80", last, line}, append([]string{"fish"}, words...), append([]string{"zsh"}, words...)} {
+		for _, args := range [][]string{{"bash", "9", "80", last, line}, append([]string{"fish"}, words...), append([]string{"zsh"},
+			words...)} {
 			r, ok := ParseRequest(args)
 			if !ok {
 				continue
