@@ -35,7 +35,8 @@ func hostileSubjects() []string {
 
 // filesAtWork are the files where the shells are.
 func filesAtWork() []string {
-	return []string{"limitctl.yaml", "backup.jsonl", "saved.json", "saved.txt", "f$(touch PWNED);`touch PWNED`.jsonl", "r$(touch PWNED) '\".json"}
+	return []string{"limitctl.yaml", "backup.jsonl", "saved.json", "saved.txt", "f$(touch PWNED);`touch PWNED`.jsonl",
+		"r$(touch PWNED) '\".json"}
 }
 
 // shellUnderTest is a shell at its prompt on a terminal, completing for limitctl.
@@ -280,9 +281,7 @@ func TestCompletionInShells(t *testing.T) {
 			}
 			from := len(s.text(0))
 			s.tab("limitctl co", "\t\t")
-			if shown := s.text(from); !strings.Contains(shown, "Check and explain") || !strings.Contains(shown, "consume") {
-				t.Errorf("the list is without descriptions: %q", shown)
-			}
+			s.wait(from, `consume.*Take`, `Check and explain`) // what they mean
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (term *terminal) text(from int) string {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // wait waits until all that is wanted was written from a place on.
 func (term *terminal) wait(from int, wanted ...string) {
