@@ -4,7 +4,7 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: build demo test fuzz lint bench vulnerabilities redis chromium clean
+.PHONY: build demo setup test fuzz lint bench vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -12,16 +12,22 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-test: redis chromium ## every test; installs redis-server and chromium first where they are missing
+setup: ## install what the tests run and is missing: redis-server, chromium, zsh, fish, bash-completion
+	@sh docs/install-test-tools.sh
+
+test: setup ## every test; installs first what they run and is missing
 	go test ./...
 	go test -race -run 'Conformance/Law11|Concurrent' ./...
 
-fuzz: ## every fuzz target, 30 seconds each
+fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record; do \
 		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \
 		go test ./pkg/loadgen/trace -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
+	@for target in Quote ReadLine Answer; do \
+		go test ./cmd/internal/shell -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -39,14 +45,9 @@ lint: ## gofmt, vet and staticcheck, warnings being errors
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
 
-bench: redis ## beside our peers; see docs/benchmarks
+bench: ## beside our peers; see docs/benchmarks
+	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
-
-redis:
-	@command -v redis-server >/dev/null || sh docs/install-redis.sh
-
-chromium:
-	@command -v chromium >/dev/null || sh docs/install-chromium.sh
 
 clean:
 	rm -rf bin

@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +20,17 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
+	"cmd/internal/connect":    {"cmd/internal/shell", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/dash":       {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
+	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "cmd/internal/shell", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/cost":       {"cmd/internal/report", "pkg/limiter", "pkg/limiter/redisstore"},
+	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "pkg/limiter", "pkg/limiter/redisstore"},
+	"cmd/internal/shell":      {},
 	"cmd/internal/unasked":    {},
 	"cmd/internal/naive":      {"pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen":             {"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
@@ -95,6 +100,35 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A command or a flag that is printed with a value in it gets pasted, so shell.Command
+// writes it. What only names a flag of one's own in an error begins with it.
+func TestHintsAreWrittenByShellCommand(t *testing.T) {
+	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
+	known := []string{
+		`"--on-error " + onError`,                                      // one of three words
+		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
+		`"--exact " + s.text`,                 // which it wrote
+		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
+	}
+	n := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "docs") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		n++
+		for i, line := range strings.Split(string(text), "\n") {
+			if unquoted.MatchString(line) && !slices.ContainsFunc(known, func(k string) bool { return strings.Contains(line, k) }) {
+				t.Errorf("%s:%d prints a command by hand; shell.Command makes it safe to paste:%s", path, i+1, line)
+			}
+		}
+		return err
+	})
+	if err != nil || n < 100 {
+		t.Errorf("%d files, %v", n, err)
 	}
 }
 

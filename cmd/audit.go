@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 // auditEntry is a line of the audit: a run that changed or deleted what others had.
@@ -227,7 +228,7 @@ func (a *auditAnswer) Print(p *output.Printer) {
 		}
 		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: output.Printable(e.User)}, {Text: output.Printable(where)},
 			{Text: output.Printable(strings.TrimSpace(e.Command + " " + e.Selection))}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
-			{Text: output.Printable(e.Outcome), Style: style}, {Text: output.Printable(filepath.Base(e.Backup))}})
+			{Text: output.Printable(e.Outcome), Style: style}, {Text: shell.Command(filepath.Base(e.Backup))}})
 		if e.Backup == "" {
 			rows[len(rows)-1][7].Text = "-"
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -49,13 +50,13 @@ func (c *consent) check(g *globalOptions, command, does, otherwise string) error
 	case readOnly:
 		return usagef("context %q is read-only; a %s writes, so it was not done", name, command)
 	case c.confirm != "" && name == "":
-		return usagef("--confirm %s names a context, and none is in use; nothing was done", c.confirm)
+		return usagef("%s names a context, and none is in use; nothing was done", shell.Command("--confirm", c.confirm))
 	case c.confirm != "" && c.confirm != name:
-		return usagef("--confirm %s is not the name of the context in use, which is %s; nothing was done", c.confirm, name)
+		return usagef("%s is not the name of the context in use, which is %s; nothing was done", shell.Command("--confirm", c.confirm), name)
 	case c.confirm != "":
 		return nil
 	case protected && !g.env.InIsTerminal:
-		return usagef("context %s is protected, and there is no terminal to type its name on; give --confirm %s%s", name, name, otherwise)
+		return usagef("context %s is protected, and there is no terminal to type its name on; give %s%s", name, shell.Command("--confirm", name), otherwise)
 	case !protected && !c.yes && !g.env.InIsTerminal:
 		return usagef("%s asks before it %s, and there is no terminal to ask on; give --yes%s", command, does, otherwise)
 	}
@@ -198,32 +199,22 @@ func (b *backupFile) discard() {
 // undoCommand is the command that brings back what a backup holds, in the store it
 // is from. A password is left to be given again, as LIMITCTL_PASSWORD.
 func (g *globalOptions) undoCommand(path string, replace bool) string {
-	words := []string{"limitctl", "restore", shellQuote(path)}
+	words := []string{"limitctl", "restore", path}
 	if replace {
 		words = append(words, "--replace")
 	}
 	if name, _, _ := g.inUse(); name != "" {
-		words = append(words, "--context", shellQuote(name))
+		words = append(words, "--context", name)
 	} else if g.store != "" {
-		words = append(words, "--store", shellQuote(config.DropPasswords(g.store)))
+		words = append(words, "--store", config.DropPasswords(g.store))
 	}
 	if g.configFile != "" {
-		words = append(words, "--config", shellQuote(g.configFile))
+		words = append(words, "--config", g.configFile)
 	}
 	if g.changed("prefix") {
-		words = append(words, "--prefix", shellQuote(g.prefix))
+		words = append(words, "--prefix", g.prefix)
 	}
-	return strings.Join(words, " ")
-}
-
-// shellQuote writes a word so that a shell takes it as it is.
-func shellQuote(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:@=,+", r))
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return shell.Command(words...)
 }
 
 // adjustWorkers is how many adjustments go on at once; their calls share pipelines.

@@ -1,134 +1,202 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
-const (
-	// completionTime bounds what completing a key costs: whoever presses Tab waits.
-	completionTime = 300 * time.Millisecond
-	// completionKeys is how many keys are offered at most.
-	completionKeys = 100
-)
+// tabTime bounds what a Tab costs: whoever presses it waits.
+const tabTime = 300 * time.Millisecond
 
-// completeKeys offers subjects that are in use, from one scan for a short while.
-// Where a pattern is wanted they are written as one that selects nothing else.
-func (g *globalOptions) completeKeys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 {
-		return nil, directive
-	}
-	written := func(subject string) string { return subject }
-	if exact, err := cmd.Flags().GetBool("exact"); err == nil && !exact {
-		written = literalPattern
-	}
-	pattern, err := limiter.ParsePattern(limiter.EscapeGlob(unwritten(begun, written)) + "*")
-	if err != nil {
-		return nil, directive
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-	defer cancel()
-	quiet := *g
-	quiet.quiet, quiet.timeout = true, completionTime
-	store, _, err := quiet.open()
-	if err != nil {
-		return nil, directive
-	}
-	defer store.Close()
-	var subjects []string
-	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
-		if err != nil || len(subjects) == completionKeys {
-			break
-		}
-		// A tab or line break cannot be in a subject, so each is one offer. One that
-		// would be taken for a flag, or that cannot be seen as it is, is none.
-		offer := written(entry.Key.Subject)
-		if !strings.HasPrefix(offer, begun) || strings.HasPrefix(offer, "-") || output.Printable(offer) != offer {
-			continue
-		}
-		if !slices.Contains(subjects, offer) {
-			subjects = append(subjects, offer)
-		}
-	}
-	return subjects, directive
-}
+func newCompletionCmd(global *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print what makes a shell complete limitctl's words",
+		Long: `Completion prints a script for bash, zsh or fish. With it the Tab key completes
+commands, flags and their values, the names of policies, limits and contexts,
+files, and the subjects that are in use.
 
-// literalPattern writes a subject as the pattern that selects exactly it.
-func literalPattern(subject string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(subject)
-}
-
-// unwritten returns what the beginning of a subject stands for that was begun to be
-// written so. Offers begin with what is there, so a glob's begin with what is before
-// its first special character.
-func unwritten(begun string, written func(string) string) string {
-	var subject strings.Builder
-	for rest := begun; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		if written(string(r)) != string(r) { // it is special
-			if rest = rest[size:]; r != '\\' || rest == "" {
-				break
+The script runs nothing of what is typed or in the store, and only names made of
+characters that are special to no shell are offered. There is none for
+PowerShell, where this is not tested.`,
+		Example: `  limitctl completion bash --help
+  limitctl completion zsh --help
+  limitctl completion fish --help`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && args[0] == "powershell" {
+				return usagef("there is no completion for PowerShell, where it is not tested; there is one for %s",
+					strings.Join(shell.Completed(), ", "))
 			}
-			r, size = utf8.DecodeRuneInString(rest)
-		}
-		subject.WriteRune(r)
-		rest = rest[size:]
+			return noArguments(cmd, args)
+		},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	return subject.String()
+	for _, name := range shell.Completed() {
+		cmd.AddCommand(newCompletionOfCmd(global, name))
+	}
+	return cmd
 }
 
-// completeKeyOrAttributes offers what the arguments of a decision can be: attributes
-// of the policy, if one is given, and else keys.
-func (g *globalOptions) completeKeyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if name, err := cmd.Flags().GetString("policy"); err == nil && name != "" {
-		return g.completeAttributes(name, args, begun)
-	}
-	return g.completeKeys(cmd, args, begun)
-}
+// newCompletionOfCmd returns the command that prints a shell's script.
+func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
+	plain := false
+	install := map[string]struct{ now, always string }{
+		"bash": {"source <(limitctl completion bash)", "limitctl completion bash > ~/.local/share/bash-completion/completions/limitctl"},
+		"zsh":  {"source <(limitctl completion zsh)", `limitctl completion zsh > "${fpath[1]}/_limitctl"`},
+		"fish": {"limitctl completion fish | source", "limitctl completion fish > ~/.config/fish/completions/limitctl.fish"},
+	}[name]
+	needs := map[string]string{
+		"bash": "The file is found by the package bash-completion. Without it, put the first line\n" +
+			"into ~/.bashrc; the script itself does not need the package.",
+		"zsh":  "It needs zsh's own completion: `autoload -U compinit; compinit` in ~/.zshrc.",
+		"fish": "Nothing else is needed.",
+	}[name]
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: "Print what makes " + name + " complete limitctl's words",
+		Long: fmt.Sprintf(`Prints the script for %s. For this session:
 
-// completeAttributes offers the attributes of a policy that are not given yet.
-func (g *globalOptions) completeAttributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	c, err := g.config()
-	if err != nil || strings.Contains(begun, "=") {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	p, err := c.Policy(policyName)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, _ := p.Attributes()
-	for _, name := range all {
-		if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, name+"=") }) {
-			names = append(names, name+"=")
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
+  %s
 
-// completeLimitNames offers the names of the policies' limits.
-func (g *globalOptions) completeLimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := g.config()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	of, _ := cmd.Flags().GetString("policy")
-	var names []string
-	for _, p := range c.Policies {
-		for i := range p.Limits {
-			if name := p.Limits[i].Name; (of == "" || of == p.Name) && !slices.Contains(names, name) {
-				names = append(names, name)
+For those to come:
+
+  %s
+
+%s`, name, install.now, install.always, needs),
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			script, _ := shell.Script(name, !plain)
+			if _, err := io.WriteString(global.env.Out, script); err != nil {
+				return &outputError{err}
 			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&plain, "no-descriptions", false, "offer words without saying what they mean")
+	return cmd
+}
+
+// isTab reports whether args are a request for completion: of our own scripts, or of
+// the cobra library's, which limitctl printed before.
+func isTab(args []string) bool {
+	return len(args) > 0 && slices.Contains([]string{shell.Tab, cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0])
+}
+
+// answerTab answers a request for completion. All offers go through here, whatever they
+// are and wherever they are from.
+func answerTab(ctx context.Context, args []string, env *Env) error {
+	var answer string
+	if args[0] == shell.Tab {
+		request, ok := shell.ParseRequest(args[1:])
+		if !ok {
+			return usagef("%s is for the scripts that `limitctl completion` prints", shell.Tab)
+		}
+		directive, offers := cobra.ShellCompDirectiveDefault, []shell.Offer(nil)
+		if !request.ToFile {
+			directive, offers = findOffers(ctx, request.Words, env)
+		}
+		answer = request.Answer(kindOf(directive, offers), offers)
+	} else {
+		words := args[1:]
+		if len(words) == 0 {
+			words = []string{""}
+		}
+		directive, offers := findOffers(ctx, words, env)
+		begun := words[len(words)-1]
+		if directive&cobra.ShellCompDirectiveFilterFileExt != 0 {
+			begun = "" // what files' names end with begins otherwise
+		}
+		for _, o := range shell.Safe(offers, begun) {
+			answer += strings.TrimSuffix(o.Word+"\t"+o.Description, "\t") + "\n"
+		}
+		answer += fmt.Sprintf(":%d\n", directive)
+	}
+	if _, err := io.WriteString(env.Out, answer); err != nil {
+		return &outputError{err}
+	}
+	return nil
+}
+
+// kindOf is what a shell is to do by cobra's directive. Files are for where there is no
+// offer.
+func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind {
+	switch {
+	case directive&cobra.ShellCompDirectiveError != 0:
+		return shell.Offers
+	case directive&cobra.ShellCompDirectiveFilterFileExt != 0 && len(offers) > 0:
+		return shell.FilesOf(offers[0].Word)
+	case directive&cobra.ShellCompDirectiveNoFileComp == 0 && len(offers) == 0:
+		return shell.Files
+	case directive&cobra.ShellCompDirectiveNoSpace != 0:
+		return shell.NoSpace
+	}
+	return shell.Offers
+}
+
+// findOffers returns what the last of words may become. It takes little longer than the
+// time for a Tab, whatever a file or a server does.
+func findOffers(ctx context.Context, words []string, env *Env) (cobra.ShellCompDirective, []shell.Offer) {
+	words = slices.Clone(words)
+	for i, word := range words[:len(words)-1] { // as the shell will do
+		if rest, is := strings.CutPrefix(word, "~/"); is {
+			words[i] = env.Getenv("HOME") + "/" + rest
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	found := make(chan string, 1)
+	go func() {
+		var out bytes.Buffer
+		quiet := *env
+		quiet.Out, quiet.Err = &out, io.Discard
+		root := newRootCmd(&globalOptions{env: &quiet})
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, words...))
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.ExecuteContext(ctx)
+		found <- out.String()
+	}()
+	late := time.NewTimer(env.TabTime + env.TabTime/2) // what it found by its own time is worth having
+	defer late.Stop()
+	select {
+	case text := <-found:
+		return readOffers(text, words)
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return cobra.ShellCompDirectiveNoFileComp, nil
+}
+
+// readOffers reads what cobra found: a line for each word, with its description, and
+// the directive.
+func readOffers(text string, words []string) (cobra.ShellCompDirective, []shell.Offer) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
+	if err != nil {
+		return cobra.ShellCompDirectiveError, nil
+	}
+	// In --flag=value only the value is offered.
+	last, flag := words[len(words)-1], ""
+	if n := strings.IndexByte(last, '='); n > 0 && last[0] == '-' && !slices.Contains(words[:len(words)-1], "--") {
+		flag = last[:n+1]
+	}
+	if directive&int(cobra.ShellCompDirectiveFilterFileExt) != 0 {
+		flag = "" // it is no value, but how files' names end
+	}
+	var offers []shell.Offer
+	for _, line := range lines[:len(lines)-1] {
+		word, description, _ := strings.Cut(line, "\t")
+		offers = append(offers, shell.Offer{Word: flag + word, Description: strings.ReplaceAll(description, "`", "")})
+	}
+	return cobra.ShellCompDirective(directive), offers
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -151,13 +151,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		}
 	}
 	if words := connect.CLI(client); words != nil {
-		options.LookYourself = func(storeKey string) string {
-			command := append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")
-			for i := range command {
-				command[i] = shellQuote(command[i])
-			}
-			return strings.Join(command, " ")
-		}
+		options.LookYourself = func(storeKey string) string { return lookYourself(words, storeKey) }
 	}
 	if o.record != "" {
 		file, err := os.OpenFile(o.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -185,6 +179,12 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	return dash.Run(ctx, o.env.In, o.env.Out, options)
+}
+
+// lookYourself is the command that shows the beginning of a key's value; words are those
+// that reach its server.
+func lookYourself(words []string, storeKey string) string {
+	return shell.Command(append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")...)
 }
 
 // dashServers are the vitals as the dashboard shows them.

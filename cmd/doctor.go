@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 type doctorOptions struct {
@@ -193,8 +194,16 @@ func printFinding(p *output.Printer, f doctor.Finding, label string, indent int)
 	if f.Advice == "" {
 		return
 	}
+	text, command, _ := strings.Cut(f.Advice, shell.SetUserBegins)
+	var lines []string
+	if text = strings.TrimRight(text, " "); text != "" {
+		lines = output.Wrap(text, p.Width-indent-2)
+	}
+	if command != "" { // which is pasted, so the terminal alone may break it
+		lines = append(lines, shell.SetUserBegins+command)
+	}
 	arrow := "→ "
-	for _, line := range output.Wrap(f.Advice, p.Width-indent-2) {
+	for _, line := range lines {
 		fmt.Fprintln(p.Out, strings.Repeat(" ", indent)+p.Paint(output.Faint, arrow+line))
 		arrow = "  "
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
@@ -324,7 +325,7 @@ func (r *loadtestRun) remove(ctx context.Context) error {
 		return removeTrial(ctx, r.store, "run", r.prefix, r.target.AllKeys())
 	}
 	if !r.quiet {
-		fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under --prefix %s\n", r.prefix)
+		fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under %s\n", shell.Command("--prefix", r.prefix))
 	}
 	return nil
 }

@@ -19,14 +19,21 @@ import (
 )
 
 // Main runs limitctl in the process's own environment and returns its exit code.
-func Main(version string) int {
+func Main(version string) int { return mainIn(osEnv(version)) }
+
+func mainIn(env *Env) int {
 	unasked.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends what does not end by itself. One that comes at once is the
 	// same one: timeout(1) signals the process and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameInterrupt, stop) })
-	return Run(ctx, os.Args[1:], &Env{
+	return Run(ctx, os.Args[1:], env)
+}
+
+// osEnv is the process's own environment.
+func osEnv(version string) *Env {
+	return &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
 		ReadFile:      os.ReadFile,
@@ -41,7 +48,8 @@ func Main(version string) int {
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Size:          size,
 		Version:       version,
-	})
+		TabTime:       tabTime,
+	}
 }
 
 // sameInterrupt is how soon after an interrupt another one is no second one.
@@ -69,6 +77,8 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
+	// TabTime is how long what completes a word may take.
+	TabTime time.Duration
 }
 
 // openFile opens a file to read it. A directory, which can be opened, is an error.

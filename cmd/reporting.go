@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
 // reportingOptions say what to do with a report, and what it is held to.
@@ -97,7 +98,7 @@ func (o *reportingOptions) write(g *globalOptions, document *report.Document) er
 			err = g.env.WriteFile(o.save, data)
 		}
 		if err != nil {
-			return &outputError{fmt.Errorf("--save %s: %w", o.save, err)}
+			return &outputError{fmt.Errorf("%s: %w", shell.Command("--save", o.save), err)}
 		}
 	}
 	if o.html != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -71,7 +72,7 @@ func (o *resetOptions) parse(cmd *cobra.Command, args []string) error {
 		return usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
 	}
 	if o.noBackup && o.backup != "" {
-		return usagef("--backup %s and --no-backup contradict each other; give one of them", o.backup)
+		return usagef("%s and --no-backup contradict each other; give one of them", shell.Command("--backup", o.backup))
 	}
 	known, err := o.knownPolicies(&o.selection)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -122,8 +123,8 @@ func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
 	case err != nil:
 		err = usagef("%s: %s; nothing was restored", o.path, err)
 	case contents.Prefix != o.chosen.prefix.value:
-		err = usagef("%s holds keys of the prefix %q, and the prefix here is %q; give --prefix %s", o.path, contents.Prefix, o.chosen.prefix.value,
-			output.Printable(shellQuote(contents.Prefix)))
+		err = usagef("%s holds keys of the prefix %q, and the prefix here is %q; give %s", o.path, contents.Prefix, o.chosen.prefix.value,
+			shell.Command("--prefix", contents.Prefix))
 	}
 	if err != nil {
 		file.Close()

@@ -19,12 +19,7 @@ import (
 // Run executes limitctl with args in env and returns its exit code.
 func Run(ctx context.Context, args []string, env *Env) int {
 	global := &globalOptions{env: env}
-	root := newRootCmd(global)
-	root.SetArgs(args)
-	root.SetIn(env.In)
-	root.SetOut(env.Out)
-	root.SetErr(env.Err)
-	err := root.ExecuteContext(ctx)
+	err := global.execute(ctx, args)
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
 	}
@@ -32,6 +27,18 @@ func Run(ctx context.Context, args []string, env *Env) int {
 		fmt.Fprintln(env.Err, global.complaint(err))
 	}
 	return exitCode(err)
+}
+
+func (g *globalOptions) execute(ctx context.Context, args []string) error {
+	if isTab(args) {
+		return answerTab(ctx, args, g.env)
+	}
+	root := newRootCmd(g)
+	root.SetArgs(args)
+	root.SetIn(g.env.In)
+	root.SetOut(g.env.Out)
+	root.SetErr(g.env.Err)
+	return root.ExecuteContext(ctx)
 }
 
 // interruptedError is whatever error an interrupt led to.
@@ -137,6 +144,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 			return usagef("unknown command %q; %s", args[0], hint)
 		},
 		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true}, // it has one of its own
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see `%s --help`", flagComplaint(err), cmd.CommandPath())
@@ -169,14 +177,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newReportCmd(global),
 		newCompareCmd(global),
 		newVersionCmd(global),
+		newCompletionCmd(global),
 	)
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" { // which by itself takes any word for its help
-			cmd.Args = noArguments
-			cmd.RunE = func(cmd *cobra.Command, args []string) error { return cmd.Help() }
-		}
-	}
 	return root
 }
 

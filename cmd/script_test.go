@@ -20,7 +20,13 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"limitctl": func() { os.Exit(Main("v0.0.0-test")) },
+		"limitctl": func() {
+			env := osEnv("v0.0.0-test")
+			if os.Getenv(patientVariable) != "" {
+				env.TabTime = patience
+			}
+			os.Exit(mainIn(env))
+		},
 	})
 }
 

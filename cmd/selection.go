@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -127,7 +127,7 @@ func (s *selection) parse(args []string, known []*policy.Policy) (err error) {
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.denied, "--denied"}, {s.minUsed != "", "--min-used " + s.minUsed}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
+	}{{s.denied, "--denied"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
 		if flag.set {
 			s.text += " " + flag.text
 		}
@@ -144,7 +144,7 @@ func (s *selection) parsePattern(text string) (err error) {
 	if err != nil {
 		return err
 	}
-	s.text = strconv.Quote(text)
+	s.text = shell.Command(text)
 	if s.exact {
 		s.text = "--exact " + s.text
 	}
@@ -153,7 +153,7 @@ func (s *selection) parsePattern(text string) (err error) {
 		if err != nil {
 			return usagef("--limit-name: %s", err)
 		}
-		s.text += " --limit-name " + output.Printable(s.limit)
+		s.text += " " + shell.Command("--limit-name", s.limit)
 		subject, oneSubject := s.query.Subjects.Exact()
 		whole, oneName := name.Exact()
 		key := limiter.Key{Subject: subject, Name: whole}
@@ -183,15 +183,15 @@ func (s *selection) parsePolicy(args []string, known []*policy.Policy) error {
 	if selected.Policies, err = limiter.ParsePattern(s.policy); err != nil {
 		return usagef("--policy: %s", err)
 	}
-	s.text = "--policy " + output.Printable(s.policy)
+	s.text = shell.Command("--policy", s.policy)
 	if s.limit != "" {
 		if selected.Limits, err = limiter.ParsePattern(s.limit); err != nil {
 			return usagef("--limit-name: %s", err)
 		}
-		s.text += " --limit-name " + output.Printable(s.limit)
+		s.text += " " + shell.Command("--limit-name", s.limit)
 	}
 	for _, name := range attributes.Names() {
-		s.text += " " + output.Printable(name+"="+attributes[name])
+		s.text += " " + shell.Command(name+"="+attributes[name])
 	}
 	s.query, err = selected.Query(known)
 	return err

@@ -40,7 +40,7 @@ func Launch(args ...string) (*Process, error) { return launchOn(freeAddr, args) 
 func launchOn(free func() (string, error), args []string) (*Process, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, errors.New("redis-server is not installed; `make test` installs it")
+		return nil, errors.New("redis-server is not installed; `make setup` installs it")
 	}
 	// Somebody else can take the port between finding and using it.
 	for range 5 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -129,7 +130,7 @@ func unknownScheme(url string) error {
 		return badURL("unknown scheme %q; it is one of %s", scheme, schemes())
 	}
 	if !strings.ContainsAny(url, ":@") {
-		return badURL("%q has no scheme; did you mean redis://%s or file:%s?", url, url, url)
+		return badURL("%q has no scheme; did you mean %s or %s?", url, shell.Command("redis://"+url), shell.Command("file:"+url))
 	}
 	return badURL("it has no scheme; write redis://[user[:password]@]host:port, file:PATH or memory:")
 }

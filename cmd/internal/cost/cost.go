@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -121,5 +122,5 @@ func (m *Meter) explain(err error) string {
 	if !redis.HasErrorPrefix(err, "NOPERM") {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	return "the user lacks the right to INFO (ACL SETUSER " + redisstore.User(m.client) + " +info)"
+	return "the user lacks the right to INFO (" + shell.SetUser(redisstore.User(m.client), "+info") + ")"
 }

@@ -349,7 +349,7 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	itsMeter.Begin(ctx)
 	take(t, its, 10, 10)
 	c, warnings := itsMeter.End(ctx, 9) // the script was brought along once
-	wantAbsent(t, c, warnings, "the user lacks the right to INFO (ACL SETUSER writer +info)")
+	wantAbsent(t, c, warnings, "the user lacks the right to INFO (redis-cli ACL SETUSER writer +info)")
 	want(t, "round trips", c.RoundTrips, 11.0/9)
 	number(t, "client time", c.ClientCPU)
 	warnings = cost.Sample(ctx, its, []limiter.Key{key(0)}, &c)

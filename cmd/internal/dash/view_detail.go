@@ -16,9 +16,9 @@ func (m *model) detailLines() []line {
 		return []line{nil, plain("  " + output.Printable(m.detailOf.String()) + " is not followed any more; esc goes back")}
 	}
 	var lines []line
-	say := func(name, text string, style output.Style) {
-		const indent = 14
-		for i, part := range output.Wrap(text, m.width-indent) {
+	const indent = 14
+	sayLines := func(name string, parts []string, style output.Style) {
+		for i, part := range parts {
 			label := ""
 			if i == 0 {
 				label = name
@@ -26,6 +26,7 @@ func (m *model) detailLines() []line {
 			lines = append(lines, line{{pad(label, indent, false), output.Faint}, {part, style}})
 		}
 	}
+	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
 	if !r.known() {
@@ -73,7 +74,7 @@ func (m *model) detailLines() []line {
 	say("store key", output.Printable(r.StoreKey), output.Plain)
 	if m.LookYourself != nil {
 		if command := m.LookYourself(r.StoreKey); command != "" {
-			say("look yourself", command, output.Plain)
+			sayLines("look yourself", output.Break(command, m.width-indent), output.Plain)
 		}
 	}
 	const around = 3 // an empty line on each side of the graph, and the one that says what it is

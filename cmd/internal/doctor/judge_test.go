@@ -200,7 +200,7 @@ func TestRights(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"all", judgeRights(factsOf(denied)), OK, "user u may do all that limitctl does", ""},
 		{"reader", judgeRights(roleFacts("reader")), OK, "may check, inspect; not consume, refund, reset, restore, doctor", "+evalsha +eval +set"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "may check, consume, refund, restore; not inspect, reset, doctor", "ACL SETUSER u +"},
+		{"writer", judgeRights(roleFacts("writer")), OK, "may check, consume, refund, restore; not inspect, reset, doctor", "redis-cli ACL SETUSER u +"},
 		{"operator", judgeRights(roleFacts("operator")), OK, "may do all", ""},
 		{"no set", judgeRights(factsOf(denied, "set")), Fail, "may check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
 		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "may check, inspect, doctor; not consume", "+unlink"},
@@ -208,7 +208,7 @@ func TestRights(t *testing.T) {
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
 		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "may do nothing", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
-		{"no keys", judgeRights(noKeys), Fail, "may do nothing", "ACL SETUSER u ~rl:*"},
+		{"no keys", judgeRights(noKeys), Fail, "may do nothing", "redis-cli ACL SETUSER u '~rl:*'"},
 		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "may do all", ""},
 	})
 	both := factsOf(unknown, "evalsha_ro", "eval_ro")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -160,10 +161,10 @@ func (e *examination) cannotLook(s *server, check, command string, err error) {
 	}
 	if lacksRight(err) {
 		f.Summary = "cannot be looked at: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
-		f.Advice = "ACL SETUSER " + redisstore.User(e.client) + " +" + command
+		f.Advice = shell.SetUser(redisstore.User(e.client), "+"+command)
 		if readVerdict(err.Error()) == keyDenied {
 			f.Summary = "cannot be looked at: the user lacks the right to the keys under the prefix " + e.Prefix
-			f.Advice = "ACL SETUSER " + redisstore.User(e.client) + " " + redisstore.KeyRule(e.Prefix, false)
+			f.Advice = shell.SetUser(redisstore.User(e.client), redisstore.KeyRule(e.Prefix, false))
 		}
 	} else {
 		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -187,7 +188,7 @@ func judgeRights(r rightFacts) Finding {
 			f.Summary += ", though it has some of the rights"
 		}
 	}
-	f.Advice = "for all of it: ACL SETUSER " + r.user + " " + strings.Join(add.words(r.prefix), " ")
+	f.Advice = "for all of it: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
 }
 

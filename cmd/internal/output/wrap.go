@@ -32,3 +32,13 @@ func Wrap(text string, width int) []string {
 	}
 	return append(lines, line)
 }
+
+// Break breaks text into lines of that width wherever they end, and changes nothing
+// else: put together again they are the text, as a command has to be.
+func Break(text string, width int) (lines []string) {
+	for width > 1 && runewidth.StringWidth(text) > width {
+		head := runewidth.Truncate(text, width, "")
+		lines, text = append(lines, head), text[len(head):]
+	}
+	return append(lines, text)
+}

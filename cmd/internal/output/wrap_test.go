@@ -2,7 +2,10 @@ package output
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/mattn/go-runewidth"
 )
 
 func TestWrap(t *testing.T) {
@@ -22,6 +25,23 @@ func TestWrap(t *testing.T) {
 	} {
 		if got := Wrap(test.text, test.width); !slices.Equal(got, test.want) {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+}
+
+// What was broken is whole when it is put together.
+func TestBreak(t *testing.T) {
+	for _, text := range []string{"", "a", "redis-cli GETRANGE 'a  b' 0 63", "利用者:山田太郎 and more", strings.Repeat("x", 100)} {
+		for width := range 20 {
+			lines := Break(text, width)
+			if strings.Join(lines, "") != text {
+				t.Errorf("%q on %d columns is %q", text, width, lines)
+			}
+			for _, line := range lines {
+				if width > 1 && runewidth.StringWidth(line) > width {
+					t.Errorf("%q is wider than %d columns", line, width)
+				}
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatalf("the pages are looked at in Chromium; `make chromium` installs it: %v", err)
+		t.Fatalf("the pages are looked at in Chromium; `make setup` installs it: %v", err)
 	}
 	theirIn, ourOut, err := os.Pipe()
 	if err != nil {

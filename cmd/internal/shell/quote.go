@@ -1,0 +1,128 @@
+// Package shell writes words so that bash, zsh and fish read them back as they are,
+// and reads what is typed at a shell without running any of it.
+package shell
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// IsPlain reports whether no shell, with whatever options, takes any of word for more
+// than what it shows: letters and digits of any script, and some ASCII that is special
+// nowhere. An equals sign has to follow a letter or digit, as zsh reads =ls as a path.
+func IsPlain(word string) bool {
+	if word == "" || !utf8.ValidString(word) {
+		return false
+	}
+	before := ' '
+	for _, r := range word {
+		switch {
+		case strings.ContainsRune("-_./:@,+", r):
+		case r == '=' && (isWord(before) || before == '_' || before == '-'):
+		case isWord(r):
+		default:
+			return false
+		}
+		before = r
+	}
+	return true
+}
+
+// isWord reports whether r is a letter or a digit that can be seen. Combining marks
+// change what is beside them, and are none.
+func isWord(r rune) bool {
+	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && isVisible(r)
+}
+
+// isVisible reports whether r can be seen, and does nothing to how others are.
+func isVisible(r rune) bool {
+	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Quote writes a word in the one form that bash, zsh and fish all read back as it is,
+// in scripts and at their prompts, on one line without any character that cannot be
+// seen. ok is false if there is none: for a word that holds a NUL, which no program
+// can be given, or that ends with a line break, which they all drop.
+//
+// What can be seen goes in single quotes, but for the single quote and the backslash:
+// fish has escapes within quotes, and the others have none. What cannot be seen goes
+// through printf.
+func Quote(word string) (quoted string, ok bool) {
+	switch {
+	case strings.ContainsRune(word, 0) || strings.HasSuffix(word, "\n"):
+		return "", false
+	case word == "":
+		return "''", true
+	case IsPlain(word):
+		return word, true
+	}
+	var b strings.Builder
+	for word != "" {
+		n := beginning(word, isQuotable)
+		if n > 0 {
+			b.WriteString("'" + word[:n] + "'")
+		} else if word[0] == '\'' || word[0] == '\\' {
+			n = 1
+			b.WriteString(`\` + word[:n])
+		} else {
+			n = beginning(word, func(r rune) bool { return r == utf8.RuneError || !isVisible(r) })
+			if word[n-1] == '\n' { // which is dropped at the end
+				_, size := utf8.DecodeRuneInString(word[n:])
+				n += size
+			}
+			b.WriteString(`"$(printf '`)
+			for i := range n {
+				fmt.Fprintf(&b, `\%03o`, word[i])
+			}
+			b.WriteString(`')"`)
+		}
+		word = word[n:]
+	}
+	return b.String(), true
+}
+
+// isQuotable reports whether single quotes hold r for every shell, to be seen.
+func isQuotable(r rune) bool {
+	return r != '\'' && r != '\\' && r != utf8.RuneError && isVisible(r)
+}
+
+// beginning returns how many bytes word begins with whose characters are so; bytes
+// that are none are utf8.RuneError.
+func beginning(word string, is func(rune) bool) (n int) {
+	for n < len(word) {
+		r, size := utf8.DecodeRuneInString(word[n:])
+		if !is(r) {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// Unwritable stands for a command that cannot be written. To a shell it is a comment,
+// or no command.
+const Unwritable = "# no line can hold this command: a word of it ends with a line break"
+
+// Command writes a command as the line to paste in a shell, or [Unwritable].
+func Command(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		var ok bool
+		if quoted[i], ok = Quote(word); !ok {
+			return Unwritable
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// SetUserBegins is what the commands of [SetUser] begin with.
+const SetUserBegins = "redis-cli ACL SETUSER "
+
+// SetUser writes the command that gives a user of Redis more rights. It is for a shell,
+// as whoever may do that logs in in ways of his own.
+func SetUser(user string, rules ...string) string {
+	return Command(append(append(strings.Fields(SetUserBegins), user), rules...)...)
+}

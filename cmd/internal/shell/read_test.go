@@ -1,0 +1,91 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadLine(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"", []string{""}},
+		{"limitctl", []string{"limitctl"}},
+		{"limitctl  inspect ", []string{"limitctl", "inspect", ""}},
+		{`limitctl inspect tenant:a`, []string{"limitctl", "inspect", "tenant:a"}},
+		{`limitctl inspect 'tenant:a b`, []string{"limitctl", "inspect", "tenant:a b"}},
+		{`limitctl inspect "tenant:'a`, []string{"limitctl", "inspect", "tenant:'a"}},
+		{`a "b\"c\d" 'e\'f\ g \`, []string{"a", `b"c\d`, `e\f g`, ""}},
+		{`a $'b\x41\101\u00e9\'\q' c`, []string{"a", `bAAé'\q`, "c"}},
+		{`a $(touch PWNED) --ex`, []string{"a", "$(touch PWNED)", "--ex"}},
+		{`a "$(touch "x y" ')')" b`, []string{"a", `$(touch "x y" ')')`, "b"}},
+		{"a `touch PWNED` \"`x y`\" ${x:- y} b", []string{"a", "`touch PWNED`", "`x y`", "${x:- y}", "b"}},
+		{`a <(cat x y) b`, []string{"a", "<(cat x y)", "b"}},
+		{`a "b$'c' d" e`, []string{"a", "b$'c' d", "e"}},
+		{`a b>out c`, []string{"a", "b", "c"}},
+		{`a 2>/dev/null b >&2 "c`, []string{"a", "b", "c"}},
+		{"a \"\\\nb\" \\\nc", []string{"a", "b", "c"}},
+		{`a "b\`, []string{"a", `b\`}},
+		{`a $(b \`, []string{"a", `$(b \`}},
+	} {
+		if got := ReadLine(test.line); !slices.Equal(got.Words, test.want) || got.ToFile {
+			t.Errorf("ReadLine(%s) = %q, want %q", test.line, got.Words, test.want)
+		}
+	}
+	if got := ReadLine(`a b > "x`); !got.ToFile || !slices.Equal(got.Words, []string{"a", "b", "x"}) {
+		t.Errorf("the file to write to: %+v", got)
+	}
+}
+
+func TestIsPlain(t *testing.T) {
+	for _, word := range []string{"user:42", "tenant:acme:user@example.com", "a=b", "tenant=", "--store=redis://x",
+		"利用者:山田太郎", "שלום",
+		"1.5", "a+b,c", "_", "-"} {
+		if !IsPlain(word) {
+			t.Errorf("%q is plain", word)
+		}
+	}
+	for _, word := range hostile() {
+		if strings.ContainsAny(word,
+			" \t\n\r\x1b\\'\"`$!~^*?[](){}<>|&;#%\u00a0\u200b\u202e\u2066\ufeff\u3164\u034f\ufe0f\U0010ffff") && IsPlain(word) {
+			t.Errorf("%q is not plain", word)
+		}
+	}
+	for _, word := range []string{"", "=ls", "a==ls", "a:=ls", "a\u0301", "\uffa0", "\u115f", "²", "😀", "\xff"} {
+		if IsPlain(word) {
+			t.Errorf("%q is not plain", word)
+		}
+	}
+}
+
+// What bash writes itself for a word is read as that word, and cut short anywhere it
+// is read as something.
+func FuzzReadLine(f *testing.F) {
+	for _, word := range hostile() {
+		f.Add(word)
+	}
+	for _, line := range []string{"a $(b `c ${d \"e 'f", "\"$(\"`", "$'\\", `\`, "2>", "<(", "a\"b${c}d$(e)f`g`h\"i"} {
+		f.Add(line)
+	}
+	bash := examiners(f)[0]
+	f.Fuzz(func(t *testing.T, word string) {
+		got := ReadLine(word)
+		if len(got.Words) == 0 || len(strings.Join(got.Words, "")) > 4*len(word) {
+			t.Fatalf("ReadLine(%q) = %q", word, got.Words)
+		}
+		quoted, ok := Quote(word)
+		if !ok {
+			return
+		}
+		answer, err := bash.ask("printf '%q\\0' " + quoted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := strings.TrimSuffix(answer, "\x00")
+		if got := ReadLine("limitctl " + written + " " + written).Words; !slices.Equal(got, []string{"limitctl", word, word}) {
+			t.Errorf("bash writes %q as %s, and ReadLine makes %q of it", word, written, got)
+		}
+	})
+}

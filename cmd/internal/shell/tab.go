@@ -1,0 +1,166 @@
+package shell
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tab is the command by which a [Script] asks what fits at the cursor. What follows
+// says which shell asks, and has what was typed as that shell knows it.
+const Tab = "__tab"
+
+const noDescriptions = "no-descriptions"
+
+// A Request is what a shell asks at a Tab.
+type Request struct {
+	// Words are those of the command line after the program, the last one as it was
+	// begun.
+	Words []string
+	// ToFile tells that the last word names a file that the shell itself is to open.
+	ToFile bool
+
+	shell   string
+	plain   bool // without descriptions
+	columns int
+	begun   string // what an offer is to replace
+}
+
+// ParseRequest reads the arguments of [Tab].
+func ParseRequest(args []string) (r *Request, ok bool) {
+	r = new(Request)
+	if len(args) > 0 && args[0] == noDescriptions {
+		r.plain, args = true, args[1:]
+	}
+	if len(args) < 2 {
+		return nil, false
+	}
+	var words []string
+	switch r.shell, args = args[0], args[1:]; r.shell {
+	case "bash":
+		if len(args) != 4 {
+			return nil, false
+		}
+		const inserted, inMenu = "42", "37" // rather than listed
+		r.plain = r.plain || args[0] == inserted || args[0] == inMenu
+		if r.columns, _ = strconv.Atoi(args[1]); r.columns <= 0 {
+			r.columns = 80
+		}
+		line := ReadLine(args[3])
+		words, r.ToFile, r.begun = line.Words, line.ToFile, Unquote(args[2])
+	case "zsh": // all as typed
+		for _, arg := range args {
+			words = append(words, Unquote(arg))
+		}
+	case "fish": // but for the last one, read already
+		words = append(words, args[:len(args)-1]...)
+		words = append(words, Unquote(args[len(args)-1]))
+	default:
+		return nil, false
+	}
+	if len(words) < 2 { // the program is the first
+		return nil, false
+	}
+	r.Words = words[1:]
+	return r, true
+}
+
+// Last is the word that was begun.
+func (r *Request) Last() string { return r.Words[len(r.Words)-1] }
+
+// An Offer is what the last word may become.
+type Offer struct{ Word, Description string }
+
+// Safe returns the offers that may be put on a command line: those that are special to
+// no shell, as some shells and scripts insert them as they are. None begins with a dash
+// but where one was typed, so that no name is taken for a flag.
+func Safe(offers []Offer, begun string) []Offer {
+	var safe []Offer
+	for _, o := range offers {
+		if !IsPlain(o.Word) || !strings.HasPrefix(o.Word, begun) || o.Word[0] == '-' && begun == "" {
+			continue
+		}
+		if strings.ContainsFunc(o.Description, func(r rune) bool { return r == utf8.RuneError || !isVisible(r) }) {
+			o.Description = ""
+		}
+		safe = append(safe, o)
+	}
+	return safe
+}
+
+// A Kind says what a shell is to do with an answer.
+type Kind string
+
+// The kinds of an answer: offers, after which a space goes, or does not; or the files
+// that the shell knows.
+const (
+	Offers  Kind = "offers"
+	NoSpace Kind = "nospace"
+	Files   Kind = "files"
+)
+
+// FilesOf is the kind for files whose names end with a dot and that.
+func FilesOf(extension string) Kind {
+	if !IsPlain(extension) {
+		return Files
+	}
+	return Files + " " + Kind(extension)
+}
+
+// Answer writes an answer as the request's shell wants it: its kind and then the
+// offers, a line each. Only those that are [Safe] are in it.
+func (r *Request) Answer(kind Kind, offers []Offer) string {
+	lines := []string{string(kind)}
+	if strings.HasPrefix(string(kind), string(Files)) {
+		offers = nil
+		if r.shell == "bash" && kind != Files && !strings.Contains(r.begun, "\n") {
+			lines = append(lines, r.begun) // what it stands for, which bash does not know
+		}
+	}
+	offers = Safe(offers, r.Last())
+	if r.plain {
+		for i := range offers {
+			offers[i].Description = ""
+		}
+	}
+	switch r.shell {
+	case "bash":
+		lines = append(lines, r.bash(offers)...)
+	case "zsh":
+		for _, o := range offers {
+			line := strings.ReplaceAll(o.Word, ":", `\:`)
+			if o.Description != "" {
+				line += ":" + o.Description
+			}
+			lines = append(lines, line)
+		}
+	case "fish":
+		for _, o := range offers {
+			lines = append(lines, strings.TrimSuffix(o.Word+"\t"+o.Description, "\t"))
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// bash returns the offers as bash lists them, which knows no descriptions and replaces
+// but the part of a word after the last of its dividers, such as a colon.
+func (r *Request) bash(offers []Offer) (lines []string) {
+	before := strings.TrimSuffix(r.Last(), r.begun)
+	longest := 0
+	for _, o := range offers {
+		longest = max(longest, utf8.RuneCountInString(o.Word)-utf8.RuneCountInString(before))
+	}
+	for _, o := range offers {
+		line := strings.TrimPrefix(o.Word, before)
+		if room := r.columns - longest - len("  ()") - 1; o.Description != "" && len(offers) > 1 && room > 10 {
+			description := []rune(o.Description)
+			if len(description) > room {
+				description = append(description[:room-1], '…')
+			}
+			line = fmt.Sprintf("%-*s  (%s)", longest, line, string(description))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

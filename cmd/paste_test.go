@@ -1,0 +1,211 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// paste runs a line in a shell as if it had been pasted there, with the commands that
+// are given as scripts, and returns what it printed.
+func paste(t *testing.T, program, line string, commands map[string]string, env ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range commands {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatalf("%s; `make setup` installs it", err)
+	}
+	args := map[string][]string{"bash": {"--norc", "--noprofile", "-i"}, "zsh": {"-f", "-i"}, "fish": {"--no-config", "-i"}}[program]
+	cmd := exec.Command(path, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+cmd.Dir, "HISTFILE=", "LANG=C.UTF-8",
+		"LC_ALL=C.UTF-8", "TERM=dumb"), env...)
+	cmd.Stdin = strings.NewReader(line + "\n")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	if files, _ := filepath.Glob(filepath.Join(cmd.Dir, "PWNED*")); len(files) > 0 {
+		t.Fatalf("%s runs a part of %s", program, line)
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Logf("%s: %s\n%s%s", program, line, &out, &errs)
+	}
+	return out.String()
+}
+
+// tellsWords is a command that prints its arguments, each in brackets.
+const tellsWords = `printf '[%s]' "$@"`
+
+func brackets(words ...string) string {
+	return "[" + strings.Join(words, "][") + "]"
+}
+
+// hostileTexts are values for prefixes, paths and names of users; ways that no subject
+// can have are among them.
+func hostileTexts() []string {
+	return []string{"$(touch PWNED)", "`touch PWNED`", "it's", "'; touch PWNED; '", `\'; touch PWNED; \'`, `back\`, "!!", "=ls",
+		"~root", "*", "a#b", "$(touch PWNED)\u00a0'", "\u202ertl"}
+}
+
+// The line that undoes a reset does, whatever the prefix, the file and the
+// configuration are called.
+func TestUndoLineIsSafeToPaste(t *testing.T) {
+	limitctl, err := exec.LookPath("limitctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"bash", "zsh", "fish"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			for i, text := range append(hostileTexts(), "line\nbreak", "\x1b]0;PWNED\x07", "\xff", "-rf") {
+				dir := t.TempDir()
+				named := filepath.Join(dir, text)
+				config := named + ".yaml"
+				if err := os.WriteFile(config, []byte("prefix: other\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				prefix := text
+				if i >= len(hostileTexts()) {
+					prefix = "ok" // as these are no prefixes
+				}
+				w := newWorld(t)
+				store := "file:" + filepath.Join(dir, "limits.db")
+				options := []string{"--store", store, "--prefix", prefix, "--config", config}
+				w.run(t, exitYes, append([]string{"consume", "user:42", "--limit", "3/1d"}, options...)...)
+				out, stderr := w.run(t, exitYes, append([]string{"reset", "user:42", "--yes", "--backup", named, "-o", "json"}, options...)...)
+				var answer resetAnswer
+				if err := json.Unmarshal([]byte(out), &answer); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(stderr, "undo with: "+answer.Undo+"\n") {
+					t.Errorf("it says %q, and the answer has %q", stderr, answer.Undo)
+				}
+				got := paste(t, program, answer.Undo, map[string]string{"limitctl": `exec ` + limitctl + ` "$@"`}, "XDG_STATE_HOME="+t.TempDir())
+				if got != "restored 1 key\n" {
+					t.Errorf("%q: %s prints %q for %s", text, program, got, answer.Undo)
+				}
+			}
+		})
+	}
+}
+
+// A file that ends with a line break has no line that undoes; nothing is made up.
+func TestUndoLineThatCannotBe(t *testing.T) {
+	w := newWorld(t)
+	w.run(t, exitYes, "consume", "user:42", "--limit", "3/1d")
+	_, stderr := w.run(t, exitYes, "reset", "user:42", "--yes", "--backup", filepath.Join(t.TempDir(), "$(touch PWNED)\n"))
+	if !strings.Contains(stderr, "undo with: # no line can hold this command") || strings.Contains(stderr, "touch") {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+// A backup may be anybody's, and its prefix becomes part of a hint.
+func TestHintsAreSafeToPaste(t *testing.T) {
+	for _, program := range []string{"bash", "zsh", "fish"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			for _, text := range append(hostileTexts(), "$(touch PWNED)\u0001", "'$(touch PWNED)\u0001'", "line\nbreak") {
+				w := newWorld(t)
+				path := filepath.Join(t.TempDir(), "backup.jsonl")
+				w.run(t, exitYes, "consume", "user:42", "--limit", "3/1d")
+				w.run(t, exitYes, "reset", "user:42", "--yes", "--backup", path)
+				made, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				quoted, _ := json.Marshal(text)
+				forged := regexp.MustCompile(`"prefix":"rl"`).ReplaceAllLiteralString(string(made), `"prefix":`+string(quoted))
+				if err := os.WriteFile(path, []byte(forged), 0o600); err != nil || forged == string(made) {
+					t.Fatal(err)
+				}
+				_, stderr := w.run(t, exitUsage, "restore", path)
+				_, hint, found := strings.Cut(strings.TrimSuffix(stderr, "\n"), "; give ")
+				if !found {
+					continue // it is no prefix at all
+				}
+				if got, want := paste(t, program, "limitctl "+hint, map[string]string{"limitctl": tellsWords}), brackets("--prefix",
+					text); got != want {
+					t.Errorf("%s reads %s as %q, want %q", program, hint, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The rights that doctor advises are what redis-cli gets, whatever the user and the
+// prefix are called.
+func TestAdvisedRightsAreSafeToPaste(t *testing.T) {
+	server := redistest.Start(t)
+	for i, text := range []string{"$(touch${IFS}PWNED)", "`touch${IFS}PWNED`", "it's", "';touch${IFS}PWNED;'", `\';true;\'`, "=ls", "*"} {
+		server.Do("ACL", "SETUSER", text, "reset", "on", ">pw", "~*", "+@all", "-config")
+		w := newWorld(t)
+		w.Getenv = withVariable(w.Getenv, "LIMITCTL_PASSWORD", "pw")
+		store := "redis://" + escaped(text) + "@" + server.Addr
+		out, _ := w.run(t, exitYes, "doctor", "--store", store, "--prefix", fmt.Sprintf("p%d $(touch PWNED)'", i))
+		lines := regexp.MustCompile(`redis-cli ACL SETUSER .*`).FindAllString(out, -1)
+		if len(lines) == 0 {
+			t.Fatalf("doctor advises no rights:\n%s", out)
+		}
+		for _, program := range []string{"bash", "zsh", "fish"} {
+			for _, line := range lines {
+				got := paste(t, program, line, map[string]string{"redis-cli": tellsWords})
+				if !strings.HasPrefix(got, brackets("ACL", "SETUSER", text)+"[+") {
+					t.Errorf("%s reads %s as %q", program, line, got)
+				}
+			}
+		}
+	}
+}
+
+func withVariable(getenv func(string) string, name, value string) func(string) string {
+	return func(asked string) string {
+		if asked == name {
+			return value
+		}
+		return getenv(asked)
+	}
+}
+
+// escaped writes a text for a URL.
+func escaped(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		fmt.Fprintf(&b, "%%%02X", text[i])
+	}
+	return b.String()
+}
+
+// The line by which the dashboard lets one look at a record is one command.
+func TestLookYourselfIsSafeToPaste(t *testing.T) {
+	server := redistest.Start(t)
+	store, client, _, err := connect.OpenWithClient("redis://"+escaped("$(touch PWNED)'")+":pw@"+server.Addr+"/3",
+		connect.Options{Prefix: "rl", Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_, port, _ := strings.Cut(server.Addr, ":")
+	for _, subject := range append(hostileTexts(), "two  spaces") {
+		line := lookYourself(connect.CLI(client), "rl:{"+subject+"}:x")
+		want := brackets("-h", "127.0.0.1", "-p", port, "-n", "3", "--user", "$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE",
+			"rl:{"+subject+"}:x", "0", "63")
+		for _, program := range []string{"bash", "zsh", "fish"} {
+			if got := paste(t, program, line, map[string]string{"redis-cli": tellsWords}); got != want {
+				t.Errorf("%s reads %s as %q, want %q", program, line, got, want)
+			}
+		}
+	}
+}

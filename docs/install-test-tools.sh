@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs what the tests run and is missing: servers of their own, the shells that
+# completion is for, and the browser that reports are looked at in. With arguments, only
+# the tools that they name.
+set -eu
+
+root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+is_there() {
+	case $1 in
+	bash-completion)
+		for file in /usr/share/bash-completion/bash_completion \
+			/opt/homebrew/etc/profile.d/bash_completion.sh /usr/local/etc/profile.d/bash_completion.sh; do
+			if [ -e "$file" ]; then return 0; fi
+		done
+		return 1
+		;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing=
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish}; do
+	is_there "$tool" || missing="$missing $tool"
+done
+if [ -z "$missing" ]; then exit 0; fi
+
+echo "missing, and installed now:$missing"
+if command -v apt-get >/dev/null; then
+	root apt-get update -q
+	# shellcheck disable=SC2086 # they are words
+	root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+elif command -v brew >/dev/null; then
+	for tool in $missing; do
+		case $tool in
+		redis-server) brew install redis ;;
+		chromium) brew install --cask chromium ;;
+		bash-completion) brew install bash-completion@2 ;;
+		*) brew install "$tool" ;;
+		esac
+	done
+else
+	echo "Install them, redis-server 5 or later (or valkey-server linked to that name) and" >&2
+	echo "Chromium or Chrome under the name chromium; then run this again." >&2
+	exit 1
+fi
