@@ -16,12 +16,12 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
-	"cmd/internal/backup":     {"pkg/limiter"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "internal/lines", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
-	"cmd/internal/dash":       {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/dash":       {"internal/lines", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"pkg/loadgen/trace":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
+	"internal/lines":          {},
 	"internal/spelling":       {},
 	"pkg/limiter/policy":      {"pkg/limiter"},
 	"pkg/limiter/filestore":   {"pkg/limiter"},
