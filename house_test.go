@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,13 +19,14 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "internal/lines", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/unasked", "internal/lines", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/dash":       {"internal/lines", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
+	"cmd/internal/files":      {},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "pkg/limiter", "pkg/limiter/redisstore"},
@@ -74,8 +78,30 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest"}, name) {
 				t.Errorf("%q imports os", name)
+			}
+		}
+	}
+}
+
+// In cmd only the entrance reaches the system; commands see of it what Env has.
+func TestCommandsReachNoSystem(t *testing.T) {
+	paths, err := filepath.Glob("cmd/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if path == filepath.Join("cmd", "main.go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			if imported.Path.Value == `"os"` {
+				t.Errorf("%s imports os; what it needs belongs in Env", path)
 			}
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -48,15 +48,15 @@ var errNoState = &usageError{"neither XDG_STATE_HOME nor HOME says where the aud
 
 // openAudit opens the audit before anything is changed, so that what happens can be
 // written down.
-func (g *globalOptions) openAudit() (*os.File, error) {
+func (g *globalOptions) openAudit() (files.File, error) {
 	path, err := auditFile(g.env.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := g.env.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := g.env.Append(path)
 	if err != nil {
 		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
 	}
@@ -65,7 +65,7 @@ func (g *globalOptions) openAudit() (*os.File, error) {
 
 // record writes the entry's line, in one write so that lines of several runs stay
 // whole, and closes the file. err is what the run ended with.
-func (g *globalOptions) record(ctx context.Context, file *os.File, entry *auditEntry, err error) error {
+func (g *globalOptions) record(ctx context.Context, file files.File, entry *auditEntry, err error) error {
 	entry.Time, entry.User, entry.Prefix = g.env.Now().UTC(), g.user(), g.chosen.prefix.value
 	entry.Context, _, _ = g.inUse()
 	switch {
@@ -95,7 +95,7 @@ func (g *globalOptions) record(ctx context.Context, file *os.File, entry *auditE
 
 // endsLine reports whether nothing is before the end of the file that a line would
 // be lost with: half of one, for which the disk had no room.
-func endsLine(file *os.File) bool {
+func endsLine(file files.File) bool {
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 {
 		return true
@@ -112,7 +112,7 @@ func (g *globalOptions) user() string {
 			return user
 		}
 	}
-	return fmt.Sprintf("uid %d", os.Getuid())
+	return fmt.Sprintf("uid %d", g.env.UserID)
 }
 
 type auditOptions struct {
@@ -147,7 +147,7 @@ func runAudit(o *auditOptions) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(path)
+	file, err := o.env.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return usagef("the audit cannot be read: %s", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -160,7 +159,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		}
 	}
 	if o.record != "" {
-		file, err := os.OpenFile(o.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file, err := o.env.Create(o.record)
 		if err != nil {
 			return usagef("the recording cannot be written: %s", err)
 		}

@@ -4,17 +4,15 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/unasked"
 )
 
@@ -29,11 +27,16 @@ func Main(version string) int {
 	return Run(ctx, os.Args[1:], &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
-		ReadFile:      os.ReadFile,
-		Open:          openFile,
-		WriteFile:     writeFile,
-		CanWrite:      canWrite,
+		ReadFile:      files.Read,
+		Open:          files.Open,
+		WriteFile:     files.Write,
+		CanWrite:      files.CanWrite,
+		Create:        files.Create,
+		Append:        files.Append,
+		MakeDir:       files.MakeDir,
 		Remove:        os.Remove,
+		Process:       os.Getpid(),
+		UserID:        os.Getuid(),
 		Now:           time.Now,
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -52,15 +55,22 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(name string) string
-	ReadFile func(path string) ([]byte, error)
-	// Open opens a file that may be too large to read as a whole.
-	Open func(path string) (io.ReadCloser, error)
+	// The files: see package files. ReadFile reads one as a whole that has at most so
+	// many bytes, and Open one that may be too large for that.
+	ReadFile func(path string, most int) ([]byte, error)
+	Open     func(path string) (files.File, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
 	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.
 	CanWrite func(path string) error
-	Remove   func(path string) error
-	Now      func() time.Time
+	// Create creates a new file, and Append opens one of limitctl's own to add to its
+	// end. MakeDir makes a directory of limitctl's own.
+	Create, Append func(path string) (files.File, error)
+	MakeDir        func(path string) error
+	Remove         func(path string) error
+	// Process and UserID are the numbers of this process and of who runs it.
+	Process, UserID int
+	Now             func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -69,82 +79,6 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
-}
-
-// openFile opens a file to read it. A directory, which can be opened, is an error.
-func openFile(path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		file.Close()
-		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
-	}
-	return file, nil
-}
-
-// writeFile writes beside the file and renames, so that whoever reads it sees the
-// old or the new.
-func writeFile(path string, data []byte) error {
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	return err
-}
-
-// replaceable reports what is in the place of a file that is none, such as a directory
-// or a device: that cannot be replaced, or must not be.
-func replaceable(path string) error {
-	switch info, err := os.Stat(path); {
-	case err != nil || info.Mode().IsRegular():
-		return nil
-	case info.IsDir():
-		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
-	}
-	return &fs.PathError{Op: "write", Path: path, Err: errors.New("it is no regular file")}
-}
-
-// canWrite tries writeFile's way in the directory, or the nearest one that there is.
-func canWrite(path string) error {
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	for {
-		_, err := os.Stat(directory)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		directory = filepath.Dir(directory)
-	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	file.Close()
-	return os.Remove(file.Name())
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -112,8 +112,8 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 }
 
 // readBackup opens the backup and reads it through. The caller closes the file.
-func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
-	file, err := os.Open(o.path)
+func (o *restoreOptions) readBackup() (files.File, *backup.Contents, error) {
+	file, err := o.env.Open(o.path)
 	if err != nil {
 		return nil, nil, usagef("the backup cannot be read: %s", err)
 	}
@@ -134,7 +134,7 @@ func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
 
 // restore brings back what a backup holds, asking first if it must. Without an answer
 // nothing was changed.
-func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file *os.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
+func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file files.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
 	audit, err := o.openAudit()
 	if err != nil {
 		return nil, err

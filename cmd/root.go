@@ -286,5 +286,5 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 		s.announce(g.env.Err)
 	}
 	password, err := g.password(s.context)
-	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.env.ReadFile}, err
+	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.readCertificate}, err
 }

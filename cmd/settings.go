@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -135,7 +136,17 @@ func (g *globalOptions) config() (*config.Config, error) {
 }
 
 func (g *globalOptions) configEnvironment() config.Environment {
-	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.env.ReadFile}
+	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.readConfig}
+}
+
+// readConfig reads a configuration file.
+func (g *globalOptions) readConfig(path string) ([]byte, error) {
+	return g.env.ReadFile(path, files.MaxConfig)
+}
+
+// readCertificate reads the file of a certificate or its key.
+func (g *globalOptions) readCertificate(path string) ([]byte, error) {
+	return g.env.ReadFile(path, files.MaxCertificate)
 }
 
 // password returns the password for a store whose URL has none.
@@ -153,7 +164,7 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 		} else if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(at.Path), path)
 		}
-		text, err := g.env.ReadFile(path)
+		text, err := g.env.ReadFile(path, files.MaxPassword)
 		if err != nil {
 			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}
@@ -174,7 +185,7 @@ func (g *globalOptions) chosenContext() (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := g.env.ReadFile(path)
+	text, err := g.env.ReadFile(path, files.MaxChoice)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil

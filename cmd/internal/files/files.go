@@ -1,0 +1,127 @@
+// Package files is how commands reach files: the one place that opens, reads and writes
+// them, so that no folder that somebody else prepared can hold a command up. Only a
+// regular file is read, and no more of it than its kind can have.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// How much of each kind of file is read as a whole. What is larger is none of its kind.
+const (
+	MaxConfig      = 1 << 20
+	MaxPassword    = 64 << 10
+	MaxCertificate = 1 << 20
+	// MaxChoice bounds the file in which "context use" remembers a name.
+	MaxChoice = 4 << 10
+	// MaxReport is some three hundred runs of a load test with their histograms.
+	MaxReport = 32 << 20
+)
+
+// File is an open file.
+type File interface {
+	io.ReadWriteSeeker
+	io.ReaderAt
+	io.Closer
+	Stat() (fs.FileInfo, error)
+	Sync() error
+}
+
+// NotAFile is the error of what is there but is no regular file. To read it could wait
+// for ever, never end, or do something to a device.
+type NotAFile struct{ Mode fs.FileMode }
+
+func (e *NotAFile) Error() string { return "it is " + kindOf(e.Mode) + ", not a file" }
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO (named pipe)"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode.IsRegular():
+		return "a regular file"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	}
+	return "something else"
+}
+
+// Open opens a file to be read from its beginning to its end. It returns at once,
+// whatever is there.
+func Open(path string) (File, error) {
+	file, err := open(path)
+	if err != nil { // and no nil *os.File in an interface
+		return nil, err
+	}
+	return file, nil
+}
+
+// open looks before it opens, as opening alone can do something to a device, and again
+// at what it has opened, which may be another by then.
+func open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: &NotAFile{info.Mode()}}
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unblocked, 0)
+	if err != nil {
+		return nil, err
+	}
+	return regular(file)
+}
+
+// regular returns an open file if it is one, and else closes it.
+func regular(file *os.File) (*os.File, error) {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: file.Name(), Err: &NotAFile{info.Mode()}}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// Read reads a file as a whole that has at most so many bytes. Those are counted as they
+// are read, since a file can grow, and some of a system's own say that they have none.
+func Read(path string, most int) ([]byte, error) {
+	file, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	tooLarge := &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %s, which is the most that is read of it", size(most))}
+	if info, err := file.Stat(); err == nil && info.Size() > int64(most) {
+		return nil, tooLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	if err == nil && len(data) > most {
+		err = tooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func size(bytes int) string {
+	if bytes < 1<<20 {
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// IsNotAFile reports whether err is about what is no regular file.
+func IsNotAFile(err error) bool {
+	var not *NotAFile
+	return errors.As(err, &not)
+}
