@@ -142,7 +142,7 @@ func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*back
 	b := &backupFile{file: file, path: path, remove: g.env.Remove}
 	name, _, _ := g.inUse()
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: name, Prefix: g.chosen.prefix.value,
-		Command: entry.Command, Selection: entry.Selection})
+		Command: entry.Command, Selection: bounded(entry.Selection)})
 	if err != nil {
 		b.discard()
 		return nil, b.failed(err)
