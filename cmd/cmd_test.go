@@ -43,6 +43,7 @@ func newWorld(t *testing.T) *world {
 		Create:    files.Create,
 		Append:    files.Append,
 		MakeDir:   files.MakeDir,
+		Keep:      files.Keep,
 		Remove:    os.Remove,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {

@@ -34,6 +34,7 @@ func Main(version string) int {
 		Create:        files.Create,
 		Append:        files.Append,
 		MakeDir:       files.MakeDir,
+		Keep:          files.Keep,
 		Remove:        os.Remove,
 		Process:       os.Getpid(),
 		UserID:        os.Getuid(),
@@ -67,6 +68,8 @@ type Env struct {
 	// end. MakeDir makes a directory of limitctl's own.
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
+	// Keep keeps others from a file of limitctl's own that they may read.
+	Keep func(path string)
 	Remove         func(path string) error
 	// Process and UserID are the numbers of this process and of who runs it.
 	Process, UserID int

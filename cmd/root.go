@@ -285,6 +285,11 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	if !g.quiet {
 		s.announce(g.env.Err)
 	}
+	if s.store.origin == byDefault { // an earlier limitctl left it readable
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			g.env.Keep(strings.TrimPrefix(s.store.value, "file:") + suffix)
+		}
+	}
 	password, err := g.password(s.context)
 	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.readCertificate}, err
 }

@@ -16,6 +16,9 @@ import (
 // setting is a value and what it comes from.
 type setting struct{ value, origin string }
 
+// byDefault is the origin of what nobody said.
+const byDefault = "default"
+
 // settings are which store a command is for.
 type settings struct {
 	store, prefix setting
@@ -62,7 +65,7 @@ func (g *globalOptions) settings() (*settings, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.store = setting{"file:" + path, "default"}
+		s.store = setting{"file:" + path, byDefault}
 	}
 	if err := s.findPrefix(g); err != nil {
 		return nil, err
@@ -104,7 +107,7 @@ func (s *settings) findPrefix(g *globalOptions) error {
 		at, _ := c.Origin("prefix")
 		s.prefix = setting{c.Prefix, at.String()}
 	default:
-		s.prefix = setting{limiter.DefaultPrefix, "default"}
+		s.prefix = setting{limiter.DefaultPrefix, byDefault}
 	}
 	return nil
 }

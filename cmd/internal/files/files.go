@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/limitctl/limitctl/internal/filekind"
 )
 
 // How much of each kind of file is read as a whole. What is larger is none of its kind.
@@ -31,30 +33,6 @@ type File interface {
 	Sync() error
 }
 
-// NotAFile is the error of what is there but is no regular file. To read it could wait
-// for ever, never end, or do something to a device.
-type NotAFile struct{ Mode fs.FileMode }
-
-func (e *NotAFile) Error() string { return "it is " + kindOf(e.Mode) + ", not a file" }
-
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO (named pipe)"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	case mode.IsRegular():
-		return "a regular file"
-	case mode&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	}
-	return "something else"
-}
-
 // Open opens a file to be read from its beginning to its end. It returns at once,
 // whatever is there.
 func Open(path string) (File, error) {
@@ -68,8 +46,10 @@ func Open(path string) (File, error) {
 // open looks before it opens, as opening alone can do something to a device, and again
 // at what it has opened, which may be another by then.
 func open(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: &NotAFile{info.Mode()}}
+	if info, err := os.Stat(path); err == nil {
+		if err := check("open", path, info); err != nil {
+			return nil, err
+		}
 	}
 	file, err := os.OpenFile(path, os.O_RDONLY|unblocked, 0)
 	if err != nil {
@@ -81,14 +61,22 @@ func open(path string) (*os.File, error) {
 // regular returns an open file if it is one, and else closes it.
 func regular(file *os.File) (*os.File, error) {
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: file.Name(), Err: &NotAFile{info.Mode()}}
+	if err == nil {
+		err = check("open", file.Name(), info)
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
+}
+
+// check returns the error of what is no regular file.
+func check(op, path string, info fs.FileInfo) error {
+	if err := filekind.Check(info.Mode()); err != nil {
+		return &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	return nil
 }
 
 // Read reads a file as a whole that has at most so many bytes. Those are counted as they
@@ -122,6 +110,6 @@ func size(bytes int) string {
 
 // IsNotAFile reports whether err is about what is no regular file.
 func IsNotAFile(err error) bool {
-	var not *NotAFile
+	var not *filekind.Error
 	return errors.As(err, &not)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/limitctl/limitctl/internal/filekind"
 )
 
 // private is the mode of what holds subjects or says what was done to them, whatever the
@@ -44,10 +46,10 @@ func Write(path string, data []byte) error {
 // or a device: that cannot be replaced, or must not be.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().IsRegular() {
+	if err != nil {
 		return nil
 	}
-	return &fs.PathError{Op: "write", Path: path, Err: &NotAFile{info.Mode()}}
+	return check("write", path, info)
 }
 
 // CanWrite tries Write's way in the directory, or the nearest one that there is, and
@@ -89,13 +91,15 @@ func Create(path string) (File, error) {
 // It belongs to limitctl: a link in its place, or somebody else's file, would have
 // what is added go where nobody looks for it, and is an error.
 func Append(path string) (File, error) {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: &NotAFile{info.Mode()}}
+	if info, err := os.Lstat(path); err == nil {
+		if err := check("open", path, info); err != nil {
+			return nil, err
+		}
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|unblocked|noFollow, private)
 	switch {
 	case errors.Is(err, syscall.ELOOP): // put there between the look and the opening
-		return nil, &fs.PathError{Op: "open", Path: path, Err: &NotAFile{fs.ModeSymlink}}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: &filekind.Error{Mode: fs.ModeSymlink}}
 	case err != nil:
 		return nil, err
 	}
@@ -126,6 +130,18 @@ func own(file *os.File) error {
 	return nil
 }
 
+// Keep takes from others what rights they have to a file of limitctl's own, if it is
+// there and the user's: an earlier limitctl left it readable.
+func Keep(path string) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
+		return
+	}
+	if file, err := os.OpenFile(path, os.O_RDONLY|unblocked|noFollow, 0); err == nil {
+		defer file.Close()
+		own(file) // else it stays as it was
+	}
+}
+
 // MakeDir makes a directory of limitctl's own, and those above it, for their owner
 // alone. One that is there and that others may write to is an error: they could have
 // put anything in it.
@@ -133,7 +149,7 @@ func MakeDir(path string) error {
 	if err := os.MkdirAll(path, privateDir); err != nil {
 		var problem *fs.PathError
 		if info, statErr := os.Stat(path); errors.As(err, &problem) && statErr == nil && !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", kindOf(info.Mode()))}
+			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", filekind.Name(info.Mode()))}
 		}
 		return err
 	}
