@@ -69,8 +69,8 @@ type Env struct {
 	Create, Append func(path string) (files.File, error)
 	MakeDir        func(path string) error
 	// Keep keeps others from a file of limitctl's own that they may read.
-	Keep func(path string)
-	Remove         func(path string) error
+	Keep   func(path string)
+	Remove func(path string) error
 	// Process and UserID are the numbers of this process and of who runs it.
 	Process, UserID int
 	Now             func() time.Time
