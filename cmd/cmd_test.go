@@ -52,6 +52,7 @@ func newWorld(t *testing.T) *world {
 			return ctx.Err()
 		},
 		Size: func() (int, int) { return 80, 24 },
+		Hold: func() {},
 	}
 	return w
 }

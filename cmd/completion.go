@@ -39,7 +39,7 @@ func (g *globalOptions) completeKeys(cmd *cobra.Command, args []string, begun st
 	defer cancel()
 	quiet := *g
 	quiet.quiet, quiet.timeout = true, completionTime
-	store, _, err := quiet.open()
+	store, err := quiet.openToRead()
 	if err != nil {
 		return nil, directive
 	}

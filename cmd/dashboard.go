@@ -183,6 +183,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+	o.env.Hold() // the terminal is put in order at the end
 	return dash.Run(ctx, o.env.In, o.env.Out, options)
 }
 

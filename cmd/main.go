@@ -24,7 +24,8 @@ func Main(version string) int {
 	// A second Ctrl-C ends what does not end by itself. One that comes at once is the
 	// same one: timeout(1) signals the process and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameInterrupt, stop) })
-	return Run(ctx, os.Args[1:], &Env{
+	work := new(storeWork)
+	env := &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
 		ReadFile:      files.Read,
@@ -45,7 +46,11 @@ func Main(version string) int {
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Size:          size,
 		Version:       version,
-	})
+		Hold:          work.hold,
+	}
+	done := make(chan int, 1)
+	go func() { done <- Run(ctx, os.Args[1:], env) }()
+	return await(ctx, done, work, os.Stderr)
 }
 
 // sameInterrupt is how soon after an interrupt another one is no second one.
@@ -82,6 +87,10 @@ type Env struct {
 	// Size returns the columns and rows of the terminal that Out is.
 	Size    func() (columns, rows int)
 	Version string
+	// Hold says that the command has to end by itself from now on, even when it is
+	// interrupted: it may be in the middle of work on a store, or have a terminal to
+	// put in order.
+	Hold func()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -248,7 +248,8 @@ func (g *globalOptions) print(a output.Answer) error {
 	return nil
 }
 
-// open connects to the chosen store; where names it in messages.
+// open connects to the chosen store; where names it in messages. The command may write
+// to it, and so ends in order from now on.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	url, options, err := g.connection()
 	if err != nil {
@@ -259,8 +260,25 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	return store, where, err
 }
 
-// guarded is a store that was opened, as the context in use allows it to be used.
+// openToRead is open for a command that writes nothing, and so may end at any time.
+func (g *globalOptions) openToRead() (store connect.Store, err error) {
+	url, options, err := g.connection()
+	if err != nil {
+		return nil, err
+	}
+	store, _, err = connect.Open(url, options)
+	return g.allowed(store, err)
+}
+
+// guarded is a store that was opened and that the command may write to, as the context
+// in use allows it to be used.
 func (g *globalOptions) guarded(store connect.Store, err error) (connect.Store, error) {
+	g.env.Hold()
+	return g.allowed(store, err)
+}
+
+// allowed is a store as the context in use allows it to be used.
+func (g *globalOptions) allowed(store connect.Store, err error) (connect.Store, error) {
 	name, readOnly, _ := g.inUse()
 	switch {
 	case err != nil && name != "":
