@@ -20,8 +20,6 @@ const (
 	MaxCertificate = 1 << 20
 	// MaxChoice bounds the file in which "context use" remembers a name.
 	MaxChoice = 4 << 10
-	// MaxReport is some three hundred runs of a load test with their histograms.
-	MaxReport = 32 << 20
 )
 
 // File is an open file.
