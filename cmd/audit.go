@@ -185,6 +185,9 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	switch file, err := o.env.Open(path); {
 	case err == nil:
 		defer file.Close()
+		if err := o.skipOld(path, file); err != nil {
+			return usagef("the audit cannot be read: %s", err)
+		}
 		if err := o.readAudit(ctx, path, file, answer); err != nil {
 			return err
 		}
@@ -204,6 +207,21 @@ const (
 	// toldLines is how many lines that are none of an audit are told one by one.
 	toldLines = 5
 )
+
+// mostAudit is how much of an audit is looked at: some hundred thousands of runs.
+const mostAudit = 256 << 20
+
+// skipOld goes to where the end of an audit begins that is far too large, for a file
+// system that failed, say. The line that it goes into is none, and is left out.
+func (o *auditOptions) skipOld(path string, file files.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() <= mostAudit {
+		return err
+	}
+	fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB, of which only the last %d are looked at, and their lines counted\n", path, info.Size()>>20, mostAudit>>20)
+	_, err = file.Seek(-mostAudit, io.SeekEnd)
+	return err
+}
 
 // readAudit reads the latest runs. A line that is none, or far too long, is left out.
 func (o *auditOptions) readAudit(ctx context.Context, path string, file io.Reader, answer *auditAnswer) error {

@@ -142,21 +142,25 @@ func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error)
 // in base 64.
 const maxLine = 32 << 20
 
+// maxHeader is more than the first line has.
+const maxHeader = 1 << 20
+
 // read calls do with each record. A line that is none costs only itself.
 func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.Record) error) error {
-	reader := lines.NewReader(in, maxLine)
-	switch header, err := reader.Next(); {
-	case errors.Is(err, io.EOF):
+	buffered := bufio.NewReaderSize(in, maxHeader)
+	switch header, err := buffered.ReadSlice('\n'); {
+	case errors.Is(err, io.EOF) && len(header) == 0:
 		return errors.New("it is empty, and so no backup")
-	case err != nil:
-		return err
-	case header.TooLong:
+	case errors.Is(err, bufio.ErrBufferFull): // and so far no line at all, of gigabytes perhaps
 		return errNoHeader
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
 	default:
-		if err := c.readHeader(header.Text); err != nil {
+		if err := c.readHeader(header); err != nil {
 			return err
 		}
 	}
+	reader := lines.NewReader(buffered, maxLine)
 	for {
 		text, err := reader.Next()
 		switch {
@@ -168,6 +172,7 @@ func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.R
 			c.Torn = true
 			return nil
 		}
+		text.Number++ // the header is the first
 		l, r, err := readRecord(&text)
 		if err != nil {
 			c.damaged(text.Number, err)

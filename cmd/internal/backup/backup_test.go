@@ -144,7 +144,7 @@ func TestWhatIsNoBackup(t *testing.T) {
 		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
 		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
 		{"a torn header", `{"limitctl_backup":1,"pre`, "its first line is not that of a backup"},
-		{"a header without end", strings.Repeat(" ", maxLine+1), "its first line is not that of a backup"},
+		{"a header without end", strings.Repeat(" ", maxHeader+1), "its first line is not that of a backup"},
 	} {
 		if _, err := Check(strings.NewReader(test.file)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s…", test.name, err, test.want)
