@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -20,13 +22,14 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/unasked", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
-	"cmd/internal/backup":     {"pkg/limiter"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/unasked", "internal/lines", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"cmd/internal/shell", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
-	"cmd/internal/dash":       {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/doctor":     {"internal/clusternodes", "cmd/internal/output", "cmd/internal/shell", "pkg/limiter", "pkg/limiter/policy", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore", "lua"},
+	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "internal/clusternodes", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
+	"cmd/internal/files":      {"internal/filekind"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "pkg/limiter", "pkg/limiter/redisstore"},
@@ -38,9 +41,11 @@ var layers = map[string][]string{
 	"pkg/loadgen/trace":       {"pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
+	"internal/filekind":       {},
+	"internal/lines":          {},
 	"internal/spelling":       {},
 	"pkg/limiter/policy":      {"pkg/limiter"},
-	"pkg/limiter/filestore":   {"pkg/limiter"},
+	"pkg/limiter/filestore":   {"internal/filekind", "pkg/limiter"},
 	"pkg/limiter/memorystore": {"pkg/limiter"},
 	"pkg/limiter/redisstore":  {"internal/clusternodes", "pkg/limiter", "lua"},
 	"pkg/limiter/storetest":   {"pkg/limiter"},
@@ -82,8 +87,30 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
 				t.Errorf("%q imports os", name)
+			}
+		}
+	}
+}
+
+// In cmd only the entrance reaches the system; commands see of it what Env has.
+func TestCommandsReachNoSystem(t *testing.T) {
+	paths, err := filepath.Glob("cmd/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if path == filepath.Join("cmd", "main.go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			if imported.Path.Value == `"os"` {
+				t.Errorf("%s imports os; what it needs belongs in Env", path)
 			}
 		}
 	}

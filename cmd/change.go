@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -112,9 +112,10 @@ func (o *backupOptions) addFlags(cmd *cobra.Command) {
 // backupFile is a backup being written. It is also where a reset keeps the list of
 // what it will change.
 type backupFile struct {
-	file   *os.File
+	file   files.File
 	writer *backup.Writer
 	path   string
+	remove func(path string) error
 	kept   bool
 }
 
@@ -126,22 +127,23 @@ func (o *backupOptions) createBackup(g *globalOptions, entry *auditEntry) (*back
 		if dir == "" {
 			return nil, errNoState
 		}
-		if dir = filepath.Join(dir, "backups"); os.MkdirAll(dir, 0o700) != nil {
-			return nil, usagef("no backup can be kept in %s; give --backup FILE, or --no-backup to do without. Nothing was changed", dir)
+		dir = filepath.Join(dir, "backups")
+		if err := g.env.MakeDir(dir); err != nil {
+			return nil, usagef("no backup can be kept: %s; give --backup FILE, or --no-backup to do without. Nothing was changed", err)
 		}
-		path = filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", now.Format("20060102T150405.000Z"), os.Getpid()))
+		path = filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", now.Format("20060102T150405.000Z"), g.env.Process))
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	file, err := g.env.Create(path)
 	if err != nil {
 		return nil, usagef("the backup cannot be written: %s; give another --backup FILE, or --no-backup to do without. Nothing was changed", err)
 	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	b := &backupFile{file: file, path: path}
+	b := &backupFile{file: file, path: path, remove: g.env.Remove}
 	name, _, _ := g.inUse()
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: now, Store: entry.Store, Context: name, Prefix: g.chosen.prefix.value,
-		Command: entry.Command, Selection: entry.Selection})
+		Command: entry.Command, Selection: bounded(entry.Selection)})
 	if err != nil {
 		b.discard()
 		return nil, b.failed(err)
@@ -192,7 +194,7 @@ func (b *backupFile) keep(err error) (string, error) {
 func (b *backupFile) discard() {
 	if !b.kept {
 		b.file.Close()
-		os.Remove(b.path)
+		b.remove(b.path)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
@@ -35,10 +36,14 @@ func newWorld(t *testing.T) *world {
 		Out:       &w.out,
 		Err:       &w.err,
 		Getenv:    func(name string) string { return variables[name] },
-		ReadFile:  os.ReadFile,
-		Open:      openFile,
-		WriteFile: writeFile,
-		CanWrite:  canWrite,
+		ReadFile:  files.Read,
+		Open:      files.Open,
+		WriteFile: files.Write,
+		CanWrite:  files.CanWrite,
+		Create:    files.Create,
+		Append:    files.Append,
+		MakeDir:   files.MakeDir,
+		Keep:      files.Keep,
 		Remove:    os.Remove,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
@@ -48,6 +53,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Size:    func() (int, int) { return 80, 24 },
 		TabTime: patience,
+		Hold:    func() {},
 	}
 	return w
 }
@@ -286,7 +292,7 @@ func writeExampleConfig(t *testing.T, dir string) {
 		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}}\n",
 		"access.log":             exampleLog(),
 	} {
-		if err := writeFile(filepath.Join(dir, path), []byte(text)); err != nil {
+		if err := files.Write(filepath.Join(dir, path), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
@@ -56,7 +57,7 @@ func startShell(t *testing.T, store, program string, args []string, setUp string
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{
+	texts := map[string]string{
 		"set-up":                 setUp,
 		".zshrc":                 setUp,
 		"lines":                  "",
@@ -65,12 +66,12 @@ func startShell(t *testing.T, store, program string, args []string, setUp string
 			"{name: e-mail, by: [email], limit: 10/1h}]}}\n",
 	}
 	for _, name := range filesAtWork() {
-		if path := filepath.Join("work", name); files[path] == "" {
-			files[path] = ""
+		if path := filepath.Join("work", name); texts[path] == "" {
+			texts[path] = ""
 		}
 	}
-	for path, text := range files {
-		if err := writeFile(filepath.Join(home, path), []byte(text)); err != nil {
+	for path, text := range texts {
+		if err := files.Write(filepath.Join(home, path), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,7 +230,7 @@ func TestCompletionRunsNothing(t *testing.T) {
 func TestCompletionIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.TabTime = 10 * time.Millisecond
-	w.ReadFile = func(string) ([]byte, error) { select {} }
+	w.ReadFile = func(string, int) ([]byte, error) { select {} }
 	for _, args := range [][]string{
 		{shell.Tab, "fish", "limitctl", "inspect", ""}, {shell.Tab, "fish", "limitctl", "inspect", "--context", ""},
 	} {

@@ -63,7 +63,7 @@ func runConfigValidate(g *globalOptions) error {
 }
 
 func runConfigValidateFile(g *globalOptions, path string) error {
-	data, err := g.env.ReadFile(path)
+	data, err := g.readConfig(path)
 	if err != nil {
 		return usagef("the file cannot be read: %s", err)
 	}
@@ -72,7 +72,7 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 
 // checkStore tells what is wrong with a store's URL. It does not connect.
 func (g *globalOptions) checkStore(url string) error {
-	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.env.ReadFile})
+	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.readCertificate})
 	if err != nil {
 		return err
 	}

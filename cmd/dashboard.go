@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -154,7 +153,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		options.LookYourself = func(storeKey string) string { return lookYourself(words, storeKey) }
 	}
 	if o.record != "" {
-		file, err := os.OpenFile(o.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file, err := o.env.Create(o.record)
 		if err != nil {
 			return usagef("the recording cannot be written: %s", err)
 		}
@@ -178,6 +177,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
+	o.env.Hold() // the terminal is put in order at the end
 	return dash.Run(ctx, o.env.In, o.env.Out, options)
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -114,13 +114,15 @@ func (o *logOptions) logName() string {
 // read reads the log. warnings are what a reader of the figures must know of it; they
 // are told at once, too.
 func (o *logOptions) read(ctx context.Context, g *globalOptions) (log *trace.Trace, warnings []string, err error) {
-	in := io.NopCloser(g.env.In)
+	in := g.env.In
 	if o.file != "-" {
-		if in, err = g.env.Open(o.file); err != nil {
+		file, err := g.env.Open(o.file)
+		if err != nil {
 			return nil, nil, o.logError(err)
 		}
+		defer file.Close()
+		in = file
 	}
-	defer in.Close()
 	if log, err = trace.Read(ctx, in, o.traceFrom); err != nil {
 		return nil, nil, o.logError(err)
 	}
@@ -133,6 +135,8 @@ func (o *logOptions) logError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case files.IsNotAFile(err):
+		return usagef("the log %s cannot be read: %s; give - instead, and the log as standard input", o.logName(), cause(err))
 	case errors.As(err, &path):
 		return usagef("the log %s cannot be read: %s", o.logName(), path.Err)
 	}

@@ -4,17 +4,15 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/unasked"
 )
 
@@ -28,19 +26,29 @@ func mainIn(env *Env) int {
 	// A second Ctrl-C ends what does not end by itself. One that comes at once is the
 	// same one: timeout(1) signals the process and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameInterrupt, stop) })
-	return Run(ctx, os.Args[1:], env)
+	work := new(storeWork)
+	env.Hold = work.hold
+	done := make(chan int, 1)
+	go func() { done <- Run(ctx, os.Args[1:], env) }()
+	return await(ctx, done, work, os.Stderr)
 }
 
-// osEnv is the process's own environment.
+// osEnv is the process's own environment, but for Hold.
 func osEnv(version string) *Env {
 	return &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv:        os.Getenv,
-		ReadFile:      os.ReadFile,
-		Open:          openFile,
-		WriteFile:     writeFile,
-		CanWrite:      canWrite,
+		ReadFile:      files.Read,
+		Open:          files.Open,
+		WriteFile:     files.Write,
+		CanWrite:      files.CanWrite,
+		Create:        files.Create,
+		Append:        files.Append,
+		MakeDir:       files.MakeDir,
+		Keep:          files.Keep,
 		Remove:        os.Remove,
+		Process:       os.Getpid(),
+		UserID:        os.Getuid(),
 		Now:           time.Now,
 		Sleep:         sleep,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -60,15 +68,24 @@ type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(name string) string
-	ReadFile func(path string) ([]byte, error)
-	// Open opens a file that may be too large to read as a whole.
-	Open func(path string) (io.ReadCloser, error)
+	// The files: see package files. ReadFile reads one as a whole that has at most so
+	// many bytes, and Open one that may be too large for that.
+	ReadFile func(path string, most int) ([]byte, error)
+	Open     func(path string) (files.File, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
 	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.
 	CanWrite func(path string) error
-	Remove   func(path string) error
-	Now      func() time.Time
+	// Create creates a new file, and Append opens one of limitctl's own to add to its
+	// end. MakeDir makes a directory of limitctl's own.
+	Create, Append func(path string) (files.File, error)
+	MakeDir        func(path string) error
+	// Keep keeps others from a file of limitctl's own that they may read.
+	Keep   func(path string)
+	Remove func(path string) error
+	// Process and UserID are the numbers of this process and of who runs it.
+	Process, UserID int
+	Now             func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -79,82 +96,10 @@ type Env struct {
 	Version string
 	// TabTime is how long what completes a word may take.
 	TabTime time.Duration
-}
-
-// openFile opens a file to read it. A directory, which can be opened, is an error.
-func openFile(path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		file.Close()
-		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
-	}
-	return file, nil
-}
-
-// writeFile writes beside the file and renames, so that whoever reads it sees the
-// old or the new.
-func writeFile(path string, data []byte) error {
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	return err
-}
-
-// replaceable reports what is in the place of a file that is none, such as a directory
-// or a device: that cannot be replaced, or must not be.
-func replaceable(path string) error {
-	switch info, err := os.Stat(path); {
-	case err != nil || info.Mode().IsRegular():
-		return nil
-	case info.IsDir():
-		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
-	}
-	return &fs.PathError{Op: "write", Path: path, Err: errors.New("it is no regular file")}
-}
-
-// canWrite tries writeFile's way in the directory, or the nearest one that there is.
-func canWrite(path string) error {
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	directory := filepath.Dir(path)
-	for {
-		_, err := os.Stat(directory)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		directory = filepath.Dir(directory)
-	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	file.Close()
-	return os.Remove(file.Name())
+	// Hold says that the command has to end by itself from now on, even when it is
+	// interrupted: it may be in the middle of work on a store, or have a terminal to
+	// put in order.
+	Hold func()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

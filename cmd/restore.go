@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -102,8 +102,11 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	if contents.Torn {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
 	}
+	for _, damage := range contents.Damage {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", o.path, message(damage))
+	}
 	if o.dryRun {
-		return o.print(&restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true})
+		return errors.Join(damageError(contents), o.print(&restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true}))
 	}
 	answer, err := o.restore(ctx, store, where, file, contents, mustAsk)
 	if answer == nil {
@@ -113,8 +116,8 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 }
 
 // readBackup opens the backup and reads it through. The caller closes the file.
-func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
-	file, err := os.Open(o.path)
+func (o *restoreOptions) readBackup() (files.File, *backup.Contents, error) {
+	file, err := o.env.Open(o.path)
 	if err != nil {
 		return nil, nil, usagef("the backup cannot be read: %s", err)
 	}
@@ -122,6 +125,8 @@ func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
 	switch {
 	case err != nil:
 		err = usagef("%s: %s; nothing was restored", o.path, err)
+	case contents.Records == 0 && contents.Damaged > 0:
+		err = usagef("%s holds no record that can be read: %s; nothing was restored", o.path, message(contents.Damage[0]))
 	case contents.Prefix != o.chosen.prefix.value:
 		err = usagef("%s holds keys of the prefix %q, and the prefix here is %q; give %s", o.path, contents.Prefix, o.chosen.prefix.value,
 			shell.Command("--prefix", contents.Prefix))
@@ -135,7 +140,7 @@ func (o *restoreOptions) readBackup() (*os.File, *backup.Contents, error) {
 
 // restore brings back what a backup holds, asking first if it must. Without an answer
 // nothing was changed.
-func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file *os.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
+func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file files.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
 	audit, err := o.openAudit()
 	if err != nil {
 		return nil, err
@@ -183,7 +188,18 @@ func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where
 	}
 	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
 		Matched: int64(contents.Records), Changed: answer.Restored}
-	return answer, o.record(ctx, audit, entry, answer.err(err))
+	if err = answer.err(err); err == nil {
+		err = damageError(contents)
+	}
+	return answer, o.record(ctx, audit, entry, err)
+}
+
+// damageError says how many lines of a backup could not be brought back; nil if all could.
+func damageError(contents *backup.Contents) error {
+	if contents.Damaged == 0 {
+		return nil
+	}
+	return &partlyError{fmt.Errorf("%s of the backup damaged: what they held was left out", output.Plural(contents.Damaged, "line"))}
 }
 
 // withoutLogin is the name of a store, whoever goes there.

@@ -250,7 +250,8 @@ func (g *globalOptions) print(a output.Answer) error {
 	return nil
 }
 
-// open connects to the chosen store; where names it in messages.
+// open connects to the chosen store; where names it in messages. The command may write
+// to it, and so ends in order from now on.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	url, options, err := g.connection()
 	if err != nil {
@@ -261,8 +262,25 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 	return store, where, err
 }
 
-// guarded is a store that was opened, as the context in use allows it to be used.
+// openToRead is open for a command that writes nothing, and so may end at any time.
+func (g *globalOptions) openToRead() (store connect.Store, err error) {
+	url, options, err := g.connection()
+	if err != nil {
+		return nil, err
+	}
+	store, _, err = connect.Open(url, options)
+	return g.allowed(store, err)
+}
+
+// guarded is a store that was opened and that the command may write to, as the context
+// in use allows it to be used.
 func (g *globalOptions) guarded(store connect.Store, err error) (connect.Store, error) {
+	g.env.Hold()
+	return g.allowed(store, err)
+}
+
+// allowed is a store as the context in use allows it to be used.
+func (g *globalOptions) allowed(store connect.Store, err error) (connect.Store, error) {
 	name, readOnly, _ := g.inUse()
 	switch {
 	case err != nil && name != "":
@@ -287,6 +305,11 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	if !g.quiet {
 		s.announce(g.env.Err)
 	}
+	if s.store.origin == byDefault { // an earlier limitctl left it readable
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			g.env.Keep(strings.TrimPrefix(s.store.value, "file:") + suffix)
+		}
+	}
 	password, err := g.password(s.context)
-	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.env.ReadFile}, err
+	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password, ReadFile: g.readCertificate}, err
 }

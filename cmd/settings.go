@@ -9,11 +9,15 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // setting is a value and what it comes from.
 type setting struct{ value, origin string }
+
+// byDefault is the origin of what nobody said.
+const byDefault = "default"
 
 // settings are which store a command is for.
 type settings struct {
@@ -61,7 +65,7 @@ func (g *globalOptions) settings() (*settings, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.store = setting{"file:" + path, "default"}
+		s.store = setting{"file:" + path, byDefault}
 	}
 	if err := s.findPrefix(g); err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func (s *settings) findPrefix(g *globalOptions) error {
 		at, _ := c.Origin("prefix")
 		s.prefix = setting{c.Prefix, at.String()}
 	default:
-		s.prefix = setting{limiter.DefaultPrefix, "default"}
+		s.prefix = setting{limiter.DefaultPrefix, byDefault}
 	}
 	return nil
 }
@@ -135,7 +139,17 @@ func (g *globalOptions) config() (*config.Config, error) {
 }
 
 func (g *globalOptions) configEnvironment() config.Environment {
-	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.env.ReadFile}
+	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.readConfig}
+}
+
+// readConfig reads a configuration file.
+func (g *globalOptions) readConfig(path string) ([]byte, error) {
+	return g.env.ReadFile(path, files.MaxConfig)
+}
+
+// readCertificate reads the file of a certificate or its key.
+func (g *globalOptions) readCertificate(path string) ([]byte, error) {
+	return g.env.ReadFile(path, files.MaxCertificate)
 }
 
 // password returns the password for a store whose URL has none.
@@ -153,7 +167,7 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 		} else if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(at.Path), path)
 		}
-		text, err := g.env.ReadFile(path)
+		text, err := g.env.ReadFile(path, files.MaxPassword)
 		if err != nil {
 			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}
@@ -174,7 +188,7 @@ func (g *globalOptions) chosenContext() (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	text, err := g.env.ReadFile(path)
+	text, err := g.env.ReadFile(path, files.MaxChoice)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil

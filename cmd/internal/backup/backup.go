@@ -3,7 +3,7 @@
 //
 // It is JSON lines: a [Header], then a line for each record. A record that was
 // written again, because its key was used between being read and being deleted, is
-// marked as amending the earlier one.
+// marked as amending the earlier one. A line that is damaged costs its record alone.
 package backup
 
 import (
@@ -15,6 +15,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/lines"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -79,19 +80,24 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
-// Contents is a backup that was read through and found to be sound.
+// Contents is a backup that was read through.
 type Contents struct {
 	Header
 	Records int // amendments aside
 	// Torn says that the last line is not whole: the backup's writer was killed.
-	Torn    bool
-	amended map[limiter.Key]int // the line that amends a key, the last of several
+	Torn bool
+	// Damaged is how many lines are no records, and Damage says so of the first few. A
+	// key that only such a line had is not brought back; one that such a line amended
+	// comes back as it was a moment earlier.
+	Damaged int
+	Damage  []error
+	amended map[limiter.Key]int64 // the line that amends a key, the last of several
 }
 
-// Check reads a backup through. An error names the line that is wrong.
+// Check reads a backup through. It is an error if it is none.
 func Check(in io.Reader) (*Contents, error) {
-	c := &Contents{amended: map[limiter.Key]int{}}
-	err := c.read(in, func(number int, l *line, r limiter.Record) error {
+	c := &Contents{amended: map[limiter.Key]int64{}}
+	err := c.read(in, func(number int64, l *line, r limiter.Record) error {
 		if l.Amends {
 			c.amended[r.Key] = number
 		} else {
@@ -114,7 +120,7 @@ func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error)
 	var batch []limiter.Record
 	bytes := 0
 	again := Contents{}
-	err := again.read(in, func(number int, l *line, r limiter.Record) error {
+	err := again.read(in, func(number int64, l *line, r limiter.Record) error {
 		if last, amended := c.amended[r.Key]; amended && number != last {
 			return nil
 		}
@@ -136,57 +142,62 @@ func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error)
 // in base 64.
 const maxLine = 32 << 20
 
-func (c *Contents) read(in io.Reader, do func(number int, l *line, r limiter.Record) error) error {
-	reader := bufio.NewReaderSize(in, 1<<16)
-	for number := 1; ; number++ {
-		text, err := readLine(reader)
-		if errors.Is(err, io.EOF) && len(text) == 0 {
-			if number == 1 {
-				return errors.New("it is empty, and so no backup")
-			}
+// maxHeader is more than the first line has.
+const maxHeader = 1 << 20
+
+// read calls do with each record. A line that is none costs only itself.
+func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.Record) error) error {
+	buffered := bufio.NewReaderSize(in, maxHeader)
+	switch header, err := buffered.ReadSlice('\n'); {
+	case errors.Is(err, io.EOF) && len(header) == 0:
+		return errors.New("it is empty, and so no backup")
+	case errors.Is(err, bufio.ErrBufferFull): // and so far no line at all, of gigabytes perhaps
+		return errNoHeader
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	default:
+		if err := c.readHeader(header); err != nil {
+			return err
+		}
+	}
+	reader := lines.NewReader(buffered, maxLine)
+	for {
+		text, err := reader.Next()
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("line %d: %w", number, err)
-		}
-		torn := errors.Is(err, io.EOF) // without its end
-		if number == 1 {
-			if err := c.readHeader(text); err != nil {
-				return err
-			}
-			continue
-		}
-		if torn {
+		case err != nil:
+			return err
+		case text.Torn:
 			c.Torn = true
 			return nil
 		}
-		l, r, err := readRecord(text)
+		text.Number++ // the header is the first
+		l, r, err := readRecord(&text)
 		if err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
+			c.damaged(text.Number, err)
+			continue
 		}
-		if err := do(number, l, r); err != nil {
+		if err := do(text.Number, l, r); err != nil {
 			return err
 		}
 	}
 }
 
-func readLine(reader *bufio.Reader) ([]byte, error) {
-	var text []byte
-	for {
-		part, err := reader.ReadSlice('\n')
-		text = append(text, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return text, err
-		}
-		if len(text) > maxLine {
-			return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
-		}
+// keptDamage is how many damaged lines are told one by one.
+const keptDamage = 5
+
+func (c *Contents) damaged(number int64, err error) {
+	if c.Damaged++; len(c.Damage) < keptDamage {
+		c.Damage = append(c.Damage, fmt.Errorf("line %d: %w", number, err))
 	}
 }
 
+var errNoHeader = errors.New("its first line is not that of a backup")
+
 func (c *Contents) readHeader(text []byte) error {
 	if err := json.Unmarshal(text, &c.Header); err != nil || c.Version == 0 {
-		return errors.New("its first line is not that of a backup")
+		return errNoHeader
 	}
 	if c.Version != version {
 		return fmt.Errorf("it is a backup of version %d, and this limitctl knows version %d", c.Version, version)
@@ -197,10 +208,13 @@ func (c *Contents) readHeader(text []byte) error {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
-func readRecord(text []byte) (*line, limiter.Record, error) {
+func readRecord(text *lines.Line) (*line, limiter.Record, error) {
 	l := &line{}
 	r := limiter.Record{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
+	if text.TooLong {
+		return l, r, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text.Text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(l); err != nil {
 		return l, r, fmt.Errorf("it is no record: %w", err)

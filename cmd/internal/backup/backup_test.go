@@ -138,33 +138,59 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	}
 }
 
-// A file that somebody has edited is refused by its line.
 func TestWhatIsNoBackup(t *testing.T) {
+	for _, test := range []struct{ name, file, want string }{
+		{"empty", "", "it is empty"},
+		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
+		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
+		{"a torn header", `{"limitctl_backup":1,"pre`, "its first line is not that of a backup"},
+		{"a header without end", strings.Repeat(" ", maxHeader+1), "its first line is not that of a backup"},
+	} {
+		if _, err := Check(strings.NewReader(test.file)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s…", test.name, err, test.want)
+		}
+	}
+}
+
+// A line that is no record, whatever it holds, is told by its number, and the records
+// around it come back.
+func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	sound := string(written(t, []limiter.Record{record(t, "u", 1)}, nil))
 	header, line, _ := strings.Cut(sound, "\n")
+	after := strings.Replace(line, `"key":"u"`, `"key":"after"`, 1)
 	with := func(old, new string) string {
 		if !strings.Contains(line, old) {
 			t.Fatalf("there is no %s in %s", old, line)
 		}
-		return header + "\n" + line + strings.Replace(line, old, new, 1)
+		return strings.Replace(line, old, new, 1)
 	}
-	for _, test := range []struct{ name, file, want string }{
-		{"empty", "", "it is empty"},
-		{"no header", line, "its first line is not that of a backup"},
-		{"a later version", `{"limitctl_backup":2}` + "\n", "it is a backup of version 2"},
-		{"not JSON", header + "\n" + line + "x\n", "line 3: it is no record"},
-		{"two on a line", header + "\n" + strings.TrimSuffix(line, "\n") + line, "line 2: it is more than one record"},
+	for _, test := range []struct{ name, line, want string }{
+		{"not JSON", "x\n", "line 3: it is no record"},
+		{"nothing", "\n", "line 3: it is no record"},
+		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is no record"},
+		{"not UTF-8", "\xff\xfe\n", "line 3: it is no record"},
+		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is no record"},
+		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is more than one record"},
 		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is no record"},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
 		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is no instant"},
 		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`), "line 3: expires_ms 9223372036854775807 is no instant"},
 		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
-		{"a line without end", header + "\n" + strings.Repeat("x", maxLine+1<<17), "line 2: it is longer than"},
+		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
 	} {
-		if _, err := Check(strings.NewReader(test.file)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s…", test.name, err, test.want)
+		c, got, _, err := read([]byte(header+"\n"+line+test.line+after), 10)
+		if err != nil || c.Damaged != 1 || len(c.Damage) != 1 || !strings.HasPrefix(c.Damage[0].Error(), test.want) {
+			t.Errorf("%s: %v, %d damaged: %v; want %s…", test.name, err, c.Damaged, c.Damage, test.want)
+			continue
 		}
+		if c.Records != 2 || len(got) != 2 || got[0].Key.Subject != "u" || got[1].Key.Subject != "after" {
+			t.Errorf("%s: around it there are %d records, and %v come back", test.name, c.Records, got)
+		}
+	}
+	c, err := Check(strings.NewReader(header + "\n" + strings.Repeat("x\n", 1000) + line))
+	if err != nil || c.Damaged != 1000 || len(c.Damage) != keptDamage || c.Records != 1 {
+		t.Errorf("of a thousand damaged lines %d are counted and %d kept, %v", c.Damaged, len(c.Damage), err)
 	}
 }
 

@@ -109,7 +109,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 		t.mistake("contexts", t.places["contexts"], "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into %s", l.env.UserFile())
 	}
 	if err := t.err(); err != nil {
-		l.mistakes = append(l.mistakes, sorted(t.mistakes)...)
+		l.mistakes = append(l.mistakes, t.sorted()...)
 	}
 	if policies {
 		c.PolicyFile, c.Prefix, c.Policies = path, part.Prefix, part.Policies

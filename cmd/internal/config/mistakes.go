@@ -63,11 +63,23 @@ func (m *Mistakes) Format(color bool) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// sorted puts mistakes in the order of their file.
-func sorted(mistakes []Mistake) []Mistake {
+// maxMistakes is how many of a file are told at all.
+const maxMistakes = 1000
+
+// maxText is how many characters of a mistake's text are told: it can hold a name or a
+// value of the file.
+const maxText = 500
+
+// sorted returns the mistakes in the order of their file, those that are shown with
+// their excerpts.
+func (t *tree) sorted() []Mistake {
+	mistakes := t.mistakes
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	for i := range mistakes[:min(mostShown, len(mistakes))] {
+		mistakes[i].Excerpt = excerpt(t.lines, mistakes[i].Line, mistakes[i].Column)
+	}
 	return mistakes
 }
 

@@ -3,21 +3,11 @@ package config
 import (
 	"errors"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
-)
-
-// Bounds that no configuration comes near, so that none takes long to read: the
-// parser's time is quadratic in the nesting, and aliases multiply what they name.
-const (
-	maxSize    = 1 << 20
-	maxNesting = 100
-	maxEntries = 100_000
 )
 
 // parse reads a file's YAML. root is not ok if there is nothing to be read.
@@ -55,36 +45,6 @@ func parse(path string, data []byte, checkStore func(url string) error) (t *tree
 	}
 	t.link(body, map[string]ast.Node{}, map[string]bool{})
 	return t, place{key: firstToken(body), node: body}, true
-}
-
-// checkText finds what no YAML text may hold, and what would take too long.
-func (t *tree) checkText(text string) bool {
-	nesting := 0
-	for i, line := range t.lines {
-		column := 0
-		for rest := line; rest != ""; {
-			r, size := utf8.DecodeRuneInString(rest)
-			rest = rest[size:]
-			column++
-			switch {
-			case r == utf8.RuneError && size == 1:
-				t.at(i+1, column, "a byte here is not UTF-8; save the file as UTF-8")
-				return false
-			case unicode.IsControl(r) && r != '\t' && r != '\u0085' || r == '\ufeff':
-				t.at(i+1, column, "the character %U here cannot be seen and does not belong in a configuration; leave it out", r)
-				return false
-			case r == '[' || r == '{':
-				nesting++
-			case r == ']' || r == '}':
-				nesting = max(0, nesting-1)
-			}
-			if nesting > maxNesting {
-				t.at(i+1, column, "brackets are nested more than %d deep here", maxNesting)
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // syntax notes what the parser could not read.

@@ -24,7 +24,7 @@ func (t *tree) err() error {
 	if len(t.mistakes) == 0 {
 		return nil
 	}
-	return &Mistakes{sorted(t.mistakes)}
+	return &Mistakes{t.sorted()}
 }
 
 // read reads all it can; what it says of a file with mistakes is not to be used.

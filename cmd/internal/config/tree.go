@@ -76,11 +76,13 @@ func (t *tree) at(line, column int, format string, args ...any) {
 	}
 	column = min(max(column, 1), utf8.RuneCountInString(t.lines[line-1])+1)
 	m := Mistake{Path: t.path, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}
-	if t.noted[m] {
+	if t.noted[m] || len(t.mistakes) == maxMistakes {
 		return // what several aliases stand for is read several times
 	}
 	t.noted[m] = true
-	m.Text, m.Excerpt = maskPasswords(m.Text), excerpt(t.lines, line, column)
+	if m.Text = maskPasswords(m.Text); utf8.RuneCountInString(m.Text) > maxText {
+		m.Text = string([]rune(m.Text)[:maxText]) + "…"
+	}
 	t.mistakes = append(t.mistakes, m)
 }
 

@@ -1,76 +1,9 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"time"
-
-	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
-
-// Save returns the document as a file, histograms included, for [Read].
-func (d *Document) Save() ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false) // thresholds have < and > in them
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(d)
-	return b.Bytes(), err
-}
-
-// Read reads a document that was saved or printed as JSON; name is what messages
-// call it. What is wrong with it is a [limiter.ErrInvalid].
-func Read(name string, data []byte) (*Document, error) {
-	var head struct {
-		SchemaVersion *int              `json:"schema_version"`
-		Kind          Kind              `json:"kind"`
-		Runs          []json.RawMessage `json:"runs"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	switch err := decoder.Decode(&head); {
-	case errors.Is(err, io.EOF):
-		return nil, limiter.Invalidf("%s is empty; give a report that loadtest or simulate saved", name)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, limiter.Invalidf("%s ends in the middle of its JSON; save the report again", name)
-	case err != nil:
-		return nil, notAReport(name, err)
-	}
-	switch {
-	case head.SchemaVersion == nil, head.Runs == nil, head.Kind != LoadTest && head.Kind != Simulation:
-		return nil, limiter.Invalidf("%s is JSON, but no report; give one that loadtest or simulate saved", name)
-	case *head.SchemaVersion != output.SchemaVersion:
-		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it", name, *head.SchemaVersion, output.SchemaVersion)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, limiter.Invalidf("%s goes on after its report; give a file with one report in it", name)
-	}
-	d := new(Document)
-	if err := json.Unmarshal(data, d); err != nil {
-		return nil, notAReport(name, err)
-	}
-	for i := range d.Runs {
-		if err := d.Runs[i].check(); err != nil {
-			return nil, limiter.Invalidf("%s is no report: run %d is damaged: %v", name, i+1, err)
-		}
-	}
-	for _, t := range d.Thresholds {
-		if t.Run < 0 || t.Run >= len(d.Runs) {
-			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))
-		}
-	}
-	if d.Thresholds == nil {
-		d.Thresholds = []Threshold{}
-	}
-	return d, nil
-}
-
-func notAReport(name string, err error) error {
-	return limiter.Invalidf("%s is no report: %v; give one that loadtest or simulate saved", name, err)
-}
 
 // Document implements [output.Answer]. Histograms are in saved documents only, and
 // lists that are empty are lists.

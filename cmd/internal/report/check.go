@@ -11,8 +11,17 @@ const (
 	mostMS         = 4_000_000_000_000 // a century, and it fits a time.Duration
 )
 
+// Bounds of the lists of a run.
+const (
+	mostLimits = 64
+	mostListed = 1000
+)
+
 // check says what in a run that was read cannot be.
 func (r *Run) check() error {
+	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed {
+		return errors.New("it holds more than any run")
+	}
 	counts := []int64{r.Requests, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped, r.Late, r.Keys, r.KeysDenied, int64(r.Workers)}
 	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
 	figures := []float64{r.Rate, r.ThroughputPerS}

@@ -1,8 +1,13 @@
 package report
 
 import (
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -17,9 +22,35 @@ func Encode(h *hdrhistogram.Histogram) string {
 	return string(text)
 }
 
-// Decode reads what [Encode] wrote.
+// digits is how exact the histograms of limitctl are. One of five digits would take
+// 50 MB, whatever little is in it.
+const digits = 3
+
+// Decode reads what [Encode] wrote, in bounded memory whatever it is.
 func Decode(text string) (*hdrhistogram.Histogram, error) {
+	if precision(text) > digits {
+		return nil, fmt.Errorf("it is more exact than %d digits", digits)
+	}
 	return hdrhistogram.Decode([]byte(text))
+}
+
+// precision returns the significant digits that an encoded histogram says it has, 0 if
+// it cannot be read: the first bytes of what is compressed say it.
+func precision(text string) uint32 {
+	const before, at = 8, 12 // what precedes the compressed part, and where in that it is
+	encoded := base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))
+	if _, err := io.CopyN(io.Discard, encoded, before); err != nil {
+		return 0
+	}
+	unpacked, err := zlib.NewReader(encoded)
+	if err != nil {
+		return 0
+	}
+	var header [at + 4]byte
+	if _, err := io.ReadFull(unpacked, header[:]); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(header[at:])
 }
 
 // QuantilesOf returns the quantiles of a histogram of microseconds, or nil if

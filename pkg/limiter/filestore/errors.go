@@ -87,7 +87,10 @@ func (s *Store) translate(err error, committing bool) error {
 		kind = limiter.ErrOutcomeUnknown
 	}
 	var path *fs.PathError
-	if errors.As(err, &path) {
+	if errors.As(err, &path) && path.Path == s.path {
+		return fmt.Errorf("%w: file %s: %w", kind, s.path, path.Err)
+	}
+	if path != nil {
 		return fmt.Errorf("%w: file %s: %s: %w", kind, s.path, path.Path, path.Err)
 	}
 	return fmt.Errorf("%w: file %s: %w", kind, s.path, shortened{err})

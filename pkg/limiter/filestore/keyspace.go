@@ -14,6 +14,10 @@ import (
 // page is how many keys a scan reads at once; between pages others can write.
 const page = 500
 
+// maxPage is how many bytes of records a page has before it ends: a log of a million
+// units has 10 MB.
+const maxPage = 16 << 20
+
 // found is one key of a scan, described or foreign.
 type found struct {
 	entry limiter.Entry
@@ -94,7 +98,8 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 		defer rows.Close()
 		now := limiter.InstantOf(s.clock())
 		var key limiter.Key
-		for ; rows.Next(); looked++ {
+		size := 0
+		for ; (q.Keys != nil || size < maxPage) && rows.Next(); looked++ {
 			var record []byte
 			if err := rows.Scan(&key.Subject, &key.Name, &record); err != nil {
 				return err
@@ -104,11 +109,12 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 			}
 			if f := s.explain(q, key, record, now); f.err != nil || f.entry.Decision.Used > 0 {
 				entries = append(entries, f)
+				size += len(f.entry.Record.Value)
 			}
 		}
 		if q.Keys != nil && from.index+page < len(q.Keys) {
 			next.index = from.index + page
-		} else if q.Keys == nil && looked == page {
+		} else if q.Keys == nil && (looked == page || size >= maxPage) {
 			next.after = key
 		}
 		return rows.Err()
@@ -117,8 +123,8 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 }
 
 func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
-	query = "SELECT subject, name, record FROM limits WHERE prefix = ?"
-	args = []any{s.prefix}
+	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?"
+	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // what is longer is no key of ours, whoever wrote it
 	if q.Keys != nil {
 		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
 		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
@@ -139,7 +145,11 @@ func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args [
 func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {
 	storeKey := limiter.StoreKey(s.prefix, key)
 	var state limiter.State
-	if err := state.DecodeRecord(value); err != nil {
+	err := key.Validate()
+	if err == nil {
+		err = decode(&state, value)
+	}
+	if err != nil {
 		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
 	entry := limiter.NewEntry(key, storeKey, &state, now)
@@ -199,7 +209,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		}
 	}
 	outcomes := make([]limiter.ImportOutcome, len(records))
-	if err := s.create(ctx); err != nil {
+	if err := s.makeFile(ctx); err != nil {
 		return nil, err
 	}
 	err := s.transact(ctx, keysOf(records), func(tx *sql.Tx, now limiter.Instant) error {
@@ -236,8 +246,8 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 	return outcomes, nil
 }
 
-// create makes the file, if it is missing.
-func (s *Store) create(ctx context.Context) error {
+// makeFile makes the file, if it is missing.
+func (s *Store) makeFile(ctx context.Context) error {
 	if err := s.takeTurn(ctx); err != nil {
 		return err
 	}

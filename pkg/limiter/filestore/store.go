@@ -14,10 +14,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
 	"time"
 
 	_ "modernc.org/sqlite" // the "sqlite" driver
@@ -71,23 +67,6 @@ func (s *Store) Close() error {
 	return err
 }
 
-const (
-	// applicationID marks an SQLite file as limitctl's in its header ("rlim").
-	applicationID = 0x726c696d
-	schemaVersion = 1
-
-	schema = `
-CREATE TABLE IF NOT EXISTS limits (
-	prefix    TEXT    NOT NULL,
-	subject   TEXT    NOT NULL,
-	name      TEXT    NOT NULL,
-	record    BLOB    NOT NULL,
-	unused_at INTEGER NOT NULL, -- µs since the epoch
-	UNIQUE (prefix, subject, name)
-);
-CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at);`
-)
-
 // takeTurn waits for the calls before to end, as long as ctx lasts.
 func (s *Store) takeTurn(ctx context.Context) error {
 	select {
@@ -99,75 +78,6 @@ func (s *Store) takeTurn(ctx context.Context) error {
 }
 
 func (s *Store) giveTurn() { <-s.turn }
-
-// errMissing: there is no file yet, so all keys are unused.
-var errMissing = errors.New("no file yet")
-
-// open opens the file, and makes it if create is set. It needs the turn.
-func (s *Store) open(ctx context.Context, create bool) error {
-	if s.db != nil {
-		return nil
-	}
-	if create {
-		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-			return err
-		}
-	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return errMissing // an empty file is a database without anything in it
-	}
-	db, err := sql.Open("sqlite", dataSource(s.path))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
-	if err := s.retryBusy(ctx, func() error { return prepare(ctx, db) }); err != nil {
-		db.Close()
-		return err
-	}
-	s.db = db
-	return nil
-}
-
-// dataSource names the file for the driver. Transactions take the write lock
-// when they begin, so that what they read is still so when they write.
-func dataSource(path string) string {
-	options := url.Values{"_txlock": {"immediate"}}
-	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
-	options.Add("_pragma", "synchronous(normal)")
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
-}
-
-// prepare makes the schema in a new file, and refuses somebody else's.
-func prepare(ctx context.Context, db *sql.DB) error {
-	var id, version, objects int
-	err := db.QueryRowContext(ctx,
-		`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)`,
-	).Scan(&id, &version, &objects)
-	switch {
-	case err != nil:
-		return err
-	case id == applicationID && version == schemaVersion:
-		return nil
-	case id == applicationID:
-		return fmt.Errorf("it has format version %d, which this limitctl does not know", version)
-	case id != 0 || objects > 0:
-		return errors.New("it is another program's database")
-	}
-	// Readers and a writer side by side. It is a property of the file, set
-	// outside a transaction.
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = wal"); err != nil {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, schemaVersion)); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
 
 // Decide implements [limiter.Store] in one transaction.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
@@ -244,7 +154,7 @@ func (s *Store) decide(ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []li
 
 func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State) error {
 	var record []byte
-	err := tx.QueryRowContext(ctx, "SELECT record FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
+	err := tx.QueryRowContext(ctx, "SELECT "+boundedRecord+" FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
 		s.prefix, key.Subject, key.Name).Scan(&record)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -252,10 +162,24 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *li
 	if err != nil {
 		return err
 	}
-	if err := state.DecodeRecord(record); err != nil {
+	if err := decode(state, record); err != nil {
 		return &limiter.ForeignError{StoreKey: limiter.StoreKey(s.prefix, key), Holds: err.Error()}
 	}
 	return nil
+}
+
+// boundedRecord is the record of a row, or NULL if that is longer than any: it is not
+// even read then.
+var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", maxRecord)
+
+// maxRecord is more than the longest record has, which is a sliding log.
+const maxRecord = 16*limiter.MaxSlidingLogCount + 1<<16
+
+func decode(state *limiter.State, record []byte) error {
+	if record == nil {
+		return errors.New("more bytes than any record has")
+	}
+	return state.DecodeRecord(record)
 }
 
 func (s *Store) save(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State, now limiter.Instant) error {

@@ -42,6 +42,7 @@ type chunker struct {
 	in     io.Reader
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
+	inLine bool // of which the beginning was returned, and the rest may have no end
 	damage string
 }
 
@@ -86,6 +87,12 @@ func damage(err error) string {
 
 // next returns the next chunk, or nil at the end.
 func (c *chunker) next() (*chunk, error) {
+	if c.inLine && !c.ended {
+		c.inLine = false
+		if err := c.skipLine(); err != nil {
+			return nil, err
+		}
+	}
 	if c.ended {
 		return nil, nil
 	}
@@ -110,8 +117,8 @@ func (c *chunker) next() (*chunk, error) {
 	case c.ended && c.damage == "":
 		lines = n
 	case lines == 0 && n == chunkSize:
-		next.data, next.tooLong, c.carry = buffer[:n], true, nil
-		return next, c.skipLine()
+		next.data, next.tooLong, c.carry, c.inLine = buffer[:n], true, nil, true
+		return next, nil
 	}
 	next.data = buffer[:lines]
 	c.carry = append(c.carry[:0], buffer[lines:n]...)

@@ -104,7 +104,16 @@ func (p *plan) fields() []string {
 }
 
 func (p *plan) unknownField(name string) error {
-	return limiter.Invalidf("the log has no field %q; there are %s", name, strings.Join(p.names, ", "))
+	const most = 20
+	shown := make([]string, min(most, len(p.names)))
+	for i := range shown {
+		shown[i] = excerpt([]byte(p.names[i]))
+	}
+	there := strings.Join(shown, ", ")
+	if more := len(p.names) - most; more > 0 {
+		there += fmt.Sprintf(" and %d more", more)
+	}
+	return limiter.Invalidf("the log has no field %q; there are %s", name, there)
 }
 
 func (p *plan) newParser() parser {
@@ -163,9 +172,9 @@ func (p *plan) takeHeader(head *chunk) error {
 	if err != nil || head.tooLong {
 		return limiter.Invalidf("the first line, %q, is no header of CSV; it needs the names of the columns", excerpt(header))
 	}
-	for i, name := range names {
-		if slices.Index(names, name) < i && p.uses(name) {
-			return limiter.Invalidf("the header has the column %q twice; name its columns apart", name)
+	for _, name := range append(p.fields(), p.time, p.cost) {
+		if first := slices.Index(names, name); first >= 0 && slices.Contains(names[first+1:], name) {
+			return limiter.Invalidf("the header has the column %q twice; name its columns apart", excerpt([]byte(name)))
 		}
 	}
 	p.names = names
@@ -174,10 +183,6 @@ func (p *plan) takeHeader(head *chunk) error {
 		head.data[at+i] = ' '
 	}
 	return nil
-}
-
-func (p *plan) uses(name string) bool {
-	return name == p.time || name == p.cost || slices.Contains(p.fields(), name)
 }
 
 // wrongTime says that a text is no time.

@@ -1,0 +1,22 @@
+//go:build unix
+
+package files
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// unblocked opens a FIFO without waiting for its other end, and takes no terminal for
+// the process's own; noFollow opens no link.
+const (
+	unblocked = syscall.O_NONBLOCK | syscall.O_NOCTTY
+	noFollow  = syscall.O_NOFOLLOW
+)
+
+// isOwn reports whether a file is the user's. For root all are.
+func isOwn(info fs.FileInfo) bool {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	return !known || os.Geteuid() == 0 || int(stat.Uid) == os.Geteuid()
+}

@@ -1,0 +1,166 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/limitctl/limitctl/internal/filekind"
+)
+
+// private is the mode of what holds subjects or says what was done to them, whatever the
+// umask lets through.
+const private, privateDir fs.FileMode = 0o600, 0o700
+
+// Write puts a file in place as a whole and makes its directory. It writes beside the
+// file and renames, so that whoever reads it sees the old or the new.
+func Write(path string, data []byte) error {
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	directory := filepath.Dir(path)
+	if err := os.MkdirAll(directory, privateDir); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+// replaceable reports what is in the place of a file that is none, such as a directory
+// or a device: that cannot be replaced, or must not be.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return check("write", path, info)
+}
+
+// CanWrite tries Write's way in the directory, or the nearest one that there is, and
+// leaves nothing behind.
+func CanWrite(path string) error {
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	directory := filepath.Dir(path)
+	for {
+		_, err := os.Stat(directory)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		directory = filepath.Dir(directory)
+	}
+	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	file.Close()
+	return os.Remove(file.Name())
+}
+
+// Create creates a file that only its owner may read, and that must not be there yet:
+// what a link points to is neither followed nor replaced. Its directory must be there.
+func Create(path string) (File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR|noFollow, private)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// Append opens a file to add to its end and to read, and makes it for its owner alone.
+// It belongs to limitctl: a link in its place, or somebody else's file, would have
+// what is added go where nobody looks for it, and is an error.
+func Append(path string) (File, error) {
+	if info, err := os.Lstat(path); err == nil {
+		if err := check("open", path, info); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|unblocked|noFollow, private)
+	switch {
+	case errors.Is(err, syscall.ELOOP): // put there between the look and the opening
+		return nil, &fs.PathError{Op: "open", Path: path, Err: &filekind.Error{Mode: fs.ModeSymlink}}
+	case err != nil:
+		return nil, err
+	}
+	if file, err = regular(file); err != nil {
+		return nil, err
+	}
+	if err := own(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// own sees that an open file or directory of limitctl's is the user's own, and takes
+// from others what rights they have to it. An earlier limitctl, or another umask, may
+// have left it readable.
+func own(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !isOwn(info) {
+		return &fs.PathError{Op: "open", Path: file.Name(), Err: errors.New("it belongs to another user")}
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return file.Chmod(mode &^ 0o077)
+	}
+	return nil
+}
+
+// Keep takes from others what rights they have to a file of limitctl's own, if it is
+// there and the user's: an earlier limitctl left it readable.
+func Keep(path string) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
+		return
+	}
+	if file, err := os.OpenFile(path, os.O_RDONLY|unblocked|noFollow, 0); err == nil {
+		defer file.Close()
+		own(file) // else it stays as it was
+	}
+}
+
+// MakeDir makes a directory of limitctl's own, and those above it, for their owner
+// alone. One that is there and that others may write to is an error: they could have
+// put anything in it.
+func MakeDir(path string) error {
+	if err := os.MkdirAll(path, privateDir); err != nil {
+		var problem *fs.PathError
+		if info, statErr := os.Stat(path); errors.As(err, &problem) && statErr == nil && !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: path, Err: fmt.Errorf("it is %s, not a directory", filekind.Name(info.Mode()))}
+		}
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !isOwn(info):
+		return &fs.PathError{Op: "open", Path: path, Err: errors.New("it belongs to another user")}
+	case info.Mode().Perm()&0o022 != 0:
+		return &fs.PathError{Op: "open", Path: path, Err: errors.New("other users may write to it; chmod go-w it")}
+	}
+	return nil
+}

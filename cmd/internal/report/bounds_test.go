@@ -1,0 +1,71 @@
+package report
+
+import (
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// allocated returns how many bytes something allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A few bytes of JSON that stand for much are refused before they are much.
+func TestBombs(t *testing.T) {
+	list := func(element string, size int) string {
+		return "[" + strings.Repeat(element+",", size/(len(element)+1)) + element + "]"
+	}
+	const head, more = `{"schema_version":1,"kind":"loadtest",`, "it holds more than any report"
+	for name, test := range map[string]struct{ text, want string }{
+		"runs":            {head + `"runs":` + list("{}", MaxSize) + "}", more},
+		"no runs":         {head + `"runs":` + list("0", MaxSize) + "}", "cannot unmarshal number"},
+		"intervals":       {head + `"runs":[{"timeline":` + list("{}", MaxSize) + "}]}", more},
+		"some intervals":  {head + `"runs":` + list(`{"timeline":`+list("{}", 390_000)+"}", MaxSize) + "}", "run 1 is damaged"},
+		"limits":          {head + `"runs":[{"limits":` + list("0", 390_000) + "}]}", "cannot unmarshal number"},
+		"empty limits":    {head + `"runs":[{"limits":` + list("{}", 390_000) + "}]}", "it holds more than any run"},
+		"thresholds":      {head + `"runs":[],"thresholds":` + list("{}", MaxSize) + "}", more},
+		"suggestions":     {head + `"runs":[],"suggestions":` + list("{}", MaxSize) + "}", more},
+		"nesting":         {head + `"runs":[` + strings.Repeat("[", MaxSize), "exceeded max depth"},
+		"another list":    {head + `"x":` + list("{}", MaxSize) + "}", "is JSON, but no report"},
+		"a large number":  {head + `"runs":[{"rate":1e400}]}`, "cannot unmarshal number 1e400"},
+		"a long number":   {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
+		"runs of no list": {head + `"runs":{}}`, "is JSON, but no report"},
+	} {
+		var err error
+		took := allocated(func() { _, err = Read("x.json", []byte(test.text)) })
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: it says %.200q, want %q", name, err, test.want)
+		}
+		if took > 12*MaxSize {
+			t.Errorf("%s: %d MB were allocated for it", name, took>>20)
+		}
+	}
+}
+
+// A histogram that takes much memory, whatever little is in it, is not decoded.
+func TestHistogramsAreBounded(t *testing.T) {
+	for significant := 1; significant <= 5; significant++ {
+		encoded := Encode(hdrhistogram.New(1, math.MaxInt64/2, significant))
+		var err error
+		took := allocated(func() { _, err = Decode(encoded) })
+		if (err == nil) != (significant <= digits) {
+			t.Errorf("%d digits: %v", significant, err)
+		}
+		if took > 4<<20 {
+			t.Errorf("%d digits: %d MB were allocated for it", significant, took>>20)
+		}
+	}
+	for _, text := range []string{"", "x", "HISTFAAA", strings.Repeat("A", 100), strings.Repeat("=", 100)} {
+		if _, err := Decode(text); err == nil {
+			t.Errorf("%q is a histogram", text)
+		}
+	}
+}

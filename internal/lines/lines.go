@@ -1,0 +1,69 @@
+// Package lines reads files that are made of lines, any of which may be damaged or far
+// too long: a line costs a bounded part of the memory, and what comes after it is read.
+package lines
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// Line is one line of a file.
+type Line struct {
+	// Number counts from 1.
+	Number int64
+	// Text is the line without its end. It is valid until the next one is read.
+	Text []byte
+	// Length is how many bytes the line has, without its end.
+	Length int64
+	// TooLong: the line has more bytes than are read. Text is its beginning.
+	TooLong bool
+	// Torn: the file ends before the line does, as when its writer was stopped.
+	Torn bool
+}
+
+// Reader reads lines.
+type Reader struct {
+	in     *bufio.Reader
+	most   int
+	number int64
+	text   []byte
+}
+
+// bufferSize is how much is read in one go.
+const bufferSize = 64 << 10
+
+// NewReader returns a Reader of lines of at most so many bytes.
+func NewReader(in io.Reader, most int) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, bufferSize), most: most}
+}
+
+// Next returns the next line, and [io.EOF] after the last. Any other error is of the
+// file: the line it came in is lost, and so is what comes after it.
+func (r *Reader) Next() (Line, error) {
+	r.number++
+	line := Line{Number: r.number}
+	r.text = r.text[:0]
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if err == nil {
+			part = part[:len(part)-1]
+		}
+		line.Length += int64(len(part))
+		line.TooLong = line.Length > int64(r.most)
+		r.text = append(r.text, part[:min(len(part), r.most-len(r.text))]...)
+		line.Text = r.text
+		switch {
+		case err == nil:
+			return line, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && line.Length == 0:
+			return Line{}, io.EOF
+		case errors.Is(err, io.EOF):
+			line.Torn = true
+			return line, nil
+		default:
+			return Line{}, err
+		}
+	}
+}

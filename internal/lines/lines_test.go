@@ -1,0 +1,97 @@
+package lines_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/limitctl/limitctl/internal/lines"
+)
+
+func TestLines(t *testing.T) {
+	reader := lines.NewReader(iotest.HalfReader(strings.NewReader("one\n\n12345\n123456\nafter\r\ntorn")), 5)
+	for i, want := range []lines.Line{
+		{Number: 1, Text: []byte("one"), Length: 3},
+		{Number: 2, Text: []byte{}},
+		{Number: 3, Text: []byte("12345"), Length: 5},
+		{Number: 4, Text: []byte("12345"), Length: 6, TooLong: true},
+		{Number: 5, Text: []byte("after"), Length: 6, TooLong: true}, // the carriage return is a part of it
+		{Number: 6, Text: []byte("torn"), Length: 4, Torn: true},
+	} {
+		got, err := reader.Next()
+		if err != nil || got.Number != want.Number || !bytes.Equal(got.Text, want.Text) || got.Length != want.Length ||
+			got.TooLong != want.TooLong || got.Torn != want.Torn {
+			t.Errorf("line %d is %+v, %v; want %+v", i+1, got, err, want)
+		}
+	}
+	for range 2 {
+		if _, err := reader.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("after the last line: %v", err)
+		}
+	}
+}
+
+func TestAnErrorOfTheFile(t *testing.T) {
+	broken := errors.New("broken")
+	reader := lines.NewReader(io.MultiReader(strings.NewReader("one\ntw"), iotest.ErrReader(broken)), 100)
+	if line, err := reader.Next(); err != nil || string(line.Text) != "one" {
+		t.Errorf("%q, %v", line.Text, err)
+	}
+	if _, err := reader.Next(); !errors.Is(err, broken) {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// However long a line is, it takes no more memory than the bound, and the line after it
+// is read.
+func TestALineOfAnyLengthTakesBoundedMemory(t *testing.T) {
+	const long, most = 256 << 20, 1 << 20
+	in := io.MultiReader(io.LimitReader(zeros{}, long), strings.NewReader("\nafter\n"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	reader := lines.NewReader(in, most)
+	line, err := reader.Next()
+	runtime.ReadMemStats(&after)
+	if err != nil || !line.TooLong || line.Length != long || len(line.Text) != most {
+		t.Errorf("the long line: %d of %d bytes, %v", len(line.Text), line.Length, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8*most {
+		t.Errorf("it took %d bytes", took)
+	}
+	if line, err := reader.Next(); err != nil || string(line.Text) != "after" {
+		t.Errorf("the line after it: %q, %v", line.Text, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// FuzzLines compares with cutting the whole at its line ends.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("one\ntwo\n\nthree"), uint8(3))
+	f.Add([]byte("\n"), uint8(0))
+	f.Fuzz(func(t *testing.T, data []byte, most uint8) {
+		reader := lines.NewReader(iotest.HalfReader(bytes.NewReader(data)), int(most))
+		number := int64(0)
+		for want := range bytes.Lines(data) {
+			number++
+			text, whole := bytes.CutSuffix(want, []byte{'\n'})
+			line, err := reader.Next()
+			if err != nil || line.Number != number || line.Torn == whole || line.Length != int64(len(text)) ||
+				line.TooLong != (len(text) > int(most)) || !bytes.Equal(line.Text, text[:min(len(text), int(most))]) {
+				t.Fatalf("line %d of %q, at most %d bytes: %+v, %v", number, data, most, line, err)
+			}
+		}
+		if _, err := reader.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("%q has more than %d lines: %v", data, number, err)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package filestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/filekind"
+)
+
+const (
+	// applicationID marks an SQLite file as limitctl's in its header ("rlim").
+	applicationID = 0x726c696d
+	schemaVersion = 1
+
+	table = `CREATE TABLE IF NOT EXISTS limits (
+	prefix    TEXT    NOT NULL,
+	subject   TEXT    NOT NULL,
+	name      TEXT    NOT NULL,
+	record    BLOB    NOT NULL,
+	unused_at INTEGER NOT NULL, -- µs since the epoch
+	UNIQUE (prefix, subject, name)
+)`
+	schema = table + "; CREATE INDEX IF NOT EXISTS limits_unused_at ON limits (unused_at)"
+)
+
+// errMissing: there is no file yet, so all keys are unused.
+var errMissing = errors.New("no file yet")
+
+// open opens the file, and makes it if create is set. It needs the turn.
+func (s *Store) open(ctx context.Context, create bool) error {
+	if s.db != nil {
+		return nil
+	}
+	if create {
+		if err := s.create(); err != nil {
+			return err
+		}
+	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return errMissing // an empty file is a database without anything in it
+	}
+	if err := s.checkKinds(); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dataSource(s.path))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	if err := s.retryBusy(ctx, func() error { return prepare(ctx, db) }); err != nil {
+		db.Close()
+		return err
+	}
+	s.db = db
+	return nil
+}
+
+// create makes the file and its directory for their owner alone, whatever the umask
+// lets through. A file that is there keeps its mode: who wants to share one makes it.
+// SQLite gives the files beside it the same.
+func (s *Store) create() error {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) { // SQLite would make what it points to
+			return &fs.PathError{Op: "open", Path: s.path, Err: errors.New("it is a link to nothing")}
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// checkKinds sees that the file and those beside it are files, which SQLite would open,
+// and wait for, whatever they are. The file itself may be reached by a link.
+func (s *Store) checkKinds() error {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		look := os.Lstat
+		if suffix == "" {
+			look = os.Stat
+		}
+		info, err := look(s.path + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = filekind.Check(info.Mode())
+		}
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: s.path + suffix, Err: err}
+		}
+	}
+	return nil
+}
+
+// dataSource names the file for the driver. Transactions take the write lock
+// when they begin, so that what they read is still so when they write.
+func dataSource(path string) string {
+	options := url.Values{"_txlock": {"immediate"}}
+	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
+	options.Add("_pragma", "synchronous(normal)")
+	// The file may be damaged, or made to do harm.
+	options.Add("_pragma", "trusted_schema(off)")
+	options.Add("_pragma", "cell_size_check(on)")
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode()
+}
+
+// prepare makes the schema in a new file, and refuses somebody else's.
+func prepare(ctx context.Context, db *sql.DB) error {
+	var id, version, objects int
+	err := db.QueryRowContext(ctx,
+		`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)`,
+	).Scan(&id, &version, &objects)
+	switch {
+	case err != nil:
+		return err
+	case id == applicationID && version == schemaVersion:
+		return checkSchema(ctx, db)
+	case id == applicationID:
+		return fmt.Errorf("it has format version %d, which this limitctl does not know", version)
+	case id != 0 || objects > 0:
+		return errors.New("it is another program's database")
+	}
+	// Readers and a writer side by side. It is a property of the file, set
+	// outside a transaction.
+	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = wal"); err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, schemaVersion)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// checkSchema refuses a file that says it is limitctl's and would do something else: by
+// a trigger, or by a view in the place of the table.
+func checkSchema(ctx context.Context, db *sql.DB) error {
+	var tables, others int
+	err := db.QueryRowContext(ctx,
+		`SELECT count(CASE WHEN type = 'table' AND name = 'limits' AND sql = ? THEN 1 END), count(CASE WHEN type IN ('trigger', 'view') THEN 1 END) FROM sqlite_master`,
+		strings.Replace(table, "IF NOT EXISTS ", "", 1)).Scan(&tables, &others)
+	if err != nil {
+		return err
+	}
+	if tables != 1 || others > 0 {
+		return errors.New("its tables are not those of limitctl")
+	}
+	return nil
+}

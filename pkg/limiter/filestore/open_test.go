@@ -1,0 +1,195 @@
+//go:build unix
+
+package filestore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+var hour = limiter.Limit{Count: 10, Period: time.Hour}
+
+// Subjects are in the file and in those that SQLite keeps beside it.
+func TestAFileIsItsOwnersAlone(t *testing.T) {
+	for _, mask := range []int{0, 0o022} {
+		before := syscall.Umask(mask)
+		defer syscall.Umask(before)
+		path := filepath.Join(t.TempDir(), "made", "limits.db")
+		store := open(t, path)
+		if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
+			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("umask %03o: %s has %v, %v", mask, name, info.Mode(), err)
+			}
+		}
+		syscall.Umask(before)
+	}
+}
+
+// Who wants to share a file makes it.
+func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, path)
+	if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o660 {
+			t.Errorf("%s has %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// Each in the place of the file, and of those beside it.
+func TestWhatIsNoFile(t *testing.T) {
+	plants := map[string]struct {
+		plant func(path string) error
+		want  string
+	}{
+		"fifo":      {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "it is a FIFO (named pipe), not a file"},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "it is a directory, not a file"},
+		"device":    {func(path string) error { return os.Symlink("/dev/zero", path) }, "not a file"},
+		"socket": {func(path string) error {
+			listener, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { listener.Close() })
+			}
+			return err
+		}, "it is a socket, not a file"},
+		"dangling": {func(path string) error { return os.Symlink("absent", path) }, "link"},
+	}
+	for name, test := range plants {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			path := filepath.Join(t.TempDir(), "db")
+			if suffix != "" { // beside a file that was closed in order
+				first, err := filestore.New(path)
+				if err == nil {
+					err = errors.Join(take(first, limiter.Key{Subject: "u"}, hour, 1), first.Close())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := test.plant(path + suffix); err != nil {
+				t.Fatal(err)
+			}
+			err := take(open(t, path), limiter.Key{Subject: "u"}, hour, 1)
+			if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), path) > 2 {
+				t.Errorf("%s%s: %v", name, suffix, err)
+			}
+			_, err = open(t, path).Health(context.Background())
+			if name != "dangling" && err == nil {
+				t.Errorf("%s%s: doctor finds nothing wrong", name, suffix)
+			}
+		}
+	}
+}
+
+// Files that are no database of limitctl's are left as they are.
+func TestFilesOfOthers(t *testing.T) {
+	made := func(statements ...string) func(path string) {
+		return func(path string) {
+			store, err := filestore.New(path)
+			if err == nil {
+				err = errors.Join(take(store, limiter.Key{Subject: "u"}, hour, 1), store.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range statements {
+				execute(t, path, statement)
+			}
+		}
+	}
+	text := func(content string) func(path string) {
+		return func(path string) {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, plant := range map[string]func(path string){
+		"sparse": func(path string) {
+			text("x")(path)
+			if err := os.Truncate(path, 10<<30); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"zeros":     text(strings.Repeat("\x00", 8192)),
+		"encrypted": text(strings.Repeat("\x8f\x03\xc1", 8192)),
+		"a header":  text("SQLite format 3\x00" + strings.Repeat("\xff", 8192)),
+		"a trigger": made("CREATE TRIGGER t AFTER INSERT ON limits BEGIN DELETE FROM limits; END"),
+		"a view":    made("ALTER TABLE limits RENAME TO other", "CREATE VIEW limits AS SELECT * FROM other"),
+		"a column":  made("ALTER TABLE limits ADD COLUMN x GENERATED ALWAYS AS (zeroblob(1000000000))"),
+		"no table":  made("DROP TABLE limits"),
+		"another's": func(path string) { execute(t, path, "CREATE TABLE limits (prefix)") },
+	} {
+		path := filepath.Join(t.TempDir(), "db")
+		plant(path)
+		before, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := open(t, path)
+		err = take(store, limiter.Key{Subject: "v"}, hour, 1)
+		if !errors.Is(err, limiter.ErrRefused) && !errors.Is(err, limiter.ErrForeign) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, err := os.Stat(path); err != nil || after.Size() != before.Size() {
+			t.Errorf("%s: of %d bytes it has %v, %v", name, before.Size(), after, err)
+		}
+	}
+}
+
+// A value or a key longer than any is not even read.
+func TestHugeValues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	store := open(t, path)
+	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	const insert = "INSERT INTO limits VALUES ('rl', ?, 'n', zeroblob(?), 9223372036854775807)"
+	execute(t, path, insert, "huge", 32<<20)
+	execute(t, path, insert, strings.Repeat("x", 1<<20), 10)
+	execute(t, path, insert, "\x1b[31m", 10)
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var foreign, sound int
+	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: all}) {
+		switch {
+		case errors.Is(err, limiter.ErrForeign):
+			foreign++
+		case err != nil:
+			t.Fatal(err)
+		case entry.Key.Subject == "u":
+			sound++
+		}
+	}
+	if foreign != 2 || sound != 1 {
+		t.Errorf("%d foreign and %d sound keys, want 2 and 1", foreign, sound)
+	}
+	err = take(store, limiter.Key{Subject: "huge", Name: "n"}, hour, 1)
+	if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), "more bytes than any record has") {
+		t.Errorf("a value of 32 MB: %v", err)
+	}
+}
