@@ -116,11 +116,12 @@ func Client(url string, options Options) (client redis.UniversalClient, where st
 	if err != nil {
 		return nil, "", err
 	}
-	if parsed.password == "" {
-		parsed.password = options.Password
+	where = parsed.Where()
+	if parsed.Password == "" {
+		parsed.Password = options.Password
 	}
 	client, err = opener.client(parsed, options)
-	return client, parsed.where, err
+	return client, where, err
 }
 
 // unknownScheme explains, without repeating what may hold a password.

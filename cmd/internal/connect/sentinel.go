@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -30,7 +31,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	name, database, _ := strings.Cut(strings.TrimPrefix(u.path, "/"), "/")
+	name, database, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	master, err := url.PathUnescape(name)
 	if err != nil || master == "" {
 		return nil, badURL("it names no master; write %s", u.form)
@@ -38,16 +39,16 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	settings := &redis.Options{
 		// What errors call it; each connection is to the master of the moment.
 		Addr:     fmt.Sprintf("%s by Sentinel %s", master, strings.Join(addresses, ",")),
-		Username: u.user,
-		Password: u.password,
+		Username: u.User,
+		Password: u.Password,
 	}
 	if settings.DB, err = u.database(database); err != nil {
 		return nil, err
 	}
-	if err := u.onlyOptions("sentinel_username", "sentinel_password"); err != nil {
+	if err := u.onlyOptions(storeurl.SentinelUser, storeurl.SentinelPassword); err != nil {
 		return nil, err
 	}
-	if u.options["sentinel_username"] != "" && u.options["sentinel_password"] == "" {
+	if u.option(storeurl.SentinelUser) != "" && u.option(storeurl.SentinelPassword) == "" {
 		return nil, badURL("sentinel_username needs sentinel_password")
 	}
 	config, err := u.tlsConfig(options)
@@ -57,8 +58,8 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, ask: func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
-			Username:  u.options["sentinel_username"],
-			Password:  u.options["sentinel_password"],
+			Username:  u.option(storeurl.SentinelUser),
+			Password:  u.option(storeurl.SentinelPassword),
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
