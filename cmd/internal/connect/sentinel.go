@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -55,7 +57,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, ask: func(ctx context.Context, sentinel string) (string, error) {
+	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options), ask: func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
 			Username:  u.option(storeurl.SentinelUser),
@@ -92,6 +94,7 @@ type watchedMaster struct {
 	name      string
 	sentinels []string
 	patience  time.Duration // leaves time for the master
+	secrets   *redact.Secrets
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
 	dialer    interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -107,7 +110,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 	conn, err := m.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w", limiter.ErrUnavailable, address, m.name, plain(err))
+		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w", limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
 	}
 	return conn, nil
 }
@@ -145,15 +148,16 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
 		case errors.As(a.err, &reply):
 			refused = true
-			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, explainSentinel(reply))
+			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, m.explain(reply))
 		case !refused: // a refusal says more than silence
-			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), plain(a.err))
+			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
 		}
 	}
 	return "", failed
 }
 
-func explainSentinel(reply redis.Error) string {
+// explain says what a Sentinel's refusal means.
+func (m *watchedMaster) explain(reply redis.Error) string {
 	switch answer := reply.Error(); {
 	case strings.HasPrefix(answer, "NOAUTH"):
 		return "it needs a password; give ?sentinel_password=…"
@@ -162,19 +166,23 @@ func explainSentinel(reply redis.Error) string {
 	case strings.HasPrefix(answer, "ERR unknown command"):
 		return "it is a server, not a Sentinel; write redis:// to use it"
 	default:
-		return strings.TrimPrefix(answer, "ERR ")
+		return m.secrets.Answer(strings.TrimPrefix(answer, "ERR "))
 	}
 }
 
-// plain strips the operation and the address, which the message names already.
-func plain(err error) error {
+// plain strips the operation and the address, which the message names already, and
+// secrets from what is left.
+func (m *watchedMaster) plain(err error) error {
 	var operation *net.OpError
+	var system syscall.Errno
 	var slow net.Error
 	switch {
 	case errors.As(err, &slow) && slow.Timeout():
 		return errors.New("no answer in time")
-	case errors.As(err, &operation):
+	case errors.As(err, &operation) && errors.As(operation.Err, &system):
 		return operation.Err
+	case errors.As(err, &operation):
+		return m.secrets.Error(operation.Err)
 	}
-	return err
+	return m.secrets.Error(err)
 }

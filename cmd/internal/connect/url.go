@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/redact"
 )
 
 // redisURL is the URL of a Redis, with what connecting needs to know of its kind.
@@ -36,6 +37,11 @@ func (u *redisURL) tls() bool { return strings.HasPrefix(u.Scheme, "rediss") }
 func (u *redisURL) option(name string) string {
 	value, _ := u.Option(name)
 	return value
+}
+
+// secrets returns what nobody is to see of the URL, and the password that is for it.
+func (u *redisURL) secrets(options Options) *redact.Secrets {
+	return redact.New(u.Password, u.option(storeurl.SentinelPassword), options.Password)
 }
 
 // onlyOptions returns an error naming an option that is none of those known.
