@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -205,7 +205,7 @@ func (g *globalOptions) undoCommand(path string, replace bool) string {
 	if name, _, _ := g.inUse(); name != "" {
 		words = append(words, "--context", shellQuote(name))
 	} else if g.store != "" {
-		words = append(words, "--store", shellQuote(config.DropPasswords(g.store)))
+		words = append(words, "--store", shellQuote(storeurl.WithoutPasswords(g.store)))
 	}
 	if g.configFile != "" {
 		words = append(words, "--config", shellQuote(g.configFile))

@@ -74,7 +74,8 @@ func sorted(mistakes []Mistake) []Mistake {
 // widest is how much of a line is shown.
 const widest = 110
 
-// excerpt shows a line and the one before it, with a caret below the column.
+// excerpt shows a line and the one before it, with a caret below the column. The lines
+// are masked.
 func excerpt(lines []string, line, column int) string {
 	var b strings.Builder
 	width := len(fmt.Sprint(line))
@@ -91,7 +92,7 @@ func excerpt(lines []string, line, column int) string {
 // visible makes a line safe and fit to show, and says how many columns of the
 // terminal are before the given one of the line.
 func visible(line string, column int) (text string, before int) {
-	runes := []rune(maskPasswords(line))
+	runes := []rune(line)
 	begin := 0
 	var b strings.Builder
 	if len(runes) > widest && column > widest*3/4 {
