@@ -33,10 +33,9 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	name, database, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	master, err := url.PathUnescape(name)
-	if err != nil || master == "" {
-		return nil, badURL("it names no master; write %s", u.form)
+	master, database, err := u.master()
+	if err != nil {
+		return nil, err
 	}
 	settings := &redis.Options{
 		// What errors call it; each connection is to the master of the moment.
@@ -57,7 +56,25 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options), ask: func(ctx context.Context, sentinel string) (string, error) {
+	settings.Dialer = u.watched(addresses, config, options).Dial
+	return newClient(settings, options), nil
+}
+
+// master returns the name of the master and what follows it.
+func (u *redisURL) master() (name, database string, err error) {
+	name, database, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	name, err = url.PathUnescape(name)
+	if err != nil || name == "" {
+		return "", "", badURL("it names no master; write %s", u.form)
+	}
+	return name, database, nil
+}
+
+// watched returns the master that Sentinels at addresses watch; config is nil without TLS.
+func (u *redisURL) watched(addresses []string, config *tls.Config, options Options) *watchedMaster {
+	name, _, _ := u.master()
+	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options), dialer: &net.Dialer{}}
+	m.ask = func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
 			Username:  u.option(storeurl.SentinelUser),
@@ -65,15 +82,12 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
-		return askSentinel(ctx, client, master)
-	}}
-	if config != nil {
-		watched.dialer = &tls.Dialer{Config: config}
-	} else {
-		watched.dialer = &net.Dialer{}
+		return askSentinel(ctx, client, name)
 	}
-	settings.Dialer = watched.Dial
-	return newClient(settings, options), nil
+	if config != nil {
+		m.dialer = &tls.Dialer{Config: config}
+	}
+	return m
 }
 
 // askSentinel returns the address of the master of that name, and [redis.Nil] if

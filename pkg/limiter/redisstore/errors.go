@@ -39,9 +39,9 @@ var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY"
 // changes nothing, into one of the limiter's that names the server.
 func (s *Store) Explain(err error) error { return s.translate(err, "question", false, nil) }
 
-// Redact returns a text of the server's, such as an answer to INFO, without the
-// secrets that the store knows.
-func (s *Store) Redact(text string) string { return s.secrets.Foreign(text) }
+// Redact returns a text of the server's, such as a field of INFO, without the secrets
+// that the store knows, and cut to what anybody reads.
+func (s *Store) Redact(text string) string { return s.secrets.Answer(text) }
 
 // translate turns an error of go-redis or of the server into one of the
 // limiter's, naming the server, the key or the right. verb is what was asked, and
