@@ -79,7 +79,7 @@ func (g *globalOptions) record(ctx context.Context, file *os.File, entry *auditE
 		entry.Outcome = "failed"
 	}
 	if err != nil {
-		entry.Error = message(err)
+		entry.Error = g.withoutSecrets(message(err))
 	}
 	text, jsonErr := json.Marshal(entry)
 	text = append(text, '\n')
