@@ -13,8 +13,8 @@ type Transport struct {
 	TLS, Unchecked bool
 	// LogsIn: the servers are sent a password.
 	LogsIn bool
-	// Told are the addresses that are sent one, as far as the URL and Sentinels tell. Of
-	// a socket there is none.
+	// Told are the addresses that are sent one, as far as the URL and Sentinels tell: what
+	// these say is to be redacted. Of a socket there is none.
 	Told []string
 }
 
@@ -48,7 +48,7 @@ func TransportOf(ctx context.Context, text string, options Options) (Transport, 
 	}
 	if sentinels && t.LogsIn {
 		if master, err := u.watched(addresses, config, options).find(ctx); err == nil {
-			t.Told = append(t.Told, u.secrets(options).Foreign(master))
+			t.Told = append(t.Told, master)
 		}
 	}
 	return t, nil

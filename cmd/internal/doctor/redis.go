@@ -52,7 +52,7 @@ func (e *examination) run(ctx context.Context) error {
 	if err != nil {
 		return e.unreachable(&server{store: e.store}, err)
 	}
-	e.report.add(judgeTransport(e.Transport, e.nodes(ctx))...)
+	e.report.add(judgeTransport(e.Transport, e.nodes(ctx), e.store.Redact)...)
 	var failed error
 	var up []*server
 	for _, s := range servers {
@@ -108,7 +108,7 @@ func (e *examination) nodes(ctx context.Context) (addresses []string) {
 		cluster.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			addresses = append(addresses, e.store.Redact(node.Options().Addr))
+			addresses = append(addresses, node.Options().Addr)
 			return nil
 		})
 	}

@@ -21,8 +21,8 @@ type Transport struct {
 }
 
 // judgeTransport judges who can learn the password, and answer in a server's place.
-// nodes are a Cluster's nodes that were found.
-func judgeTransport(t Transport, nodes []string) (found []Finding) {
+// nodes are a Cluster's nodes that were found, and redact takes secrets out of addresses.
+func judgeTransport(t Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,
 			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): whoever gets in between can read the password and answer what they like",
@@ -39,7 +39,7 @@ func judgeTransport(t Transport, nodes []string) (found []Finding) {
 	var far []string
 	for _, address := range told {
 		if host, _, err := net.SplitHostPort(address); err == nil && !storeurl.IsLocal(host) {
-			far = append(far, address)
+			far = append(far, redact(address))
 		}
 	}
 	if len(far) == 0 {
