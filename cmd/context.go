@@ -196,7 +196,8 @@ type contextDocument struct {
 
 func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
 	origin, _ := c.Origin("contexts." + x.Name)
-	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv, x.ReadOnly, x.Protected, x.Name == current, origin.String()}
+	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv,
+		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
 }
 
 func (d *contextDocument) record() []string {

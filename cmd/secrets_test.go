@@ -51,7 +51,11 @@ func repeating(secret string) map[string]func(words []string) string {
 			case "DBSIZE":
 				return ":1\r\n"
 			case "INFO":
-				return redistest.Bulk("redis_version:7.0.0-" + says + "\r\nrole:" + says + "\r\nmaster_host:" + says + "\r\nmaxmemory_policy:" + says + "\r\nslave0:ip=" + says + ",port=1,state=" + says + "\r\n")
+				var info strings.Builder
+				for _, field := range []string{"redis_version:7.0.0-", "role:", "master_host:", "maxmemory_policy:", "slave0:port=1,state=a,ip="} {
+					info.WriteString(field + says + "\r\n")
+				}
+				return redistest.Bulk(info.String())
 			case "CONFIG":
 				return "*2\r\n" + redistest.Bulk("save") + redistest.Bulk(says)
 			case "ACL":
@@ -82,7 +86,8 @@ func repeating(secret string) map[string]func(words []string) string {
 func shownPart(text, secret string) string {
 	text = strings.ToLower(text)
 	inJSON, _ := json.Marshal(secret)
-	for _, way := range []string{secret, url.PathEscape(secret), strings.Trim(strconv.Quote(secret), `"`), strings.Trim(string(inJSON), `"`), html.EscapeString(secret)} {
+	quoted := strings.Trim(strconv.Quote(secret), `"`)
+	for _, way := range []string{secret, url.PathEscape(secret), quoted, strings.Trim(string(inJSON), `"`), html.EscapeString(secret)} {
 		way = strings.ToLower(way)
 		size := min(8, len(way))
 		for i := 0; i+size <= len(way); i++ {
@@ -111,8 +116,10 @@ func secretPlaces(address, secret, directory string) []aSecretPlace {
 		{name: "variable with the url", variables: map[string]string{"LIMITCTL_STORE": "redis://u:" + escaped + "@" + address}},
 		{name: "variable", store: "redis://u@" + address, variables: map[string]string{"LIMITCTL_PASSWORD": secret}},
 		{name: "file", context: "c", config: "contexts:\n  c: {store: \"redis://u@" + address + "\", password_file: pw}\n"},
-		{name: "variable of a context", context: "c", config: "contexts:\n  c: {store: \"redis://u@" + address + "\", password_env: PW}\n", variables: map[string]string{"PW": secret}},
-		{name: "url of a context", context: "c", config: "contexts:\n  c: {store: " + string(inYAML) + "}\n  other: {store: " + string(inYAML) + "}\n"},
+		{name: "variable of a context", context: "c", variables: map[string]string{"PW": secret},
+			config: "contexts:\n  c: {store: \"redis://u@" + address + "\", password_env: PW}\n"},
+		{name: "url of a context", context: "c",
+			config: "contexts:\n  c: {store: " + string(inYAML) + "}\n  other: {store: " + string(inYAML) + "}\n"},
 		{name: "sentinel", store: "redis+sentinel://" + address + "/m?sentinel_username=u&sentinel_password=" + escaped},
 		{name: "cluster", store: "redis+cluster://u:" + escaped + "@" + address},
 	}
@@ -263,7 +270,8 @@ func TestWorkLeavesNoPassword(t *testing.T) {
 func TestMisplacedURLsAreRedacted(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{
-		{"doctor", "redis://u:hunter2@h"}, {"redis://u:hunter@h"}, {"check", "--stor=redis://u:hunter2@h"}, {"check", "u", "--limit", "redis://u:hunter2@h"},
+		{"doctor", "redis://u:hunter2@h"}, {"redis://u:hunter@h"}, {"check", "--stor=redis://u:hunter2@h"},
+		{"check", "u", "--limit", "redis://u:hunter2@h"},
 		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store", "redis//u:hunter2@h"},
 		{"check", "u", "--context", "redis://u:hunter2@h"},
 	} {
@@ -280,7 +288,8 @@ func TestWhatIsNoPassword(t *testing.T) {
 	w := newWorld(t)
 	variables := map[string]string{"LIMITCTL_CONFIG": filepath.Join(directory, "c.yaml"), "HOME": directory}
 	w.Getenv = func(name string) string { return variables[name] }
-	os.WriteFile(variables["LIMITCTL_CONFIG"], []byte("contexts: {c: {store: redis://127.0.0.1:1, password_file: pw}, d: {store: redis://127.0.0.1:1, password_env: PW}}"), 0o600)
+	const contexts = "contexts:\n  c: {store: redis://127.0.0.1:1, password_file: pw}\n  d: {store: redis://127.0.0.1:1, password_env: PW}\n"
+	os.WriteFile(variables["LIMITCTL_CONFIG"], []byte(contexts), 0o600)
 	for content, want := range map[string]string{
 		"hunter2\nhunter3\n":              "holds a line end",
 		"hunter2\x00":                     "holds a NUL character",

@@ -109,8 +109,10 @@ func (u unit) appendPlain(ends []int, text string, at int) []int {
 		ends = append(ends, at+len(u.bytes))
 	}
 	r, size := utf8.DecodeRuneInString(text[at:])
-	sameLetter := u.r != utf8.RuneError && r != utf8.RuneError && (unicode.ToLower(r) == unicode.ToLower(u.r) || unicode.ToUpper(r) == unicode.ToUpper(u.r))
-	if sameLetter || (u.r >= utf8.RuneSelf || u.r < ' ' || u.r == 0x7f) && strings.ContainsRune(" ?._*\ufffd", r) {
+	sameLetter := u.r != utf8.RuneError && r != utf8.RuneError &&
+		(unicode.ToLower(r) == unicode.ToLower(u.r) || unicode.ToUpper(r) == unicode.ToUpper(u.r))
+	unprintable := u.r >= utf8.RuneSelf || u.r < ' ' || u.r == 0x7f
+	if sameLetter || unprintable && strings.ContainsRune(" ?._*\ufffd", r) {
 		ends = append(ends, at+size)
 	}
 	return ends
@@ -150,7 +152,7 @@ func appendEscapes(ends []int, text string, at int, r rune) []int {
 				ends = append(ends, p+len(way.before)+way.digits)
 			}
 		}
-		if letter := strings.IndexByte("abtnvfr", rest[0]); letter >= 0 && rune(letter)+'\a' == r || rest[0] == '0' && r == 0 || rest[0] == 'e' && r == 0x1b {
+		if letter := strings.IndexByte("0abtnvfre", rest[0]); letter >= 0 && rune("\x00\a\b\t\n\v\f\r\x1b"[letter]) == r {
 			ends = append(ends, p+1)
 		}
 		if high, low := surrogates(r); high != 0 && len(rest) >= len(`u0000\u0000`) && rest[0] == 'u' && isNumber(rest[1:], 4, 16, high) {

@@ -161,7 +161,7 @@ func replace(text string, secrets []*secret, enough func(secret *secret, matched
 // there.
 func endsThere(rest string) bool {
 	rest = strings.TrimLeft(rest, `\`)
-	return rest == "" || strings.ContainsRune("'\"`\r\n)>]", rune(rest[0])) || strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…")
+	return rest == "" || strings.IndexByte("'\"`\r\n)>]", rest[0]) >= 0 || strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…")
 }
 
 // Error returns an error of others whose text has no secret, and that is for

@@ -3,8 +3,11 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
 )
 
 // maskSecrets returns the lines of a file as excerpts may show them: with a "*" for each
@@ -101,3 +104,32 @@ var (
 )
 
 func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }
+
+// shown returns the lines as excerpts show them.
+func (t *tree) shown() []string {
+	if t.masked == nil {
+		t.masked = maskSecrets(t.lines)
+	}
+	return t.masked
+}
+
+// quote writes what stands at a token as a mistake's text repeats it: quoted, unless it
+// is masked there.
+func (t *tree) quote(text string, at *token.Token) string {
+	if !t.shows(text, at) {
+		return masked
+	}
+	return strconv.Quote(text)
+}
+
+// masked stands for what a mistake's text does not repeat.
+const masked = "(masked)"
+
+// shows reports whether what stands at a token is not masked there.
+func (t *tree) shows(text string, at *token.Token) bool {
+	if at == nil {
+		return false
+	}
+	line := min(max(at.Position.Line, 1), len(t.lines))
+	return strings.Contains(t.shown()[line-1], text)
+}

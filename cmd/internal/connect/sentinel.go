@@ -124,7 +124,8 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 	conn, err := m.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w", limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
+		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
+			limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
 	}
 	return conn, nil
 }
@@ -144,7 +145,8 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			answers <- answer{sentinel, address, err}
 		}()
 	}
-	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
+	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time",
+		limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
 	refused := false
 	for range m.sentinels {
 		var a answer
@@ -164,7 +166,8 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			refused = true
 			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, m.explain(reply))
 		case !refused: // a refusal says more than silence
-			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
+			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w",
+				limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
 		}
 	}
 	return "", failed

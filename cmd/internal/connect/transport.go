@@ -30,7 +30,11 @@ func TransportOf(ctx context.Context, text string, options Options) (Transport, 
 	if err != nil {
 		return Transport{}, err
 	}
-	t := Transport{TLS: config != nil, Unchecked: config != nil && config.InsecureSkipVerify, LogsIn: u.Password != "" || options.Password != ""}
+	t := Transport{
+		TLS:       config != nil,
+		Unchecked: config != nil && config.InsecureSkipVerify,
+		LogsIn:    u.Password != "" || options.Password != "",
+	}
 	sentinels := strings.HasSuffix(scheme, "+sentinel")
 	port := redisPort
 	if sentinels {

@@ -25,7 +25,8 @@ func redactedInfo(text string, store *redisstore.Store) info {
 
 // harmless is what fields hold that is judged, and no more a secret for being one as
 // well: numbers, addresses, and the words of a server.
-var harmless = regexp.MustCompile(`^([0-9.:-]*|master|slave|replica|ok|err|up|down|yes|no|online|wait_bgsave|send_bulk|noeviction|(allkeys|volatile)-\w+|valkey|redis|standalone|cluster)$`)
+var harmless = regexp.MustCompile(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
+	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
 // redactField leaves of a field with several parts those that are harmless, even if it
 // has a secret too short to be taken out.

@@ -25,9 +25,11 @@ type Transport struct {
 func judgeTransport(t Transport, nodes []string, redact func(string) string) (found []Finding) {
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,
-			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): whoever gets in between can read the password and answer what they like",
-			Advice:  "leave tls_insecure out; for an authority of your own give tls_ca=FILE, for another name tls_server_name=NAME (docs/redis.md)",
-			Data:    map[string]any{"tls": true, "checked": false}}}
+			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +
+				"whoever gets in between can read the password and answer what they like",
+			Advice: "leave tls_insecure out; for an authority of your own give tls_ca=FILE, " +
+				"for another name tls_server_name=NAME (docs/redis.md)",
+			Data: map[string]any{"tls": true, "checked": false}}}
 	}
 	if t.TLS {
 		return nil
@@ -53,8 +55,9 @@ func judgeTransport(t Transport, nodes []string, redact func(string) string) (fo
 	}
 	return []Finding{{Check: "transport", Status: Warn,
 		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": whoever is on the way can read it",
-		Advice:  "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), or connect by a tunnel that ends on this machine",
-		Data:    map[string]any{"tls": false, "password_unencrypted_to": far}}}
+		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
+			"or connect by a tunnel that ends on this machine",
+		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}
 }
 
 const mostFarShown = 3

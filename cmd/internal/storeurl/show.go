@@ -152,9 +152,9 @@ func knownOption(name string) bool {
 func (o *option) isSound() bool {
 	switch o.name {
 	case "db":
-		return isNumber(o.value)
+		return o.value == "" || isNumber(o.value)
 	case "tls_insecure":
-		return o.value == "true" || o.value == "false"
+		return o.value == "" || o.value == "true" || o.value == "false"
 	}
 	return knownOption(o.name)
 }

@@ -30,7 +30,8 @@ func echoes() map[string]func(words []string) string {
 	cut := func(word string) string { return word[:min(len(word), 20)] }
 	return map[string]func(words []string) string{
 		"redis": func(words []string) string {
-			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + quoted(words[1:], func(w string) string { return "'" + oneLine(w) + "'" }) + "\r\n"
+			arguments := quoted(words[1:], func(w string) string { return "'" + oneLine(w) + "'" })
+			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + arguments + "\r\n"
 		},
 		"plain": func(words []string) string { return "-ERR cannot do " + oneLine(strings.Join(words, " ")) + "\r\n" },
 		"upper": func(words []string) string {
