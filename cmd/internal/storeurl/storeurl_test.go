@@ -98,7 +98,8 @@ func FuzzShown(f *testing.F) {
 		if user != "" || password != "" {
 			login = url.User(user).String() + ":" + escape(password) + "@"
 		}
-		base := scheme + "://" + url.User(user).String() + ":" + hidden + "@" + hosts + path
+		name := url.User(user).String() // which can be like a password, with the mark behind it
+		base := scheme + "://" + name + ":" + hidden + "@" + name + "@" + hosts + path
 		text := scheme + "://" + login + hosts + path
 		if sentinel != "" {
 			text += "?" + SentinelPassword + "=" + escape(sentinel)
