@@ -83,7 +83,7 @@ func (g *globalOptions) record(ctx context.Context, file files.File, entry *audi
 		entry.Outcome = "failed"
 	}
 	if err != nil {
-		entry.Error = message(err)
+		entry.Error = g.withoutSecrets(message(err))
 	}
 	entry.bound()
 	text, jsonErr := json.Marshal(entry)

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -208,7 +208,7 @@ func (g *globalOptions) undoCommand(path string, replace bool) string {
 	if name, _, _ := g.inUse(); name != "" {
 		words = append(words, "--context", name)
 	} else if g.store != "" {
-		words = append(words, "--store", config.DropPasswords(g.store))
+		words = append(words, "--store", storeurl.WithoutPasswords(g.store))
 	}
 	if g.configFile != "" {
 		words = append(words, "--config", g.configFile)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -45,14 +46,14 @@ func runConfigShow(o *configShowOptions) error {
 		return err
 	}
 	answer := &showAnswer{origins: o.origin}
-	answer.add("store", config.RedactURL(s.store.value), s.store.origin)
+	answer.add("store", storeurl.Redact(s.store.value), s.store.origin)
 	answer.add("prefix", s.prefix.value, s.prefix.origin)
 	timeout := "default"
 	if o.changed("timeout") {
 		timeout = "flag --timeout"
 	}
 	answer.add("timeout", o.timeout.String(), timeout)
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: config.RedactURL(s.store.value), Prefix: s.prefix.value,
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value), Prefix: s.prefix.value,
 		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
 	name, _, _ := o.inUse()
 	answer.document.Context = name
@@ -165,7 +166,7 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 
 func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 	path := "contexts." + x.Name
-	a.addFrom(c, path+".store", config.RedactURL(x.Store))
+	a.addFrom(c, path+".store", storeurl.Redact(x.Store))
 	for _, field := range [][2]string{{"prefix", x.Prefix}, {"password_file", x.PasswordFile}, {"password_env", x.PasswordEnv}} {
 		if field[1] != "" {
 			a.addFrom(c, path+"."+field[0], field[1])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
 func newContextCmd(global *globalOptions) *cobra.Command {
@@ -131,7 +132,7 @@ func runContextUse(o *contextUseOptions) error {
 	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
 		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
 	}
-	return o.note("the context %s is used from now on: %s", x.Name, config.RedactURL(x.Store))
+	return o.note("the context %s is used from now on: %s", x.Name, storeurl.Redact(x.Store))
 }
 
 func (o *contextUseOptions) note(format string, args ...any) error {
@@ -195,7 +196,8 @@ type contextDocument struct {
 
 func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
 	origin, _ := c.Origin("contexts." + x.Name)
-	return contextDocument{x.Name, config.RedactURL(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv, x.ReadOnly, x.Protected, x.Name == current, origin.String()}
+	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv,
+		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
 }
 
 func (d *contextDocument) record() []string {

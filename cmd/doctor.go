@@ -97,8 +97,13 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 		return nil, err
 	}
 	defer client.Close()
+	transport, err := connect.TransportOf(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
 	return doctor.Redis(ctx, client, doctor.Options{
 		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now,
+		Transport: doctor.Transport(transport),
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Run executes limitctl with args in env and returns its exit code.
 func Run(ctx context.Context, args []string, env *Env) int {
-	global := &globalOptions{env: env}
+	global := &globalOptions{env: env, args: args}
 	err := global.execute(ctx, args)
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
@@ -63,9 +63,9 @@ func (e *interruptedError) Unwrap() error        { return e.error }
 // mistake of a configuration file.
 func (g *globalOptions) complaint(err error) string {
 	if mistakes := mistakesOf(err); mistakes != nil {
-		return mistakes.Format(g.color())
+		return g.withoutSecrets(mistakes.Format(g.color()))
 	}
-	return "limitctl: " + message(err)
+	return "limitctl: " + g.withoutSecrets(message(err))
 }
 
 // mistakesOf returns the mistakes of a configuration that an error holds, or nil.
@@ -88,6 +88,7 @@ func message(err error) string {
 // globalOptions are the flags that every command has.
 type globalOptions struct {
 	env         *Env
+	args        []string
 	store       string
 	configFile  string
 	contextName string
@@ -101,6 +102,8 @@ type globalOptions struct {
 	// What was read and chosen, once it was.
 	loaded *config.Config
 	chosen *settings
+	// readPassword is what the context's password file holds, once it was read.
+	readPassword string
 }
 
 func newRootCmd(global *globalOptions) *cobra.Command {

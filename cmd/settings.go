@@ -152,36 +152,6 @@ func (g *globalOptions) readCertificate(path string) ([]byte, error) {
 	return g.env.ReadFile(path, files.MaxCertificate)
 }
 
-// password returns the password for a store whose URL has none.
-func (g *globalOptions) password(x *config.Context) (string, error) {
-	switch {
-	case x != nil && x.PasswordFile != "":
-		c, err := g.config()
-		if err != nil {
-			return "", err
-		}
-		at, _ := c.Origin("contexts." + x.Name + ".password_file")
-		path := x.PasswordFile
-		if rest, is := strings.CutPrefix(path, "~/"); is && g.env.Getenv("HOME") != "" {
-			path = filepath.Join(g.env.Getenv("HOME"), rest)
-		} else if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(at.Path), path)
-		}
-		text, err := g.env.ReadFile(path, files.MaxPassword)
-		if err != nil {
-			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
-		}
-		return strings.TrimRight(string(text), "\r\n"), nil
-	case x != nil && x.PasswordEnv != "":
-		password := g.env.Getenv(x.PasswordEnv)
-		if password == "" {
-			return "", usagef("the context %q takes its password from the environment variable %s, which is not set", x.Name, x.PasswordEnv)
-		}
-		return password, nil
-	}
-	return g.env.Getenv("LIMITCTL_PASSWORD"), nil
-}
-
 // chosenContext returns the name that "context use" has remembered, or "".
 func (g *globalOptions) chosenContext() (string, error) {
 	path := contextFile(g.env.Getenv)

@@ -35,7 +35,7 @@ type Config struct {
 // Context is a store with a name, and what may be done to it.
 type Context struct {
 	Name string
-	// Store is the store's URL. It may hold a password: show [RedactURL] of it.
+	// Store is the store's URL. It may hold a password.
 	Store string
 	// Prefix is what the store's keys begin with; empty if it does not say.
 	Prefix string

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 
@@ -77,8 +78,14 @@ func (t *tree) sorted() []Mistake {
 	slices.SortStableFunc(mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	for i := range mistakes[:min(mostShown, len(mistakes))] {
-		mistakes[i].Excerpt = excerpt(t.lines, mistakes[i].Line, mistakes[i].Column)
+	for i := range mistakes {
+		m := &mistakes[i]
+		if m.Text = t.secrets.Text(m.Text); utf8.RuneCountInString(m.Text) > maxText {
+			m.Text = string([]rune(m.Text)[:maxText]) + "…"
+		}
+		if i < mostShown {
+			m.Excerpt = excerpt(t.shown(), m.Line, m.Column)
+		}
 	}
 	return mistakes
 }
@@ -86,7 +93,8 @@ func (t *tree) sorted() []Mistake {
 // widest is how much of a line is shown.
 const widest = 110
 
-// excerpt shows a line and the one before it, with a caret below the column.
+// excerpt shows a line and the one before it, with a caret below the column. The lines
+// are masked.
 func excerpt(lines []string, line, column int) string {
 	var b strings.Builder
 	width := len(fmt.Sprint(line))
@@ -103,7 +111,7 @@ func excerpt(lines []string, line, column int) string {
 // visible makes a line safe and fit to show, and says how many columns of the
 // terminal are before the given one of the line.
 func visible(line string, column int) (text string, before int) {
-	runes := []rune(maskPasswords(line))
+	runes := []rune(line)
 	begin := 0
 	var b strings.Builder
 	if len(runes) > widest && column > widest*3/4 {

@@ -2,19 +2,23 @@ package config
 
 import (
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/limitctl/limitctl/internal/redact"
 )
 
 // parse reads a file's YAML. root is not ok if there is nothing to be read.
 func parse(path string, data []byte, checkStore func(url string) error) (t *tree, root place, ok bool) {
 	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
 	t = &tree{path: path, checkStore: checkStore, lines: strings.Split(text, "\n"), aliases: map[*ast.AliasNode]ast.Node{},
-		noted: map[Mistake]bool{}, places: map[string]*token.Token{}, bad: map[string]bool{}}
+		noted: map[Mistake]bool{}, places: map[string]*token.Token{}, bad: map[string]bool{}, secrets: redact.New()}
 	if len(data) > maxSize {
 		t.lines = []string{""}
 		t.at(1, 1, "the file has %d bytes; at most %d are read", len(data), maxSize)
@@ -55,7 +59,13 @@ func (t *tree) syntax(err error) {
 		t.at(1, 1, "the file cannot be read as YAML: %s", text)
 		return
 	}
-	text := known.GetMessage()
+	// It may repeat what is there, such as a tag, and that can be a password.
+	text := quotedText.ReplaceAllStringFunc(known.GetMessage(), func(quoted string) string {
+		if plain, err := strconv.Unquote(quoted); err == nil {
+			return t.quote(plain, known.GetToken())
+		}
+		return masked
+	})
 	switch {
 	case strings.Contains(text, `'	'`), strings.Contains(text, "tab character"):
 		text = "a tab cannot indent here; use spaces"
@@ -66,6 +76,8 @@ func (t *tree) syntax(err error) {
 	}
 	t.mistake("", known.GetToken(), "%s", text)
 }
+
+var quotedText = regexp.MustCompile(`(?s)".*"`)
 
 // link finds what each alias stands for: the anchor of its name that was last
 // before it. An anchor that is not at its end yet would hold itself.
@@ -85,7 +97,11 @@ func (t *tree) link(n ast.Node, anchors map[string]ast.Node, open map[string]boo
 			t.link(value, anchors, open)
 		}
 	case *ast.TagNode:
-		t.mistake("", n.GetToken(), "the tag %s is of no use here; leave it out", n.GetToken().Value)
+		tag := "the tag "
+		if t.shows(n.GetToken().Value, n.GetToken()) {
+			tag += n.GetToken().Value + " "
+		}
+		t.mistake("", n.GetToken(), "%sis of no use here; leave it out", tag)
 		t.link(n.Value, anchors, open)
 	case *ast.AnchorNode:
 		name := n.Name.GetToken().Value
@@ -97,6 +113,8 @@ func (t *tree) link(n ast.Node, anchors map[string]ast.Node, open map[string]boo
 		name := n.Value.GetToken().Value
 		target, known := anchors[name]
 		switch {
+		case (open[name] || !known) && !t.shows(name, n.GetToken()):
+			t.mistake("", n.GetToken(), "no such anchor stands before the alias; quote a text that begins with *")
 		case open[name]:
 			t.mistake("", n.GetToken(), "the alias *%s is inside of its own anchor &%s", name, name)
 		case !known:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -61,7 +62,7 @@ func (t *tree) named(p place, one, many string) []place {
 	return slices.DeleteFunc(entries, func(e place) bool {
 		err := policy.ValidateName(one, e.name)
 		if err != nil {
-			t.mistake(join(p.path, "?"), e.key, "%s", err)
+			t.mistake(join(p.path, "?"), e.key, "%s", strings.Replace(err.Error(), strconv.Quote(e.name), t.quote(e.name, e.key), 1))
 		}
 		t.places[e.path] = e.key // it begins with its name
 		return err != nil
@@ -315,6 +316,7 @@ func (t *tree) context(p place) *Context {
 	}
 	if e, said := fields["store"]; said {
 		if result.Store, ok = t.text(e, "store", "a URL, such as redis://localhost:6379"); ok && t.checkStore != nil {
+			t.secrets.Add(storeurl.Secrets(result.Store)...)
 			if err := t.checkStore(result.Store); err != nil {
 				t.mistake(e.path, t.point(e), "%s", err)
 			}

@@ -3,11 +3,14 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/limitctl/limitctl/internal/redact"
 )
 
 // tree is a file's YAML, from which values are read. A mistake is noted and leaves
@@ -18,6 +21,8 @@ type tree struct {
 	checkStore func(url string) error
 
 	lines    []string
+	masked   []string        // the lines, once they are to be shown
+	secrets  *redact.Secrets // of the stores' URLs that could be read
 	mistakes []Mistake
 	noted    map[Mistake]bool
 	// aliases are what each alias stands for.
@@ -80,8 +85,8 @@ func (t *tree) at(line, column int, format string, args ...any) {
 		return // what several aliases stand for is read several times
 	}
 	t.noted[m] = true
-	if m.Text = maskPasswords(m.Text); utf8.RuneCountInString(m.Text) > maxText {
-		m.Text = string([]rune(m.Text)[:maxText]) + "…"
+	if utf8.RuneCountInString(m.Text) > 4*maxText { // it is cut to be told once it holds no secret
+		m.Text = string([]rune(m.Text)[:4*maxText])
 	}
 	t.mistakes = append(t.mistakes, m)
 }
@@ -182,7 +187,7 @@ func (t *tree) mapping(p place, what, want string) (entries []place, ok bool) {
 			continue
 		}
 		if first := there[name]; first != nil {
-			t.mistake(p.path+".?", at, "%q is there twice, first in line %d; keep one", name, first.Position.Line)
+			t.mistake(p.path+".?", at, "%s is there twice, first in line %d; keep one", t.quote(name, at), first.Position.Line)
 			continue
 		}
 		there[name] = at
@@ -227,7 +232,11 @@ func (t *tree) fields(p place, what string, o *object) (fields map[string]place,
 	for _, e := range entries {
 		if !slices.Contains(o.names(), e.name) {
 			meant := intended(e.name, o.names())
-			t.mistake(p.path+".?", e.key, "%s has no field %q; %s", what, e.name, remedy(e.name, meant, o.names()))
+			said := strconv.Quote(e.name)
+			if meant == "" { // it need not be meant as a name at all
+				said = t.quote(e.name, e.key)
+			}
+			t.mistake(p.path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.name, meant, o.names()))
 			t.bad[join(p.path, meant)] = true
 			continue
 		}
@@ -318,7 +327,7 @@ func (t *tree) boolean(p place) bool {
 		return value.Value
 	}
 	if text, isScalar := scalar(node); isScalar {
-		t.mistake(p.path, t.point(p), "%s is %q; it must be true or false", p.name, text)
+		t.mistake(p.path, t.point(p), "%s is %s; it must be true or false", p.name, t.quote(text, t.point(p)))
 	} else {
 		t.wrongType(p, p.name, "true or false")
 	}

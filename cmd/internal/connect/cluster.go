@@ -20,7 +20,7 @@ func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) 
 	if err != nil {
 		return nil, err
 	}
-	if u.path != "" && u.path != "/" {
+	if u.Path != "" && u.Path != "/" {
 		return nil, badURL("a Cluster has no databases; write %s", u.form)
 	}
 	if err := u.onlyOptions(); err != nil {
@@ -32,8 +32,8 @@ func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) 
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:        addresses,
-		Username:     u.user,
-		Password:     u.password,
+		Username:     u.User,
+		Password:     u.Password,
 		TLSConfig:    config,
 		MaxRedirects: maxRedirects,
 		// Without the routing policies it need not ask what commands there are,

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -87,7 +88,7 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	if err != nil {
 		return nil, nil, "", err
 	}
-	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix)}
+	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
 	}
@@ -117,11 +118,12 @@ func Client(url string, options Options) (client redis.UniversalClient, where st
 	if err != nil {
 		return nil, "", err
 	}
-	if parsed.password == "" {
-		parsed.password = options.Password
+	where = parsed.Where()
+	if parsed.Password == "" {
+		parsed.Password = options.Password
 	}
 	client, err = opener.client(parsed, options)
-	return client, parsed.where, err
+	return client, where, err
 }
 
 // unknownScheme explains, without repeating what may hold a password.
@@ -142,7 +144,7 @@ func badURL(format string, args ...any) error {
 
 func openMemory(rest string, options Options) (Store, string, error) {
 	if rest != "" && rest != "//" {
-		return nil, "", badURL("nothing goes after memory:, and %q does", rest)
+		return nil, "", badURL("nothing goes after memory:")
 	}
 	settings := []memorystore.Option{memorystore.WithPrefix(options.Prefix)}
 	if options.Clock != nil {

@@ -24,20 +24,20 @@ func serverClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	if len(addresses) > 1 {
 		return nil, badURL("it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels")
 	}
-	path := strings.TrimPrefix(u.path, "/")
-	if path != "" && u.options["db"] != "" {
+	path := strings.TrimPrefix(u.Path, "/")
+	if path != "" && u.option("db") != "" {
 		return nil, badURL("it names a database twice; write %s", u.form)
 	}
-	return oneServer(u, options, &redis.Options{Addr: addresses[0]}, path+u.options["db"])
+	return oneServer(u, options, &redis.Options{Addr: addresses[0]}, path+u.option("db"))
 }
 
 // socketClient returns a client of one server by its unix socket.
 func socketClient(u *redisURL, options Options) (redis.UniversalClient, error) {
-	path, err := url.PathUnescape(u.path)
-	if err != nil || len(u.hosts) > 0 || strings.Trim(path, "/") == "" {
+	path, err := url.PathUnescape(u.Path)
+	if err != nil || len(u.Hosts) > 0 || strings.Trim(path, "/") == "" {
 		return nil, badURL("it names no socket by its absolute path; write %s", u.form)
 	}
-	return oneServer(u, options, &redis.Options{Network: "unix", Addr: path}, u.options["db"])
+	return oneServer(u, options, &redis.Options{Network: "unix", Addr: path}, u.option("db"))
 }
 
 func oneServer(u *redisURL, options Options, settings *redis.Options, database string) (_ redis.UniversalClient, err error) {
@@ -50,7 +50,7 @@ func oneServer(u *redisURL, options Options, settings *redis.Options, database s
 	if settings.TLSConfig, err = u.tlsConfig(options); err != nil {
 		return nil, err
 	}
-	settings.Username, settings.Password = u.user, u.password
+	settings.Username, settings.Password = u.User, u.Password
 	return newClient(settings, options), nil
 }
 

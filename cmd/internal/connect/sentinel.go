@@ -8,10 +8,13 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -30,47 +33,61 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	name, database, _ := strings.Cut(strings.TrimPrefix(u.path, "/"), "/")
-	master, err := url.PathUnescape(name)
-	if err != nil || master == "" {
-		return nil, badURL("it names no master; write %s", u.form)
+	master, database, err := u.master()
+	if err != nil {
+		return nil, err
 	}
 	settings := &redis.Options{
 		// What errors call it; each connection is to the master of the moment.
 		Addr:     fmt.Sprintf("%s by Sentinel %s", master, strings.Join(addresses, ",")),
-		Username: u.user,
-		Password: u.password,
+		Username: u.User,
+		Password: u.Password,
 	}
 	if settings.DB, err = u.database(database); err != nil {
 		return nil, err
 	}
-	if err := u.onlyOptions("sentinel_username", "sentinel_password"); err != nil {
+	if err := u.onlyOptions(storeurl.SentinelUser, storeurl.SentinelPassword); err != nil {
 		return nil, err
 	}
-	if u.options["sentinel_username"] != "" && u.options["sentinel_password"] == "" {
+	if u.option(storeurl.SentinelUser) != "" && u.option(storeurl.SentinelPassword) == "" {
 		return nil, badURL("sentinel_username needs sentinel_password")
 	}
 	config, err := u.tlsConfig(options)
 	if err != nil {
 		return nil, err
 	}
-	watched := &watchedMaster{name: master, sentinels: addresses, patience: options.Timeout / 2, ask: func(ctx context.Context, sentinel string) (string, error) {
+	settings.Dialer = u.watched(addresses, config, options).Dial
+	return newClient(settings, options), nil
+}
+
+// master returns the name of the master and what follows it.
+func (u *redisURL) master() (name, database string, err error) {
+	name, database, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	name, err = url.PathUnescape(name)
+	if err != nil || name == "" {
+		return "", "", badURL("it names no master; write %s", u.form)
+	}
+	return name, database, nil
+}
+
+// watched returns the master that Sentinels at addresses watch; config is nil without TLS.
+func (u *redisURL) watched(addresses []string, config *tls.Config, options Options) *watchedMaster {
+	name, _, _ := u.master()
+	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options), dialer: &net.Dialer{}}
+	m.ask = func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
-			Username:  u.options["sentinel_username"],
-			Password:  u.options["sentinel_password"],
+			Username:  u.option(storeurl.SentinelUser),
+			Password:  u.option(storeurl.SentinelPassword),
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
-		return askSentinel(ctx, client, master)
-	}}
-	if config != nil {
-		watched.dialer = &tls.Dialer{Config: config}
-	} else {
-		watched.dialer = &net.Dialer{}
+		return askSentinel(ctx, client, name)
 	}
-	settings.Dialer = watched.Dial
-	return newClient(settings, options), nil
+	if config != nil {
+		m.dialer = &tls.Dialer{Config: config}
+	}
+	return m
 }
 
 // askSentinel returns the address of the master of that name, and [redis.Nil] if
@@ -91,6 +108,7 @@ type watchedMaster struct {
 	name      string
 	sentinels []string
 	patience  time.Duration // leaves time for the master
+	secrets   *redact.Secrets
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
 	dialer    interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -106,7 +124,8 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 	conn, err := m.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w", limiter.ErrUnavailable, address, m.name, plain(err))
+		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
+			limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))
 	}
 	return conn, nil
 }
@@ -126,7 +145,8 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			answers <- answer{sentinel, address, err}
 		}()
 	}
-	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
+	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time",
+		limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
 	refused := false
 	for range m.sentinels {
 		var a answer
@@ -144,15 +164,17 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
 		case errors.As(a.err, &reply):
 			refused = true
-			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, explainSentinel(reply))
+			failed = fmt.Errorf("%w: the Sentinel at %s: %s", limiter.ErrRefused, a.sentinel, m.explain(reply))
 		case !refused: // a refusal says more than silence
-			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), plain(a.err))
+			failed = fmt.Errorf("%w: none of the Sentinels at %s can be reached: %w",
+				limiter.ErrUnavailable, strings.Join(m.sentinels, ", "), m.plain(a.err))
 		}
 	}
 	return "", failed
 }
 
-func explainSentinel(reply redis.Error) string {
+// explain says what a Sentinel's refusal means.
+func (m *watchedMaster) explain(reply redis.Error) string {
 	switch answer := reply.Error(); {
 	case strings.HasPrefix(answer, "NOAUTH"):
 		return "it needs a password; give ?sentinel_password=…"
@@ -161,19 +183,23 @@ func explainSentinel(reply redis.Error) string {
 	case strings.HasPrefix(answer, "ERR unknown command"):
 		return "it is a server, not a Sentinel; write redis:// to use it"
 	default:
-		return strings.TrimPrefix(answer, "ERR ")
+		return m.secrets.Answer(strings.TrimPrefix(answer, "ERR "))
 	}
 }
 
-// plain strips the operation and the address, which the message names already.
-func plain(err error) error {
+// plain strips the operation and the address, which the message names already, and
+// secrets from what is left.
+func (m *watchedMaster) plain(err error) error {
 	var operation *net.OpError
+	var system syscall.Errno
 	var slow net.Error
 	switch {
 	case errors.As(err, &slow) && slow.Timeout():
 		return errors.New("no answer in time")
-	case errors.As(err, &operation):
+	case errors.As(err, &operation) && errors.As(operation.Err, &system):
 		return operation.Err
+	case errors.As(err, &operation):
+		return m.secrets.Error(operation.Err)
 	}
-	return err
+	return m.secrets.Error(err)
 }

@@ -13,17 +13,17 @@ var tlsOptions = []string{"tls_ca", "tls_cert", "tls_key", "tls_server_name", "t
 
 // tlsConfig returns what the URL says about TLS, and nil for a URL without.
 func (u *redisURL) tlsConfig(options Options) (*tls.Config, error) {
-	if !u.tls {
+	if !u.tls() {
 		for _, name := range tlsOptions {
-			if _, given := u.options[name]; given {
+			if _, given := u.Option(name); given {
 				return nil, badURL("its option %s is for TLS; write rediss instead of redis", name)
 			}
 		}
 		return nil, nil
 	}
 	// Without a server name go-redis checks the certificate for the host dialled.
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.options["tls_server_name"]}
-	switch u.options["tls_insecure"] {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.option("tls_server_name")}
+	switch u.option("tls_insecure") {
 	case "", "false":
 	case "true":
 		config.InsecureSkipVerify = true
@@ -38,7 +38,7 @@ func (u *redisURL) tlsConfig(options Options) (*tls.Config, error) {
 
 // trust sets who may vouch for the server.
 func (u *redisURL) trust(config *tls.Config, options Options) error {
-	name := u.options["tls_ca"]
+	name := u.option("tls_ca")
 	if name == "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (u *redisURL) trust(config *tls.Config, options Options) error {
 
 // identify sets who the client is.
 func (u *redisURL) identify(config *tls.Config, options Options) error {
-	certName, keyName := u.options["tls_cert"], u.options["tls_key"]
+	certName, keyName := u.option("tls_cert"), u.option("tls_key")
 	switch {
 	case certName == "" && keyName == "":
 		return nil

@@ -35,7 +35,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 	} else if err != nil {
 		return err
 	}
-	facts := clusterFacts{info: parseInfo(text)}
+	facts := clusterFacts{info: redactedInfo(text, e.store)}
 	for _, s := range servers {
 		text, err := s.client.ClusterNodes(ctx).Result()
 		if isAnswer(err) {
@@ -46,7 +46,8 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 			return err
 		}
 		facts.nodes = clusternodes.Parse(text)
-		for _, n := range facts.nodes {
+		for i, n := range facts.nodes {
+			facts.nodes[i].Address = e.store.Redact(n.Address)
 			for _, slot := range n.Moving {
 				if !slices.Contains(facts.moving, slot) {
 					facts.moving = append(facts.moving, slot)

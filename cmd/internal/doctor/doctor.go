@@ -40,6 +40,8 @@ type Options struct {
 	// KeysPerSecond bounds how fast they are looked at; 0 is no bound.
 	KeysPerSecond int
 	Now           func() time.Time
+	// Transport is how what is said to a Redis travels.
+	Transport Transport
 }
 
 // Report is the findings of an examination.
@@ -65,7 +67,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // checks returns the checks in the order in which they are shown: whether it works
 // at all, whether it will go on to, and what is in it.
 func checks() []string {
-	return []string{"reachable", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
+	return []string{"reachable", "transport", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
 		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "biggest", "hottest", "policies"}
 }
 

@@ -1,13 +1,49 @@
 package doctor
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // info is a server's answer to INFO, or that of a Cluster's node to CLUSTER INFO:
 // "field:value" on each line.
 type info map[string]string
+
+// redactedInfo is parseInfo without the secrets that the store knows: a server can have
+// one for a name or a version.
+func redactedInfo(text string, store *redisstore.Store) info {
+	fields := parseInfo(text)
+	for name, value := range fields {
+		fields[name] = redactField(value, store)
+	}
+	return fields
+}
+
+// harmless is what fields hold that is judged, and no more a secret for being one as
+// well: numbers, addresses, and the words of a server.
+var harmless = regexp.MustCompile(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
+	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
+
+// redactField leaves of a field with several parts those that are harmless, even if it
+// has a secret too short to be taken out.
+func redactField(value string, store *redisstore.Store) string {
+	clean := func(text string) string {
+		if harmless.MatchString(text) {
+			return text
+		}
+		return store.Redact(text)
+	}
+	if whole := clean(value); whole != redact.Withheld {
+		return whole
+	}
+	return partOfField.ReplaceAllStringFunc(value, clean)
+}
+
+var partOfField = regexp.MustCompile(`[^,= ]+`)
 
 func parseInfo(text string) info {
 	fields := info{}

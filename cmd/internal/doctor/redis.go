@@ -53,6 +53,7 @@ func (e *examination) run(ctx context.Context) error {
 	if err != nil {
 		return e.unreachable(&server{store: e.store}, err)
 	}
+	e.report.add(judgeTransport(e.Transport, e.nodes(ctx), e.store.Redact)...)
 	var failed error
 	var up []*server
 	for _, s := range servers {
@@ -94,11 +95,25 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 		store, err := redisstore.New(master)
 		mu.Lock()
 		defer mu.Unlock()
-		servers = append(servers, &server{client: master, name: master.Options().Addr, store: store})
+		servers = append(servers, &server{client: master, name: e.store.Redact(master.Options().Addr), store: store})
 		return err
 	})
 	slices.SortFunc(servers, func(a, b *server) int { return strings.Compare(a.name, b.name) })
 	return servers, err
+}
+
+// nodes returns the addresses of all nodes of a Cluster that the client knows.
+func (e *examination) nodes(ctx context.Context) (addresses []string) {
+	if cluster, is := e.client.(*redis.ClusterClient); is {
+		var mu sync.Mutex
+		cluster.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			addresses = append(addresses, node.Options().Addr)
+			return nil
+		})
+	}
+	return addresses
 }
 
 func (e *examination) add(s *server, findings ...Finding) {
@@ -167,7 +182,7 @@ func (e *examination) cannotLook(s *server, check, command string, err error) {
 			f.Advice = shell.SetUser(redisstore.User(e.client), redisstore.KeyRule(e.Prefix, false))
 		}
 	} else {
-		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(err)
+		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(e.store.Explain(err))
 		f.Advice = "ask who runs the server; some services do not offer it"
 	}
 	e.report.add(f)
@@ -187,7 +202,7 @@ func (e *examination) eachServer(ctx context.Context, servers []*server) error {
 		if err != nil {
 			e.cannotLook(s, "version", "info", err)
 		} else {
-			s.before = parseInfo(text)
+			s.before = redactedInfo(text, s.store)
 			e.add(s, judgeVersion(s.before), judgePersistence(s.before, config), judgeMemory(s.before))
 			e.add(s, judgeRole(s.before, config)...)
 		}
@@ -215,7 +230,7 @@ func (e *examination) config(ctx context.Context, s *server) (info, error) {
 			return config, nil
 		}
 		for name, value := range values {
-			config[name] = value
+			config[name] = redactField(value, s.store)
 		}
 	}
 	return config, nil

@@ -42,7 +42,7 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 	}
 	user, err := s.client.ACLWhoAmI(ctx).Result()
 	if err == nil {
-		facts.user = user
+		facts.user = e.store.Redact(user)
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
 	if err != nil && !isAnswer(err) {

@@ -38,14 +38,14 @@ func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	var all []Vitals
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		v := watchServer(ctx, master)
-		v.Address = master.Options().Addr
+		v.Address = redacted(client, master.Options().Addr)
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, v)
 		return nil
 	})
 	if err != nil {
-		return []Vitals{{Problem: err}}
+		return []Vitals{{Problem: explained(client, err)}}
 	}
 	slices.SortFunc(all, func(a, b Vitals) int { return strings.Compare(a.Address, b.Address) })
 	return all
@@ -68,11 +68,25 @@ func watchServer(ctx context.Context, client redis.UniversalClient) Vitals {
 		v.Problem = explained(client, err)
 		return v
 	}
-	fields := parseInfo(text)
+	store, err := redisstore.New(client)
+	if err != nil {
+		v.Problem = err
+		return v
+	}
+	fields := redactedInfo(text, store)
 	version := fields.version()
 	v.Version, v.Role = version.product+" "+version.text, fields["role"]
 	v.OpsPerSecond, v.UsedMemory, v.MaxMemory = fields.number("instantaneous_ops_per_sec"), fields.number("used_memory"), fields.number("maxmemory")
 	return v
+}
+
+// redacted is a text of a server without the password of its client.
+func redacted(client redis.UniversalClient, text string) string {
+	store, err := redisstore.New(client)
+	if err != nil {
+		return ""
+	}
+	return store.Redact(text)
 }
 
 // explained is an error as the limiter's.

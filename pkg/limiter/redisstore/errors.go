@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -38,6 +39,10 @@ var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY"
 // changes nothing, into one of the limiter's that names the server.
 func (s *Store) Explain(err error) error { return s.translate(err, "question", false, nil) }
 
+// Redact returns a text of the server's, such as a field of INFO, without the secrets
+// that the store knows, and cut to what anybody reads.
+func (s *Store) Redact(text string) string { return s.secrets.Answer(text) }
+
 // translate turns an error of go-redis or of the server into one of the
 // limiter's, naming the server, the key or the right. verb is what was asked, and
 // changes says whether that would have changed anything.
@@ -50,11 +55,12 @@ func (s *Store) translate(err error, verb string, changes bool, keys []string) e
 	}
 	answer := err.Error()
 	if foreign, ok := foreignError(answer, keys); ok {
+		foreign.Holds = s.secrets.Answer(foreign.Holds)
 		return foreign
 	}
 	for _, prefix := range notNow {
 		if strings.HasPrefix(answer, prefix) {
-			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, s.address, err)
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, s.address, s.clean(err))
 		}
 	}
 	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, s.address, s.explain(answer, keys))
@@ -81,19 +87,24 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 }
 
 // reason strips what go-redis and net wrap around the error and says the same
-// again, keeping it in the chain.
+// again, keeping it in the chain, all of it without secrets: an address, or an answer
+// that makes no sense, is the server's.
 func (s *Store) reason(err error) error {
+	clean := s.secrets.Error(err)
 	var operation *net.OpError
+	var system syscall.Errno
 	var slow net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &shortError{"the caller gave up", err}
+		return &shortError{"the caller gave up", clean}
 	case errors.As(err, &slow) && slow.Timeout():
-		return &shortError{"no answer in time", err}
-	case errors.As(err, &operation):
-		return &shortError{operation.Err.Error(), err}
+		return &shortError{"no answer in time", clean}
+	case errors.As(err, &operation) && errors.As(operation.Err, &system):
+		return &shortError{operation.Err.Error(), clean}
+	case errors.As(clean, &operation):
+		return &shortError{operation.Err.Error(), clean}
 	}
-	return err
+	return clean
 }
 
 type shortError struct {
@@ -152,7 +163,7 @@ func (s *Store) explain(answer string, keys []string) string {
 			return "the user lacks the right to run " + command + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
 		}
 	}
-	return strings.TrimPrefix(answer, "ERR ")
+	return s.secrets.Answer(strings.TrimPrefix(answer, "ERR "))
 }
 
 // failingCommand finds the command behind "script: <sha>, on @user_script:<line>".

@@ -58,7 +58,7 @@ func byAddress(a, b *redis.Client) int { return strings.Compare(a.Options().Addr
 
 // incomplete says which master it is whose failure leaves a scan incomplete.
 func (s *Store) incomplete(err error, master *redis.Client) error {
-	return fmt.Errorf("%w (so the keys of the master %s are not all there)", s.translate(err, "scan", false, nil), master.Options().Addr)
+	return fmt.Errorf("%w (so the keys of the master %s are not all there)", s.translate(err, "scan", false, nil), s.Redact(master.Options().Addr))
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.

@@ -300,7 +300,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		}
 		switch {
 		case isServerError(err, "WRONGTYPE"):
-			f.err = wrongType(ctx, server, f.entry.StoreKey)
+			f.err = sc.wrongType(ctx, server, f.entry.StoreKey)
 		case err != nil:
 			return nil, nil, err
 		case ttls[i].Err() != nil:
@@ -416,12 +416,12 @@ func (sc *scan) exportLargeLogs(ctx context.Context, page []found, logs []int) e
 }
 
 // wrongType names what a key holds that is no string.
-func wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
+func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
 	kind, err := server.Type(ctx, storeKey).Result()
 	if err != nil {
 		kind = "value of another type"
 	}
-	return foreignIf(fmt.Errorf("a %s, which is no limit record", kind), storeKey)
+	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.Redact(kind)), storeKey)
 }
 
 // pacer spreads a scan out in time, over all masters together.

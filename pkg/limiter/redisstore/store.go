@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -26,6 +27,7 @@ type Store struct {
 	clock     func() time.Time // nil for the server's
 	scripts   scripts
 	sender    sender
+	secrets   *redact.Secrets // what no error may hold
 }
 
 // An Option changes how a Store is made.
@@ -47,7 +49,8 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client}}
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client},
+		secrets: secretsOf(client)}
 	for _, option := range options {
 		option(s)
 	}

@@ -1,0 +1,135 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/token"
+)
+
+// maskSecrets returns the lines of a file as excerpts may show them: with a "*" for each
+// character of what can be a part of a password, so that a caret below still points where
+// it did.
+//
+// A file with mistakes need not hold its passwords where they belong, so no parser says
+// where they are. What is shown is what is known to be none: all within the policies as
+// long as no store turns up there, and elsewhere the names of fields, and few values.
+func maskSecrets(lines []string) []string {
+	masked := make([]string, len(lines))
+	open := false    // we are within policies
+	comment := false // there is a store in the comment above
+	deeper := -1     // what is indented more belongs to a value above
+	for i, line := range lines {
+		rest := strings.TrimLeft(line, " \t")
+		indent := len(line) - len(rest)
+		switch {
+		case rest == "":
+			masked[i] = line
+			continue
+		case strings.HasPrefix(rest, "#"):
+			if comment = comment && open || !open || namesStore.MatchString(line); comment {
+				line = line[:indent] + "#" + stars(rest[1:])
+			}
+			masked[i] = line
+			continue
+		}
+		comment = false
+		if indent == 0 {
+			open, deeper = opensPolicies(line), -1
+		}
+		if open = open && !namesStore.MatchString(line); open {
+			masked[i] = line
+			continue
+		}
+		if deeper >= 0 && indent > deeper {
+			masked[i] = line[:indent] + stars(rest)
+			continue
+		}
+		var value string
+		masked[i], value = maskEntry(line)
+		if deeper = -1; value != "" {
+			deeper = indent
+		}
+	}
+	return masked
+}
+
+// namesStore finds what can begin a store's URL or a password.
+var namesStore = regexp.MustCompile(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
+
+// entry is a key, behind the dashes of lists, and its value.
+var entry = regexp.MustCompile(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
+
+// opensPolicies reports whether a line that is not indented begins what holds no stores:
+// the policies or the prefix, as they are written or nearly so.
+func opensPolicies(line string) bool {
+	found := entry.FindStringSubmatch(line)
+	if found == nil {
+		return false
+	}
+	name := intended(found[3], fileObject().names())
+	return name == "policies" || name == "prefix"
+}
+
+// maskEntry masks a line that begins no value of several lines, or such a value's first.
+func maskEntry(line string) (masked, value string) {
+	found := entry.FindStringSubmatch(line)
+	if found == nil {
+		rest := strings.TrimLeft(line, " \t-")
+		return line[:len(line)-len(rest)] + stars(rest), ""
+	}
+	value = strings.TrimRight(found[7], " \t")
+	shown := 0
+	switch meant := intended(found[3], contextObject().names()); {
+	case strings.HasPrefix(value, "#"):
+		shown = 1
+		value = ""
+	case blockScalar.MatchString(value):
+		shown = len(value)
+	case slices.Contains([]string{"read_only", "protected", "prefix"}, meant) && plainWord.MatchString(value):
+		shown = len(value)
+	case meant == "store":
+		shown = len(storeScheme.FindString(value))
+	}
+	return strings.TrimSuffix(line, found[7]) + found[7][:shown] + stars(found[7][shown:]), value
+}
+
+var (
+	blockScalar = regexp.MustCompile(`^[>|][+-]?[1-9]?$`)
+	plainWord   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	storeScheme = regexp.MustCompile(`^["']?[a-z+]{2,16}://`)
+)
+
+func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }
+
+// shown returns the lines as excerpts show them.
+func (t *tree) shown() []string {
+	if t.masked == nil {
+		t.masked = maskSecrets(t.lines)
+	}
+	return t.masked
+}
+
+// quote writes what stands at a token as a mistake's text repeats it: quoted, unless it
+// is masked there.
+func (t *tree) quote(text string, at *token.Token) string {
+	if !t.shows(text, at) {
+		return masked
+	}
+	return strconv.Quote(text)
+}
+
+// masked stands for what a mistake's text does not repeat.
+const masked = "(masked)"
+
+// shows reports whether what stands at a token is not masked there.
+func (t *tree) shows(text string, at *token.Token) bool {
+	if at == nil {
+		return false
+	}
+	line := min(max(at.Position.Line, 1), len(t.lines))
+	return strings.Contains(t.shown()[line-1], text)
+}

@@ -1,0 +1,59 @@
+package connect
+
+import (
+	"context"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+)
+
+// Transport is how what is said to the Redis of a URL travels.
+type Transport struct {
+	// TLS: all connections are encrypted. Unchecked: with whoever answers.
+	TLS, Unchecked bool
+	// LogsIn: the servers are sent a password.
+	LogsIn bool
+	// Told are the addresses that are sent one, as far as the URL and Sentinels tell: what
+	// these say is to be redacted. Of a socket there is none.
+	Told []string
+}
+
+// TransportOf returns how what is said to the Redis of a URL travels. Sentinels are asked
+// which master they would send it to; should none tell, the master is not in the answer.
+func TransportOf(ctx context.Context, text string, options Options) (Transport, error) {
+	scheme, _, _ := strings.Cut(text, ":")
+	u, err := parseRedisURL(text, scheme+openers()[scheme].form)
+	if err != nil {
+		return Transport{}, err
+	}
+	config, err := u.tlsConfig(options)
+	if err != nil {
+		return Transport{}, err
+	}
+	t := Transport{
+		TLS:       config != nil,
+		Unchecked: config != nil && config.InsecureSkipVerify,
+		LogsIn:    u.Password != "" || options.Password != "",
+	}
+	sentinels := strings.HasSuffix(scheme, "+sentinel")
+	port := redisPort
+	if sentinels {
+		port = sentinelPort
+	}
+	if scheme == "unix" || !t.LogsIn && !(sentinels && u.option(storeurl.SentinelPassword) != "") {
+		return t, nil
+	}
+	addresses, err := u.addresses(port)
+	if err != nil {
+		return Transport{}, err
+	}
+	if !sentinels || u.option(storeurl.SentinelPassword) != "" {
+		t.Told = addresses
+	}
+	if sentinels && t.LogsIn {
+		if master, err := u.watched(addresses, config, options).find(ctx); err == nil {
+			t.Told = append(t.Told, master)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+)
+
+// Transport is how what is said to a Redis travels.
+type Transport struct {
+	// TLS: all connections are encrypted. Unchecked: with whoever answers.
+	TLS, Unchecked bool
+	// LogsIn: the servers are sent a password, which Cluster nodes named by others are,
+	// too.
+	LogsIn bool
+	// Told are the addresses, known without asking a server, that are sent one.
+	Told []string
+}
+
+// judgeTransport judges who can learn the password, and answer in a server's place.
+// nodes are a Cluster's nodes that were found, and redact takes secrets out of addresses.
+func judgeTransport(t Transport, nodes []string, redact func(string) string) (found []Finding) {
+	if t.Unchecked {
+		return []Finding{{Check: "transport", Status: Warn,
+			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +
+				"whoever gets in between can read the password and answer what they like",
+			Advice: "leave tls_insecure out; for an authority of your own give tls_ca=FILE, " +
+				"for another name tls_server_name=NAME (docs/redis.md)",
+			Data: map[string]any{"tls": true, "checked": false}}}
+	}
+	if t.TLS {
+		return nil
+	}
+	told := t.Told
+	if t.LogsIn {
+		told = append(slices.Clone(told), nodes...)
+	}
+	var far []string
+	for _, address := range told {
+		if host, _, err := net.SplitHostPort(address); err == nil && !storeurl.IsLocal(host) {
+			far = append(far, redact(address))
+		}
+	}
+	if len(far) == 0 {
+		return nil
+	}
+	slices.Sort(far)
+	far = slices.Compact(far)
+	shown := far
+	if len(shown) > mostFarShown {
+		shown = append(slices.Clone(far[:mostFarShown]), output.Plural(len(far)-mostFarShown, "other"))
+	}
+	return []Finding{{Check: "transport", Status: Warn,
+		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": whoever is on the way can read it",
+		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
+			"or connect by a tunnel that ends on this machine",
+		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}
+}
+
+const mostFarShown = 3

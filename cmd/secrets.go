@@ -1,0 +1,101 @@
+package cmd
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/redact"
+)
+
+// withoutSecrets returns a complaint without any password that the command knows of. It
+// is the last line of defence: what servers say has none when it gets here. Answers do
+// not come by, for what is the user's own is not to be changed in them.
+func (g *globalOptions) withoutSecrets(text string) string {
+	secrets := redact.New(g.env.Getenv("LIMITCTL_PASSWORD"), g.readPassword)
+	urls := append([]string{g.store, g.env.Getenv("LIMITCTL_STORE")}, urlsAmong(g.args)...)
+	if g.loaded != nil {
+		for _, x := range g.loaded.Contexts {
+			urls = append(urls, x.Store)
+			if x.PasswordEnv != "" {
+				secrets.Add(g.env.Getenv(x.PasswordEnv))
+			}
+		}
+	}
+	for _, url := range urls {
+		found := storeurl.Secrets(url)
+		if secrets.Add(found...); len(found) == 0 {
+			continue
+		}
+		for _, written := range []string{url, strings.Trim(strconv.Quote(url), `"`)} {
+			text = strings.ReplaceAll(text, written, storeurl.Redact(url))
+		}
+	}
+	return secrets.Text(text)
+}
+
+// urlsAmong returns the words of a command line that look like a store's URL, also such
+// as are there by mistake.
+func urlsAmong(args []string) (urls []string) {
+	for _, arg := range args {
+		if name, value, found := strings.Cut(arg, "="); found && strings.HasPrefix(name, "-") {
+			arg = value
+		}
+		if scheme, _, found := strings.Cut(arg, "://"); found && (strings.HasPrefix(scheme, "redis") || scheme == "unix") {
+			urls = append(urls, arg)
+		}
+	}
+	return urls
+}
+
+// password returns the password for a store whose URL has none.
+func (g *globalOptions) password(x *config.Context) (string, error) {
+	switch {
+	case x != nil && x.PasswordFile != "":
+		c, err := g.config()
+		if err != nil {
+			return "", err
+		}
+		at, _ := c.Origin("contexts." + x.Name + ".password_file")
+		path := x.PasswordFile
+		if rest, is := strings.CutPrefix(path, "~/"); is && g.env.Getenv("HOME") != "" {
+			path = filepath.Join(g.env.Getenv("HOME"), rest)
+		} else if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(at.Path), path)
+		}
+		text, err := g.env.ReadFile(path, files.MaxPassword)
+		if err != nil {
+			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
+		}
+		password := strings.TrimRight(string(text), "\r\n")
+		if err := checkPassword(password, "the password file of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
+			return "", err
+		}
+		g.readPassword = password
+		return password, nil
+	case x != nil && x.PasswordEnv != "":
+		password := g.env.Getenv(x.PasswordEnv)
+		if password == "" {
+			return "", usagef("the context %q takes its password from the environment variable %s, which is not set", x.Name, x.PasswordEnv)
+		}
+		return password, checkPassword(password, "the environment variable "+x.PasswordEnv)
+	}
+	password := g.env.Getenv("LIMITCTL_PASSWORD")
+	return password, checkPassword(password, "the environment variable LIMITCTL_PASSWORD")
+}
+
+// checkPassword finds what is in the place of a password and cannot be one.
+func checkPassword(password, what string) error {
+	switch {
+	case len(password) > files.MaxPassword:
+		return usagef("%s holds %d bytes, and a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
+	case strings.ContainsRune(password, 0):
+		return usagef("%s holds a NUL character, which no password has; is it the right one?", what)
+	case strings.ContainsAny(password, "\r\n"):
+		return usagef("%s holds a line end, which no password has; is it the right one?", what)
+	}
+	return nil
+}

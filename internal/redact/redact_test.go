@@ -1,0 +1,160 @@
+package redact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// spellings are ways in which programs write a text.
+func spellings(text string) []string {
+	inJSON, _ := json.Marshal(text)
+	twice, _ := json.Marshal(string(inJSON))
+	return []string{
+		text, strings.ToUpper(text), strings.ToLower(text),
+		url.PathEscape(text), url.QueryEscape(text), url.PathEscape(url.PathEscape(text)), url.UserPassword("", text).String(),
+		strconv.Quote(text), strconv.QuoteToASCII(text), strconv.Quote(strconv.Quote(text)), string(inJSON), string(twice),
+		html.EscapeString(text), `"` + strings.ReplaceAll(text, `"`, `""`) + `"`, "'" + strings.ReplaceAll(text, "'", "''") + "'",
+		"'" + strings.ReplaceAll(text, "'", `'\''`) + "'",
+		strings.NewReplacer("\r", " ", "\n", " ").Replace(text),
+	}
+}
+
+func TestForeignKnowsSpellings(t *testing.T) {
+	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile", "line\r\nline2", `\\x41\n`, "tab\there", "''''", "a+b c+d", "\xff\xfebytes", "Hunter"} {
+		secrets := New(secret)
+		for _, spelt := range spellings(secret) {
+			for _, frame := range []string{"%s", "ERR unknown '%s' today", "ERR (%s)", "x%sx"} {
+				text := fmt.Sprintf(frame, spelt)
+				got := secrets.Foreign(text)
+				if strings.Contains(got, spelt) && !strings.Contains(frame, spelt) || !strings.Contains(got, Mark) || len(got) > len(frame)+len(Mark)+6 {
+					t.Errorf("%q: of %q is left %q", secret, text, got)
+				}
+			}
+		}
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for _, c := range []struct{ secret, text, want string }{
+		{"hunter2", "nothing of it", "nothing of it"},
+		{"hunter2", "hunter2hunter2 hunter2", "xxxxx xxxxx"},
+		{"aaba", "aabaaba", "xxxxx"},
+		{"abcd\x01a", "aabcdabcd\x01ab", "axxxxxb"},
+		{"hunter2", "ERR '\\x68unter2'", "ERR 'xxxxx'"},
+		{"hunter2-is-my-secret", "args: 'hunter2-is-my'", "args: 'xxxxx'"},
+		{"hunter2-is-my-secret", "args: hunter2-is", "args: xxxxx"},
+		{"hunter2-is-my-secret", "args: 'hunt'", "args: 'xxxxx'"},
+		{"hunter2-is-my-secret", "args: hunter...", "args: xxxxx..."},
+		{"hunter2-is-my-secret", "the hunters", "the hunters"},
+		{"connect-me", "connection refused", "connection refused"},
+		{"pw", "its PW is known", Withheld},
+		{"pw", "nothing", "nothing"},
+		{"", "nothing", "nothing"},
+		{"one second", "second argument", "xxxxx argument"},
+	} {
+		if got := New(c.secret).Foreign(c.text); got != c.want {
+			t.Errorf("%q of %q: %q, want %q", c.secret, c.text, got, c.want)
+		}
+	}
+	var none *Secrets
+	if got := none.Foreign("text"); got != "text" {
+		t.Errorf("no secrets: %q", got)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERR unknown command 'auth', with args beginning with: 'unknown-to-us' ": "ERR unknown command 'auth'",
+		"ERR unknown command `AUTH`, WITH ARGS BEGINNING WITH: `u`, `p`, ":       "ERR unknown command `AUTH`",
+		"ERR hunter2 is wrong":             "ERR xxxxx is wrong",
+		"ERR " + strings.Repeat("ö", 5000): "ERR " + strings.Repeat("ö", 298) + "…",
+	} {
+		if got := New("hunter2").Answer(text); got != want {
+			t.Errorf("%.60q: %q", text, got)
+		}
+	}
+}
+
+// What is a word of ours as well is left in our own texts.
+func TestText(t *testing.T) {
+	for _, c := range []struct{ secret, text, want string }{
+		{"redis", "redis at h", "redis at h"},
+		{"redis-2", "redis-2 at h", "xxxxx at h"},
+		{"redis-2", "redis-, redis", "redis-, redis"},
+		{"hunter-of-all", "the hunter-of-", "the hunter-of-"},
+		{"h%r", "h%r", "h%r"},
+		{"h%rt", "h%25rt", "xxxxx"},
+		{"one second", "a second", "a second"},
+		{"passwordpassword", "PasswordPassword", "xxxxx"},
+	} {
+		if got := New(c.secret).Text(c.text); got != c.want {
+			t.Errorf("%q of %q: %q, want %q", c.secret, c.text, got, c.want)
+		}
+	}
+}
+
+type answer string
+
+func (a answer) Error() string { return string(a) }
+
+func TestError(t *testing.T) {
+	secrets := New("hunter2")
+	clean := &net.OpError{Op: "dial", Err: io.ErrUnexpectedEOF}
+	if got := secrets.Error(clean); got != error(clean) {
+		t.Errorf("%v", got)
+	}
+	err := secrets.Error(fmt.Errorf("of hunter2: %w, %w", answer("not hunter2"), clean))
+	if err.Error() != "of xxxxx: not xxxxx, "+clean.Error() || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v", err)
+	}
+	var operation *net.OpError
+	if !errors.As(err, &operation) || operation != clean {
+		t.Errorf("it is no %T", operation)
+	}
+	var dirty answer
+	if errors.As(err, &dirty) || dirty != "" {
+		t.Errorf("as an answer it says %q", string(dirty))
+	}
+	if errors.Unwrap(err) != nil {
+		t.Errorf("it unwraps to %v", errors.Unwrap(err))
+	}
+}
+
+// Whatever stands around a secret, and however it is written, it does not stay.
+func FuzzForeign(f *testing.F) {
+	f.Add("hunter2-secret", "ERR '", "'", uint8(0))
+	f.Add(`a\b"c`, `\`, `\`, uint8(7))
+	f.Add("xxxxx", "xx", "xx", uint8(1))
+	f.Add("a\\\\\\", "\\", "a", uint8(9))
+	f.Add("%25%25", "%", "25", uint8(5))
+	f.Fuzz(func(t *testing.T, secret, before, after string, spelling uint8) {
+		if len(secret) > 100 || strings.Contains(strings.ToLower(secret), "x") {
+			return
+		}
+		ways := spellings(secret)
+		spelt := ways[int(spelling)%len(ways)]
+		text := before + spelt + after
+		got := New(secret).Foreign(text)
+		if secret == "" {
+			if got != text {
+				t.Errorf("%q became %q", text, got)
+			}
+			return
+		}
+		if got == text {
+			t.Errorf("%q: %q is left", secret, got)
+		}
+		// The marks, and what comes to lie beside them, can spell it again.
+		if strings.Contains(strings.Join(strings.Split(got, Mark), "\x00"), secret) && got != Withheld && !strings.Contains(secret, "\x00") {
+			t.Errorf("%q: it is in %q", secret, got)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// echoes are ways in which servers repeat what they were sent, as a refusal or as an
+// answer that makes no sense.
+func echoes() map[string]func(words []string) string {
+	oneLine := strings.NewReplacer("\r", " ", "\n", " ").Replace
+	quoted := func(words []string, quote func(string) string) string {
+		parts := make([]string, len(words))
+		for i, word := range words {
+			parts[i] = quote(word)
+		}
+		return strings.Join(parts, " ")
+	}
+	cut := func(word string) string { return word[:min(len(word), 20)] }
+	return map[string]func(words []string) string{
+		"redis": func(words []string) string {
+			arguments := quoted(words[1:], func(w string) string { return "'" + oneLine(w) + "'" })
+			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + arguments + "\r\n"
+		},
+		"plain": func(words []string) string { return "-ERR cannot do " + oneLine(strings.Join(words, " ")) + "\r\n" },
+		"upper": func(words []string) string {
+			return "-ERR CANNOT DO " + strings.ToUpper(oneLine(strings.Join(words, " "))) + "\r\n"
+		},
+		"quoted": func(words []string) string { return "-WRONG " + quoted(words, strconv.Quote) + "\r\n" },
+		"cut": func(words []string) string {
+			return "-ERR unknown " + quoted(words, func(w string) string { return "'" + cut(oneLine(w)) + "'" }) + "\r\n"
+		},
+		"busy": func(words []string) string { return "-LOADING " + oneLine(strings.Join(words, " ")) + "\r\n" },
+		"junk": func(words []string) string { return "=" + oneLine(strings.Join(words, " ")) + "\r\n" },
+		"type": func(words []string) string { return "?" + oneLine(strings.Join(words, " ")) + "\r\n" },
+	}
+}
+
+// mayNotShow fails if a text shows eight bytes of a secret, or the whole of it.
+func mayNotShow(t *testing.T, what, text, secret string) {
+	t.Helper()
+	size := min(8, len(secret))
+	for i := 0; i+size <= len(secret); i++ {
+		if part := strings.ToLower(secret[i : i+size]); strings.Contains(strings.ToLower(text), part) {
+			t.Errorf("%s shows %q of %q: %s", what, part, secret, text)
+			return
+		}
+	}
+}
+
+// texts are those of all errors of a chain.
+func texts(err error) []string {
+	if err == nil {
+		return nil
+	}
+	all := []string{err.Error(), fmt.Sprintf("%+v", err)}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		all = append(all, texts(e.Unwrap())...)
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			all = append(all, texts(each)...)
+		}
+	}
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		all = append(all, answer.Error())
+	}
+	return all
+}
+
+// Whatever a server says to a login, no error of the store's has the password.
+func TestErrorsHoldNoPassword(t *testing.T) {
+	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€", `back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
+	for name, echo := range echoes() {
+		for _, secret := range secrets {
+			address := redistest.Scripted(t, echo)
+			single := &redis.Options{Addr: address, Username: "u", Password: secret, MaxRetries: -1, DialTimeout: time.Second}
+			provided := *single
+			provided.Password, provided.CredentialsProvider = "", func() (string, string) { return "u", secret }
+			for kind, client := range map[string]redis.UniversalClient{
+				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
+				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret, MaxRedirects: -1}),
+			} {
+				store, err := New(client)
+				if err != nil {
+					t.Fatal(err)
+				}
+				what := fmt.Sprintf("%s, %s", name, kind)
+				_, err = limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:1"}, limiter.Limit{Count: 1, Period: time.Second}, 1)
+				if err == nil {
+					t.Errorf("%s: no error", what)
+				}
+				for _, text := range texts(err) {
+					mayNotShow(t, what, text, secret)
+				}
+				for _, err := range store.Scan(context.Background(), limiter.Query{}) {
+					for _, text := range texts(err) {
+						mayNotShow(t, what+", scan", text, secret)
+					}
+				}
+				store.Close()
+			}
+		}
+	}
+}
+
+// An error that has a secret is for errors.Is and errors.As what it was.
+func TestCleanedErrorsKeepTheirKind(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2-secret"})
+	defer client.Close()
+	store, err := New(client, WithSecrets("other-secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := store.Explain(errors.Join(errors.New("around other-secret"), cleanAnswer("ERR hunter2-secret is wrong")))
+	if !errors.Is(refused, limiter.ErrRefused) {
+		t.Errorf("%v is no refusal", refused)
+	}
+	mayNotShow(t, "refusal", refused.Error(), "hunter2-secret")
+	mayNotShow(t, "refusal", refused.Error(), "other-secret")
+	dial := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "hunter2-secret"}}
+	away := store.Explain(dial)
+	if !errors.Is(away, limiter.ErrUnavailable) || !strings.Contains(away.Error(), "no such host") {
+		t.Errorf("%v does not say why", away)
+	}
+	for _, text := range texts(away) {
+		mayNotShow(t, "away", text, "hunter2-secret")
+	}
+	busy := store.Explain(cleanAnswer("LOADING hunter2-secret"))
+	var answer redis.Error
+	if !errors.Is(busy, limiter.ErrUnavailable) || !errors.As(busy, &answer) || answer.Error() != "LOADING xxxxx" {
+		t.Errorf("%v (%v)", busy, answer)
+	}
+	timeout := store.Explain(context.DeadlineExceeded)
+	if !errors.Is(timeout, context.DeadlineExceeded) {
+		t.Errorf("%v", timeout)
+	}
+}
