@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"pkg/limiter/storetest":   {"pkg/limiter"},
 	"lua":                     {},
 	"internal/redistest":      {},
+	"internal/hostiletext":    {},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

@@ -159,7 +159,7 @@ func runAudit(o *auditOptions) error {
 		for number := 1; lines.Scan(); number++ {
 			entry := new(auditEntry)
 			if err := json.Unmarshal(lines.Bytes(), entry); err != nil { // the disk was full, say
-				fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is no line of an audit and is left out: %s\n", path, number, err)
+				o.note("warning: %s:%d is no line of an audit and is left out: %s", path, number, err)
 				continue
 			}
 			answer.entries = append(answer.entries, entry)

@@ -57,7 +57,7 @@ func runContextList(g *globalOptions) error {
 		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
 	}
 	if len(c.Contexts) == 0 && !g.quiet {
-		fmt.Fprintf(g.env.Err, "limitctl: there are no contexts; looked in %s\n", strings.Join(c.ContextFiles(), ", "))
+		g.note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
 	}
 	return g.print(answer)
 }
@@ -136,7 +136,7 @@ func runContextUse(o *contextUseOptions) error {
 
 func (o *contextUseOptions) note(format string, args ...any) error {
 	if !o.quiet {
-		fmt.Fprintf(o.env.Err, "limitctl: "+format+"\n", args...)
+		o.globalOptions.note(format, args...)
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
-	return dash.Run(ctx, o.env.In, o.env.Out, options)
+	return dash.Run(ctx, o.env.In, o.env.rawOut, options)
 }
 
 // dashServers are the vitals as the dashboard shows them.

@@ -51,6 +51,9 @@ const sameInterrupt = 200 * time.Millisecond
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// rawOut and rawErr are what Out and Err were before Run put a door before them: for
+	// data that goes to a program, and for what draws on a terminal itself.
+	rawOut, rawErr io.Writer
 	Getenv   func(name string) string
 	ReadFile func(path string) ([]byte, error)
 	// Open opens a file that may be too large to read as a whole.

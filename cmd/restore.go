@@ -96,10 +96,10 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), o.place(where))
 	}
 	if withoutLogin(contents.Store) != withoutLogin(where) {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s is of another store, %s, and this is %s\n", o.path, output.Printable(contents.Store), where)
+		o.note("warning: %s is of another store, %s, and this is %s", o.path, output.Printable(contents.Store), where)
 	}
 	if contents.Torn {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
+		o.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", o.path)
 	}
 	if o.dryRun {
 		return o.print(&restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true})

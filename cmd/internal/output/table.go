@@ -24,7 +24,7 @@ type Column struct {
 	Drops int
 }
 
-// Cell is a text and its style.
+// Cell is a text and its style. Text may be anything: it is shown as [Printable] does.
 type Cell struct {
 	Text  string
 	Style Style
@@ -33,6 +33,11 @@ type Cell struct {
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
+	for _, row := range rows {
+		for i := range row {
+			row[i].Text = Printable(row[i].Text)
+		}
+	}
 	columns, rows = p.fit(columns, rows)
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
