@@ -115,7 +115,7 @@ func runContextUse(o *contextUseOptions) error {
 		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return usagef("the choice of a context cannot be removed: %s", err)
 		}
-		return o.note("no context is used from now on")
+		return o.confirm("no context is used from now on")
 	}
 	c, err := o.config()
 	if err != nil {
@@ -131,12 +131,12 @@ func runContextUse(o *contextUseOptions) error {
 	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
 		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
 	}
-	return o.note("the context %s is used from now on: %s", x.Name, config.RedactURL(x.Store))
+	return o.confirm("the context %s is used from now on: %s", x.Name, config.RedactURL(x.Store))
 }
 
-func (o *contextUseOptions) note(format string, args ...any) error {
+func (o *contextUseOptions) confirm(format string, args ...any) error {
 	if !o.quiet {
-		o.globalOptions.note(format, args...)
+		o.note(format, args...)
 	}
 	return nil
 }

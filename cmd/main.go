@@ -54,8 +54,8 @@ type Env struct {
 	// rawOut and rawErr are what Out and Err were before Run put a door before them: for
 	// data that goes to a program, and for what draws on a terminal itself.
 	rawOut, rawErr io.Writer
-	Getenv   func(name string) string
-	ReadFile func(path string) ([]byte, error)
+	Getenv         func(name string) string
+	ReadFile       func(path string) ([]byte, error)
 	// Open opens a file that may be too large to read as a whole.
 	Open func(path string) (io.ReadCloser, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.

@@ -280,4 +280,3 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
-

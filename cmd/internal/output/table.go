@@ -158,14 +158,12 @@ func Cut(text string, width int) string {
 // Bar draws used of capacity as a bar of that many columns. It is empty only if
 // nothing is used and full only if nothing is left.
 func Bar(used, capacity int64, width int) string {
-	filled := int(used * int64(width) / capacity)
+	filled := width
+	if used < capacity {
+		filled = min(int(float64(used)/float64(capacity)*float64(width)), width-1)
+	}
 	if used > 0 && filled == 0 {
 		filled = 1
-	}
-	if used >= capacity {
-		filled = width
-	} else if filled == width {
-		filled = width - 1
 	}
 	bar := make([]rune, width)
 	for i := range bar {
