@@ -130,7 +130,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		if l.Override > 0 {
 			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, attributesText(l.When)))
 		}
-		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: output.Printable(l.StoreKey)}, {Text: output.Printable(strings.Join(notes, ", "))}})
+		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
 }

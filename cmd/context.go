@@ -256,7 +256,7 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: output.Printable(x.Store)}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
 	}
 	p.Table(columns, rows)
 }
@@ -280,7 +280,7 @@ func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader()
 func (a *contextAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for i, value := range a.record() {
-		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: output.Printable(cmp.Or(value, "-"))}})
+		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
 	}
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
 }

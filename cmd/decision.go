@@ -241,7 +241,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		if a.overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: output.Printable(a.reqs[i].Key.Subject)},
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: a.reqs[i].Key.Subject},
 			{Text: used}, {Text: remaining}, {Text: orDash(d.RetryAfter)},
 			{Text: orDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}

@@ -52,6 +52,9 @@ func Read(name string, data []byte) (*Document, error) {
 	if err := json.Unmarshal(data, d); err != nil {
 		return nil, notAReport(name, err)
 	}
+	if len(d.Runs) > mostRuns {
+		return nil, limiter.Invalidf("%s has %d runs, and a report has at most %d", name, len(d.Runs), mostRuns)
+	}
 	for i := range d.Runs {
 		if err := d.Runs[i].check(); err != nil {
 			return nil, limiter.Invalidf("%s is no report: run %d is damaged: %v", name, i+1, err)
