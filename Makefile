@@ -3,7 +3,7 @@
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test fuzz lint bench redis chromium clean
+.PHONY: build demo test fuzz lint bench redis chromium python clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -11,7 +11,7 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-test: redis chromium ## every test; installs redis-server and chromium first where they are missing
+test: redis chromium python ## every test; installs redis-server, chromium and PyYAML first where they are missing
 	go test ./...
 	go test -race -run 'Conformance/Law11|Concurrent' ./...
 
@@ -22,6 +22,10 @@ fuzz: ## every fuzz target, 30 seconds each
 	@for target in Apache JSONLines CSV Instant Read; do \
 		go test ./pkg/loadgen/trace -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
+	@for target in Terminal JSON CSV YAML; do \
+		go test ./cmd/internal/output -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
+	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/config -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -43,6 +47,9 @@ redis:
 
 chromium:
 	@command -v chromium >/dev/null || sh docs/install-chromium.sh
+
+python:
+	@python3 -c 'import yaml' 2>/dev/null || sh docs/install-pyyaml.sh
 
 clean:
 	rm -rf bin

@@ -253,27 +253,38 @@ func TestHostileFiles(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(folder, name)
-		for _, args := range [][]string{{"report", path}, {"compare", path, path}, {"restore", path}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate", path},
-			{"check", "a", "--config", path}, {"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy", text, "a=" + text},
-			{"check", "a", "--prefix", text, "--limit", "1/1s"}, {"inspect", text, "--limit-name", text}, {text}, {"check", "--" + text}, {"config", text}, {"check", "a", "-o", text},
-			{"context", "show", text}, {"check", "a", "--context", text, "--limit", "1/1h"}, {"reset", text, "--yes"}, {"inspect", "--policy", text, text},
-			{"loadtest", "--limit", text}, {"report", path, "--html", path}, {"check", "a", "--limit", "1/1h", "--timeout", text}} {
+		for _, args := range [][]string{
+			{"report", path}, {"compare", path, path}, {"restore", path}, {"simulate", path, "--limit", "1/1s"}, {"config", "validate",
+				path},
+			{"check", "a", "--config", path}, {"check", "a", "--store", text}, {"check", "a", "--limit", text}, {"check", "--policy",
+				text, "a=" + text},
+			{"check", "a", "--prefix", text, "--limit", "1/1s"}, {"inspect", text, "--limit-name", text}, {text}, {"check", "--" + text},
+			{"config", text}, {"check", "a", "-o", text}, {"context", "show", text}, {"check", "a", "--context", text, "--limit", "1/1h"},
+			{"reset", text, "--yes"}, {"inspect", "--policy", text, text}, {"loadtest", "--limit", text}, {"report", path, "--html", path},
+			{"check", "a", "--limit", "1/1h", "--timeout", text},
+		} {
 			if _, stderr := w.try(t, args...); i%7 == 0 && strings.Count(stderr, "\n") > 25 {
 				t.Errorf("%q says %q", args, stderr)
 			}
 		}
 		// One that is there, and holds the text where a name is wanted.
-		quoted, err := json.Marshal(text)
+		marshalled, err := json.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, content := range []string{text, "policies:\n  " + string(quoted) + ":\n    limits: []\n",
-			"policies:\n  api:\n    limits:\n    - {name: " + string(quoted) + ", by: [" + string(quoted) + "], limit: " + string(quoted) + "}\n",
-			"contexts:\n  " + string(quoted) + ": {store: " + string(quoted) + "}\n", "contexts:\n  dev: {store: " + string(quoted) + ", prefix: " + string(quoted) + "}\n"} {
+		quoted := string(marshalled)
+		for _, content := range []string{
+			text, "policies:\n  " + quoted + ":\n    limits: []\n",
+			"policies:\n  api:\n    limits:\n    - {name: " + quoted + ", by: [" + quoted + "], limit: " + quoted + "}\n",
+			"contexts:\n  " + quoted + ": {store: " + quoted + "}\n", "contexts:\n  dev: {store: " + quoted + ", prefix: " + quoted + "}\n",
+		} {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{{"config", "validate", path}, {"config", "show", "--config", path}, {"context", "list", "--config", path}, {"context", "show", "dev", "--config", path}} {
+			for _, args := range [][]string{
+				{"config", "validate", path}, {"config", "show", "--config", path}, {"context", "list", "--config", path},
+				{"context", "show", "dev", "--config", path},
+			} {
 				w.try(t, args...)
 				for _, format := range machineFormats {
 					if stdout, _ := w.try(t, append(args, "-o", format)...); stdout != "" {

@@ -199,9 +199,12 @@ func TestHostileRecordings(t *testing.T) {
 		}
 	}
 	for name, fields := range map[string]map[string]any{
-		"negative servers": {"servers": []any{map[string]any{"round_trip_ns": -5e9, "ops_per_second": -1, "used_memory": int64(math.MinInt64), "max_memory": -1}}},
-		"huge servers":     {"servers": []any{map[string]any{"round_trip_ns": int64(1) << 62, "ops_per_second": int64(1) << 62, "used_memory": int64(math.MaxInt64)}}},
-		"huge coverage": {"coverage": map[string]any{"looked": int64(1) << 62, "total": -5, "passes": -1, "took_ns": int64(math.MaxInt64), "matched": int64(-1) << 62,
+		"negative servers": {"servers": []any{map[string]any{"round_trip_ns": -5e9, "ops_per_second": -1,
+			"used_memory": int64(math.MinInt64), "max_memory": -1}}},
+		"huge servers": {"servers": []any{map[string]any{"round_trip_ns": int64(1) << 62, "ops_per_second": int64(1) << 62,
+			"used_memory": int64(math.MaxInt64)}}},
+		"huge coverage": {"coverage": map[string]any{"looked": int64(1) << 62, "total": -5, "passes": -1,
+			"took_ns": int64(math.MaxInt64), "matched": int64(-1) << 62,
 			"at_limit": int64(1) << 62, "full": true}},
 		"a problem":  {"problem": "\x1b]0;x\x07\nforged"},
 		"no keys":    {"keys": nil},
@@ -220,12 +223,14 @@ func TestHostileRecordings(t *testing.T) {
 
 func TestRecordingsOfHostileTexts(t *testing.T) {
 	for _, text := range hostiletext.Texts() {
-		play(t, frame(0, map[string]any{"store": text, "problem": text, "servers": []any{map[string]any{"name": text, "version": text, "role": text},
+		play(t, frame(0, map[string]any{"store": text, "problem": text, "servers": []any{map[string]any{"name": text, "version": text,
+			"role": text},
 			map[string]any{"name": text, "problem": text}}})+frame(1, map[string]any{"store": text}))
 	}
 	var keys []any
 	for _, text := range hostiletext.Subjects() {
-		keys = append(keys, map[string]any{"key": text, "name": "n", "store_key": text + "\x1b[2J", "limit": "10/1h", "used": 1, "remaining": 9})
+		keys = append(keys, map[string]any{"key": text, "name": "n", "store_key": text + "\x1b[2J", "limit": "10/1h", "used": 1,
+			"remaining": 9})
 	}
 	d, _ := play(t, frame(0, map[string]any{"keys": keys}))
 	if len(d.shown) != len(keys) {
@@ -263,4 +268,21 @@ func TestARecordingWithALongLine(t *testing.T) {
 	if msg := newPlayer(&Options{Play: &endless{left: 1 << 60}, Now: time.Now}).next(ctx); msg != nil {
 		t.Errorf("once it is left: %v", msg)
 	}
+}
+
+// Whatever a recording holds, it is played, or there is a reason why not.
+func FuzzPlay(f *testing.F) {
+	for _, text := range hostiletext.Texts() {
+		f.Add(frame(0, nil) + text + "\n" + frame(1, map[string]any{"problem": text}))
+	}
+	f.Add(frame(0, map[string]any{"servers": []any{map[string]any{"round_trip_ns": -5, "version": "x"}}, "coverage": map[string]any{"full": true}}))
+	f.Fuzz(func(t *testing.T, recording string) {
+		d, slept := play(t, recording)
+		if len(slept) > 0 && slices.Max(slept) > longestGap {
+			t.Errorf("it waits %s", slices.Max(slept))
+		}
+		if d.failed != nil && strings.Contains(oneLine(d.failed), "\n") {
+			t.Errorf("%q", d.failed)
+		}
+	})
 }

@@ -103,8 +103,9 @@ func unescapeFormula(cell string) string {
 func TestFormulas(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "user:42": "user:42", "a-b": "a-b", "-5": "-5", "-1.5e-7": "-1.5e-7", "=1": "'=1", "+5": "'+5", "@x": "'@x", "-x": "'-x",
-		" =1": "' =1", "\u200b=1": "'\u200b=1", "\t=1": "'\t'=1", "\rx": "'\rx", "'": "''", "'x": "''x", "＝1": "'＝1", "a;=1": "a;'=1", "a, -b": "a,' -b",
-		"-": "'-", "--1": "'--1", "-1-1": "'-1-1", "-.5": "'-.5", "=": "'=",
+		" =1": "' =1", "\u200b=1": "'\u200b=1", "\t=1": "'\t'=1", "\rx": "'\rx", "'": "''", "'x": "''x", "＝1": "'＝1", "a;=1": "a;'=1",
+		"a, -b": "a,' -b",
+		"-":     "'-", "--1": "'--1", "-1-1": "'-1-1", "-.5": "'-.5", "=": "'=",
 	} {
 		if got := escapeFormula(cell); got != want {
 			t.Errorf("%q becomes %q, want %q", cell, got, want)
@@ -112,7 +113,8 @@ func TestFormulas(t *testing.T) {
 	}
 	var b bytes.Buffer
 	p := Printer{Data: &b, Format: "csv"}
-	if err := p.Answer(answer{records: [][]string{{"=1", "-5", "'x", "ok"}, {" @x", "", "-", "user"}}}); err != nil || p.FormulaCells() != 3 {
+	if err := p.Answer(answer{records: [][]string{{"=1", "-5", "'x", "ok"}, {" @x", "", "-",
+		"user"}}}); err != nil || p.FormulaCells() != 3 {
 		t.Errorf("%v, and %d cells are formulas, want 3", err, p.FormulaCells())
 	}
 }
@@ -124,9 +126,11 @@ func documents() []any {
 		keys[text] = i
 	}
 	return []any{names(), keys, map[string]any{}, []any{}, "text", nil, true,
-		map[string]any{"a": []any{}, "b": map[string]any{}, "c": []any{[]any{}, []any{"x", []any{"y", map[string]any{"z": []any{1}}}}}, "d": nil},
+		map[string]any{"a": []any{}, "b": map[string]any{}, "c": []any{[]any{}, []any{"x", []any{"y", map[string]any{"z": []any{1}}}}},
+			"d": nil},
 		[]any{map[string]any{"a": 1, "b": []any{map[string]any{"c": "d"}}}, []any{[]any{map[string]any{"e": "f"}}}},
-		[]any{0, -1, 1.5, 1e21, 1e-7, -2.5e-300, 1 << 53}, map[string]any{strings.Repeat("long", 500): map[string]any{"a": "b"}, strings.Repeat("k", 3000): []any{1}}}
+		[]any{0, -1, 1.5, 1e21, 1e-7, -2.5e-300, 1 << 53}, map[string]any{strings.Repeat("long", 500): map[string]any{"a": "b"},
+			strings.Repeat("k", 3000): []any{1}}}
 }
 
 // plainYAML is a document as the parser of YAML 1.2 sees it, numbers as floats.
@@ -167,13 +171,15 @@ func TestYAMLParsesBack(t *testing.T) {
 func TestYAMLParsesBackInPython(t *testing.T) {
 	var texts, wants []any
 	for _, document := range documents() {
-		texts, wants = append(texts, printed(t, Printer{Format: "yaml"}, answer{document: document})), append(wants, throughJSON(t, document))
+		texts, wants = append(texts, printed(t, Printer{Format: "yaml"}, answer{document: document})), append(wants, throughJSON(t,
+			document))
 	}
 	in, err := json.Marshal(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := exec.Command("python3", "-c", "import json, sys, yaml; print(json.dumps([yaml.safe_load(text) for text in json.load(sys.stdin)]))")
+	python := exec.Command("python3", "-c",
+		"import json, sys, yaml; print(json.dumps([yaml.safe_load(text) for text in json.load(sys.stdin)]))")
 	python.Stdin = bytes.NewReader(in)
 	var problems bytes.Buffer
 	python.Stderr = &problems

