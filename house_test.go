@@ -53,6 +53,8 @@ var drivers = map[string][]string{
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
+	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
+	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest"},
 }

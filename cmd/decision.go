@@ -190,15 +190,15 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	}
 	subject := output.Printable(a.key)
 	if sum.Unguarded {
-		fmt.Fprintf(p.Out, "%s  %s: the store did not answer\n", mark, subject)
+		p.Line("%s  %s: the store did not answer", mark, subject)
 		return
 	}
 	if len(a.reqs) == 1 && a.policy == nil {
-		fmt.Fprintf(p.Out, "%s  %s: %d of %d used, %d remaining%s\n", mark, subject,
+		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
 			sum.Used, a.reqs[0].Limit.Capacity(), sum.Remaining, times(sum))
 		return
 	}
-	fmt.Fprintf(p.Out, "%s  %s: %d remaining%s\n", mark, subject, sum.Remaining, times(sum))
+	p.Line("%s  %s: %d remaining%s", mark, subject, sum.Remaining, times(sum))
 	if a.policy != nil {
 		a.printPolicy(p)
 		return

@@ -92,7 +92,7 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	defer store.Close()
 	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
 		// The file may be anybody's.
-		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
+		o.say("%s of %s (%s %s at %s), into %s", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
 			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), o.place(where))
 	}
 	if withoutLogin(contents.Store) != withoutLogin(where) {
