@@ -19,7 +19,7 @@ import (
 func strangers(t *testing.T) (all []*Document) {
 	t.Helper()
 	usual := loadRun("token-bucket", 1, 1, 0)
-	for texts := range slices.Chunk(hostiletext.Texts(), 5) {
+	for texts := range slices.Chunk(hostiletext.Texts(), 8) {
 		d := New(LoadTest)
 		for i, text := range texts {
 			run := usual
