@@ -27,6 +27,6 @@ func (g *globalOptions) note(format string, args ...any) { g.say("limitctl: "+fo
 // warnOfFormulas says so if a CSV that was printed is not for a spreadsheet.
 func (g *globalOptions) warnOfFormulas(p *output.Printer) {
 	if n := p.FormulaCells(); n > 0 {
-		g.note("warning: %s would be a formula in a spreadsheet; for one, give --csv-formulas escape", output.Plural(n, "cell"))
+		g.note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
 	}
 }
