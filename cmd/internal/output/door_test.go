@@ -112,7 +112,7 @@ func TestATableHasARowForEachName(t *testing.T) {
 			t.Fatalf("%d names are %d lines", len(texts), len(lines)-1)
 		}
 		for i, line := range lines[1:] {
-			if !strings.HasSuffix(line, "end") || obeyed(line, color) != "" || strings.Contains(line, "\t") {
+			if !strings.Contains(line, Printable(texts[i])) || !strings.HasSuffix(line, "end") || obeyed(line, color) != "" || strings.Contains(line, "\t") {
 				t.Errorf("%q is shown as %q", texts[i], line)
 			}
 		}
