@@ -12,7 +12,7 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-setup: ## install what the tests run and is missing: redis-server, chromium, zsh, fish, bash-completion
+setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML
 	@sh docs/install-test-tools.sh
 
 test: setup ## every test; installs first what they run and is missing
@@ -29,6 +29,10 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in Quote ReadLine Answer; do \
 		go test ./cmd/internal/shell -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
+	@for target in Terminal JSON CSV YAML; do \
+		go test ./cmd/internal/output -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
+	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Parse Repeated MistakesHoldNoPassword; do \

@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/lines", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
-	"cmd/internal/config":     {"cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"cmd/internal/shell", "cmd/internal/storeurl", "internal/redact", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
@@ -57,6 +57,7 @@ var layers = map[string][]string{
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
 	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
+	"internal/hostiletext":       {},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -68,6 +69,8 @@ var drivers = map[string][]string{
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
+	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
+	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest"},
 }

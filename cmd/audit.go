@@ -325,9 +325,9 @@ func (a *auditAnswer) Print(p *output.Printer) {
 		if e.Context != "" {
 			where = e.Context
 		}
-		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: output.Printable(e.User)}, {Text: output.Printable(where)},
-			{Text: output.Printable(strings.TrimSpace(e.Command + " " + e.Selection))}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
-			{Text: output.Printable(e.Outcome), Style: style}, {Text: shell.Command(filepath.Base(e.Backup))}})
+		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: e.User}, {Text: where},
+			{Text: strings.TrimSpace(e.Command + " " + e.Selection)}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
+			{Text: e.Outcome, Style: style}, {Text: shell.Command(filepath.Base(e.Backup))}})
 		if e.Backup == "" {
 			rows[len(rows)-1][7].Text = "-"
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -71,9 +72,9 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 	case c.confirm != "" || c.yes && !protected:
 		return nil
 	case protected:
-		fmt.Fprintf(g.env.Err, "Context %s is protected. %s? Type its name to go on: ", name, question)
+		fmt.Fprintf(g.env.Err, "Context %s is protected. %s? Type its name to go on: ", output.Escape(name), output.Escape(question))
 	default:
-		fmt.Fprintf(g.env.Err, "%s? [y/N] ", question)
+		fmt.Fprintf(g.env.Err, "%s? [y/N] ", output.Escape(question))
 	}
 	answers := make(chan string, 1)
 	go func() { // so that Ctrl-C at the prompt is heard

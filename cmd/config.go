@@ -124,7 +124,7 @@ func (a *validAnswer) Records() [][]string {
 // Print implements output.Answer. Mistakes are the command's error.
 func (a *validAnswer) Print(p *output.Printer) {
 	if a.Valid {
-		fmt.Fprintf(p.Out, "%s %s: %s, %s\n", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
+		p.Line("%s %s: %s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
 			counted(a.Policies, "policy", "policies"), output.Plural(a.Contexts, "context"))
 	}
 }

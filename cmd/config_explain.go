@@ -119,7 +119,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 	if len(a.HashBy) > 0 {
 		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
 	}
-	fmt.Fprintf(p.Out, "policy %s (%s), on_error %s%s\n", a.Policy, a.Origin, a.OnError, hashed)
+	p.Line("policy %s (%s), on_error %s%s", a.Policy, a.Origin, a.OnError, hashed)
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16}, {Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell
 	for _, l := range a.Limits {
@@ -130,7 +130,7 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		if l.Override > 0 {
 			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, attributesText(l.When)))
 		}
-		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: output.Printable(l.StoreKey)}, {Text: output.Printable(strings.Join(notes, ", "))}})
+		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
 }

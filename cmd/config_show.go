@@ -210,7 +210,7 @@ func (a *showAnswer) Print(p *output.Printer) {
 	}
 	var rows [][]output.Cell
 	for _, row := range a.rows {
-		cells := []output.Cell{{Text: row.name}, {Text: output.Printable(row.value)}}
+		cells := []output.Cell{{Text: row.name}, {Text: row.value}}
 		if a.origins {
 			cells = append(cells, output.Cell{Text: row.origin, Style: output.Faint})
 		}

@@ -58,7 +58,7 @@ func runContextList(g *globalOptions) error {
 		answer.Contexts = append(answer.Contexts, newContextDocument(c, x, current))
 	}
 	if len(c.Contexts) == 0 && !g.quiet {
-		fmt.Fprintf(g.env.Err, "limitctl: there are no contexts; looked in %s\n", strings.Join(c.ContextFiles(), ", "))
+		g.note("there are no contexts; looked in %s", strings.Join(c.ContextFiles(), ", "))
 	}
 	return g.print(answer)
 }
@@ -116,7 +116,7 @@ func runContextUse(o *contextUseOptions) error {
 		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return usagef("the choice of a context cannot be removed: %s", err)
 		}
-		return o.note("no context is used from now on")
+		return o.confirm("no context is used from now on")
 	}
 	c, err := o.config()
 	if err != nil {
@@ -132,12 +132,12 @@ func runContextUse(o *contextUseOptions) error {
 	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
 		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
 	}
-	return o.note("the context %s is used from now on: %s", x.Name, storeurl.Redact(x.Store))
+	return o.confirm("the context %s is used from now on: %s", x.Name, storeurl.Redact(x.Store))
 }
 
-func (o *contextUseOptions) note(format string, args ...any) error {
+func (o *contextUseOptions) confirm(format string, args ...any) error {
 	if !o.quiet {
-		fmt.Fprintf(o.env.Err, "limitctl: "+format+"\n", args...)
+		o.note(format, args...)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: output.Printable(x.Store)}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
 	}
 	p.Table(columns, rows)
 }
@@ -282,7 +282,7 @@ func (a *contextAnswer) Records() [][]string { return [][]string{contextHeader()
 func (a *contextAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for i, value := range a.record() {
-		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: output.Printable(cmp.Or(value, "-"))}})
+		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
 	}
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
 }

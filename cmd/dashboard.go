@@ -178,7 +178,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	o.env.Hold() // the terminal is put in order at the end
-	return dash.Run(ctx, o.env.In, o.env.Out, options)
+	return dash.Run(ctx, o.env.In, o.env.rawOut, options)
 }
 
 // lookYourself is the command that shows the beginning of a key's value; words are those

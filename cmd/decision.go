@@ -160,15 +160,15 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	}
 	subject := output.Printable(a.key)
 	if sum.Unguarded {
-		fmt.Fprintf(p.Out, "%s  %s: the store did not answer\n", mark, subject)
+		p.Line("%s  %s: the store did not answer", mark, subject)
 		return
 	}
 	if len(a.reqs) == 1 && a.policy == nil {
-		fmt.Fprintf(p.Out, "%s  %s: %d of %d used, %d remaining%s\n", mark, subject,
+		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
 			sum.Used, a.reqs[0].Limit.Capacity(), sum.Remaining, times(sum))
 		return
 	}
-	fmt.Fprintf(p.Out, "%s  %s: %d remaining%s\n", mark, subject, sum.Remaining, times(sum))
+	p.Line("%s  %s: %d remaining%s", mark, subject, sum.Remaining, times(sum))
 	if a.policy != nil {
 		a.printPolicy(p)
 		return
@@ -211,7 +211,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		if a.overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: output.Printable(a.reqs[i].Key.Subject)},
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: a.reqs[i].Key.Subject},
 			{Text: used}, {Text: remaining}, {Text: orDash(d.RetryAfter)},
 			{Text: orDash(d.ResetAfter)}, {Text: strings.Join(notes, ", ")}})
 	}

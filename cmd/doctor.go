@@ -152,12 +152,12 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
 	names, servers := 0, 0
 	for _, f := range findings {
-		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(f.Server))
+		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(output.Escape(f.Server)))
 	}
 	for _, f := range findings {
 		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2
 		if servers > 0 {
-			label += fmt.Sprintf("%-*s  ", servers, f.Server)
+			label += fmt.Sprintf("%-*s  ", servers, output.Escape(f.Server))
 			indent += servers + 2
 		}
 		printFinding(p, f, label, indent)

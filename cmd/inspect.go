@@ -170,6 +170,7 @@ func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *out
 	if flushErr := stream.Flush(); flushErr != nil {
 		return &outputError{flushErr}
 	}
+	o.warnOfFormulas(p)
 	return o.conclude(n, &f, err)
 }
 
@@ -189,7 +190,7 @@ func (o *inspectOptions) conclude(rows int, f *found, err error) error {
 			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.matched)
 		}
 		if f.matched == 0 && f.foreign.count == 0 {
-			fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %s\n", o.text)
+			o.note("nothing in use matches %s", o.text)
 		}
 	}
 	if o.foreign {

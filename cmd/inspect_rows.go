@@ -192,7 +192,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	for i := range a.inspected {
 		e := &a.inspected[i].entry
 		style := closeness(e)
-		row := []output.Cell{{Text: output.Printable(e.Key.Subject)}, {Text: output.Printable(e.Key.Name)}, {Text: limitText(e)},
+		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
 			{Text: output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), Style: style}, {Text: usedText(e), Style: style},
 			{Text: number(e.Decision.Remaining)}, resetText(e)}
 		if a.bytes {
@@ -207,7 +207,7 @@ func (a *inspectAnswer) printForeign(p *output.Printer) {
 	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12}, {Header: "HOLDS", Shrinks: 8}}
 	var rows [][]output.Cell
 	for i := range a.inspected {
-		rows = append(rows, []output.Cell{{Text: output.Printable(a.inspected[i].entry.StoreKey)}, {Text: a.inspected[i].holds}})
+		rows = append(rows, []output.Cell{{Text: a.inspected[i].entry.StoreKey}, {Text: a.inspected[i].holds}})
 	}
 	p.Table(columns, rows)
 }

@@ -112,7 +112,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 		if g.AtLimit > 0 {
 			style = output.AtEnd
 		}
-		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: output.Printable(g.Limit)}, {Text: number(g.Keys)},
+		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: g.Limit}, {Text: number(g.Keys)},
 			{Text: number(g.AtLimit), Style: style}, {Text: output.Bytes(g.Bytes)}}
 		if g == &a.overall {
 			row[0].Text, row[1].Text = "all", ""

@@ -325,7 +325,7 @@ func (r *loadtestRun) remove(ctx context.Context) error {
 		return removeTrial(ctx, r.store, "run", r.prefix, r.target.AllKeys())
 	}
 	if !r.quiet {
-		fmt.Fprintf(r.env.Err, "limitctl: the run's keys are kept under %s\n", shell.Command("--prefix", r.prefix))
+		r.note("the run's keys are kept under %s", shell.Command("--prefix", r.prefix))
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func (g *globalOptions) warnBesideReport(text string) {
 
 func (g *globalOptions) warn(text string) {
 	if !g.quiet {
-		fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", text)
+		g.note("warning: %s", text)
 	}
 }
 

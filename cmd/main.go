@@ -67,7 +67,10 @@ const sameInterrupt = 200 * time.Millisecond
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Getenv   func(name string) string
+	// rawOut and rawErr are what Out and Err were before Run put a door before them: for
+	// data that goes to a program, and for what draws on a terminal itself.
+	rawOut, rawErr io.Writer
+	Getenv         func(name string) string
 	// The files: see package files. ReadFile reads one as a whole that has at most so
 	// many bytes, and Open one that may be too large for that.
 	ReadFile func(path string, most int) ([]byte, error)

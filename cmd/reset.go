@@ -259,16 +259,16 @@ func (o *resetOptions) showTargets(t *targets, where string, incomplete error) {
 		return
 	}
 	if t.count == 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: nothing in use matches %s in %s\n", o.text, where)
+		o.note("nothing in use matches %s in %s", o.text, where)
 		return
 	}
 	verb := "match"
 	if t.count == 1 {
 		verb = "matches"
 	}
-	fmt.Fprintf(o.env.Err, "%s %s %s in %s:\n", output.Plural(t.count, "key"), verb, o.text, where)
+	o.say("%s %s %s in %s:", output.Plural(t.count, "key"), verb, o.text, where)
 	for _, line := range t.sample {
-		fmt.Fprintf(o.env.Err, "  %s\n", line)
+		o.say("  %s", line)
 	}
 	if more := t.count - shown; more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)

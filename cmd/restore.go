@@ -93,14 +93,14 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 	defer store.Close()
 	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
 		// The file may be anybody's.
-		fmt.Fprintf(o.env.Err, "%s of %s (%s %s at %s), into %s\n", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
+		o.say("%s of %s (%s %s at %s), into %s", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
 			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), o.place(where))
 	}
 	if withoutLogin(contents.Store) != withoutLogin(where) {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s is of another store, %s, and this is %s\n", o.path, output.Printable(contents.Store), where)
+		o.note("warning: %s is of another store, %s, and this is %s", o.path, output.Printable(contents.Store), where)
 	}
 	if contents.Torn {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: the last line of %s is not whole and is left out; its writer was stopped in the middle\n", o.path)
+		o.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", o.path)
 	}
 	for _, damage := range contents.Damage {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", o.path, message(damage))

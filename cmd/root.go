@@ -19,6 +19,9 @@ import (
 // Run executes limitctl with args in env and returns its exit code.
 func Run(ctx context.Context, args []string, env *Env) int {
 	global := &globalOptions{env: env, args: args}
+	env, flush := withDoors(env, global.color())
+	defer flush()
+	global.env = env
 	err := global.execute(ctx, args)
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
@@ -75,14 +78,16 @@ func mistakesOf(err error) *config.Mistakes {
 	return mistakes
 }
 
-// message puts an error on one line.
+// message puts an error on one line of a length that people read, with all that a server
+// or a file may have put into it to be seen.
 func message(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	const most = 5
 	if len(lines) > most {
 		lines = append(lines[:most], fmt.Sprintf("and %d more", len(lines)-most))
 	}
-	return strings.Join(lines, "; ")
+	const longest = 2000
+	return output.Shorten(output.Escape(strings.Join(lines, "; ")), longest)
 }
 
 // globalOptions are the flags that every command has.
@@ -95,6 +100,7 @@ type globalOptions struct {
 	prefix      string
 	timeout     time.Duration
 	format      output.Format
+	formulas    output.Formulas
 	quiet       bool
 
 	// changed tells whether a global flag was given.
@@ -160,9 +166,11 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 	flags.StringVar(&global.prefix, "prefix", "", "`PREFIX` that the store's keys begin with (default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
 	flags.DurationVar(&global.timeout, "timeout", 2*time.Second, "wait at most `DURATION` for the store's answer")
 	flags.VarP(&global.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
+	flags.Var(&global.formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: keep them as they are, or escape them with a '")
 	flags.BoolVarP(&global.quiet, "quiet", "q", false, "print no answer; the exit code says it")
 	root.RegisterFlagCompletionFunc("context", global.completeContexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("csv-formulas", cobra.FixedCompletions(output.FormulaNames(), cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		newCheckCmd(global),
 		newConsumeCmd(global),
@@ -232,8 +240,9 @@ func atMostOneArgument(cmd *cobra.Command, args []string) error {
 
 // printer returns where and how to print the answer.
 func (g *globalOptions) printer() *output.Printer {
-	p := &output.Printer{Out: g.env.Out, Format: g.format, Quiet: g.quiet}
+	p := &output.Printer{Out: g.env.Out, Data: g.env.rawOut, Format: g.format, Formulas: g.formulas, Quiet: g.quiet}
 	if g.env.OutIsTerminal {
+		p.Data = p.Out // somebody is looking at it
 		p.Width, _ = g.env.Size()
 		p.Color = g.color()
 	}
@@ -247,9 +256,11 @@ func (g *globalOptions) color() bool {
 
 // print prints an answer in the chosen form.
 func (g *globalOptions) print(a output.Answer) error {
-	if err := g.printer().Answer(a); err != nil {
+	p := g.printer()
+	if err := p.Answer(a); err != nil {
 		return &outputError{err}
 	}
+	g.warnOfFormulas(p)
 	return nil
 }
 

@@ -341,7 +341,7 @@ func (g *globalOptions) progress(title, noun string) *progress.Bar {
 	if !g.env.ErrIsTerminal || g.quiet {
 		return nil
 	}
-	return progress.New(g.env.Err, title, noun)
+	return progress.New(g.env.rawErr, title, noun)
 }
 
 // scanError says of an error of a scan how far it had come.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -119,9 +120,9 @@ func (s *settings) announce(w io.Writer) {
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
 	case s.byFlag:
 	case s.context != nil:
-		fmt.Fprintf(w, "limitctl: using the context %s (chosen by context use)\n", s.context.Name)
+		fmt.Fprintf(w, "limitctl: using the context %s (chosen by context use)\n", output.Escape(s.context.Name))
 	default:
-		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", strings.TrimPrefix(s.store.value, "file:"))
+		fmt.Fprintf(w, "limitctl: using the file %s (no --store given)\n", output.Escape(strings.TrimPrefix(s.store.value, "file:")))
 	}
 }
 

@@ -50,9 +50,9 @@ func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trac
 // reportDisagreements says where the store did not decide as Go does.
 func (o *simulateOptions) reportDisagreements(r *simulatedRun) {
 	result := r.result
-	fmt.Fprintf(o.env.Err, "limitctl: %s: the store decided %d of %d requests differently than Go:\n", r.run.Limit, result.Disagreements, result.Tally.Requests())
+	o.note("%s: the store decided %d of %d requests differently than Go:", r.run.Limit, result.Disagreements, result.Tally.Requests())
 	for _, d := range result.FirstDisagreements {
-		fmt.Fprintf(o.env.Err, "limitctl: request %d, at %s, of %s, limit %s: the store says %s; Go says %s\n",
+		o.note("request %d, at %s, of %s, limit %s: the store says %s; Go says %s",
 			d.Request, d.At.Time().Format(time.RFC3339Nano), subjectWords(result.Subjects[d.Subject], r.names, r.policy != nil), r.run.Limits[d.Limit].Limit, decisionWords(&d.Store), decisionWords(&d.Go))
 	}
 }

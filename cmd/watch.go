@@ -59,8 +59,8 @@ func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration
 	defer func() { g.quiet = quiet }()
 	drawn := g.env.OutIsTerminal && g.format != "jsonl"
 	if drawn {
-		fmt.Fprint(g.env.Out, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
-		defer fmt.Fprint(g.env.Out, "\x1b[?25h\x1b[J") // as it was, below the last answer
+		fmt.Fprint(g.env.rawOut, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
+		defer fmt.Fprint(g.env.rawOut, "\x1b[?25h\x1b[J") // as it was, below the last answer
 	}
 	for {
 		columns, rows := 0, 0
@@ -93,12 +93,12 @@ const headLines = 4
 func (g *globalOptions) drawFrame(answer output.Answer, note string, away error, interval time.Duration, columns, rows int) error {
 	var body bytes.Buffer
 	p := g.printer()
-	p.Out, p.Quiet = &body, false
+	p.Out, p.Quiet = output.NewTerminal(&body, p.Color), false
 	if away == nil {
 		answer.Print(p)
 	} else {
 		note = "no answer"
-		fmt.Fprintln(&body, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
+		fmt.Fprintln(p.Out, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
 	}
 	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", g.env.Now().Format(time.TimeOnly), output.Duration(interval), note)
 	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), ""}, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
@@ -108,7 +108,7 @@ func (g *globalOptions) drawFrame(answer output.Answer, note string, away error,
 		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
-	_, err := g.env.Out.Write([]byte(frame.String()))
+	_, err := g.env.rawOut.Write([]byte(frame.String()))
 	return err
 }
 
@@ -123,11 +123,11 @@ func (g *globalOptions) writeLines(answer output.Answer, away error) error {
 		return err
 	}
 	for _, line := range answer.Lines() {
-		text, err := json.Marshal(line)
+		text, err := output.JSON(line)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(g.env.Out, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
+		if _, err := fmt.Fprintf(g.env.rawOut, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests run and is missing: servers of their own, the shells that
-# completion is for, and the browser that reports are looked at in. With arguments, only
-# the tools that they name.
+# completion is for, the browser that reports are looked at in, and a parser that holds our
+# YAML to what others read. With arguments, only the tools that they name.
 set -eu
 
 root() {
@@ -17,12 +17,13 @@ is_there() {
 		done
 		return 1
 		;;
+	python3-yaml) python3 -c 'import yaml' 2>/dev/null || /usr/bin/python3 -c 'import yaml' 2>/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
 
 missing=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi
@@ -38,6 +39,7 @@ elif command -v brew >/dev/null; then
 		redis-server) brew install redis ;;
 		chromium) brew install --cask chromium ;;
 		bash-completion) brew install bash-completion@2 ;;
+		python3-yaml) python3 -m pip install --user pyyaml ;;
 		*) brew install "$tool" ;;
 		esac
 	done

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -48,15 +48,13 @@ func (m *Mistakes) Format(color bool) string {
 	var b strings.Builder
 	for i := range m.List[:min(mostShown, len(m.List))] {
 		mistake := &m.List[i]
-		text, excerpt := mistake.Text, mistake.Excerpt
-		if color {
-			const red, plain = "\x1b[31m", "\x1b[0m"
-			text = red + text + plain
-			if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
-				excerpt = excerpt[:caret] + red + "^" + plain + excerpt[caret+1:]
-			}
+		p := output.Printer{Out: &b, Color: color}
+		excerpt := mistake.Excerpt
+		if caret := strings.LastIndexByte(excerpt, '^'); caret >= 0 {
+			excerpt = excerpt[:caret] + p.Paint(output.AtEnd, "^") + excerpt[caret+1:]
 		}
-		fmt.Fprintf(&b, "%s:%d:%d: %s\n%s", mistake.Path, mistake.Line, mistake.Column, text, excerpt)
+		p.Line("%s:%d:%d: %s", mistake.Path, mistake.Line, mistake.Column, p.Paint(output.AtEnd, mistake.Text))
+		b.WriteString(excerpt) // which is visible as it is
 	}
 	if more := len(m.List) - mostShown; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
@@ -124,8 +122,8 @@ func visible(line string, column int) (text string, before int) {
 		switch {
 		case r == '\t':
 			r = '→'
-		case !unicode.IsPrint(r):
-			r = '�'
+		case output.Escape(string(r)) != string(r):
+			r = '�' // one column, so that the caret stands where it should
 		}
 		b.WriteRune(r)
 		if i < column-1 {

@@ -12,13 +12,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// The styles besides those that all commands have. What is selected is reversed.
 const (
-	bold     output.Style = "1"
-	reversed output.Style = "7"
+	bold     = output.Bold
+	reversed = output.Reversed
 )
 
-// span is a text in one style.
+// span is a text in one style. It may be anything: a server's error, a key, a line of a
+// recording. What measures, cuts and paints it does so with the text as it is shown, which
+// is escaped, so that nothing but our own styles gets to the terminal.
 type span struct {
 	text  string
 	style output.Style
@@ -31,7 +32,7 @@ func plain(text string) line                      { return line{{text, output.Pl
 func styled(text string, style output.Style) line { return line{{text, style}} }
 
 // width is that of a text on the screen, in columns.
-func width(text string) int { return ansi.StringWidth(text) }
+func width(text string) int { return ansi.StringWidth(output.Escape(text)) }
 
 func (l line) width() (columns int) {
 	for i := range l {
@@ -41,7 +42,9 @@ func (l line) width() (columns int) {
 }
 
 // cut shortens text to a width, with an ellipsis in place of what is left out.
-func cut(text string, columns int) string { return ansi.Truncate(text, max(0, columns), "…") }
+func cut(text string, columns int) string {
+	return ansi.Truncate(output.Escape(text), max(0, columns), "…")
+}
 
 // pad makes text exactly so wide.
 func pad(text string, columns int, right bool) string {
@@ -133,7 +136,7 @@ func sparks(values []float32, greatest float32, style func(float32) output.Style
 	for _, value := range values {
 		height := 0
 		if !isNaN(value) && greatest > 0 {
-			height = int(math.Ceil(float64(min(value/greatest, 1)) * float64(len(blocks)-1)))
+			height = int(math.Ceil(float64(max(0, min(value/greatest, 1))) * float64(len(blocks)-1)))
 		}
 		s := span{string(blocks[height]), output.Plain}
 		if height > 0 {

@@ -56,6 +56,8 @@ type fetched struct {
 	Snapshot
 	err  error
 	took time.Duration
+	// leftOut is why lines of a recording before this one were not shown, if any were.
+	leftOut error
 }
 
 // fetch looks at the keys of a request.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -125,7 +126,7 @@ func (d *driver) checkSize(name, frame string) {
 		d.t.Errorf("%s has %d lines, want %d", name, len(lines), d.height)
 	}
 	for i, text := range lines {
-		if columns := width(text); columns > d.width {
+		if columns := ansi.StringWidth(text); columns > d.width {
 			d.t.Errorf("%s: line %d is %d columns wide: %q", name, i, columns, text)
 		}
 	}

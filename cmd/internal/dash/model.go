@@ -96,6 +96,9 @@ func newModel(ctx context.Context, o Options) *model {
 	input.KeyMap.Paste.SetEnabled(false)      // which terminals do by themselves
 	m := &model{Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(), rows: map[limiter.Key]*row{},
 		marked: map[limiter.Key]bool{}, input: input, answered: o.Now(), by: groupings()[0]}
+	if m.Play != nil {
+		m.MaxKeys = mostPlayed // it says itself how many were followed
+	}
 	m.reader = newReader(&m.Options)
 	for _, key := range o.Query.Keys {
 		m.rows[key] = newRow(Reading{Key: key}, m.now)
@@ -252,6 +255,7 @@ func (m *model) absorb(s fetched) {
 	}
 	if m.Play != nil {
 		m.coverage = s.Coverage
+		m.evict()
 	}
 	if m.problem = s.err; s.err != nil {
 		return

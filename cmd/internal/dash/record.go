@@ -10,60 +10,106 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
-
-	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// player shows the lines of a recording, as far apart as they were recorded.
+// player shows the lines of a recording, as far apart as they were recorded. It may be
+// anybody's: a line that is no frame is left out, and the others are shown.
 type player struct {
 	*Options
 	lines  *bufio.Reader
 	number int
+	shown  int       // how many frames there were
+	bad    int       // how many lines were none
+	first  error     // of the first of them
 	last   time.Time // of the snapshot before
-	shown  time.Time // when that was shown
+	at     time.Time // when that was shown
 }
 
 func newPlayer(o *Options) *player { return &player{Options: o, lines: bufio.NewReader(o.Play)} }
 
-// sanitize makes the texts of a snapshot such that they do nothing to a terminal. Keys
-// are shown so anyway.
-func (s *Snapshot) sanitize() {
-	for i := range s.Servers {
-		server := &s.Servers[i]
-		for _, text := range []*string{&server.Name, &server.Version, &server.Role, &server.Problem} {
-			*text = output.Printable(*text)
-		}
-	}
-	s.Store, s.Problem = output.Printable(s.Store), output.Printable(s.Problem)
-}
+const (
+	// longestLine is more than a frame of as many keys as can be followed.
+	longestLine = 64 << 20
+	// longestGap is how long one frame is shown at most: as long as the slowest refresh.
+	longestGap = time.Minute
+	// mostPlayed is how many keys of a recording are followed at most.
+	mostPlayed = 100_000
+)
 
-// playedOut says that there is no more of a recording, or what is wrong with it.
-type playedOut struct{ err error }
+// playedOut says that there is no more of a recording, or why it is none, and how many of
+// its lines were left out.
+type playedOut struct {
+	err error
+	bad int
+}
 
 // next returns the next snapshot when its time has come.
 func (p *player) next(ctx context.Context) tea.Msg {
-	text, err := p.lines.ReadBytes('\n')
-	if errors.Is(err, io.EOF) && len(text) == 0 {
-		return playedOut{}
+	var bad error
+	for ctx.Err() == nil {
+		text, err := p.line(ctx)
+		switch {
+		case errors.Is(err, io.EOF) && p.shown == 0 && p.bad > 0:
+			return playedOut{p.first, p.bad}
+		case errors.Is(err, io.EOF):
+			return playedOut{bad: p.bad}
+		case err != nil && !errors.Is(err, errTooLong):
+			return playedOut{fmt.Errorf("line %d of the recording cannot be read: %w", p.number+1, err), p.bad}
+		}
+		p.number++
+		var s Snapshot
+		if err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if err == nil {
+			return p.show(ctx, s, bad)
+		}
+		bad = fmt.Errorf("line %d of the recording is no frame: %w", p.number, err)
+		if p.bad++; p.first == nil {
+			p.first = bad
+		}
 	}
-	p.number++
-	if err != nil && !errors.Is(err, io.EOF) {
-		return playedOut{fmt.Errorf("line %d of the recording cannot be read: %w", p.number, err)}
-	}
-	var s Snapshot
-	if err := json.Unmarshal(text, &s); err != nil {
-		return playedOut{fmt.Errorf("line %d of the recording is no frame: %w", p.number, err)}
-	}
-	s.sanitize()
+	return nil
+}
+
+// show waits until it is time for a snapshot. bad is what was left out before it.
+func (p *player) show(ctx context.Context, s Snapshot, bad error) tea.Msg {
 	if !p.last.IsZero() {
-		if err := p.Sleep(ctx, s.Time.Sub(p.last)-p.Now().Sub(p.shown)); err != nil {
+		if err := p.Sleep(ctx, min(s.Time.Sub(p.last), longestGap)-p.Now().Sub(p.at)); err != nil {
 			return nil
 		}
 	}
-	p.last, p.shown = s.Time, p.Now()
-	answer := fetched{Snapshot: s}
+	p.shown++
+	p.last, p.at = s.Time, p.Now()
+	answer := fetched{Snapshot: s, leftOut: bad}
 	if s.Problem != "" {
 		answer.err = errors.New(s.Problem)
 	}
 	return answer
+}
+
+// errTooLong is a line that is longer than a frame can be.
+var errTooLong = fmt.Errorf("it is longer than %d MiB", longestLine>>20)
+
+// line reads the next line. Of one that is too long nothing is kept.
+func (p *player) line(ctx context.Context) (text []byte, err error) {
+	for ctx.Err() == nil {
+		part, readErr := p.lines.ReadSlice('\n')
+		if len(text)+len(part) > longestLine {
+			err, text = errTooLong, nil
+		}
+		if err == nil {
+			text = append(text, part...)
+		}
+		switch {
+		case errors.Is(readErr, bufio.ErrBufferFull):
+		case readErr != nil && len(text) == 0 && err == nil:
+			return nil, readErr
+		case readErr != nil && !errors.Is(readErr, io.EOF):
+			return nil, readErr
+		default:
+			return text, err
+		}
+	}
+	return nil, ctx.Err()
 }

@@ -11,6 +11,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -157,5 +158,8 @@ func compareKeys(a, b limiter.Key) int {
 
 func isForeign(err error) bool { return errors.Is(err, limiter.ErrForeign) }
 
-// oneLine puts an error on one line.
-func oneLine(err error) string { return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ") }
+// oneLine puts an error on one line of a length that a screen can have.
+func oneLine(err error) string {
+	const longest = 2000
+	return output.Shorten(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "), longest)
+}

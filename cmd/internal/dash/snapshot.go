@@ -2,6 +2,7 @@ package dash
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -118,9 +119,18 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
+	for _, n := range []int64{d.Used, d.Remaining, d.Taken, d.RetryAfterMS, d.ResetAfterMS, d.TTLMS + 1} {
+		if n < 0 || n > mostOfAnything {
+			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
+		}
+	}
 	*r = Reading{Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Used: d.Used, Remaining: d.Remaining,
 		RetryAfter: milliseconds(d.RetryAfterMS), ResetAfter: milliseconds(d.ResetAfterMS), TTL: milliseconds(d.TTLMS), Taken: d.Taken}
 	return r.Key.Validate()
 }
+
+// mostOfAnything is more than any count or time, in milliseconds, of a limit, and so
+// little that nothing overflows that is reckoned with it.
+const mostOfAnything = 4_000_000_000_000
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,9 +1,12 @@
 package dash
 
 import (
+	"fmt"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // intervals are those that a dashboard can be refreshed at by its keys.
@@ -27,6 +30,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.now = msg.Time
 		}
 		m.absorb(msg)
+		if msg.leftOut != nil {
+			m.complain(msg.leftOut)
+		}
 		return m, m.nextLook(msg.took)
 	case refreshDue:
 		if msg.tick == m.ticks && !m.paused {
@@ -44,7 +50,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err != nil {
 			return m, tea.Quit
 		}
-		m.say("this is the end of the recording")
+		text := "this is the end of the recording"
+		if msg.bad > 0 {
+			text += fmt.Sprintf("; %s that were no frames are left out", output.Plural(msg.bad, "line"))
+		}
+		m.say(text)
 	case clockTick:
 		if m.Play == nil {
 			m.now = m.Now()

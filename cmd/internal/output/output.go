@@ -5,17 +5,12 @@ package output
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
 )
 
 // SchemaVersion is the version of the JSON documents. Fields may be added to
@@ -63,11 +58,16 @@ type Answer interface {
 
 // Printer knows where answers go and what is looking at them.
 type Printer struct {
-	Out    io.Writer
-	Format Format
-	Quiet  bool // print nothing
-	Color  bool
-	Width  int // columns of the terminal, 0 if there is none
+	Out io.Writer // for people
+	// Data is for programs: JSON, CSV and YAML. It is Out if it is nil.
+	Data     io.Writer
+	Format   Format
+	Formulas Formulas
+	Quiet    bool // print nothing
+	Color    bool
+	Width    int // columns of the terminal, 0 if there is none
+
+	formulaCells int
 }
 
 // Answer prints a in the chosen format.
@@ -77,34 +77,27 @@ func (p *Printer) Answer(a Answer) error {
 	}
 	switch p.Format {
 	case "json":
-		return p.json(a.Document())
+		text, err := indentedJSON(a.Document())
+		return p.write(append(text, '\n'), err)
 	case "jsonl":
 		for _, line := range a.Lines() {
-			text, err := json.Marshal(line)
-			if err != nil {
-				return err
-			}
-			if _, err := p.Out.Write(append(text, '\n')); err != nil {
+			text, err := JSON(line)
+			if err := p.write(append(text, '\n'), err); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "csv":
-		w := csv.NewWriter(p.Out)
-		if err := w.WriteAll(a.Records()); err != nil {
-			return err
+		w := p.newCSV(p.data())
+		for _, record := range a.Records() {
+			if err := w.write(record); err != nil {
+				return err
+			}
 		}
+		w.Flush()
 		return w.Error()
 	case "yaml":
-		text, err := json.Marshal(a.Document())
-		if err != nil {
-			return err
-		}
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-		_, err = p.Out.Write(text)
-		return err
+		return p.write(yamlOf(a.Document()))
 	}
 	var b bytes.Buffer
 	buffered := *p
@@ -114,13 +107,27 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
-func (p *Printer) json(document any) error {
-	text, err := json.MarshalIndent(document, "", "  ")
+// data is where a format for programs goes.
+func (p *Printer) data() io.Writer {
+	if p.Data != nil {
+		return p.Data
+	}
+	return p.Out
+}
+
+// write writes a document, if it could be made.
+func (p *Printer) write(text []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Out.Write(append(text, '\n'))
+	_, err = p.data().Write(text)
 	return err
+}
+
+// Line writes one line for people: what it is given may hold styles, and nothing else
+// that is not to be seen.
+func (p *Printer) Line(format string, args ...any) {
+	fmt.Fprintln(p.Out, oneLine(fmt.Sprintf(format, args...), p.Color))
 }
 
 // Milliseconds is d in whole milliseconds, rounded up, as in all JSON.
@@ -191,55 +198,46 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Printable returns text as people can trust to see it: quoted if it holds
-// characters that are invisible or change the direction of others, or is not UTF-8.
-func Printable(text string) string {
-	if !utf8.ValidString(text) {
-		return strconv.Quote(text)
-	}
-	for _, r := range text {
-		if !strconv.IsPrint(r) {
-			return strconv.Quote(text)
-		}
-	}
-	return text
-}
-
 // Streams reports whether the format is one of documents after each other, which
 // need no list of them in memory.
 func (p *Printer) Streams() bool { return p.Format == "jsonl" || p.Format == "csv" }
 
 // Stream prints documents as they come, in a format that [Printer.Streams].
 type Stream struct {
-	out  *bufio.Writer
-	csv  *csv.Writer
-	json *json.Encoder
+	out *bufio.Writer
+	csv *csvWriter // nil for JSON
 }
 
 // Stream begins a stream, with the header that CSV has.
 func (p *Printer) Stream(header []string) (*Stream, error) {
-	out := bufio.NewWriterSize(p.Out, 1<<16)
-	s := &Stream{out: out, csv: csv.NewWriter(out)}
-	if p.Format == "csv" {
-		return s, s.csv.Write(header)
+	s := &Stream{out: bufio.NewWriterSize(p.data(), 1<<16)}
+	if p.Format != "csv" {
+		return s, nil
 	}
-	s.json = json.NewEncoder(out)
-	return s, nil
+	s.csv = p.newCSV(s.out)
+	return s, s.csv.write(header)
 }
 
 // Write prints one document, which record is as a row of CSV.
 func (s *Stream) Write(line any, record func() []string) error {
-	if s.json != nil {
-		return s.json.Encode(line)
+	if s.csv != nil {
+		return s.csv.write(record())
 	}
-	return s.csv.Write(record())
+	text, err := JSON(line)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(append(text, '\n'))
+	return err
 }
 
 // Flush writes what is still in memory.
 func (s *Stream) Flush() error {
-	s.csv.Flush()
-	if err := s.csv.Error(); err != nil {
-		return err
+	if s.csv != nil {
+		s.csv.Flush()
+		if err := s.csv.Error(); err != nil {
+			return err
+		}
 	}
 	return s.out.Flush()
 }

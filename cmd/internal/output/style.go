@@ -1,30 +1,49 @@
 package output
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
 )
 
-// Style is a colour that means something.
+// Style is a colour that means something, or several joined by ";".
 type Style string
 
 // The styles, as SGR parameters that every terminal with colours knows.
 const (
-	Plain Style = ""
-	Calm  Style = "32" // green: room is left
-	Near  Style = "33" // yellow: close to the limit
-	AtEnd Style = "31" // red: at the limit, denied
-	Faint Style = "2"
+	Plain    Style = ""
+	Calm     Style = "32" // green: room is left
+	Near     Style = "33" // yellow: close to the limit
+	AtEnd    Style = "31" // red: at the limit, denied
+	Faint    Style = "2"
+	Bold     Style = "1"
+	Reversed Style = "7" // what is selected
 )
 
-// Paint returns text in a style, if colours are wanted.
+// How a style begins and ends, and how long one is at most.
+const (
+	startOfStyle = "\x1b["
+	endOfStyle   = "\x1b[0m"
+	longestStyle = len("\x1b[7;33m")
+)
+
+// isStyle reports whether an SGR parameter is a style of ours or the end of one.
+func isStyle(parameter string) bool {
+	switch Style(parameter) {
+	case Calm, Near, AtEnd, Faint, Bold, Reversed, "0":
+		return true
+	}
+	return false
+}
+
+// Paint returns text in a style, if colours are wanted. Whatever it holds, it is one
+// line, and people see all of it.
 func (p *Printer) Paint(style Style, text string) string {
+	text = Escape(text)
 	if !p.Color || style == Plain || text == "" {
 		return text
 	}
-	return fmt.Sprintf("\x1b[%sm%s\x1b[0m", style, text)
+	return startOfStyle + string(style) + "m" + text + endOfStyle
 }
 
 // CutPainted is [Cut] for a text with styles in it.
@@ -32,16 +51,16 @@ func CutPainted(text string, width int) string {
 	var b strings.Builder
 	plain := ""
 	for rest := text; rest != ""; {
-		words, styled, _ := strings.Cut(rest, "\x1b[")
+		words, styled, _ := strings.Cut(rest, startOfStyle)
 		if runewidth.StringWidth(plain)+runewidth.StringWidth(words) > width {
-			b.WriteString(Cut(words, width-runewidth.StringWidth(plain)) + "\x1b[0m")
+			b.WriteString(Cut(words, width-runewidth.StringWidth(plain)) + endOfStyle)
 			return b.String()
 		}
 		b.WriteString(words)
 		plain += words
 		style, after, found := strings.Cut(styled, "m")
 		if found {
-			b.WriteString("\x1b[" + style + "m")
+			b.WriteString(startOfStyle + style + "m")
 		}
 		rest = after
 	}

@@ -24,7 +24,7 @@ type Column struct {
 	Drops int
 }
 
-// Cell is a text and its style.
+// Cell is a text and its style. Text may be anything: it is shown as [Printable] does.
 type Cell struct {
 	Text  string
 	Style Style
@@ -33,6 +33,11 @@ type Cell struct {
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
+	for _, row := range rows {
+		for i := range row {
+			row[i].Text = Printable(row[i].Text)
+		}
+	}
 	columns, rows = p.fit(columns, rows)
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
@@ -153,14 +158,12 @@ func Cut(text string, width int) string {
 // Bar draws used of capacity as a bar of that many columns. It is empty only if
 // nothing is used and full only if nothing is left.
 func Bar(used, capacity int64, width int) string {
-	filled := int(used * int64(width) / capacity)
+	filled := width
+	if used < capacity {
+		filled = min(int(float64(used)/float64(capacity)*float64(width)), width-1)
+	}
 	if used > 0 && filled == 0 {
 		filled = 1
-	}
-	if used >= capacity {
-		filled = width
-	} else if filled == width {
-		filled = width - 1
 	}
 	bar := make([]rune, width)
 	for i := range bar {

@@ -7,8 +7,10 @@ import (
 )
 
 // Wrap breaks text into lines no wider than width, between words where it can be
-// helped. A width of 0 or less is no bound.
+// helped. A width of 0 or less is no bound. Line ends in it are spaces, and what people
+// would not see is escaped.
 func Wrap(text string, width int) []string {
+	text = Escape(strings.ReplaceAll(text, "\n", " "))
 	if width <= 0 {
 		return []string{text}
 	}

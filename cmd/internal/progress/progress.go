@@ -68,10 +68,10 @@ func (b *Bar) show(total int64) {
 	b.bars = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Millisecond))
 	b.bar = b.bars.New(total, mpb.BarStyle().Lbound("").Filler("█").Tip("█").Padding("░").Rbound(""),
 		mpb.BarWidth(20), mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(b.title+" ")),
+		mpb.PrependDecorators(decor.Name(output.Escape(b.title)+" ")),
 		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
 			if words := b.words.Load(); words != nil {
-				return *words
+				return output.Escape(*words)
 			}
 			return Describe(s.Current, s.Total, b.matched.Load(), b.noun, time.Since(b.begin))
 		})),

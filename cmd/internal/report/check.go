@@ -8,6 +8,7 @@ import (
 // Bounds of what a file may hold, so that nothing overflows that is reckoned with it.
 const (
 	mostOfAnything = 1_000_000_000_000_000
+	mostRuns       = 1000
 	mostMS         = 4_000_000_000_000 // a century, and it fits a time.Duration
 )
 
@@ -25,6 +26,9 @@ func (r *Run) check() error {
 	counts := []int64{r.Requests, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped, r.Late, r.Keys, r.KeysDenied, int64(r.Workers)}
 	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
 	figures := []float64{r.Rate, r.ThroughputPerS}
+	if r.Neighbours != nil {
+		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
+	}
 	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
 		if q != nil {
 			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
@@ -39,6 +43,9 @@ func (r *Run) check() error {
 		figures = append(figures, a.WorstWindowRatio, a.Fairness)
 		if a.KeySums != nil {
 			counts = append(counts, a.KeySums.Keys)
+			if s := a.KeySums; s.Sum < 0 || s.Sum > mostOfAnything || s.SumOfSquares < 0 || s.SumOfSquares > mostOfAnything*mostOfAnything {
+				return fmt.Errorf("%v units and %v of their squares are sums of nothing", s.Sum, s.SumOfSquares)
+			}
 		}
 	}
 	if r.Cost != nil {

@@ -186,7 +186,7 @@ func (c *Comparison) Records() [][]string {
 // looks first, a line for each regression.
 func (c *Comparison) Print(p *output.Printer) {
 	for _, warning := range c.Warnings {
-		say(p, finding{output.Near, output.Printable(warning)})
+		say(p, finding{output.Near, warning})
 	}
 	styles := map[Verdict]output.Style{Better: output.Calm, Worse: output.AtEnd, Changed: output.Near}
 	for i, run := range c.Runs {

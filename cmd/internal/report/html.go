@@ -129,7 +129,7 @@ func name(text string) string {
 
 func (f finding) onPage(run string) pageFinding {
 	classes := map[output.Style]string{output.Calm: "good", output.Near: "near", output.AtEnd: "bad"}
-	return pageFinding{Class: classes[f.style], Mark: f.mark(), Run: run, Text: f.text}
+	return pageFinding{Class: classes[f.style], Mark: f.mark(), Run: run, Text: output.Cut(output.Escape(f.text), 400)}
 }
 
 func (d *Document) page() *page {
@@ -210,7 +210,6 @@ func (p *page) judge(d *Document, titles []string) {
 	}
 	alarms, about := d.alarms()
 	for i, alarm := range alarms {
-		alarm.text = output.Cut(alarm.text, 400)
 		run := ""
 		if p.Several {
 			run = name(about[i])
@@ -269,7 +268,7 @@ func pageTableOf(columns []output.Column, rows [][]output.Cell) pageTable {
 	for _, row := range rows {
 		cells := make([]pageCell, len(row))
 		for i, cell := range row {
-			cells[i] = pageCell{Text: output.Cut(cell.Text, 120), Right: columns[i].Right}
+			cells[i] = pageCell{Text: name(cell.Text), Right: columns[i].Right}
 			switch cell.Style {
 			case output.AtEnd:
 				cells[i].Class = "bad"

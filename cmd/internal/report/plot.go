@@ -53,7 +53,7 @@ func (p *plot) hint(x, width float64, text string) {
 // HTML is the finished chart. It is made of numbers, and of texts that are escaped.
 func (p *plot) HTML() template.HTML {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<div class="plot" role="img" aria-label="%s"><div class="yunit">%s</div><div class="ys">`, html.EscapeString(p.label), html.EscapeString(p.yUnit))
+	fmt.Fprintf(&b, `<div class="plot" role="img" aria-label="%s"><div class="yunit">%s</div><div class="ys">`, html.EscapeString(output.Escape(p.label)), html.EscapeString(p.yUnit))
 	var grid strings.Builder
 	for _, y := range p.ys {
 		fmt.Fprintf(&b, `<span style="bottom:%s%%">%s</span>`, trimmed(100*y.at, 2), html.EscapeString(y.label))

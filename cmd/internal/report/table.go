@@ -198,7 +198,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 		if l.Shadow {
 			name += " (shadow)"
 		}
-		rows = append(rows, []output.Cell{{Text: output.Printable(strings.TrimSpace(name))}, {Text: output.Thousands(l.Denied)},
+		rows = append(rows, []output.Cell{{Text: strings.TrimSpace(name)}, {Text: output.Thousands(l.Denied)},
 			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
 	}
 	return columns, rows
@@ -231,7 +231,7 @@ func printMostDenied(p *output.Printer, r *Run) {
 	fmt.Fprintln(p.Out)
 	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
-		rows = append(rows, []output.Cell{{Text: output.Printable(key.Key)}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
+		rows = append(rows, []output.Cell{{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
 	}
 	p.Table(columns, rows)
 }
@@ -306,17 +306,18 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
 			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
 	}
+	denied, top := d.deniedOverTime()
 	var rows [][]output.Cell
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		row := []output.Cell{{Text: output.Printable(r.Title())}, {Text: output.Thousands(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
+		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
 			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
 		if d.Kind == Simulation {
 			most := "-"
 			if len(r.MostDenied) > 0 {
 				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
 			}
-			row = append(row, output.Cell{Text: output.Thousands(r.Denied)}, output.Cell{Text: output.Thousands(r.Keys)}, output.Cell{Text: output.Thousands(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: d.deniedOverTime(r)})
+			row = append(row, output.Cell{Text: output.Thousands(r.Denied)}, output.Cell{Text: output.Thousands(r.Keys)}, output.Cell{Text: output.Thousands(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: sparkline(denied[i], top)})
 		} else {
 			p50, p99 := "-", "-"
 			if r.Latency != nil {
@@ -334,21 +335,17 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	return columns, rows
 }
 
-// deniedOverTime draws what was denied over the time of a run, in a height that is the
-// same of all runs.
-func (d *Document) deniedOverTime(r *Run) string {
+// deniedOverTime is what was denied over the time of each run, and the most of it in any,
+// so that all are drawn to one scale.
+func (d *Document) deniedOverTime() (denied [][]int64, top int64) {
 	const width = 24
-	top := int64(0)
+	denied = make([][]int64, len(d.Runs))
 	for i := range d.Runs {
 		for _, c := range d.Runs[i].columnsOf(width) {
-			top = max(top, c.Denied)
+			denied[i], top = append(denied[i], c.Denied), max(top, c.Denied)
 		}
 	}
-	var denied []int64
-	for _, c := range r.columnsOf(width) {
-		denied = append(denied, c.Denied)
-	}
-	return sparkline(denied, top)
+	return denied, top
 }
 
 // known writes a figure, or a dash if it could not be learnt.

@@ -126,7 +126,7 @@ func (r *Run) alarms() []finding {
 		}
 		add(output.AtEnd, "%s ended in an error (%s)%s", requests(r.Errors), share(r.Errors, r.Requests), unknown)
 		for _, e := range r.ErrorTexts {
-			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), output.Printable(e.Text))
+			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
 	}
 	if r.Late > 0 {
@@ -136,7 +136,7 @@ func (r *Run) alarms() []finding {
 		add(output.Near, "the noisy key was not all that was hurt: %s", r.neighboursInWords())
 	}
 	for _, warning := range r.Warnings {
-		add(output.Near, "%s", output.Printable(warning))
+		add(output.Near, "%s", warning)
 	}
 	return all
 }

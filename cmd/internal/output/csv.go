@@ -1,0 +1,126 @@
+package output
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Formulas says what becomes of CSV cells that a spreadsheet would take for a formula:
+// one of [FormulaNames]; it is a flag's value. Empty means "keep".
+type Formulas string
+
+const (
+	keepFormulas   Formulas = "keep"   // cells are what they are
+	escapeFormulas Formulas = "escape" // a ' before such a cell makes it text
+)
+
+// FormulaNames returns what a [Formulas] can be.
+func FormulaNames() []string { return []string{string(keepFormulas), string(escapeFormulas)} }
+
+// Set implements pflag.Value.
+func (f *Formulas) Set(name string) error {
+	if !slices.Contains(FormulaNames(), name) {
+		return fmt.Errorf("it is one of %s", strings.Join(FormulaNames(), ", "))
+	}
+	*f = Formulas(name)
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *Formulas) String() string {
+	if *f == "" {
+		return string(keepFormulas)
+	}
+	return string(*f)
+}
+
+// Type implements pflag.Value.
+func (f *Formulas) Type() string { return "formulas" }
+
+// csvWriter writes all CSV that there is.
+type csvWriter struct {
+	*csv.Writer
+	formulas Formulas
+	begun    *int // how many cells begin as formulas do
+}
+
+func (p *Printer) newCSV(out io.Writer) *csvWriter {
+	return &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells}
+}
+
+// FormulaCells is how many cells that a spreadsheet would take for formulas were printed
+// as they are.
+func (p *Printer) FormulaCells() int { return p.formulaCells }
+
+// write writes a row.
+func (w *csvWriter) write(record []string) error {
+	if w.formulas == escapeFormulas {
+		escaped := make([]string, len(record))
+		for i, cell := range record {
+			escaped[i] = escapeFormula(cell)
+		}
+		return w.Write(escaped)
+	}
+	for _, cell := range record {
+		if begin := formulaBegin(cell); begin != 0 && begin != '\'' && !isNumber(cell) {
+			*w.begun++
+		}
+	}
+	return w.Write(record)
+}
+
+const (
+	// formulaMarks begin a formula, in one program or another; the ' that keeps them
+	// from it is one of them, so that it can be told from one that was there before.
+	formulaMarks = "=+-@＝＋－＠'"
+	// cellEnds separate cells in one program or another, or in one country or another.
+	cellEnds = ",;|\t\r\n"
+)
+
+// formulaBegin returns which character would make a formula of a text in a spreadsheet,
+// which skips what is blank before it; 0 if none would.
+func formulaBegin(text string) rune {
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !visible(r) })
+	if r, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune(formulaMarks, r) {
+		return r
+	}
+	return 0
+}
+
+// escapeFormula puts a ' at the beginning of a cell if that begins a formula, and likewise
+// within it after what separates cells elsewhere. Numbers stay as they are. Who takes off
+// one ' at each such place has the cell as it was.
+func escapeFormula(cell string) string {
+	if !strings.ContainsAny(cell, formulaMarks+cellEnds) || isNumber(cell) {
+		return cell
+	}
+	var b strings.Builder
+	if first := strings.IndexAny(cell, "\t\r\n"); first == 0 { // some programs drop these, and see what is next
+		b.WriteByte('\'')
+	}
+	for rest := cell; rest != ""; {
+		end := strings.IndexAny(rest, cellEnds) + 1
+		if end == 0 {
+			end = len(rest)
+		}
+		if formulaBegin(rest[:end]) != 0 {
+			b.WriteByte('\'')
+		}
+		b.WriteString(rest[:end])
+		rest = rest[end:]
+	}
+	return b.String()
+}
+
+// isNumber reports whether a cell is a number as we write them.
+func isNumber(cell string) bool {
+	digits := func(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+	mantissa, exponent, exponential := strings.Cut(cell, "e")
+	whole, fraction, fractional := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	return digits(whole) && (!fractional || digits(fraction)) && (!exponential || digits(strings.TrimLeft(exponent, "+-")))
+}

@@ -1,0 +1,153 @@
+package output
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/hostiletext"
+)
+
+// through is text as people see it, written in parts of so many bytes.
+func through(text string, styles bool, part int) string {
+	var b bytes.Buffer
+	t := NewTerminal(&b, styles)
+	for rest := text; rest != ""; {
+		n := min(part, len(rest))
+		t.Write([]byte(rest[:n]))
+		rest = rest[n:]
+	}
+	t.Flush()
+	return b.String()
+}
+
+func TestTerminal(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		styles bool
+		want   string
+	}{
+		{"plain text\n\twith lines\n", false, "plain text\n\twith lines\n"},
+		{"é 漢字 😀 ❤\ufe0f ░█ ✓ →", false, "é 漢字 😀 ❤\ufe0f ░█ ✓ →"},
+		{"\x1b]0;PWNED\x07", true, `\x1b]0;PWNED\a`},
+		{"\x1b[32mgood\x1b[0m", true, "\x1b[32mgood\x1b[0m"},
+		{"\x1b[7;33mgood\x1b[0m", true, "\x1b[7;33mgood\x1b[0m"},
+		{"\x1b[32mgood\x1b[0m", false, `\x1b[32mgood\x1b[0m`},
+		{"\x1b[8mhidden", true, `\x1b[8mhidden`},
+		{"\x1b[31mred\nplain", true, "\x1b[31mred\x1b[0m\nplain"},
+		{"\x1b[1;1;1;1;1;1m", true, `\x1b[1;1;1;1;1;1m`},
+		{"\x1b[3", true, `\x1b[3`},
+		{"\x1b", true, `\x1b`},
+		{"\x1b[mx", true, `\x1b[mx`},
+		{"a\rb\vc\fd\x85e\u0085f\u009b31m\x7f", false, `a\rb\vc\fd\x85e\u0085f\u009b31m\x7f`},
+		{"\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041", false, `\u202e\u2066\u200b\u200d\u2028\ufeff\u00ad\u3164\U000e0041`},
+		{"\xff\xc3(\xe2\x80", false, `\xff\xc3(\xe2\x80`},
+		{"\ufffd", false, "\ufffd"},
+	} {
+		for part := 1; part <= 7; part++ {
+			if got := through(test.text, test.styles, part); got != test.want {
+				t.Errorf("%q in parts of %d: %q, want %q", test.text, part, got, test.want)
+			}
+		}
+	}
+}
+
+// obeyed is the first thing in text that a terminal would obey, "" if there is none.
+func obeyed(text string, styles bool) string {
+	if styles {
+		for _, style := range []Style{Calm, Near, AtEnd, Faint, Bold, Reversed, "0"} {
+			text = strings.ReplaceAll(text, "\x1b["+string(style)+"m", "")
+			text = strings.ReplaceAll(text, "\x1b[7;"+string(style)+"m", "")
+		}
+	}
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !visible(r) {
+			return strconv.Quote(text[i:min(len(text), i+20)])
+		}
+	}
+	return ""
+}
+
+func TestNothingGetsThroughTheDoor(t *testing.T) {
+	for _, text := range hostiletext.Texts() {
+		for _, styles := range []bool{false, true} {
+			if got := through("a "+text+" b\n", styles, 3); obeyed(got, styles) != "" {
+				t.Errorf("%q comes out as %q", text, got)
+			}
+		}
+		if got := Escape(text); obeyed(got, false) != "" || strings.ContainsAny(got, "\n\t") || Escape(got) != got {
+			t.Errorf("Escape(%q) = %q", text, got)
+		}
+		got := Printable(text)
+		if obeyed(got, false) != "" || strings.ContainsAny(got, "\n\t") || Printable(got) != got {
+			t.Errorf("Printable(%q) = %q", text, got)
+		}
+		if got != text {
+			if back, err := strconv.Unquote(got); err != nil || back != text {
+				t.Errorf("Printable(%q) = %q, which says %q, %v", text, got, back, err)
+			}
+		}
+		var b bytes.Buffer
+		(&Printer{Out: &b, Color: true}).Line("%s", text)
+		if strings.Count(b.String(), "\n") != 1 || !strings.HasSuffix(b.String(), "\n") {
+			t.Errorf("as a line %q is %q", text, b.String())
+		}
+	}
+}
+
+func TestATableHasARowForEachName(t *testing.T) {
+	texts := hostiletext.Texts()
+	for _, color := range []bool{false, true} {
+		var rows [][]Cell
+		for _, text := range texts {
+			rows = append(rows, []Cell{{Text: text, Style: Calm}, {Text: "end"}})
+		}
+		var b bytes.Buffer
+		(&Printer{Out: &b, Color: color}).Table([]Column{{Header: "NAME"}, {Header: "END"}}, rows)
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		if len(lines) != len(texts)+1 {
+			t.Fatalf("%d names are %d lines", len(texts), len(lines)-1)
+		}
+		for i, line := range lines[1:] {
+			if !strings.Contains(line, Printable(texts[i])) || !strings.HasSuffix(line, "end") || obeyed(line, color) != "" || strings.Contains(line, "\t") {
+				t.Errorf("%q is shown as %q", texts[i], line)
+			}
+		}
+	}
+}
+
+func FuzzTerminal(f *testing.F) {
+	for i, text := range hostiletext.Texts() {
+		f.Add(text, uint64(i))
+	}
+	f.Add("\x1b[7;33mstyled\x1b[0m\n", uint64(1))
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		for _, styles := range []bool{false, true} {
+			whole := through(text, styles, len(text)+1)
+			if at := obeyed(whole, styles); at != "" {
+				t.Fatalf("%q has %s", whole, at)
+			}
+			if strings.Count(whole, "\n") != strings.Count(text, "\n") {
+				t.Fatalf("%q is shown as %q", text, whole)
+			}
+			var b bytes.Buffer
+			door, random := NewTerminal(&b, styles), rand.New(rand.NewPCG(seed, 0))
+			for rest := text; rest != ""; {
+				n := 1 + random.IntN(len(rest))
+				door.Write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			if door.Flush(); b.String() != whole {
+				t.Fatalf("in parts %q, as a whole %q", b.String(), whole)
+			}
+		}
+		if got := Printable(text); got != text {
+			if back, err := strconv.Unquote(got); err != nil || back != text || obeyed(got, false) != "" {
+				t.Fatalf("Printable(%q) = %q", text, got)
+			}
+		}
+	})
+}

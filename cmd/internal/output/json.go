@@ -1,0 +1,47 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JSON returns a document as JSON on one line, in which all that people would not see is
+// escaped: the same to a program, and harmless on a terminal.
+func JSON(document any) ([]byte, error) {
+	text, err := json.Marshal(document)
+	return escapeJSON(text), err
+}
+
+// indentedJSON is [JSON] on as many lines as it takes.
+func indentedJSON(document any) ([]byte, error) {
+	text, err := json.MarshalIndent(document, "", "  ")
+	return escapeJSON(text), err
+}
+
+// escapeJSON escapes in JSON what the encoder leaves as it is: beyond ASCII, all of
+// which is in strings, and DEL.
+func escapeJSON(text []byte) []byte {
+	if bytes.IndexFunc(text, hiddenInJSON) < 0 {
+		return text
+	}
+	escaped := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case !hiddenInJSON(r):
+			escaped = append(escaped, text[:size]...)
+		case r <= 0xffff:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		}
+		text = text[size:]
+	}
+	return escaped
+}
+
+func hiddenInJSON(r rune) bool { return r > '~' && !visible(r) }
