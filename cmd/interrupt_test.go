@@ -39,7 +39,8 @@ func newChild(t *testing.T, args ...string) *child {
 	dir := t.TempDir()
 	c := &child{t: t, cmd: exec.Command(limitctl, args...), dir: dir}
 	c.cmd.Dir, c.cmd.Stderr = dir, &c.stderr
-	c.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)
+	c.cmd.Env = append(os.Environ(),
+		"XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)
 	if c.in, err = c.cmd.StdinPipe(); err == nil {
 		c.out, err = c.cmd.StdoutPipe()
 	}
