@@ -19,12 +19,12 @@ import (
 
 // child is limitctl as a process of its own.
 type child struct {
-	t              *testing.T
-	cmd            *exec.Cmd
-	in             io.WriteCloser
-	out            io.ReadCloser
-	stderr         bytes.Buffer
-	dir, configDir string
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr bytes.Buffer
+	dir    string
 }
 
 // childPatience is far longer than anything takes that ends at once.
