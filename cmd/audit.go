@@ -219,7 +219,8 @@ func (o *auditOptions) skipOld(path string, file files.File) error {
 	if err != nil || info.Size() <= mostAudit {
 		return err
 	}
-	fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB, of which only the last %d are looked at, and their lines counted\n", path, info.Size()>>20, mostAudit>>20)
+	fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB, of which only the last %d are looked at, and their lines counted\n",
+		path, info.Size()>>20, mostAudit>>20)
 	_, err = file.Seek(-mostAudit, io.SeekEnd)
 	return err
 }

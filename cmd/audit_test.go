@@ -44,7 +44,8 @@ func TestBoundedTexts(t *testing.T) {
 	}
 	for i := range 4 { // the cut is in any part of a character
 		text := strings.Repeat("x", i) + strings.Repeat("😀", mostText)
-		if got := bounded(text); !utf8.ValidString(got) || len(got) > mostText+len("…") || len(got) < mostText-3 || !strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
+		if got := bounded(text); !utf8.ValidString(got) || len(got) > mostText+len("…") || len(got) < mostText-3 ||
+			!strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
 			t.Errorf("behind %d letters: %d bytes that end in %q", i, len(got), got[len(got)-8:])
 		}
 	}

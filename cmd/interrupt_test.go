@@ -19,12 +19,12 @@ import (
 
 // child is limitctl as a process of its own.
 type child struct {
-	t              *testing.T
-	cmd            *exec.Cmd
-	in             io.WriteCloser
-	out            io.ReadCloser
-	stderr         bytes.Buffer
-	dir, configDir string
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr bytes.Buffer
+	dir    string
 }
 
 // childPatience is far longer than anything takes that ends at once.
@@ -39,7 +39,8 @@ func newChild(t *testing.T, args ...string) *child {
 	dir := t.TempDir()
 	c := &child{t: t, cmd: exec.Command(limitctl, args...), dir: dir}
 	c.cmd.Dir, c.cmd.Stderr = dir, &c.stderr
-	c.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)
+	c.cmd.Env = append(os.Environ(),
+		"XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)
 	if c.in, err = c.cmd.StdinPipe(); err == nil {
 		c.out, err = c.cmd.StdoutPipe()
 	}

@@ -106,7 +106,8 @@ func runRestore(ctx context.Context, o *restoreOptions) error {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", o.path, message(damage))
 	}
 	if o.dryRun {
-		return errors.Join(damageError(contents), o.print(&restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true}))
+		answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true}
+		return errors.Join(damageError(contents), o.print(answer))
 	}
 	answer, err := o.restore(ctx, store, where, file, contents, mustAsk)
 	if answer == nil {
@@ -140,7 +141,8 @@ func (o *restoreOptions) readBackup() (files.File, *backup.Contents, error) {
 
 // restore brings back what a backup holds, asking first if it must. Without an answer
 // nothing was changed.
-func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file files.File, contents *backup.Contents, mustAsk bool) (*restoreAnswer, error) {
+func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file files.File, contents *backup.Contents,
+	mustAsk bool) (*restoreAnswer, error) {
 	audit, err := o.openAudit()
 	if err != nil {
 		return nil, err

@@ -44,8 +44,15 @@ func TestBombs(t *testing.T) {
 		}
 		return b.String()
 	}
-	const nested, named, marks = "lists and maps are nested more than 100 deep here", "the file has more than 5000 anchors and aliases", "the file has more than 100000 brackets, commas, colons and quotes"
-	const long, level, tags, lines = "the line is longer than 64 KiB; break it", "more than 10000 lines are at one level here", "the file has more than 100 tags, and none is of use; leave them out", "the file has more than 20000 lines"
+	const (
+		nested = "lists and maps are nested more than 100 deep here"
+		named  = "the file has more than 5000 anchors and aliases"
+		marks  = "the file has more than 100000 brackets, commas, colons and quotes"
+		long   = "the line is longer than 64 KiB; break it"
+		level  = "more than 10000 lines are at one level here"
+		tags   = "the file has more than 100 tags, and none is of use; leave them out"
+		lines  = "the file has more than 20000 lines"
+	)
 	broken := func(text string) string { // into lines that are not too long
 		return strings.Repeat(strings.Repeat(text, 60_000/len(text))+"\n", 17)
 	}
@@ -130,7 +137,8 @@ func TestWithinTheBounds(t *testing.T) {
 // FuzzRepeated repeats what a fuzzer finds, to see what takes the parser more than its
 // length. What is repeated may have a beginning and an end.
 func FuzzRepeated(f *testing.F) {
-	for _, text := range []string{"- ", "? ", "&a *a ", "a: ", "a:\n", "- |\n\n", "'", "\"\\", "[", "{a: ", "!!b ", "--- ", "<<: *a\n", "# \n", "\t", "\u2028"} {
+	for _, text := range []string{"- ", "? ", "&a *a ", "a: ", "a:\n", "- |\n\n", "'", "\"\\", "[", "{a: ", "!!b ", "--- ",
+		"<<: *a\n", "# \n", "\t", "\u2028"} {
 		f.Add("a: &a ", text, "\nb: c")
 	}
 	f.Fuzz(func(t *testing.T, begin, text, end string) {

@@ -59,7 +59,8 @@ func Read(name string, data []byte) (*Document, error) {
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
 		return nil, limiter.Invalidf("%s is JSON, but no report; give one that loadtest or simulate saved", name)
 	case *head.SchemaVersion != output.SchemaVersion:
-		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it", name, *head.SchemaVersion, output.SchemaVersion)
+		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
+			name, *head.SchemaVersion, output.SchemaVersion)
 	}
 	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Interrupted: head.Interrupted}
 	var err error

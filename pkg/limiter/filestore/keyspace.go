@@ -123,7 +123,8 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 }
 
 func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
-	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ? AND octet_length(subject) <= ? AND octet_length(name) <= ?"
+	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
+		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
 	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // what is longer is no key of ours, whoever wrote it
 	if q.Keys != nil {
 		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]

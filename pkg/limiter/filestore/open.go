@@ -152,7 +152,8 @@ func prepare(ctx context.Context, db *sql.DB) error {
 func checkSchema(ctx context.Context, db *sql.DB) error {
 	var tables, others int
 	err := db.QueryRowContext(ctx,
-		`SELECT count(CASE WHEN type = 'table' AND name = 'limits' AND sql = ? THEN 1 END), count(CASE WHEN type IN ('trigger', 'view') THEN 1 END) FROM sqlite_master`,
+		`SELECT count(CASE WHEN type = 'table' AND name = 'limits' AND sql = ? THEN 1 END),
+		count(CASE WHEN type IN ('trigger', 'view') THEN 1 END) FROM sqlite_master`,
 		strings.Replace(table, "IF NOT EXISTS ", "", 1)).Scan(&tables, &others)
 	if err != nil {
 		return err
