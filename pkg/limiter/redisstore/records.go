@@ -29,7 +29,7 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 				return s.translate(err, "export", false, storeKeys)
 			}
 			if len(reply) == 0 || len(reply)%2 != 0 || len(reply)/2 > len(batch) {
-				return errReply
+				return s.refuse("export", false)
 			}
 			mu.Lock()
 			for n := range len(reply) / 2 {
@@ -67,13 +67,13 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		mu.Lock()
 		defer mu.Unlock()
 		if len(reply) == 0 {
-			return errReply
+			return s.refuse("deletion", true)
 		}
 		deleted += int(integer(reply[0]))
 		for n := 1; n < len(reply); n += 4 {
 			at := int(integer(reply[n])) - 1
 			if at < 0 || at >= len(batch) {
-				return errReply
+				return s.refuse("deletion", true)
 			}
 			if holds := text(reply[n+1]); holds != "" {
 				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: holds})
@@ -127,7 +127,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		}
 		reply, err := cmd.Text()
 		if err != nil || len(reply) != len(batch) {
-			return errReply
+			return s.refuse("import", true)
 		}
 		for n, i := range batch {
 			switch reply[n] {
@@ -140,7 +140,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			case 'f':
 				outcomes[i] = limiter.Foreign
 			default:
-				return errReply
+				return s.refuse("import", true)
 			}
 		}
 		return nil
@@ -157,7 +157,7 @@ func (s *Store) array(ctx context.Context, changes bool, script *script, storeKe
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply)%size > 1 {
-		return nil, errReply
+		return nil, sentError{errAnswer}
 	}
 	return reply, nil
 }
