@@ -37,7 +37,7 @@ type examination struct {
 // Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix))
+	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix), redisstore.WithoutGuard())
 	if err != nil {
 		return &Report{}, err
 	}
@@ -90,7 +90,7 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	var mu sync.Mutex
 	var servers []*server
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		store, err := redisstore.New(master)
+		store, err := redisstore.New(master, redisstore.WithoutGuard())
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, &server{client: master, name: master.Options().Addr, store: store})

@@ -77,7 +77,7 @@ func watchServer(ctx context.Context, client redis.UniversalClient) Vitals {
 
 // explained is an error as the limiter's.
 func explained(client redis.UniversalClient, err error) error {
-	store, newErr := redisstore.New(client)
+	store, newErr := redisstore.New(client, redisstore.WithoutGuard())
 	if newErr != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -51,10 +52,10 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 		sc := &scan{Store: s, query: q, pages: make(chan page), pace: newPacer(q.KeysPerSecond),
 			match: limiter.EscapeGlob(s.prefix) + ":{" + q.Subjects.RedisGlob() + "}:" + names}
 		scanned := make(chan error, 1)
-		go func() {
-			defer close(sc.pages)
-			scanned <- sc.run(ctx)
-		}()
+		panics.Go(func() error { return sc.run(ctx) }, func(err error) {
+			scanned <- err
+			close(sc.pages)
+		})
 		defer func() { // leave nothing running behind the caller's back
 			cancel()
 			for range sc.pages {
@@ -158,63 +159,78 @@ func (sc *scan) send(ctx context.Context, p page) error {
 
 // scanServer goes through the keys of one server.
 func (sc *scan) scanServer(ctx context.Context, server redis.Cmdable) error {
-	total, err := server.DBSize(ctx).Result()
-	if err != nil && !isServerError(err, "NOPERM") { // without that right there is no progress
+	walk, err := NewWalk(ctx, server)
+	if err != nil {
 		return err
 	}
+	total, _ := walk.Total()
 	if err := sc.send(ctx, page{total: total}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// While one page's keys are read, the next is looked for.
-	pages := make(chan []string, 1)
+	pages := make(chan scannedKeys, 1)
 	walked := make(chan error, 1)
-	count := sc.pace.batch(scanCount)
-	go func() {
-		defer close(pages)
-		walked <- sc.walk(ctx, server, count, pages)
-	}()
-	for storeKeys := range pages {
-		if err := sc.readAndSend(ctx, server, storeKeys, int64(max(count, len(storeKeys)))); err != nil {
+	panics.Go(func() error { return sc.walk(ctx, server, walk, pages) }, func(err error) {
+		walked <- err
+		close(pages)
+	})
+	for keys := range pages {
+		if err := sc.readAndSend(ctx, server, keys); err != nil {
 			return err
 		}
 	}
 	return <-walked
 }
 
+// scannedKeys is the keys that a query selects, among so many that were looked at.
+type scannedKeys struct {
+	selected []found
+	looked   int64
+}
+
 // walk sends the server's keys that match, as many in a page as are among so many.
-func (sc *scan) walk(ctx context.Context, server redis.Cmdable, count int, pages chan<- []string) error {
-	for cursor := uint64(0); ; {
+func (sc *scan) walk(ctx context.Context, server redis.Cmdable, walk *Walk, pages chan<- scannedKeys) error {
+	count := sc.pace.batch(scanCount)
+	for {
 		if err := sc.pace.wait(ctx, count); err != nil {
 			return err
 		}
-		storeKeys, next, err := server.Scan(ctx, cursor, sc.match, int64(count)).Result()
+		storeKeys, next, err := server.Scan(ctx, walk.Cursor(), sc.match, int64(count)).Result()
+		if err != nil {
+			return err
+		}
+		done, err := walk.Answered(ctx, count, len(storeKeys), next)
 		if err != nil {
 			return err
 		}
 		select {
-		case pages <- storeKeys:
+		case pages <- sc.selected(storeKeys, max(count, len(storeKeys))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if cursor = next; cursor == 0 {
+		if done {
 			return nil
 		}
 	}
 }
 
-// readAndSend reads those of storeKeys that the query selects, and sends a page of
-// them, for which the server has looked at so many keys.
-func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, storeKeys []string, looked int64) error {
-	p := page{looked: looked}
-	var selected []found
+// selected returns those of storeKeys that the query selects; looked is among how many.
+func (sc *scan) selected(storeKeys []string, looked int) scannedKeys {
+	keys := scannedKeys{looked: int64(looked)}
 	for _, storeKey := range storeKeys {
 		if key, ok := limiter.ParseStoreKey(sc.prefix, storeKey); ok && sc.query.Selects(key) {
-			selected = append(selected, found{entry: limiter.Entry{Key: key, StoreKey: storeKey}})
+			keys.selected = append(keys.selected, found{entry: limiter.Entry{Key: key, StoreKey: storeKey}})
 		}
 	}
-	for len(selected) > 0 {
+	return keys
+}
+
+// readAndSend reads keys, and sends a page of them.
+func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, keys scannedKeys) error {
+	p := page{looked: keys.looked}
+	for selected := keys.selected; len(selected) > 0; {
 		n := min(keysPerRead, len(selected))
 		read, err := sc.read(ctx, server, selected[:n])
 		if err != nil {
@@ -371,7 +387,7 @@ func foreignIf(err error, storeKey string) error {
 // once: the calls share pipelines.
 func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
 	errs := make([]error, len(logs))
-	var asking sync.WaitGroup
+	var asking panics.Group
 	for n, i := range logs {
 		f := &page[i]
 		if f.err != nil {
@@ -389,7 +405,7 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 			}
 		})
 	}
-	asking.Wait()
+	errs = append(errs, asking.Wait())
 	if err := errors.Join(errs...); err != nil || !sc.query.Records {
 		return err
 	}
