@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -24,12 +25,15 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	err := root.ExecuteContext(ctx)
+	err := panics.Call(func() error { return root.ExecuteContext(ctx) })
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
 	}
 	if err != nil && !errors.Is(err, errDenied) {
 		fmt.Fprintln(env.Err, global.complaint(err))
+	}
+	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {
+		fmt.Fprintf(env.Err, "%s", bug.Stack)
 	}
 	return exitCode(err)
 }
@@ -58,7 +62,21 @@ func (g *globalOptions) complaint(err error) string {
 	if mistakes := mistakesOf(err); mistakes != nil {
 		return mistakes.Format(g.color())
 	}
-	return "limitctl: " + message(err)
+	complaint := "limitctl: " + message(err)
+	if bugIn(err) != nil {
+		complaint += "; this is a bug of limitctl, please report it with what you ran at " + bugReports + " (LIMITCTL_DEBUG=1 shows where it is)"
+	}
+	return complaint
+}
+
+// bugReports is where to report a bug.
+const bugReports = "https://github.com/limitctl/limitctl/issues"
+
+// bugIn returns the panic that an error is about, or nil.
+func bugIn(err error) *panics.Error {
+	var bug *panics.Error
+	errors.As(err, &bug)
+	return bug
 }
 
 // mistakesOf returns the mistakes of a configuration that an error holds, or nil.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -121,10 +122,11 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 	}
 	answers := make(chan answer, len(m.sentinels)) // those who come late find room
 	for _, sentinel := range m.sentinels {
-		go func() {
-			address, err := m.ask(ctx, sentinel)
-			answers <- answer{sentinel, address, err}
-		}()
+		var address string
+		panics.Go(func() (err error) {
+			address, err = m.ask(ctx, sentinel)
+			return err
+		}, func(err error) { answers <- answer{sentinel, address, err} })
 	}
 	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time", limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
 	refused := false

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -69,7 +69,15 @@ type pass struct {
 // of which await wants to be called.
 func (p *pass) start(ctx context.Context) tea.Cmd {
 	found := make(chan scanned)
-	go p.run(ctx, found)
+	panics.Go(func() error { p.run(ctx, found); return nil }, func(panicked error) {
+		if panicked != nil { // it would leave the terminal as it is
+			select {
+			case found <- scanned{done: true, err: panicked}:
+			case <-ctx.Done():
+			}
+		}
+		close(found)
+	})
 	return await(found)
 }
 
@@ -86,15 +94,6 @@ func await(found <-chan scanned) tea.Cmd {
 }
 
 func (p *pass) run(ctx context.Context, found chan<- scanned) {
-	defer close(found)
-	defer func() { // a panic here would leave the terminal as it is
-		if r := recover(); r != nil {
-			select {
-			case found <- scanned{done: true, err: bug(r)}:
-			case <-ctx.Done():
-			}
-		}
-	}()
 	begun := p.Now()
 	reported := begun
 	now := scanned{matched: p.matched, atLimit: p.atLimit}
@@ -142,9 +141,6 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		report(true)
 	}
 }
-
-// bug makes an error of a panic.
-func bug(r any) error { return fmt.Errorf("limitctl has a bug: %v", r) }
 
 // closestFirst orders readings by how close they are to their limit, then by key.
 func closestFirst(a, b Reading) int {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -89,7 +90,8 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	}
 	var mu sync.Mutex
 	var servers []*server
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
 		store, err := redisstore.New(master, redisstore.WithoutGuard())
 		mu.Lock()
 		defer mu.Unlock()

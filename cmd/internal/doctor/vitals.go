@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -36,7 +37,8 @@ func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	}
 	var mu sync.Mutex
 	var all []Vitals
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
 		v := watchServer(ctx, master)
 		v.Address = master.Options().Addr
 		mu.Lock()
