@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"pkg/loadgen/trace":       {"internal/panics", "pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
+	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
 	"internal/spelling":       {},
@@ -55,7 +56,7 @@ var drivers = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
-	"testing":                                 {"pkg/limiter/storetest", "internal/redistest"},
+	"testing":                                 {"pkg/limiter/storetest", "internal/redistest", "internal/hostile"},
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
