@@ -89,8 +89,8 @@ func fillHostile(t *testing.T, w *world, url string) {
 // hostileTimeout is the --timeout of the conversations, and hostilePatience how long one may
 // take however busy the machine is: far more than it does, and less than for ever.
 const (
-	hostileTimeout = 300 * time.Millisecond
-	hostilePatience       = time.Minute
+	hostileTimeout  = 300 * time.Millisecond
+	hostilePatience = time.Minute
 )
 
 // Whatever a server answers, every command ends soon, with one line.
@@ -125,17 +125,13 @@ func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, add
 	t.Helper()
 	w := newWorld(t)
 	w.Sleep, w.Now = sleep, time.Now
-	args := append(slices.Clone(c.args), "--store", "redis://"+addr, "--timeout", hostileTimeout.String())
-	if c.args[0] == "__complete" { // which takes flags before the word that is begun
-		args = slices.Concat(c.args[:2], args[len(c.args):], c.args[2:])
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if !slices.Contains(c.codes, exitInterrupted) {
 		ctx = context.Background()
 	}
 	ended := make(chan int, 1)
-	go func() { ended <- Run(ctx, args, w.Env) }()
+	go func() { ended <- Run(ctx, c.to(addr), w.Env) }()
 	select {
 	case code := <-ended:
 		if problem := c.judge(stage, b, code, w.err.String()); problem != "" {
@@ -144,6 +140,15 @@ func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, add
 	case <-time.After(hostilePatience):
 		t.Errorf("%s %q, %s: it goes on after %s", c.name, stage, b.Name, hostilePatience)
 	}
+}
+
+// to returns the words of the command line for the store at an address.
+func (c *conversation) to(addr string) []string {
+	flags := []string{"--store", "redis://" + addr, "--timeout", hostileTimeout.String()}
+	if c.args[0] == "__complete" { // which takes flags before the word that is begun
+		return slices.Concat(c.args[:2], flags, c.args[2:])
+	}
+	return append(slices.Clone(c.args), flags...)
 }
 
 func firstOf(text *bytes.Buffer) string { return fmt.Sprintf("%.1000s", text.String()) }
@@ -164,8 +169,12 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 		return fmt.Sprintf("it ended with %d", code)
 	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
 		return "it panicked"
-	case (code == exitUnreachable || code == exitRefused) && strings.Count(stderr, "\n") != 1:
-		return "it did not say so on one line"
+	case code == exitUnreachable || code == exitRefused:
+		// A reset and a restore first say what is about to happen.
+		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 3 {
+			return "it did not say so on one line"
+		}
 	}
 	return ""
 }

@@ -21,6 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"limitctl": func() { os.Exit(Main("v0.0.0-test")) },
+		"measured": measured,
 	})
 }
 

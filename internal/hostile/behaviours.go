@@ -48,6 +48,12 @@ func Behaviours() []Behaviour {
 		then("attributes without an end", "", strings.Repeat("|0\r\n", 1000)),
 		then("empty lines without an end", "", strings.Repeat("\r\n", 1000)),
 		then("zeros without an end", "", strings.Repeat("\x00", 1<<16)),
+		// Not too much, but as much as one can.
+		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
+		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
+		sound("map of as much as goes", "%300000\r\n"+strings.Repeat(":1\r\n+a\r\n", 300000)),
+		sound("lists of as much as goes", "*300000\r\n"+strings.Repeat("*1\r\n:1\r\n", 300000)),
+		sound("keys of as much as goes", "*2\r\n$1\r\n7\r\n*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
 		// Nesting.
 		then("lists in lists", "", strings.Repeat("*1\r\n", 1000)),
 		then("maps in maps", "", strings.Repeat("%1\r\n+a\r\n", 1000)),

@@ -27,7 +27,7 @@ func addressOf(client redis.UniversalClient) string {
 // isServerError reports whether err is an answer of the server that begins so.
 func isServerError(err error, prefix string) bool {
 	var answer redis.Error
-	return errors.As(err, &answer) && err != redis.Nil && strings.HasPrefix(answer.Error(), prefix)
+	return err != nil && errors.As(err, &answer) && answer != redis.Nil && strings.HasPrefix(answer.Error(), prefix)
 }
 
 // notNow are the answers of a server that will serve again by itself. It has
