@@ -169,6 +169,7 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 		return fmt.Sprintf("it ended with %d", code)
 	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
 		return "it panicked"
+	case slices.Contains(c.codes, exitInterrupted): // a line for each look
 	case code == exitUnreachable || code == exitRefused:
 		// A reset and a restore first say what is about to happen.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")

@@ -1,9 +1,11 @@
 package hostile
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -48,6 +50,16 @@ func Behaviours() []Behaviour {
 		then("attributes without an end", "", strings.Repeat("|0\r\n", 1000)),
 		then("empty lines without an end", "", strings.Repeat("\r\n", 1000)),
 		then("zeros without an end", "", strings.Repeat("\x00", 1<<16)),
+		// Scans, where it is asked for one.
+		scans("scan that stays where it is", func(int) string { return "*2\r\n$1\r\n7\r\n*0\r\n" }),
+		scans("scan without an end", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n+1) }),
+		scans("scan that goes round", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n%2+1) }),
+		scans("scan with new keys without an end", func(n int) string {
+			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{user:%d}:token-bucket/1h\r\n", n+1, n)
+		}),
+		scans("scan of more than was asked for", func(n int) string {
+			return "*2\r\n+5\r\n*100000\r\n" + strings.Repeat("+rl:{user:1}:token-bucket/1h\r\n", 100000)
+		}),
 		// Not too much, but as much as one can.
 		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
 		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
@@ -127,6 +139,12 @@ func says(name, answer string) Behaviour {
 // sound is a server whose answer is one, though not to what was asked.
 func sound(name, answer string) Behaviour {
 	return Behaviour{Name: name, Sound: true, Answer: func(c *Client) bool { return c.say(answer) }}
+}
+
+// scans is a server that answers what it is asked for the nth time.
+func scans(name string, answer func(n int) string) Behaviour {
+	var asked atomic.Int64
+	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer(int(asked.Add(1)))) }}
 }
 
 // then is a server whose answer has no end.

@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 const (
@@ -115,11 +116,11 @@ type deniedError struct {
 func (e *deniedError) Unwrap() error { return e.error }
 
 func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limit int) error {
-	total, err := s.client.DBSize(ctx).Result()
-	if err != nil && !lacksRight(err) {
+	walk, err := redisstore.NewWalk(ctx, s.client)
+	if err != nil {
 		return err
 	}
-	counted := err == nil
+	total, counted := walk.Total()
 	facts.counted = facts.counted && counted
 	facts.total += total
 	count := keysPerScan
@@ -127,14 +128,18 @@ func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limi
 		count = min(count, max(1, e.KeysPerSecond/10))
 	}
 	looked := 0
-	for cursor := uint64(0); ; {
+	for {
 		if limit > 0 {
 			count = min(count, limit-looked)
 		}
 		if err := e.pace(ctx, count); err != nil {
 			return err
 		}
-		storeKeys, next, err := s.client.Scan(ctx, cursor, limiter.EscapeGlob(e.Prefix)+":*", int64(count)).Result()
+		storeKeys, next, err := s.client.Scan(ctx, walk.Cursor(), limiter.EscapeGlob(e.Prefix)+":*", int64(count)).Result()
+		if err != nil {
+			return err
+		}
+		ended, err := walk.Answered(ctx, count, len(storeKeys), next)
 		if err != nil {
 			return err
 		}
@@ -144,7 +149,7 @@ func (e *examination) scan(ctx context.Context, s *server, facts *keyFacts, limi
 			}
 		}
 		looked += max(count, len(storeKeys)) // a server can give more than it was asked for
-		if cursor = next; cursor == 0 {
+		if ended {
 			if counted {
 				looked = int(total) // the last page is not full
 			}
