@@ -27,6 +27,7 @@ type Store struct {
 	scripts   scripts
 	sender    sender
 	unguarded bool
+	large     chan struct{} // holds the one call whose answer may be large
 }
 
 // An Option changes how a Store is made.
@@ -53,7 +54,8 @@ func WithoutGuard() Option { return func(s *Store) { s.unguarded = true } }
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client}}
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
+		sender: sender{client: client}, large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
 	}
