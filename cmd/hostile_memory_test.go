@@ -90,7 +90,7 @@ func TestNoHostileServerMakesACommandHoldMuch(t *testing.T) {
 				going.Go(func() {
 					defer func() { <-free }()
 					name := strings.Join([]string{strconv.Itoa(n), strconv.Itoa(i), b.Name}, "-")
-					if took := peak(t, dir, name, c.to(server.Addr)...) - idle; took > mostMegabytes {
+					if took := peak(t, dir, name, c.to("redis://"+server.Addr)...) - idle; took > mostMegabytes {
 						t.Errorf("%s %q, %s: it took %d MB more than nothing does", c.name, stages[stage], b.Name, took)
 					}
 				})

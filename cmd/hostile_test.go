@@ -113,7 +113,7 @@ func TestEveryCommandOutlastsEveryHostileServer(t *testing.T) {
 				server := hostile.Start(t, sound, b, stage...)
 				going.Go(func() {
 					defer func() { <-free }()
-					c.meets(t, stage, b, server.Addr)
+					c.meets(t, stage, b, "redis://"+server.Addr)
 				})
 			}
 		}
@@ -121,7 +121,7 @@ func TestEveryCommandOutlastsEveryHostileServer(t *testing.T) {
 	going.Wait()
 }
 
-func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, addr string) {
+func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, url string) {
 	t.Helper()
 	w := newWorld(t)
 	w.Sleep, w.Now = sleep, time.Now
@@ -131,7 +131,7 @@ func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, add
 		ctx = context.Background()
 	}
 	ended := make(chan int, 1)
-	go func() { ended <- Run(ctx, c.to(addr), w.Env) }()
+	go func() { ended <- Run(ctx, c.to(url), w.Env) }()
 	select {
 	case code := <-ended:
 		if problem := c.judge(stage, b, code, w.err.String()); problem != "" {
@@ -142,9 +142,9 @@ func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, add
 	}
 }
 
-// to returns the words of the command line for the store at an address.
-func (c *conversation) to(addr string) []string {
-	flags := []string{"--store", "redis://" + addr, "--timeout", hostileTimeout.String()}
+// to returns the words of the command line for a store.
+func (c *conversation) to(url string) []string {
+	flags := []string{"--store", url, "--timeout", hostileTimeout.String()}
 	if c.args[0] == "__complete" { // which takes flags before the word that is begun
 		return slices.Concat(c.args[:2], flags, c.args[2:])
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 const (
@@ -63,6 +66,7 @@ func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error)
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
+		redisstore.Guard(client)
 		return askSentinel(ctx, client, master)
 	}}
 	if config != nil {
@@ -81,10 +85,27 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 	if err != nil {
 		return "", err
 	}
-	if len(words) != 2 {
-		return "", errors.New("its answer is garbled")
+	if len(words) != 2 || !isHost(words[0]) {
+		return "", errNoAddress
+	}
+	if port, err := strconv.ParseUint(words[1], 10, 16); err != nil || port == 0 {
+		return "", errNoAddress
 	}
 	return net.JoinHostPort(words[0], words[1]), nil
+}
+
+// errNoAddress is an answer of a Sentinel that names no place to connect to.
+var errNoAddress = errors.New("what it gives for the master is no address")
+
+// isHost reports whether a text is an IP address, with a zone or without, or can be the
+// name of a host.
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) // a zone can be anything
+	}
+	return text != "" && len(text) <= 253 && !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	})
 }
 
 // watchedMaster connects to the master that Sentinels name at the moment.
@@ -138,9 +159,12 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			return "", failed
 		}
 		var reply redis.Error
-		switch {
+		switch wrong := wrongAnswer(a.err); {
 		case a.err == nil:
 			return a.address, nil
+		case wrong != nil:
+			refused = true
+			failed = fmt.Errorf("%w: the Sentinel at %s: %w", limiter.ErrRefused, a.sentinel, wrong)
 		case errors.Is(a.err, redis.Nil):
 			refused = true
 			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
@@ -152,6 +176,17 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 		}
 	}
 	return "", failed
+}
+
+// wrongAnswer is what is wrong with a Sentinel's answer, nil of any other error.
+func wrongAnswer(err error) error {
+	if err == nil || errors.Is(err, redis.Nil) { // which says that it knows no such master
+		return nil
+	}
+	if errors.Is(err, errNoAddress) {
+		return err
+	}
+	return redisstore.WrongAnswer(err)
 }
 
 func explainSentinel(reply redis.Error) string {

@@ -72,7 +72,7 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 	var dial *net.OpError
 	var discovery *discoveryError
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
-	if wrong := wrongAnswer(err); wrong != nil {
+	if wrong := WrongAnswer(err); wrong != nil {
 		if mayHaveRun && changes {
 			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened", limiter.ErrOutcomeUnknown, s.address, wrong, verb)
 		}

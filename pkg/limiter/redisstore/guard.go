@@ -89,9 +89,9 @@ func (e *answerError) Error() string { return e.text }
 // errAnswer is an answer that no server gives to what was asked, as a proxy might.
 var errAnswer = &answerError{"its answer is not one that Redis gives to this"}
 
-// wrongAnswer returns what is wrong with an answer, if err is about one that no server
+// WrongAnswer returns what is wrong with an answer, if err is about one that no server
 // gives, or about a bug that it met; nil of any other error.
-func wrongAnswer(err error) error {
+func WrongAnswer(err error) error {
 	var wrong *respguard.Error
 	var answer *answerError
 	var panicked *panics.Error

@@ -51,6 +51,9 @@ func (s *Store) layout(ctx context.Context) (*layout, error) {
 		return err
 	})
 	var panicked *panics.Error
+	if len(l.masters) == 0 && failed == nil {
+		return nil, &answerError{"it names no masters of the Cluster"}
+	}
 	if len(l.masters) == 0 || isServerError(failed, "") || errors.As(failed, &panicked) {
 		return nil, failed
 	}
