@@ -60,7 +60,8 @@ var hungry = []string{
 	"text without bound", "text a little too long", "text that comes", "list without bound", "list that comes", "list of texts that comes",
 	"map without bound", "map of too many", "set without bound", "push without bound", "attribute without bound", "line without an end",
 	"big number without an end", "pushes without an end", "large pushes without an end", "attributes without an end", "lists in lists",
-	"maps in maps", "list of as much as goes", "text of as much as goes", "map of as much as goes", "lists of as much as goes", "keys of as much as goes",
+	"maps in maps", "list of as much as goes", "text of as much as goes",
+	"map of as much as goes", "lists of as much as goes", "keys of as much as goes",
 }
 
 func TestNoHostileServerMakesACommandHoldMuch(t *testing.T) {

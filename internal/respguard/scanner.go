@@ -8,7 +8,7 @@ import (
 
 const (
 	// MostMemory is what the answers of one exchange may cost, in bytes: room for
-	// the longest record that there is (10 MB) and the 4 MB of others that a script
+	// the longest record that there is (12.5 MB) and the 4 MB of others that a script
 	// answers with it, or for a Cluster each of whose slots is a range of its own,
 	// with two replicas.
 	MostMemory = 22 << 20
