@@ -18,7 +18,9 @@ func TestABugIsOneLine(t *testing.T) {
 		args   []string
 		breaks func(w *world)
 	}{
-		"in the command":        {[]string{"consume", "a", "--limit", "3/1h", "--wait"}, func(w *world) { w.Now = func() time.Time { panic("index out of range\n") } }},
+		"in the command": {[]string{"consume", "a", "--limit", "3/1h", "--wait"}, func(w *world) {
+			w.Now = func() time.Time { panic("index out of range\n") }
+		}},
 		"where it reads a log":  {[]string{"simulate", "-", "--limit", "3/1h"}, func(w *world) { w.In = brokenReader{} }},
 		"where it hears a no":   {[]string{"reset", "b"}, func(w *world) { w.In, w.InIsTerminal = brokenReader{}, true }},
 		"where it shows itself": {[]string{"inspect", "b"}, func(w *world) { w.Out = brokenWriter{} }},

@@ -52,12 +52,17 @@ func conversations(dir string) []conversation {
 		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitInterrupted}},
 		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
 		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
-		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"}, stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
+			stages: []stage{inScripts}, codes: []int{exitPartly}},
 		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl")}, stages: []stage{inScripts}, codes: []int{exitPartly}},
-		{name: "loadtest", args: []string{"loadtest", "--limit", "10/1s", "--workers", "1", "--requests", "3", "--duration", "1s"}, stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
-		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"}, stages: []stage{inScripts}, codes: []int{exitPartly}},
-		{name: "doctor", args: []string{"doctor"}, stages: []stage{inScans, inReads, inInfos, inSizes, inTimes}, codes: []int{exitNo, exitPartly}},
-		{name: "dashboard", args: []string{"dashboard", "--once"}, stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos}},
+		{name: "loadtest", args: []string{"loadtest", "--limit", "10/1s", "--workers", "1", "--requests", "3", "--duration", "1s"},
+			stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
+		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"},
+			stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "doctor", args: []string{"doctor"},
+			stages: []stage{inScans, inReads, inInfos, inSizes, inTimes}, codes: []int{exitNo, exitPartly}},
+		{name: "dashboard", args: []string{"dashboard", "--once"},
+			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos}},
 		{name: "Tab", args: []string{"__complete", "inspect", ""}, stages: []stage{inScans, inReads}, codes: []int{exitYes}},
 	}
 }
@@ -71,7 +76,8 @@ func hostileDir(t *testing.T) (dir, sound string) {
 	w.run(t, exitYes, "consume", "user:old", "--limit", "10/1h", "--store", url)
 	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"), "--store", url)
 	fillHostile(t, w, url)
-	if err := os.WriteFile(filepath.Join(dir, "log.csv"), []byte("time,key\n2026-01-01T00:00:00Z,a\n2026-01-01T00:00:01Z,b\n"), 0o600); err != nil {
+	log := "time,key\n2026-01-01T00:00:00Z,a\n2026-01-01T00:00:01Z,b\n"
+	if err := os.WriteFile(filepath.Join(dir, "log.csv"), []byte(log), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir, sound

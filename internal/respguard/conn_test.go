@@ -73,9 +73,9 @@ func TestLargeAnswersComeThrough(t *testing.T) {
 		"CONFIG GET *":                     "%400\r\n" + strings.Repeat(text(40)+text(200), 400),
 		"COMMAND": "*500\r\n" + strings.Repeat("*10\r\n"+text(20)+":-2\r\n~5\r\n"+strings.Repeat("+readonly\r\n", 5)+
 			":1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@slow\r\n*0\r\n*0\r\n*20\r\n"+strings.Repeat("*2\r\n+a\r\n+b\r\n", 20), 500),
-		"INFO":                             "=1000004\r\ntxt:" + strings.Repeat("x", 1_000_000) + "\r\n",
-		"SCAN of long keys":                "*2\r\n$1\r\n0\r\n*1100\r\n" + strings.Repeat(text(2000), 1100),
-		"a pipeline of values and TTLs":    strings.Repeat(text(512)+":1\r\n:100\r\n", 250),
+		"INFO":                          "=1000004\r\ntxt:" + strings.Repeat("x", 1_000_000) + "\r\n",
+		"SCAN of long keys":             "*2\r\n$1\r\n0\r\n*1100\r\n" + strings.Repeat(text(2000), 1100),
+		"a pipeline of values and TTLs": strings.Repeat(text(512)+":1\r\n:100\r\n", 250),
 	}
 	for name, answer := range answers {
 		if got, err := read(strings.NewReader(answer)); err != nil || string(got) != answer {

@@ -74,7 +74,8 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
 	if wrong := WrongAnswer(err); wrong != nil {
 		if mayHaveRun && changes {
-			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened", limiter.ErrOutcomeUnknown, s.address, wrong, verb)
+			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
+				limiter.ErrOutcomeUnknown, s.address, wrong, verb)
 		}
 		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, wrong)
 	}

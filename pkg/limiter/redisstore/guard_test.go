@@ -31,6 +31,10 @@ func plainClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
+func fivePerMinute(subject string) limiter.Request {
+	return limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}
+}
+
 // A service that hands any client to New has the same protection.
 func TestHostileServersCostAServiceABound(t *testing.T) {
 	sound := redistest.Start(t).Addr
@@ -49,7 +53,7 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 		}
 		asking.Go(func() {
 			defer func() { <-free }()
-			reqs := []limiter.Request{{Key: limiter.Key{Subject: "a"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
+			reqs := []limiter.Request{fivePerMinute("a")}
 			decisions := make([]limiter.Decision, 1)
 			err := store.Decide(context.Background(), limiter.Take, reqs, decisions)
 			// Bytes that are nothing leave open whether it was charged, and must not
@@ -110,7 +114,7 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 	var asking sync.WaitGroup
 	for i := range 50 {
 		asking.Go(func() {
-			reqs := []limiter.Request{{Key: limiter.Key{Subject: strconv.Itoa(i)}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
+			reqs := []limiter.Request{fivePerMinute(strconv.Itoa(i))}
 			err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1))
 			var bug *panics.Error
 			if !errors.As(err, &bug) || !strings.Contains(err.Error(), "internal error: makeslice") {
@@ -133,7 +137,7 @@ func TestAPanicInAScanIsItsError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}}
+	reqs := []limiter.Request{fivePerMinute("a")}
 	if err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +157,8 @@ func TestLargeValuesAreNotHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := limiter.Request{Key: limiter.Key{Subject: "log"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100_000, Period: time.Hour}, Cost: 1}
+	hourly := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100_000, Period: time.Hour}
+	log := limiter.Request{Key: limiter.Key{Subject: "log"}, Limit: hourly, Cost: 1}
 	for range 200 {
 		if err := store.Decide(context.Background(), limiter.Take, []limiter.Request{log}, make([]limiter.Decision, 1)); err != nil {
 			t.Fatal(err)
@@ -162,8 +167,8 @@ func TestLargeValuesAreNotHeld(t *testing.T) {
 	const size = 200 << 20
 	server.Do("SET", "rl:{a}:x", "RL")
 	server.Do("SETRANGE", "rl:{a}:x", size, "x")
-	server.Do("EVAL", "redis.call('SET', KEYS[2], redis.call('GETRANGE', KEYS[1], 0, 25)); return redis.call('SETRANGE', KEYS[2], ARGV[1], 'x')",
-		2, "rl:{log}:sliding-log/1h", "rl:{b}:x", size)
+	server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GETRANGE', KEYS[1], 0, 25))
+		return redis.call('SETRANGE', KEYS[2], ARGV[1], 'x')`, 2, "rl:{log}:sliding-log/1h", "rl:{b}:x", size)
 	for i := range 300 {
 		server.Do("EVAL", "return redis.call('SET', KEYS[1], string.rep('x', 1000000))", 1, fmt.Sprintf("rl:{c%d}:x", i))
 	}
@@ -222,8 +227,8 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	}
 	// The ring of the others has much room, so that their records are large.
 	for i := range logs {
-		server.Do("EVAL", "redis.call('SET', KEYS[2], redis.call('GET', KEYS[1]), 'PX', 3600000); return redis.call('SETRANGE', KEYS[2], ARGV[1], '\\0')",
-			2, "rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
+		server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GET', KEYS[1]), 'PX', 3600000)
+			return redis.call('SETRANGE', KEYS[2], ARGV[1], '\0')`, 2, "rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
 	}
 	var most, found int
 	var exported []limiter.Record
@@ -262,24 +267,29 @@ func heap() int64 {
 
 // FuzzAnswers reads whatever bytes a server can send through a client's own reader.
 func FuzzAnswers(f *testing.F) {
-	for _, seed := range []string{"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n", "$99999999999\r\n",
-		"*2147483647\r\n", "%1073741824\r\n", "|1\r\n+a\r\n+b\r\n+OK\r\n", "*1\r\n*1\r\n*1\r\n", "=5\r\ntxt:a\r\n", "(123\r\n", "#t\r\n", ",inf\r\n", "_\r\n", "!3\r\nERR\r\n"} {
+	for _, seed := range []string{
+		"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n", "$99999999999\r\n",
+		"*2147483647\r\n", "%1073741824\r\n", "|1\r\n+a\r\n+b\r\n+OK\r\n", "*1\r\n*1\r\n*1\r\n", "=5\r\ntxt:a\r\n", "(123\r\n",
+		"#t\r\n", ",inf\r\n", "_\r\n", "!3\r\nERR\r\n",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		client := redis.NewClient(&redis.Options{Protocol: 2, MaxRetries: -1, ReadTimeout: 50 * time.Millisecond, PoolSize: 1, DisableIdentity: true,
+		client := redis.NewClient(&redis.Options{
+			Protocol: 2, MaxRetries: -1, ReadTimeout: 50 * time.Millisecond, PoolSize: 1, DisableIdentity: true,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				ours, theirs := net.Pipe()
 				go answerOnce(theirs, answer)
 				return ours, nil
-			}})
+			},
+		})
 		defer client.Close()
 		redisstore.Guard(client)
 		took := heldBy(func() {
 			ctx := context.Background()
 			client.Do(ctx, "anything").Result()
 			client.Scan(ctx, 0, "", 0).Result()
-			client.ClusterSlots(ctx).Result()
+			client.ClusterShards(ctx).Result()
 			client.Pipelined(ctx, func(p redis.Pipeliner) error {
 				p.Time(ctx)
 				p.GetRange(ctx, "k", 0, 1)

@@ -75,7 +75,8 @@ func (w *Walk) Answered(ctx context.Context, count, given int, next uint64) (don
 	w.cursor = next
 	w.looked += int64(max(count, given))
 	if w.hidden != nil && w.looked > walkMost {
-		return false, &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; with the right to DBSIZE limitctl knows how many there are", w.looked)}
+		const hint = "with the right to DBSIZE limitctl knows how many there are"
+		return false, &answerError{fmt.Sprintf("its SCAN has not ended after %d keys; %s", w.looked, hint)}
 	}
 	if w.hidden != nil || w.looked <= w.most() {
 		return false, nil
