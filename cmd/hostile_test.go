@@ -179,7 +179,8 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 	case code == exitUnreachable || code == exitRefused:
 		// A reset and a restore first say what is about to happen.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 3 {
+		speaks := c.args[0] == "reset" || c.args[0] == "restore"
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 1 && !speaks {
 			return "it did not say so on one line"
 		}
 	}
