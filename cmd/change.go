@@ -8,7 +8,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -76,16 +76,20 @@ func (c *consent) ask(ctx context.Context, g *globalOptions, question string) er
 	default:
 		fmt.Fprintf(g.env.Err, "%s? [y/N] ", output.Escape(question))
 	}
-	answers := make(chan string, 1)
-	go func() { // so that Ctrl-C at the prompt is heard
-		line, _ := bufio.NewReader(g.env.In).ReadString('\n')
-		answers <- line
-	}()
+	var line string
+	answered := make(chan error, 1)
+	panics.Go(func() error { // so that Ctrl-C at the prompt is heard
+		line, _ = bufio.NewReader(g.env.In).ReadString('\n')
+		return nil
+	}, func(err error) { answered <- err })
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(g.env.Err)
 		return &progressError{ctx.Err(), "nothing was changed"}
-	case line := <-answers:
+	case err := <-answered:
+		if err != nil {
+			return err
+		}
 		if !strings.HasSuffix(line, "\n") { // Ctrl-D, which leaves the cursor behind the question
 			fmt.Fprintln(g.env.Err)
 		}
@@ -225,7 +229,7 @@ const adjustWorkers = 64
 
 // adjust brings the usage of keys to what reqs say, and returns of how many.
 func adjust(ctx context.Context, store connect.Store, reqs []limiter.Request) (adjusted int, err error) {
-	var working sync.WaitGroup
+	var working panics.Group
 	free := make(chan struct{}, adjustWorkers)
 	errs := make([]error, len(reqs))
 	for i := range reqs {
@@ -236,13 +240,13 @@ func adjust(ctx context.Context, store connect.Store, reqs []limiter.Request) (a
 			errs[i] = store.Decide(ctx, limiter.Adjust, reqs[i:i+1], decision[:])
 		})
 	}
-	working.Wait()
+	panicked := working.Wait()
 	for _, err := range errs {
 		if err == nil {
 			adjusted++
 		}
 	}
-	return adjusted, errors.Join(errs...)
+	return adjusted, errors.Join(append(errs, panicked)...)
 }
 
 // limitName is the name of a key's limit, without the attributes that can follow it.

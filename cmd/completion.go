@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // tabTime bounds what a Tab costs: whoever presses it waits.
@@ -155,17 +156,16 @@ func findOffers(ctx context.Context, words []string, env *Env) (cobra.ShellCompD
 		}
 	}
 	found := make(chan string, 1)
-	go func() {
-		var out bytes.Buffer
+	var out bytes.Buffer
+	panics.Go(func() error {
 		quiet := *env
 		quiet.Out, quiet.Err = &out, io.Discard
 		root := newRootCmd(&globalOptions{env: &quiet})
 		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, words...))
 		root.SetOut(&out)
 		root.SetErr(io.Discard)
-		root.ExecuteContext(ctx)
-		found <- out.String()
-	}()
+		return root.ExecuteContext(ctx)
+	}, func(error) { found <- out.String() })
 	late := time.NewTimer(env.TabTime + env.TabTime/2) // what it found by its own time is worth having
 	defer late.Stop()
 	select {

@@ -14,7 +14,7 @@ const (
 	exitNo          = 1   // denied
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitUnreachable = 3   // the store gave no answer in time
-	exitRefused     = 4   // the store refused, or a key holds foreign data
+	exitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
 	exitPartly      = 5   // some of it was done
 	exitInterrupted = 130 // by Ctrl-C
 )
@@ -65,6 +65,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitYes
+	case bugIn(err) != nil:
+		return exitRefused
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, errPartly):

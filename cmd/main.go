@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/unasked"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // Main runs limitctl in the process's own environment and returns its exit code.
@@ -29,7 +31,16 @@ func mainIn(env *Env) int {
 	work := new(storeWork)
 	env.Hold = work.hold
 	done := make(chan int, 1)
-	go func() { done <- Run(ctx, os.Args[1:], env) }()
+	code := exitRefused
+	panics.Go(func() error {
+		code = Run(ctx, os.Args[1:], env)
+		return nil
+	}, func(err error) {
+		if err != nil { // of Run itself, which catches those of commands
+			fmt.Fprintln(os.Stderr, "limitctl: "+bugComplaint(err.Error()))
+		}
+		done <- code
+	})
 	return await(ctx, done, work, os.Stderr)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -22,12 +23,15 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	env, flush := withDoors(env, global.color())
 	defer flush()
 	global.env = env
-	err := global.execute(ctx, args)
+	err := panics.Call(func() error { return global.execute(ctx, args) })
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
 	}
 	if err != nil && !errors.Is(err, errDenied) {
 		fmt.Fprintln(env.Err, global.complaint(err))
+	}
+	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {
+		fmt.Fprintf(env.Err, "%s", bug.Stack)
 	}
 	return exitCode(err)
 }
@@ -68,7 +72,26 @@ func (g *globalOptions) complaint(err error) string {
 	if mistakes := mistakesOf(err); mistakes != nil {
 		return g.withoutSecrets(mistakes.Format(g.color()))
 	}
-	return "limitctl: " + g.withoutSecrets(message(err))
+	complaint := g.withoutSecrets(message(err))
+	if bugIn(err) != nil {
+		complaint = bugComplaint(complaint)
+	}
+	return "limitctl: " + complaint
+}
+
+// bugComplaint says of a panic, which is a bug, what to do about it.
+func bugComplaint(what string) string {
+	return what + "; this is a bug of limitctl, please report it with what you ran at " + bugReports + " (LIMITCTL_DEBUG=1 shows where it is)"
+}
+
+// bugReports is where to report a bug.
+const bugReports = "https://github.com/limitctl/limitctl/issues"
+
+// bugIn returns the panic that an error is about, or nil.
+func bugIn(err error) *panics.Error {
+	var bug *panics.Error
+	errors.As(err, &bug)
+	return bug
 }
 
 // mistakesOf returns the mistakes of a configuration that an error holds, or nil.

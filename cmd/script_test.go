@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(mainIn(env))
 		},
+		"measured": measured,
 	})
 }
 

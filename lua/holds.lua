@@ -1,3 +1,6 @@
+-- No record is longer than this: a log of 1,000,000 entries, and the quarter to spare.
+local longest_record = '12500057'
+
 -- holds tells what is under a key: nil for nothing, 'record' for a record of ours,
 -- be it damaged, or in words what limitctl did not write. An error reply is returned
 -- as it is, a table.
@@ -9,7 +12,7 @@ local function holds(key)
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
-  elseif #head == 26 and string.find(head, '^RL\1[\1-\5]') then
+  elseif #head == 26 and string.find(head, '^RL\1[\1-\5]') and redis.call('GETRANGE', key, longest_record, longest_record) == '' then
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil

@@ -95,7 +95,7 @@ end
 
 -- log_load reads the ring's numbers and returns whether they make sense.
 local function log_load(s, size)
-  if size < ring_at or (size - ring_at) % entry_size ~= 0 then
+  if size < ring_at or size > 12500057 or (size - ring_at) % entry_size ~= 0 then
     return false
   end
   s.capacity = (size - ring_at) / entry_size

@@ -33,9 +33,14 @@ const (
 
 	recordHeaderSize = 26
 	logHeaderSize    = recordHeaderSize + 11
-	logEntrySize     = 10
-	logSumMask       = 1<<24 - 1
+	// LogEntrySize is how many bytes a sliding log takes for each entry.
+	LogEntrySize = 10
+	logSumMask   = 1<<24 - 1
 )
+
+// MaxRecordSize is how long a record can be, in bytes: a log of the most entries there
+// can be, with the quarter to spare that a ring is laid with. What is longer is none.
+const MaxRecordSize = logHeaderSize + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*LogEntrySize
 
 // maxInstant is the greatest instant a record may hold, far enough below what
 // fits that an expiry computed from it stays exact in a Lua number.
@@ -114,7 +119,7 @@ func DecodeRecordLimit(beginning []byte) (Limit, error) {
 
 // header reads what all records begin with. size is for the message.
 func (r *recordReader) header(size int) (State, error) {
-	if string(r.bytes(2)) != recordMagic || size < recordHeaderSize {
+	if string(r.bytes(2)) != recordMagic || size < recordHeaderSize || size > MaxRecordSize {
 		return State{}, fmt.Errorf("%d bytes that are no limit record", size)
 	}
 	if version := r.uint(1); version != recordVersion {
@@ -156,14 +161,14 @@ func damaged(problem string) error {
 // decode reads the ring that follows a log's record header.
 func (l *unitLog) decode(r *recordReader, newest Instant) (problem string) {
 	head, length, base := r.uint(4), r.uint(4), r.uint(3)
-	capacity := int64(len(r.rest) / logEntrySize)
-	ring := r.bytes(int(capacity) * logEntrySize)
+	capacity := int64(len(r.rest) / LogEntrySize)
+	ring := r.bytes(int(capacity) * LogEntrySize)
 	if length > capacity || head >= max(1, capacity) {
 		return "its ring does not fit its length"
 	}
 	sum := int64(0)
 	for i := range length {
-		e := recordReader{rest: ring[(head+i)%capacity*logEntrySize:]}
+		e := recordReader{rest: ring[(head+i)%capacity*LogEntrySize:]}
 		at, entrySum := Instant(e.uint(7)), e.uint(3)
 		units := (entrySum - base) & logSumMask
 		sum, base = sum+units, entrySum

@@ -121,6 +121,23 @@ func (c *collector) collect(finished <-chan struct{}) {
 	}
 }
 
+// discard takes what is recorded from the workers, who wait for that, until they have
+// finished.
+func (c *collector) discard(finished <-chan struct{}) {
+	ticker := time.NewTicker(collectEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-finished:
+			return
+		case <-ticker.C:
+		}
+		for _, w := range c.run.workers {
+			w.fetch(batch{})
+		}
+	}
+}
+
 // step fetches what was recorded and audits what no answer still to come can be
 // before: a worker that was idle after the newest instant was known can only get a
 // later one, and one that was busy told what its answer is not before.

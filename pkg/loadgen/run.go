@@ -3,10 +3,10 @@ package loadgen
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -84,28 +84,36 @@ func Run(ctx context.Context, config Config) *Result {
 	}
 	r.collector = newCollector(r)
 	r.begin = time.Now() // not before all is ready, which takes a while for many keys
-	collected := make(chan struct{})
+	collected := make(chan error, 1)
 	finished := make(chan struct{})
-	go func() {
-		defer close(collected)
-		r.collector.collect(finished)
-	}()
-	var sending sync.WaitGroup
+	panics.Go(func() error { r.collector.collect(finished); return nil }, func(panicked error) {
+		if panicked != nil {
+			r.stop()
+			r.collector.discard(finished)
+		}
+		collected <- panicked
+	})
+	var sending panics.Group
 	if config.Load != nil {
 		queue := make(chan queued, queueLength)
-		sending.Go(func() { r.dispatch(queue) })
+		sending.Go(r.orStop(func() { r.dispatch(queue) }))
 		for _, w := range r.workers {
-			sending.Go(func() { w.serve(queue) })
+			sending.Go(r.orStop(func() { w.serve(queue) }))
 		}
 	} else {
 		for _, w := range r.workers {
-			sending.Go(w.loop)
+			sending.Go(r.orStop(w.loop))
 		}
 	}
-	sending.Wait()
+	panicked := sending.Wait()
 	elapsed := r.elapsed()
 	close(finished)
-	<-collected
+	if notCollected := <-collected; panicked == nil {
+		panicked = notCollected
+	}
+	if panicked != nil {
+		panic(panicked) // on its way up from a goroutine
+	}
 	if r.complete && r.ctx.Err() == nil {
 		// What was dropped takes this machine time that is none of the run's.
 		elapsed = max(r.end, r.collector.answered)
@@ -114,6 +122,20 @@ func Run(ctx context.Context, config Config) *Result {
 	result.Interrupted = ctx.Err() != nil
 	result.throttled = r.throttled.Load()
 	return result
+}
+
+// orStop returns f such that a panic of it stops the others.
+func (r *runner) orStop(f func()) func() {
+	return func() {
+		ended := false
+		defer func() {
+			if !ended {
+				r.stop()
+			}
+		}()
+		f()
+		ended = true
+	}
 }
 
 // elapsed is the time since the beginning of the run.

@@ -84,7 +84,7 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 		store, where, err = opener.store(rest, options)
 		return store, nil, where, err
 	}
-	client, where, err = Client(url, options)
+	client, where, err = newClientFor(url, options)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -106,6 +106,15 @@ func IsCluster(client redis.UniversalClient) bool {
 // Client returns a client like the one that [Open] has its Redis store use, for what
 // asks the servers themselves. A URL of another store is a [limiter.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
+	if client, where, err = newClientFor(url, options); err == nil {
+		redisstore.Guard(client)
+	}
+	return client, where, err
+}
+
+// newClientFor is [Client] before what its servers answer is bounded, which a store does
+// by itself.
+func newClientFor(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	opener, known := openers()[scheme]
 	switch {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -14,8 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 const (
@@ -82,6 +86,7 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
+		redisstore.Guard(client)
 		return askSentinel(ctx, client, name)
 	}
 	if config != nil {
@@ -97,10 +102,27 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 	if err != nil {
 		return "", err
 	}
-	if len(words) != 2 {
-		return "", errors.New("its answer is garbled")
+	if len(words) != 2 || !isHost(words[0]) {
+		return "", errNoAddress
+	}
+	if port, err := strconv.ParseUint(words[1], 10, 16); err != nil || port == 0 {
+		return "", errNoAddress
 	}
 	return net.JoinHostPort(words[0], words[1]), nil
+}
+
+// errNoAddress is an answer of a Sentinel that names no place to connect to.
+var errNoAddress = errors.New("what it gives for the master is no address")
+
+// isHost reports whether a text is an IP address, with a zone or without, or can be the
+// name of a host.
+func isHost(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) // a zone can be anything
+	}
+	return text != "" && len(text) <= 253 && !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	})
 }
 
 // watchedMaster connects to the master that Sentinels name at the moment.
@@ -140,10 +162,11 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 	}
 	answers := make(chan answer, len(m.sentinels)) // those who come late find room
 	for _, sentinel := range m.sentinels {
-		go func() {
-			address, err := m.ask(ctx, sentinel)
-			answers <- answer{sentinel, address, err}
-		}()
+		var address string
+		panics.Go(func() (err error) {
+			address, err = m.ask(ctx, sentinel)
+			return err
+		}, func(err error) { answers <- answer{sentinel, address, err} })
 	}
 	failed := fmt.Errorf("%w: none of the Sentinels at %s can be reached: no answer in time",
 		limiter.ErrUnavailable, strings.Join(m.sentinels, ", "))
@@ -156,9 +179,12 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 			return "", failed
 		}
 		var reply redis.Error
-		switch {
+		switch wrong := wrongAnswer(a.err); {
 		case a.err == nil:
 			return a.address, nil
+		case wrong != nil:
+			refused = true
+			failed = fmt.Errorf("%w: the Sentinel at %s: %w", limiter.ErrRefused, a.sentinel, m.secrets.Error(wrong))
 		case errors.Is(a.err, redis.Nil):
 			refused = true
 			failed = fmt.Errorf("%w: the Sentinel at %s knows no master %q", limiter.ErrRefused, a.sentinel, m.name)
@@ -171,6 +197,17 @@ func (m *watchedMaster) find(ctx context.Context) (string, error) {
 		}
 	}
 	return "", failed
+}
+
+// wrongAnswer is what is wrong with a Sentinel's answer, nil of any other error.
+func wrongAnswer(err error) error {
+	if err == nil || errors.Is(err, redis.Nil) { // which says that it knows no such master
+		return nil
+	}
+	if errors.Is(err, errNoAddress) {
+		return err
+	}
+	return redisstore.WrongAnswer(err)
 }
 
 // explain says what a Sentinel's refusal means.

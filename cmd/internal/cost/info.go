@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // reading is what a master's counters show.
@@ -39,7 +41,8 @@ func (m *Meter) read(ctx context.Context) ([]reading, error) {
 	}
 	var mu sync.Mutex
 	var readings []reading
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
 		text, err := master.Info(ctx, "all").Result()
 		mu.Lock()
 		defer mu.Unlock()

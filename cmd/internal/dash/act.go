@@ -6,6 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -56,12 +57,11 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 	m.acting = true
 	done := make(chan tea.Msg, 1)
 	m.working.Go(func() {
-		defer func() {
-			if r := recover(); r != nil {
-				done <- actionFailed{bug(r)}
-			}
-		}()
-		done <- do()
+		var msg tea.Msg
+		if err := panics.Call(func() error { msg = do(); return nil }); err != nil {
+			msg = actionFailed{err}
+		}
+		done <- msg
 	})
 	return func() tea.Msg { return <-done }
 }

@@ -78,10 +78,12 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
+	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
-	m.working.Wait() // what was begun is finished, as its audit says
+	if panicked := m.working.Wait(); m.failed == nil { // what was begun is finished, as its audit says
+		m.failed = panicked
+	}
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return fmt.Errorf("the dashboard failed: %w", err)

@@ -378,11 +378,11 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	d := begin(t, three, nil)
 	d.actions.store = nil
 	d.press("ry")
-	if text := d.View(); !strings.Contains(text, "limitctl has a bug: ") || d.acting {
+	if text := d.View(); !strings.Contains(text, "internal error: ") || d.acting {
 		t.Errorf("after a panic of an action:\n%s", text)
 	}
 	d = begin(t, three, func(o *Options) { o.Keep = func(*limiter.Entry) bool { panic("oops") } })
-	if text := d.View(); !strings.Contains(text, "limitctl has a bug: oops") {
+	if text := d.View(); !strings.Contains(text, "internal error: oops") {
 		t.Errorf("after a panic of a scan:\n%s", text)
 	}
 }

@@ -3,13 +3,13 @@ package dash
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/charmbracelet/bubbles/cursor"
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -76,8 +76,8 @@ type model struct {
 	lastReset   *Changed
 	lastKeys    []limiter.Key // that were chosen for it
 	acting      bool
-	working     sync.WaitGroup // the actions that are under way
-	ticks       int            // tells the ticks of an interval that was changed from others
+	working     panics.Group // the actions that are under way
+	ticks       int          // tells the ticks of an interval that was changed from others
 }
 
 // note is something to be said once.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -70,7 +70,15 @@ type pass struct {
 // of which await wants to be called.
 func (p *pass) start(ctx context.Context) tea.Cmd {
 	found := make(chan scanned)
-	go p.run(ctx, found)
+	panics.Go(func() error { p.run(ctx, found); return nil }, func(panicked error) {
+		if panicked != nil { // it would leave the terminal as it is
+			select {
+			case found <- scanned{done: true, err: panicked}:
+			case <-ctx.Done():
+			}
+		}
+		close(found)
+	})
 	return await(found)
 }
 
@@ -87,15 +95,6 @@ func await(found <-chan scanned) tea.Cmd {
 }
 
 func (p *pass) run(ctx context.Context, found chan<- scanned) {
-	defer close(found)
-	defer func() { // a panic here would leave the terminal as it is
-		if r := recover(); r != nil {
-			select {
-			case found <- scanned{done: true, err: bug(r)}:
-			case <-ctx.Done():
-			}
-		}
-	}()
 	begun := p.Now()
 	reported := begun
 	now := scanned{matched: p.matched, atLimit: p.atLimit}
@@ -143,9 +142,6 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		report(true)
 	}
 }
-
-// bug makes an error of a panic.
-func bug(r any) error { return fmt.Errorf("limitctl has a bug: %v", r) }
 
 // closestFirst orders readings by how close they are to their limit, then by key.
 func closestFirst(a, b Reading) int {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -38,7 +39,7 @@ type examination struct {
 // Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix))
+	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix), redisstore.WithoutGuard())
 	if err != nil {
 		return &Report{}, err
 	}
@@ -91,8 +92,9 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	}
 	var mu sync.Mutex
 	var servers []*server
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		store, err := redisstore.New(master)
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
+		store, err := redisstore.New(master, redisstore.WithoutGuard())
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, &server{client: master, name: e.store.Redact(master.Options().Addr), store: store})

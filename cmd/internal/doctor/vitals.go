@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -36,7 +37,8 @@ func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	}
 	var mu sync.Mutex
 	var all []Vitals
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
 		v := watchServer(ctx, master)
 		v.Address = redacted(client, master.Options().Addr)
 		mu.Lock()
@@ -91,7 +93,7 @@ func redacted(client redis.UniversalClient, text string) string {
 
 // explained is an error as the limiter's.
 func explained(client redis.UniversalClient, err error) error {
-	store, newErr := redisstore.New(client)
+	store, newErr := redisstore.New(client, redisstore.WithoutGuard())
 	if newErr != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func addressOf(client redis.UniversalClient) string {
 // isServerError reports whether err is an answer of the server that begins so.
 func isServerError(err error, prefix string) bool {
 	var answer redis.Error
-	return errors.As(err, &answer) && err != redis.Nil && strings.HasPrefix(answer.Error(), prefix)
+	return err != nil && errors.As(err, &answer) && answer != redis.Nil && strings.HasPrefix(answer.Error(), prefix)
 }
 
 // notNow are the answers of a server that will serve again by itself. It has
@@ -78,6 +78,14 @@ func (s *Store) translateAway(err error, verb string, changes bool) error {
 	var dial *net.OpError
 	var discovery *discoveryError
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
+	if wrong := WrongAnswer(err); wrong != nil {
+		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
+		if mayHaveRun && changes {
+			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
+				limiter.ErrOutcomeUnknown, s.address, wrong, verb)
+		}
+		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, wrong)
+	}
 	reason := s.reason(err)
 	if mayHaveRun && changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",

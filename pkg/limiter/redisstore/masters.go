@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // layout is who has which slots of a Cluster, as the masters themselves say.
@@ -37,7 +38,8 @@ func (s *Store) layout(ctx context.Context) (*layout, error) {
 	cluster := s.client.(*redis.ClusterClient)
 	l := &layout{}
 	var mu sync.Mutex
-	failed := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+	failed := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
+		defer panics.Catch(&err) // it is the client's goroutine
 		nodes, err := master.ClusterNodes(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -48,7 +50,11 @@ func (s *Store) layout(ctx context.Context) (*layout, error) {
 		}
 		return err
 	})
-	if len(l.masters) == 0 || isServerError(failed, "") {
+	var panicked *panics.Error
+	if len(l.masters) == 0 && failed == nil {
+		return nil, &answerError{"it names no masters of the Cluster"}
+	}
+	if len(l.masters) == 0 || isServerError(failed, "") || errors.As(failed, &panicked) {
 		return nil, failed
 	}
 	return l, nil

@@ -16,12 +16,42 @@ import (
 // that others wait a millisecond or so for it.
 const keysPerCall = 200
 
+// bytesTogether is how much of records one exchange carries from the server, where each
+// of them is not more by itself: as much as the export script does.
+const bytesTogether = 4 << 20
+
+// together returns how many of the first of n records go in one exchange, at least one.
+func together(n int, size func(i int) int) int {
+	for i, bytes := 0, 0; i < n; i++ {
+		if bytes += size(i); bytes > bytesTogether {
+			return max(1, i)
+		}
+	}
+	return n
+}
+
+// alone waits until no other call of the store is under way whose answer can be large,
+// since several would share what one exchange may carry. It returns what ends that.
+func (s *Store) alone(ctx context.Context) (end func(), err error) {
+	select {
+	case s.large <- struct{}{}:
+		return func() { <-s.large }, nil
+	case <-ctx.Done():
+		return nil, s.translate(ctx.Err(), "call", false, nil)
+	}
+}
+
 // export reads whole records, each at one instant. Keys that are gone or hold
 // something else are left out.
 func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Record, error) {
+	end, err := s.alone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	var mu sync.Mutex
 	var records []limiter.Record
-	err := s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
 			reply, err := s.array(ctx, false, s.scripts.exporting(), storeKeys, nil, 2)
@@ -29,7 +59,7 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 				return s.translate(err, "export", false, storeKeys)
 			}
 			if len(reply) == 0 || len(reply)%2 != 0 || len(reply)/2 > len(batch) {
-				return errReply
+				return s.refuse("export", false)
 			}
 			mu.Lock()
 			for n := range len(reply) / 2 {
@@ -48,12 +78,42 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 // Delete implements [limiter.Keyspace] with UNLINK inside a script that checks
 // each value first.
 func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
-	keys := keysOf(records)
-	if err := validate(keys); err != nil {
+	if err := validate(keysOf(records)); err != nil {
 		return 0, nil, err
 	}
-	var mu sync.Mutex
 	var foreign []error
+	for err == nil && len(records) > 0 {
+		// What has changed since comes back, and is about as large.
+		n := together(len(records), func(i int) int { return len(records[i].Value) })
+		var some []limiter.Record
+		var left []error
+		var gone int
+		gone, some, left, err = s.deleteTogether(ctx, records[:n])
+		deleted, changed, foreign, records = deleted+gone, append(changed, some...), append(foreign, left...), records[n:]
+	}
+	return deleted, changed, errors.Join(append(foreign, err)...)
+}
+
+// smallBytes is how large values are that need not be alone when they come back.
+const smallBytes = 64 << 10
+
+// deleteTogether is Delete for records that together are not too large.
+func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
+	deleted int, changed []limiter.Record, foreign []error, err error,
+) {
+	bytes := 0
+	for i := range records {
+		bytes += len(records[i].Value)
+	}
+	if bytes > smallBytes {
+		end, err := s.alone(ctx)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		defer end()
+	}
+	keys := keysOf(records)
+	var mu sync.Mutex
 	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		storeKeys := s.storeKeys(keys, batch)
 		kept := make([]any, len(batch))
@@ -67,13 +127,13 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		mu.Lock()
 		defer mu.Unlock()
 		if len(reply) == 0 {
-			return errReply
+			return s.refuse("deletion", true)
 		}
 		deleted += int(integer(reply[0]))
 		for n := 1; n < len(reply); n += 4 {
 			at := int(integer(reply[n])) - 1
 			if at < 0 || at >= len(batch) {
-				return errReply
+				return s.refuse("deletion", true)
 			}
 			if holds := text(reply[n+1]); holds != "" {
 				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: holds})
@@ -83,7 +143,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		}
 		return nil
 	})
-	return deleted, changed, errors.Join(append(foreign, err)...)
+	return deleted, changed, foreign, err
 }
 
 // keptValue tells the deletion script which value is kept: a short one itself, a
@@ -127,7 +187,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 		}
 		reply, err := cmd.Text()
 		if err != nil || len(reply) != len(batch) {
-			return errReply
+			return s.refuse("import", true)
 		}
 		for n, i := range batch {
 			switch reply[n] {
@@ -140,7 +200,7 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			case 'f':
 				outcomes[i] = limiter.Foreign
 			default:
-				return errReply
+				return s.refuse("import", true)
 			}
 		}
 		return nil
@@ -157,7 +217,7 @@ func (s *Store) array(ctx context.Context, changes bool, script *script, storeKe
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply)%size > 1 {
-		return nil, errReply
+		return nil, sentError{errAnswer}
 	}
 	return reply, nil
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 const (
@@ -41,9 +43,8 @@ func (s *sender) send(ctx context.Context, c *call) error {
 	if s.busy < inFlight {
 		s.busy++
 		s.mu.Unlock()
-		err := s.client.Process(ctx, c)
-		s.next()
-		return c.outcome(err)
+		defer s.next()
+		return c.outcome(s.client.Process(ctx, c))
 	}
 	q := &queued{call: c, done: make(chan struct{})}
 	s.queue = append(s.queue, q)
@@ -144,20 +145,25 @@ func (s *sender) next() {
 	batch := s.queue[:n:n]
 	s.queue = s.queue[n:]
 	s.mu.Unlock()
-	go s.exchange(batch)
+	panics.Go(func() error { return s.exchange(batch) }, func(panicked error) {
+		for _, q := range batch {
+			if panicked != nil {
+				q.call.SetErr(panicked)
+			}
+			close(q.done)
+		}
+		s.next()
+	})
 }
 
 // exchange sends a batch. It is no single caller's, so that one giving up does
 // not take the others with it; the client's own timeouts bound it.
-func (s *sender) exchange(batch []*queued) {
+func (s *sender) exchange(batch []*queued) error {
 	pipe := s.client.Pipeline()
 	ctx := context.Background()
 	for _, q := range batch {
 		pipe.Process(ctx, q.call)
 	}
 	pipe.Exec(ctx) // each call has its own error
-	for _, q := range batch {
-		close(q.done)
-	}
-	s.next()
+	return nil
 }

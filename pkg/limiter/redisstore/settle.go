@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // scanCluster goes through the keys of one slot, or of all for -1, and then once
@@ -75,7 +76,7 @@ func (sc *scan) isLarge(ctx context.Context, l *layout, slot int) bool {
 
 // scanMasters goes through masters at once.
 func (sc *scan) scanMasters(ctx context.Context, masters []*redis.Client) error {
-	var scanning sync.WaitGroup
+	var scanning panics.Group
 	errs := make([]error, len(masters))
 	for i, master := range masters {
 		scanning.Go(func() {
@@ -84,7 +85,7 @@ func (sc *scan) scanMasters(ctx context.Context, masters []*redis.Client) error 
 			}
 		})
 	}
-	scanning.Wait()
+	errs = append(errs, scanning.Wait())
 	return errors.Join(errs...)
 }
 
@@ -210,7 +211,7 @@ func (sc *scan) readSlots(ctx context.Context, master *redis.Client, slots []int
 	if err == nil {
 		looked := int64(len(storeKeys))
 		if err = sc.send(ctx, page{total: looked}); err == nil {
-			err = sc.readAndSend(ctx, master, storeKeys, looked)
+			err = sc.readAndSend(ctx, master, sc.selected(storeKeys, len(storeKeys)))
 		}
 	}
 	if err != nil && !isServerError(err, "NOPERM") && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -227,7 +228,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 	}
 	going, end := context.WithCancel(ctx)
 	defer end()
-	var working sync.WaitGroup
+	var working panics.Group
 	free := make(chan struct{}, clusterCalls)
 	var mu sync.Mutex
 	var first, unknown error
@@ -260,7 +261,9 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 			})
 		}
 	}
-	working.Wait()
+	if panicked := working.Wait(); panicked != nil && unknown == nil {
+		return panicked
+	}
 	switch {
 	case first == nil && skipped: // the caller's time was over
 		return s.translate(ctx.Err(), "call", false, nil)

@@ -9,7 +9,7 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +28,8 @@ type Store struct {
 	scripts   scripts
 	sender    sender
 	secrets   *redact.Secrets // what no error may hold
+	unguarded bool
+	large     chan struct{} // holds the one call whose answer may be large
 }
 
 // An Option changes how a Store is made.
@@ -42,17 +44,25 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 // clock decides what has lapsed.
 func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
 
+// WithoutGuard leaves client as it is instead of calling [Guard] for it: for a client
+// that is used for something else, too, whose answers are larger than Guard lets
+// through.
+func WithoutGuard() Option { return func(s *Store) { s.unguarded = true } }
+
 // New returns a Store on client, which Close closes. Whatever retries client is
-// configured for, takes and refunds are never sent twice. A Cluster's client should be
-// new: what never reached a node that it knows already can end as a
-// [limiter.ErrOutcomeUnknown]. It fails with a
-// [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
+// configured for, takes and refunds are never sent twice. What its servers answer is
+// bounded by [Guard]. A Cluster's client should be new: nodes that it knows already are
+// not bounded, and what never reached them can end as a [limiter.ErrOutcomeUnknown].
+// New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, sender: sender{client: client},
-		secrets: secretsOf(client)}
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
+		sender: sender{client: client}, secrets: secretsOf(client), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
+	}
+	if !s.unguarded {
+		Guard(client)
 	}
 	watchNodes(client)
 	return s, limiter.ValidatePrefix(s.prefix)
@@ -108,10 +118,15 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 		return s.translate(err, op.String(), changes, keys)
 	}
 	reply, err := cmd.Text()
-	if err != nil {
-		return errReply
+	if err == nil {
+		err = parseReply(reply, op, keys, reqs, decisions)
 	}
-	return parseReply(reply, op, keys, reqs, decisions)
+	if errors.Is(err, limiter.ErrForeign) {
+		return err
+	} else if err != nil {
+		return s.refuse(op.String(), changes)
+	}
+	return nil
 }
 
 func (s *Store) keys(reqs []limiter.Request) []string {
@@ -155,14 +170,11 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	return arguments
 }
 
-// errReply is an answer that no script of ours gives, as a proxy might.
-var errReply = fmt.Errorf("%w: the script's answer is garbled", limiter.ErrRefused)
-
 // parseReply derives the decisions from the script's reply: the states as they
 // are now, which the pure Go algorithms explain.
 func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if len(reply) < 7 {
-		return errReply
+		return errAnswer
 	}
 	var instant [8]byte
 	copy(instant[1:], reply)
@@ -171,7 +183,7 @@ func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Reque
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) {
-			return errReply
+			return errAnswer
 		}
 		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -129,10 +130,11 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	m := &merger{trace: t, subjects: map[string]uint32{}}
 	read := make(chan error, 1)
 	queue := make(chan *chunk, 2*workers())
-	go func() { // which can wait for ever, on a terminal or a pipe
-		defer close(queue)
-		read <- produce(ctx, in, options, m, queue)
-	}()
+	// This can wait for ever, on a terminal or a pipe.
+	panics.Go(func() error { return produce(ctx, in, options, m, queue) }, func(err error) {
+		read <- err
+		close(queue)
+	})
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,6 +148,9 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 			}
 			select {
 			case p := <-c.parsed:
+				if p.failed != nil {
+					return nil, p.failed
+				}
 				m.add(p)
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -186,11 +191,16 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	defer close(jobs)
 	for range workers() {
 		w := newWorker(plan)
-		go func() {
+		panics.Go(func() error {
 			for c := range jobs {
-				c.parsed <- w.parse(c)
+				var p *parsed
+				if err := panics.Call(func() error { p = w.parse(c); return nil }); err != nil {
+					p = &parsed{failed: err}
+				}
+				c.parsed <- p
 			}
-		}()
+			return nil
+		}, func(error) {})
 	}
 	for c := head; c != nil; {
 		select {

@@ -29,6 +29,7 @@ type parser interface {
 
 // parsed is what was read of a chunk.
 type parsed struct {
+	failed   error     // instead of all else
 	requests []Request // whose subjects are indexes into subjects
 	subjects []string  // encoded
 	bad      int64

@@ -1,0 +1,188 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// stage is where in a conversation a server becomes hostile: at these commands, or at
+// the first of all for none.
+type stage []string
+
+var (
+	atOnce    = stage{}
+	inScripts = stage{"EVALSHA", "EVALSHA_RO", "EVAL", "EVAL_RO"}
+	inScans   = stage{"SCAN"}
+	inReads   = stage{"GETRANGE"}
+	inSizes   = stage{"DBSIZE"}
+	inTimes   = stage{"TIME"}
+	inInfos   = stage{"INFO"}
+	inExpiry  = stage{"PTTL", "PEXPIRETIME"}
+)
+
+// conversation is a command that talks to a store.
+type conversation struct {
+	name   string
+	args   []string
+	stages []stage // where else than at once it can meet a hostile answer
+	// codes are the exit codes that are right, beside 3 and 4, whatever the answer is.
+	codes []int
+	// survives says that it can go on: what it asks there is not what it is about.
+	survives []stage
+}
+
+func conversations(dir string) []conversation {
+	return []conversation{
+		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
+		{name: "consume", args: []string{"consume", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
+		{name: "refund", args: []string{"refund", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
+		{name: "inspect all", args: []string{"inspect", "*"}, stages: []stage{inScans, inReads, inScripts, inSizes, inTimes, inExpiry}},
+		{name: "inspect one", args: []string{"inspect", "user:1", "-o", "json"}, stages: []stage{inScans, inReads}},
+		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitInterrupted}},
+		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
+		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
+		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
+			stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl")}, stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "loadtest", args: []string{"loadtest", "--limit", "10/1s", "--workers", "1", "--requests", "3", "--duration", "1s"},
+			stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
+		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"},
+			stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "doctor", args: []string{"doctor"},
+			stages: []stage{inScans, inReads, inInfos, inSizes, inTimes}, codes: []int{exitNo, exitPartly}},
+		{name: "dashboard", args: []string{"dashboard", "--once"},
+			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos}},
+		{name: "Tab", args: []string{"__complete", "inspect", ""}, stages: []stage{inScans, inReads}, codes: []int{exitYes}},
+	}
+}
+
+// hostileDir has what the conversations need, and returns a server with a few keys.
+func hostileDir(t *testing.T) (dir, sound string) {
+	t.Helper()
+	dir, sound = t.TempDir(), redistest.Start(t, "--maxclients", "9000").Addr
+	w := newWorld(t)
+	url := "redis://" + sound
+	w.run(t, exitYes, "consume", "user:old", "--limit", "10/1h", "--store", url)
+	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"), "--store", url)
+	fillHostile(t, w, url)
+	log := "time,key\n2026-01-01T00:00:00Z,a\n2026-01-01T00:00:01Z,b\n"
+	if err := os.WriteFile(filepath.Join(dir, "log.csv"), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, sound
+}
+
+// fillHostile makes keys of each kind, a log among them that is too large for one read.
+func fillHostile(t *testing.T, w *world, url string) {
+	t.Helper()
+	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--limit", "fixed-window:10/1d", "--store", url)
+	for range 60 {
+		w.run(t, exitYes, "consume", "-q", "user:2", "--limit", "sliding-log:1000/1h", "--store", url)
+	}
+}
+
+// hostileTimeout is the --timeout of the conversations, and hostilePatience how long one may
+// take however busy the machine is: far more than it does, and less than for ever.
+const (
+	hostileTimeout  = 300 * time.Millisecond
+	hostilePatience = time.Minute
+)
+
+// Whatever a server answers, every command ends soon, with one line.
+func TestEveryCommandOutlastsEveryHostileServer(t *testing.T) {
+	dir, sound := hostileDir(t)
+	behaviours := hostile.Behaviours()
+	if len(behaviours) < 40 {
+		t.Errorf("only %d behaviours", len(behaviours))
+	}
+	// Most of the time they wait, so many go on at once, however few the processors are.
+	var going sync.WaitGroup
+	free := make(chan struct{}, 24)
+	for _, c := range conversations(dir) {
+		for _, stage := range append([]stage{atOnce}, c.stages...) {
+			for _, b := range behaviours {
+				if b.Greets && len(stage) > 0 {
+					continue
+				}
+				free <- struct{}{}
+				server := hostile.Start(t, sound, b, stage...)
+				going.Go(func() {
+					defer func() { <-free }()
+					c.meets(t, stage, b, "redis://"+server.Addr)
+				})
+			}
+		}
+	}
+	going.Wait()
+}
+
+func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, url string) {
+	t.Helper()
+	w := newWorld(t)
+	w.Sleep, w.Now = sleep, time.Now
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if !slices.Contains(c.codes, exitInterrupted) {
+		ctx = context.Background()
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- Run(ctx, c.to(url), w.Env) }()
+	select {
+	case code := <-ended:
+		if problem := c.judge(stage, b, code, w.err.String()); problem != "" {
+			t.Errorf("%s %q, %s: %s; exit code %d\n%s%s", c.name, stage, b.Name, problem, code, firstOf(&w.out), firstOf(&w.err))
+		}
+	case <-time.After(hostilePatience):
+		t.Errorf("%s %q, %s: it goes on after %s", c.name, stage, b.Name, hostilePatience)
+	}
+}
+
+// to returns the words of the command line for a store.
+func (c *conversation) to(url string) []string {
+	flags := []string{"--store", url, "--timeout", hostileTimeout.String()}
+	if c.args[0] == "__complete" { // which takes flags before the word that is begun
+		return slices.Concat(c.args[:2], flags, c.args[2:])
+	}
+	return append(slices.Clone(c.args), flags...)
+}
+
+func firstOf(text *bytes.Buffer) string { return fmt.Sprintf("%.1000s", text.String()) }
+
+// judge says what is wrong with how a command ended.
+func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr string) string {
+	codes := append([]int{exitUnreachable, exitRefused}, c.codes...)
+	for _, survived := range c.survives {
+		if slices.Equal(survived, stage) {
+			codes = append(codes, exitYes)
+		}
+	}
+	if b.Sound { // what is no answer to one question is one to another
+		codes = append(codes, exitYes, exitNo, exitPartly)
+	}
+	switch {
+	case !slices.Contains(codes, code):
+		return fmt.Sprintf("it ended with %d", code)
+	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
+		return "it panicked"
+	case slices.Contains(c.codes, exitInterrupted): // a line for each look
+	case code == exitUnreachable || code == exitRefused:
+		// A reset and a restore first say what is about to happen.
+		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+		speaks := c.args[0] == "reset" || c.args[0] == "restore"
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 1 && !speaks {
+			return "it did not say so on one line"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+)
+
+// answers is a server of a Cluster, or a Sentinel, that has one answer. In it HOST and
+// PORT stand for its own.
+func answers(name, answer string) hostile.Behaviour {
+	return hostile.Behaviour{Name: name, Sound: true, Answer: func(c *hostile.Client) bool {
+		host, port, _ := net.SplitHostPort(c.LocalAddr().String())
+		_, err := c.Write([]byte(strings.NewReplacer("HOST", host, "PORT", port).Replace(answer)))
+		return err == nil
+	}}
+}
+
+// member is a range of slots as CLUSTER SLOTS has it.
+func member(first, last int, host, port string) string {
+	return fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*3\r\n+%s\r\n:%s\r\n+%040d\r\n", first, last, host, port, 1)
+}
+
+// clusters are answers to CLUSTER SLOTS. Whatever else is asked of such a server it
+// answers the same.
+func clusters() []hostile.Behaviour {
+	all := member(0, 16383, "HOST", "PORT")
+	return []hostile.Behaviour{
+		answers("no slots", "*0\r\n"),
+		answers("a million ranges", "*1000000\r\n"+all),
+		answers("as many ranges as go", "*60000\r\n"+strings.Repeat(all, 60000)),
+		answers("ranges without servers", "*1\r\n*2\r\n:0\r\n:16383\r\n"),
+		answers("servers of nothing", "*1\r\n*3\r\n:0\r\n:16383\r\n*0\r\n"),
+		answers("no host", "*1\r\n"+member(0, 16383, "", "1")),
+		answers("port zero", "*1\r\n"+member(0, 16383, "HOST", "0")),
+		answers("port that is none", "*1\r\n"+member(0, 16383, "HOST", "99999999")),
+		answers("negative port", "*1\r\n"+member(0, 16383, "HOST", "-1")),
+		answers("host of escapes", "*1\r\n"+member(0, 16383, "\x1b]0;x\x07", "1")),
+		answers("overlapping ranges", "*3\r\n"+all+member(5, 100, "HOST", "PORT")+member(0, 16383, "HOST", "PORT")),
+		answers("ranges the wrong way round", "*1\r\n"+member(16383, 0, "HOST", "PORT")),
+		answers("ranges beyond", "*1\r\n"+member(-5, 2147483647, "HOST", "PORT")),
+		answers("itself, and nothing else", "*1\r\n"+all),
+	}
+}
+
+// moves are what a server of a Cluster says to a script.
+func moves() []hostile.Behaviour {
+	return []hostile.Behaviour{
+		answers("moved to itself", "-MOVED 1 HOST:PORT\r\n"),
+		answers("ask itself", "-ASK 1 HOST:PORT\r\n"),
+		answers("moved to nowhere", "-MOVED 1 \r\n"),
+		answers("moved to no port", "-MOVED 1 HOST\r\n"),
+		answers("moved to garbage", "-MOVED x \x1b[31m:y\r\n"),
+		answers("moved to a port that is none", "-MOVED 1 HOST:99999999\r\n"),
+		answers("ask nobody", "-ASK 1 :1\r\n"),
+		answers("try again", "-TRYAGAIN\r\n"),
+		answers("down", "-CLUSTERDOWN no\r\n"),
+	}
+}
+
+// masters are answers of a Sentinel who is asked for the master.
+func masters() []hostile.Behaviour {
+	var all []hostile.Behaviour
+	for _, address := range [][2]string{
+		{"", ""}, {"HOST", ""}, {"", "1"}, {"HOST", "0"}, {"HOST", "99999999"}, {"HOST", "-1"}, {"HOST", "port"}, {"a b", "1"},
+		{"a\x1b[31mb", "1"}, {"fe80::1%\x1b[31m", "1"}, {"fe80::1%none", "1"}, {"HOST", "PORT"}, {"é", "1"}, {strings.Repeat("a", 300), "1"},
+	} {
+		answer := fmt.Sprintf("*2\r\n+%s\r\n+%s\r\n", address[0], address[1])
+		all = append(all, answers(fmt.Sprintf("master at %.20q", address), answer))
+	}
+	return append(all,
+		answers("master with a line end", "*2\r\n$5\r\na\r\nb\n\r\n$1\r\n1\r\n"),
+		answers("too few words", "*1\r\n+HOST\r\n"),
+		answers("a long list", "*300000\r\n"+strings.Repeat("+a\r\n", 300000)),
+	)
+}
+
+// What is not a Cluster, or no Sentinel, is found out as soon.
+func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
+	dir, sound := hostileDir(t)
+	var going sync.WaitGroup
+	free := make(chan struct{}, 16)
+	for _, kind := range []struct {
+		url        string
+		behaviours []hostile.Behaviour
+		to         stage
+	}{
+		{"redis+cluster://%s", append(clusters(), hostile.Behaviours()...), atOnce},
+		{"redis+cluster://%s", clusters(), stage{"CLUSTER"}},
+		{"redis+sentinel://%s/main", append(masters(), hostile.Behaviours()...), stage{"SENTINEL"}},
+		{"redis+sentinel://%s/main", hostile.Behaviours(), atOnce},
+	} {
+		for _, c := range conversations(dir) {
+			if !slices.Contains([]string{"consume", "inspect all", "doctor", "Tab"}, c.name) {
+				continue
+			}
+			for _, b := range kind.behaviours {
+				if b.Greets && len(kind.to) > 0 {
+					continue
+				}
+				free <- struct{}{}
+				server := hostile.Start(t, sound, b, kind.to...)
+				going.Go(func() {
+					defer func() { <-free }()
+					c.meets(t, kind.to, b, fmt.Sprintf(kind.url, server.Addr))
+				})
+			}
+		}
+	}
+	for _, b := range moves() {
+		server := hostile.Start(t, sound, inACluster(b))
+		for _, c := range conversations(dir) {
+			if c.name == "consume" || c.name == "check" {
+				c.meets(t, inScripts, b, "redis+cluster://"+server.Addr)
+			}
+		}
+	}
+	going.Wait()
+}
+
+// inACluster is a server that says it has all slots, and else what b does.
+func inACluster(b hostile.Behaviour) hostile.Behaviour {
+	slots, hello := answers("", "*1\r\n"+member(0, 16383, "HOST", "PORT")), answers("", "-ERR unknown command\r\n")
+	answer := b.Answer
+	b.Answer = func(c *hostile.Client) bool {
+		switch c.Command[0] {
+		case "CLUSTER":
+			return slots.Answer(c)
+		case "HELLO":
+			return hello.Answer(c)
+		}
+		return answer(c)
+	}
+	return b
+}

@@ -1,0 +1,80 @@
+package dash
+
+import (
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// careful is a model that a panic ends as an error does. By itself bubbletea prints the
+// goroutine's stack over the screen.
+type careful struct{ *model }
+
+// panicked is the message that a command ended with a panic.
+type panicked struct{ err error }
+
+// Init implements tea.Model.
+func (c careful) Init() (cmd tea.Cmd) {
+	return c.guard(func() tea.Cmd { return c.model.Init() })
+}
+
+// Update implements tea.Model.
+func (c careful) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if bug, is := msg.(panicked); is {
+		c.failed = bug.err
+		return c, tea.Quit
+	}
+	return c, c.guard(func() tea.Cmd {
+		_, cmd := c.model.Update(msg)
+		return cmd
+	})
+}
+
+// View implements tea.Model. What failed here fails at the next message.
+func (c careful) View() (view string) {
+	err := panics.Call(func() error {
+		view = c.model.View()
+		return nil
+	})
+	if err != nil {
+		c.failed = err
+	}
+	return view
+}
+
+// guard calls f, and quits after a panic of it or of View.
+func (c careful) guard(f func() tea.Cmd) (cmd tea.Cmd) {
+	err := panics.Call(func() error {
+		cmd = f()
+		return nil
+	})
+	if err != nil {
+		c.failed = err
+	}
+	if c.failed != nil {
+		return tea.Quit
+	}
+	return caught(cmd)
+}
+
+// caught is a command whose panic becomes a message, and of a batch those of all in it.
+func caught(cmd tea.Cmd) tea.Cmd {
+	if cmd == nil {
+		return nil
+	}
+	return func() (msg tea.Msg) {
+		err := panics.Call(func() error {
+			msg = cmd()
+			return nil
+		})
+		if err != nil {
+			return panicked{err}
+		}
+		if batch, is := msg.(tea.BatchMsg); is {
+			for i := range batch {
+				batch[i] = caught(batch[i])
+			}
+		}
+		return msg
+	}
+}

@@ -1,0 +1,135 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+func judgeKeys(f *keyFacts) []Finding {
+	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete, "limits": f.limits}}
+	keys.Summary = fmt.Sprintf("%s among all %s of the store", plural(f.limits, "limit"), plural(f.looked, "key"))
+	switch {
+	case !f.complete && f.counted:
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
+	case !f.complete:
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked)
+	case !f.counted: // then looked is only about how many there are
+		keys.Summary = plural(f.limits, "limit") + " among all keys of the store"
+	}
+	all := []Finding{keys, f.judgeTTLs(), f.judgeForeign()}
+	if f.noSize == nil {
+		all = append(all, f.size())
+	}
+	if len(f.biggest) > 0 {
+		all = append(all, f.ranked("biggest", f.biggest, func(r ranked) string { return output.Bytes(r.value) }))
+	}
+	if len(f.hottest) > 0 {
+		all = append(all, f.ranked("hottest", f.hottest, f.heat))
+	}
+	if f.limits > 0 {
+		all = append(all, f.policies())
+	}
+	return all
+}
+
+func (f *keyFacts) judgeTTLs() Finding {
+	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
+	if f.noTTL.count > 0 {
+		found.Status = Warn
+		found.Summary = fmt.Sprintf("%s without an expiry, through somebody's PERSIST or copying: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each, or a reset, gives it its expiry again"
+	}
+	return found
+}
+
+func (f *keyFacts) judgeForeign() Finding {
+	found := Finding{Check: "foreign", Status: OK, Summary: "nothing of somebody else's under the prefix " + f.prefix,
+		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
+	if f.foreign.count > 0 {
+		found.Status = Warn
+		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
+		found.Advice = "limitctl leaves them as they are; give limits a prefix of their own (--prefix), or delete them if nobody needs them"
+	}
+	return found
+}
+
+func (f *keyFacts) size() Finding {
+	found := Finding{Check: "size", Status: OK, Data: map[string]any{"looked_bytes": f.bytes}}
+	found.Summary = fmt.Sprintf("limits take %s of memory", output.Bytes(f.bytes))
+	if f.limits > 0 {
+		found.Summary += fmt.Sprintf(", %s each on average", output.Bytes(f.bytes/f.limits))
+	}
+	if !f.complete && f.counted && f.looked > 0 {
+		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
+		found.Data["estimated_bytes"] = estimate
+		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate), output.Bytes(f.bytes), plural(f.limits, "key"))
+	}
+	return found
+}
+
+func (f *keyFacts) ranked(check string, ranks ranking, value func(ranked) string) Finding {
+	var texts []string
+	var data []map[string]any
+	for _, r := range ranks {
+		texts = append(texts, output.Printable(r.storeKey)+" "+value(r))
+		one := map[string]any{"store_key": r.storeKey}
+		switch {
+		case check == "biggest":
+			one["bytes"] = r.value
+		case f.byFrequency:
+			one["frequency"] = r.value
+		default:
+			one["idle_seconds"], one["used_share"] = -r.value, r.share
+		}
+		data = append(data, one)
+	}
+	return Finding{Check: check, Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": data}}
+}
+
+func (f *keyFacts) heat(r ranked) string {
+	if f.byFrequency {
+		return fmt.Sprintf("(frequency %d of 255)", r.value)
+	}
+	return fmt.Sprintf("(%.0f %% used, idle %d s)", r.share*100, -r.value)
+}
+
+// shownPolicies is how many policies' limits are named; the data has all.
+const shownPolicies = 5
+
+func (f *keyFacts) policies() Finding {
+	names := slices.Collect(maps.Keys(f.perPolicy))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(f.perPolicy[b], f.perPolicy[a]), cmp.Compare(a, b)) })
+	var texts []string
+	for _, name := range names[:min(shownPolicies, len(names))] {
+		texts = append(texts, fmt.Sprintf("%s %d", output.Printable(name), f.perPolicy[name]))
+	}
+	if more := len(names) - shownPolicies; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return Finding{Check: "policies", Status: OK, Summary: strings.Join(texts, ", "), Data: map[string]any{"keys": f.perPolicy}}
+}
+
+func (s *sample) text() string {
+	quoted := make([]string, len(s.examples))
+	for i, text := range s.examples {
+		quoted[i] = output.Printable(text)
+	}
+	text := strings.Join(quoted, ", ")
+	if s.count > int64(len(s.examples)) {
+		text += ", …"
+	}
+	return text
+}
+
+// orEmpty is texts as JSON lists them.
+func orEmpty(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts
+}

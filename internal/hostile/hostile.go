@@ -1,0 +1,216 @@
+// Package hostile is a Redis server for tests that answers as no server should. It
+// stands before a sound one, or before none, and gives the answers of that until it is
+// asked for what it is to be hostile about.
+package hostile
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// A Behaviour is how a server is hostile.
+type Behaviour struct {
+	Name string
+	// Answer writes to a client who has asked for something. When it returns true the
+	// connection goes on, and else it is closed.
+	Answer func(c *Client) (goOn bool)
+	// Greets: it answers before it is asked.
+	Greets bool
+	// Sound says that RESP allows it: as the answer to some questions it means something.
+	Sound bool
+}
+
+// Client is a connection to a hostile server.
+type Client struct {
+	net.Conn
+	// Command is what was asked, its name in capitals.
+	Command []string
+	ended   <-chan struct{}
+}
+
+// Server is a hostile server.
+type Server struct {
+	Addr     string
+	upstream string
+	is       Behaviour
+	to       []string
+	ended    chan struct{}
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+}
+
+// Start runs a server on a free port of the loopback interface until the test ends. It
+// has the answers of the server at upstream, but for commands of those names to which
+// it is hostile; without any it is to all.
+func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	var serving panics.Group
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if !s.keep(conn) {
+				conn.Close()
+				return
+			}
+			serving.Go(func() {
+				defer s.drop(conn)
+				s.serve(conn)
+			})
+		}
+	})
+	tb.Cleanup(func() {
+		close(s.ended)
+		listener.Close()
+		s.mu.Lock()
+		for conn := range s.conns {
+			conn.Close()
+		}
+		s.conns = nil
+		s.mu.Unlock()
+		if err := serving.Wait(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *Server) keep(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns != nil {
+		s.conns[conn] = true
+	}
+	return s.conns != nil
+}
+
+func (s *Server) drop(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+	conn.Close()
+}
+
+func (s *Server) serve(conn net.Conn) {
+	client := &Client{Conn: conn, ended: s.ended}
+	if s.is.Greets && !s.is.Answer(client) {
+		return
+	}
+	commands := bufio.NewReader(conn)
+	var upstream net.Conn
+	var answers *bufio.Reader
+	for {
+		command, raw, err := readCommand(commands)
+		if err != nil {
+			return
+		}
+		if client.Command = command; !s.is.Greets && s.isHostileTo(command) {
+			if !s.is.Answer(client) {
+				return
+			}
+			continue
+		}
+		if upstream == nil {
+			if upstream, err = net.Dial("tcp", s.upstream); err != nil {
+				return
+			}
+			defer upstream.Close()
+			answers = bufio.NewReader(upstream)
+		}
+		if _, err := upstream.Write(raw); err != nil {
+			return
+		}
+		answer, err := readAnswer(answers, nil)
+		if err != nil {
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) isHostileTo(command []string) bool {
+	for _, name := range s.to {
+		if command[0] == name {
+			return true
+		}
+	}
+	return len(s.to) == 0
+}
+
+// readCommand reads what a client asks, and returns its words and its bytes.
+func readCommand(r *bufio.Reader) (command []string, raw []byte, err error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return nil, nil, err
+	}
+	raw = []byte(line)
+	n, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
+	if err != nil || n < 1 {
+		return nil, nil, fmt.Errorf("%q is no command", line)
+	}
+	for range n {
+		if line, err = r.ReadString('\n'); err != nil {
+			return nil, nil, err
+		}
+		length, err := strconv.Atoi(strings.Trim(line, "$\r\n"))
+		if err != nil {
+			return nil, nil, err
+		}
+		word := make([]byte, length+2)
+		if _, err := io.ReadFull(r, word); err != nil {
+			return nil, nil, err
+		}
+		raw = append(append(raw, line...), word...)
+		command = append(command, string(word[:length]))
+	}
+	command[0] = strings.ToUpper(command[0])
+	return command, raw, nil
+}
+
+// readAnswer appends the bytes of one answer of a sound server to raw.
+func readAnswer(r *bufio.Reader, raw []byte) ([]byte, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	raw = append(raw, line...)
+	n, err := strconv.Atoi(strings.Trim(line[1:], "\r\n"))
+	values := n
+	switch line[0] {
+	case '$', '=', '!':
+		if err != nil || n < 0 {
+			return raw, err
+		}
+		text := make([]byte, n+2)
+		_, err := io.ReadFull(r, text)
+		return append(raw, text...), err
+	case '%':
+		values = 2 * n
+	case '*', '~', '>':
+	default:
+		return raw, nil
+	}
+	for range max(0, values) {
+		if raw, err = readAnswer(r, raw); err != nil {
+			return nil, err
+		}
+	}
+	return raw, err
+}

@@ -1,0 +1,86 @@
+// Package respguard bounds what the answers of a Redis server can cost who reads
+// them. A client makes room for what an answer announces before it has arrived: one
+// line of twenty bytes from a broken or hostile server can end the process, or fill
+// the machine's memory. So each connection is watched as its bytes come in, and ends
+// with an [Error] before the client sees a line that announces too much.
+//
+// Time is not bounded here: a client's own deadlines do that.
+package respguard
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Guard returns conn with its answers bounded; one that is guarded already stays as
+// it is. The connection must speak RESP from its first byte on.
+func Guard(conn net.Conn) net.Conn {
+	switch conn := conn.(type) {
+	case *guarded, *guardedSocket:
+		return conn
+	case syscall.Conn:
+		return &guardedSocket{guarded{Conn: conn.(net.Conn)}, conn}
+	}
+	return &guarded{Conn: conn}
+}
+
+// guarded is a connection whose answers are bounded.
+type guarded struct {
+	net.Conn
+	scanner scanner
+	broken  error
+	// asked is set when an exchange begins: something was written, or is waited for
+	// anew. What one exchange costs is then counted from nothing. One goroutine can
+	// write while another reads.
+	asked atomic.Bool
+}
+
+// guardedSocket is guarded for a connection that is a socket itself, not one inside
+// another as with TLS. Clients look at sockets to see whether they are still sound.
+type guardedSocket struct {
+	guarded
+	syscall.Conn
+}
+
+// Read implements [net.Conn]. It returns the bytes up to the line that is too much,
+// so that whole answers before it, of other commands, still count.
+func (g *guarded) Read(p []byte) (int, error) {
+	if g.broken != nil {
+		return 0, g.broken
+	}
+	n, err := g.Conn.Read(p)
+	if g.asked.Load() {
+		g.asked.Store(false)
+		g.scanner.spent = 0
+	}
+	sound, broken := g.scanner.scan(p[:n])
+	if broken != nil {
+		g.broken = broken
+		return sound, broken
+	}
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (g *guarded) Write(p []byte) (int, error) {
+	g.asked.Store(true)
+	return g.Conn.Write(p)
+}
+
+// SetDeadline implements [net.Conn].
+func (g *guarded) SetDeadline(t time.Time) error {
+	g.asked.Store(true)
+	return g.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline implements [net.Conn]. A client sets it once for all answers of a
+// pipeline, and a subscriber, who writes nothing, for each message.
+func (g *guarded) SetReadDeadline(t time.Time) error {
+	g.asked.Store(true)
+	return g.Conn.SetReadDeadline(t)
+}
+
+// NetConn returns the connection that is guarded, as that of crypto/tls does.
+func (g *guarded) NetConn() net.Conn { return g.Conn }

@@ -1,0 +1,229 @@
+package respguard
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// stream is a connection from which only one text can be read.
+type stream struct {
+	net.Conn
+	io.Reader
+}
+
+func (s stream) Read(p []byte) (int, error)        { return s.Reader.Read(p) }
+func (s stream) Write(p []byte) (int, error)       { return len(p), nil }
+func (s stream) SetReadDeadline(_ time.Time) error { return nil }
+
+func read(answer io.Reader) ([]byte, error) {
+	return io.ReadAll(Guard(stream{Reader: answer}))
+}
+
+// sound are answers that servers give, and that must come through as they are.
+var sound = map[string]string{
+	"status":           "+OK\r\n",
+	"error":            "-ERR unknown command 'x'\r\n",
+	"number":           ":-12\r\n",
+	"text":             "$3\r\nabc\r\n",
+	"empty text":       "$0\r\n\r\n",
+	"text of line end": "$4\r\n\r\n\r\n\r\n",
+	"no text":          "$-1\r\n",
+	"no list":          "*-1\r\n",
+	"list":             "*2\r\n$1\r\na\r\n:5\r\n",
+	"empty list":       "*0\r\n+next\r\n",
+	"nested":           "*2\r\n*1\r\n:1\r\n*2\r\n*0\r\n$-1\r\n+OK\r\n",
+	"map":              "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n_\r\n",
+	"set":              "~2\r\n#t\r\n,1.5\r\n",
+	"push":             ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n+OK\r\n",
+	"big number":       "(3492890328409238509324850943850943825024385\r\n",
+	"verbatim":         "=7\r\ntxt:abc\r\n",
+	"long error":       "!5\r\nERR x\r\n",
+	"longest record":   "*4\r\n" + text(12_500_057) + ":-1\r\n" + text(4<<20) + ":-1\r\n",
+}
+
+func text(n int) string { return "$" + strconv.Itoa(n) + "\r\n" + strings.Repeat("x", n) + "\r\n" }
+
+func TestSoundAnswersComeThrough(t *testing.T) {
+	for name, answer := range sound {
+		readers := map[string]io.Reader{"whole": strings.NewReader(answer)}
+		if len(answer) < 1000 {
+			readers["by the byte"] = iotest.OneByteReader(strings.NewReader(answer))
+		}
+		for how, reader := range readers {
+			if got, err := read(reader); err != nil || string(got) != answer {
+				t.Errorf("%s, %s: %d of %d bytes, %v", name, how, len(got), len(answer), err)
+			}
+		}
+	}
+}
+
+// The largest lists that servers answer with, where nothing is out of the ordinary.
+func TestLargeAnswersComeThrough(t *testing.T) {
+	node := "*4\r\n$15\r\n255.255.255.255\r\n:65535\r\n" + text(40) + "*2\r\n$8\r\nhostname\r\n" + text(30)
+	answers := map[string]string{
+		"CLUSTER SLOTS, each slot a range": "*16384\r\n" + strings.Repeat("*5\r\n:16383\r\n:16383\r\n"+strings.Repeat(node, 3), 16384),
+		"CONFIG GET *":                     "%400\r\n" + strings.Repeat(text(40)+text(200), 400),
+		"COMMAND": "*500\r\n" + strings.Repeat("*10\r\n"+text(20)+":-2\r\n~5\r\n"+strings.Repeat("+readonly\r\n", 5)+
+			":1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@slow\r\n*0\r\n*0\r\n*20\r\n"+strings.Repeat("*2\r\n+a\r\n+b\r\n", 20), 500),
+		"INFO":                          "=1000004\r\ntxt:" + strings.Repeat("x", 1_000_000) + "\r\n",
+		"SCAN of long keys":             "*2\r\n$1\r\n0\r\n*1100\r\n" + strings.Repeat(text(2000), 1100),
+		"a pipeline of values and TTLs": strings.Repeat(text(512)+":1\r\n:100\r\n", 250),
+	}
+	for name, answer := range answers {
+		if got, err := read(strings.NewReader(answer)); err != nil || string(got) != answer {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(answer), err)
+		}
+	}
+}
+
+// broken are answers with what is said about them. What comes before the line that
+// is wrong is in front of the bar.
+var broken = map[string][2]string{
+	"text too long":          {"+OK\r\n|$9223372036854775807\r\n", "announces a text of 9223372036854775807 bytes"},
+	"text a little too long": {"|$23068673\r\n", "announces a text of 23068673 bytes"},
+	"length of many digits":  {"|$99999999999999999999\r\n", "more than 19 digits"},
+	"length beyond int64":    {"|$9999999999999999999\r\n", "9223372036854775807 bytes"},
+	"endless zeros":          {"|$" + strings.Repeat("0", 100), "more than 19 digits"},
+	"list too long":          {"|*2147483647\r\n", "announces a list of 2147483647 values"},
+	"push too long":          {"|>1000000000\r\n", "announces a message of 1000000000 values"},
+	"map too long":           {"|%1073741824\r\n", "announces a map of 1073741824 values"},
+	"map whose double wraps": {"|%9223372036854775807\r\n", "announces a map of"},
+	"set too long":           {"|~1000000\r\n", "announces a list"},
+	"nested too deep":        {strings.Repeat("*1\r\n", 16) + "|*1\r\n", "nests lists more than 16 deep"},
+	"many lists in a list":   {"*400000\r\n*0\r\n*200000\r\n:1\r\n|*200000\r\n", "goes on after 22 MB"},
+	"many texts":             {"*3\r\n" + text(10<<20) + text(10<<20) + "|" + text(10<<20), "goes on after 22 MB"},
+	"endless line":           {"|+" + strings.Repeat("x", 100_000), "a line of more than 65536 bytes"},
+	"negative length":        {"|$-2\r\n", "of length -2"},
+	"negative list":          {"|*-3\r\n", "of length -3"},
+	"no set":                 {"|~-1\r\n", "of length -1"},
+	"zero of ones":           {"|$-01\r\n", "of length -1"},
+	"minus in the middle":    {"|$1-1\r\n", `with '-' in it`},
+	"plus":                   {"|$+5\r\n", `with '+' in it`},
+	"no length":              {"|$\r\n", "of no length"},
+	"no line end":            {"|$5\n", `with '\n' in it`},
+	"half a line end":        {"|$5\rx", "of no length"},
+	"streamed text":          {"|$?\r\n;4\r\nabcd\r\n;0\r\n", `with '?' in it`},
+	"streamed list":          {"|*?\r\n:1\r\n.\r\n", `with '?' in it`},
+	"attribute":              {"||1\r\n+a\r\n:1\r\n+OK\r\n", `begins with "|1`},
+	"HTTP":                   {"|HTTP/1.1 400 Bad Request\r\n", `begins with "HTTP/1.1 400`},
+	"TLS":                    {"|\x15\x03\x01\x00\x02\x02\x46", `begins with "\x15\x03\x01`},
+	"empty line":             {"|\r\n", `begins with "\r\n"`},
+	"zero bytes":             {"|\x00\x00", `begins with "\x00`},
+	"lone line feed":         {"+OK|\n", "does not end as it should"},
+	"text longer than said":  {"$3\r\nabc|def\r\n", "a text does not end"},
+	"text shorter than said": {"$3\r\na\r\n|+OK\r\n", "a text does not end"},
+	"push inside":            {"*2\r\n:1\r\n|>1\r\n:1\r\n", "in the middle"},
+}
+
+func TestBrokenAnswersEndBeforeTheLine(t *testing.T) {
+	for name, c := range broken {
+		before, after, _ := strings.Cut(c[0], "|")
+		for how, reader := range map[string]io.Reader{
+			"whole":       strings.NewReader(before + after),
+			"by the byte": bufio.NewReaderSize(strings.NewReader(before+after), 16),
+		} {
+			got, err := read(reader)
+			var wrong *Error
+			if !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), c[1]) {
+				t.Errorf("%s, %s: error %v, want one with %q", name, how, err, c[1])
+				continue
+			}
+			// Of the line that is wrong its end must not be seen, without which no
+			// client makes anything of it.
+			if rest, ok := bytes.CutPrefix(got, []byte(before)); !ok || bytes.ContainsRune(rest, '\n') {
+				t.Errorf("%s, %s: %.50q went through of %.50q", name, how, got, before)
+			}
+		}
+	}
+}
+
+func TestABrokenConnectionStaysSo(t *testing.T) {
+	conn := Guard(stream{Reader: strings.NewReader("?\r\n+OK\r\n")})
+	var first error
+	for range 3 {
+		n, err := conn.Read(make([]byte, 1))
+		if n != 0 || err == nil || first != nil && err != first {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		first = err
+	}
+}
+
+// A stream of answers without an end is one exchange, and its end comes.
+func TestEachExchangeIsCountedAnew(t *testing.T) {
+	answer := text(5 << 20)
+	for name, begin := range map[string]func(net.Conn) error{
+		"write":    func(c net.Conn) error { _, err := c.Write([]byte("x")); return err },
+		"deadline": func(c net.Conn) error { return c.SetReadDeadline(time.Time{}) },
+		"neither":  nil,
+	} {
+		conn := Guard(stream{Reader: strings.NewReader(strings.Repeat(answer, 10))})
+		room := make([]byte, len(answer))
+		var err error
+		read := 0
+		for ; read < 10 && err == nil; read++ {
+			if begin != nil {
+				if err := begin(conn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err = io.ReadFull(conn, room)
+		}
+		if want := begin == nil; (err != nil) != want {
+			t.Errorf("%s: %d answers, then %v", name, read, err)
+		}
+	}
+}
+
+func TestGuardIsOnceAndKeepsTheSocket(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	guard := Guard(conn)
+	if Guard(guard) != guard {
+		t.Error("a guarded connection was guarded again")
+	}
+	if _, is := guard.(interface{ SyscallConn() }); is {
+		t.Error("unexpected method")
+	}
+	if _, is := guard.(*guardedSocket); !is {
+		t.Errorf("%T hides that it is a socket", guard)
+	}
+	inner := Guard(stream{})
+	if _, is := inner.(*guarded); !is || Guard(inner) != inner {
+		t.Errorf("%T says that it is a socket", inner)
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	page := "*2\r\n$1\r\n0\r\n*1000\r\n" + strings.Repeat(text(40), 1000)
+	for name, answer := range map[string]string{"decision": text(40), "page": page, "record": text(10_000_000)} {
+		b.Run(name, func(b *testing.B) {
+			bytes := []byte(answer)
+			b.SetBytes(int64(len(bytes)))
+			b.ReportAllocs()
+			var s scanner
+			for b.Loop() {
+				s.spent = 0
+				if _, err := s.scan(bytes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,311 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// hostileTimeout is how long the clients here wait.
+const hostileTimeout = 300 * time.Millisecond
+
+// plainClient is a client as a service makes it.
+func plainClient(t *testing.T, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: hostileTimeout, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func fivePerMinute(subject string) limiter.Request {
+	return limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limiter.Limit{Count: 5, Period: time.Minute}, Cost: 1}
+}
+
+// A service that hands any client to New has the same protection.
+func TestHostileServersCostAServiceABound(t *testing.T) {
+	sound := redistest.Start(t).Addr
+	var asking sync.WaitGroup
+	free := make(chan struct{}, 8)
+	for _, b := range hostile.Behaviours() {
+		free <- struct{}{}
+		addr := hostile.Start(t, sound, b, "EVALSHA", "EVAL", "SCAN").Addr
+		if b.Greets {
+			<-free
+			continue
+		}
+		store, err := redisstore.New(plainClient(t, addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asking.Go(func() {
+			defer func() { <-free }()
+			reqs := []limiter.Request{fivePerMinute("a")}
+			decisions := make([]limiter.Decision, 1)
+			err := store.Decide(context.Background(), limiter.Take, reqs, decisions)
+			// Bytes that are nothing leave open whether it was charged, and must not
+			// be taken for an answer.
+			if !b.Sound && !errors.Is(err, limiter.ErrOutcomeUnknown) {
+				t.Errorf("%s: a take ends with %v", b.Name, err)
+			}
+			for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
+				if err != nil && !errors.Is(err, limiter.ErrRefused) && !limiter.IsAway(err) && !errors.Is(err, limiter.ErrForeign) {
+					t.Errorf("%s: a scan ends with %v", b.Name, err)
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+func TestWithoutGuardAClientStaysAsItIs(t *testing.T) {
+	addr := hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {
+		_, err := c.Write([]byte("$30000000\r\n" + strings.Repeat("x", 30000000) + "\r\n"))
+		return err == nil
+	}}).Addr
+	for _, c := range []struct {
+		option  []redisstore.Option
+		refused bool
+	}{{nil, true}, {[]redisstore.Option{redisstore.WithoutGuard()}, false}} {
+		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, OnConnect: nil})
+		defer client.Close()
+		if _, err := redisstore.New(client, c.option...); err != nil {
+			t.Fatal(err)
+		}
+		err := client.Get(context.Background(), "x").Err()
+		if refused := err != nil && strings.Contains(err.Error(), "announces a text of 30000000 bytes"); refused != c.refused {
+			t.Errorf("with %d options: %v", len(c.option), err)
+		}
+	}
+}
+
+// clumsy is a hook that panics, as a client can.
+type clumsy struct{}
+
+func (clumsy) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (clumsy) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { panic("makeslice: len out of range") }
+}
+func (clumsy) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { panic("makeslice: len out of range") }
+}
+
+// A bug of the client's is an error of who asked, alone or in a pipeline with others.
+func TestAPanicOfTheClientIsAnError(t *testing.T) {
+	client := plainClient(t, redistest.Start(t).Addr)
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.AddHook(clumsy{})
+	var asking sync.WaitGroup
+	for i := range 50 {
+		asking.Go(func() {
+			reqs := []limiter.Request{fivePerMinute(strconv.Itoa(i))}
+			err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1))
+			var bug *panics.Error
+			if !errors.As(err, &bug) || !strings.Contains(err.Error(), "internal error: makeslice") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	asking.Wait()
+	for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
+		if err == nil {
+			t.Error("the scan goes on")
+		}
+	}
+}
+
+// A selected key's panic is the caller's own, in the goroutine of a scan.
+func TestAPanicInAScanIsItsError(t *testing.T) {
+	client := plainClient(t, redistest.Start(t).Addr)
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reqs := []limiter.Request{fivePerMinute("a")}
+	if err := store.Decide(context.Background(), limiter.Take, reqs, make([]limiter.Decision, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Match: func(limiter.Key) bool { panic("no") }}) {
+		last = err
+	}
+	if !errors.Is(last, limiter.ErrRefused) || !strings.Contains(last.Error(), "internal error: no") {
+		t.Errorf("error %v", last)
+	}
+}
+
+// What strangers put under keys is looked at by its beginning.
+func TestLargeValuesAreNotHeld(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hourly := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 100_000, Period: time.Hour}
+	log := limiter.Request{Key: limiter.Key{Subject: "log"}, Limit: hourly, Cost: 1}
+	for range 200 {
+		if err := store.Decide(context.Background(), limiter.Take, []limiter.Request{log}, make([]limiter.Decision, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const size = 200 << 20
+	server.Do("SET", "rl:{a}:x", "RL")
+	server.Do("SETRANGE", "rl:{a}:x", size, "x")
+	server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GETRANGE', KEYS[1], 0, 25))
+		return redis.call('SETRANGE', KEYS[2], ARGV[1], 'x')`, 2, "rl:{log}:sliding-log/1h", "rl:{b}:x", size)
+	for i := range 300 {
+		server.Do("EVAL", "return redis.call('SET', KEYS[1], string.rep('x', 1000000))", 1, fmt.Sprintf("rl:{c%d}:x", i))
+	}
+	for _, records := range []bool{false, true} {
+		held := heldBy(func() {
+			foreign, sound := 0, 0
+			for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Records: records}) {
+				switch {
+				case errors.Is(err, limiter.ErrForeign):
+					foreign++
+				case err != nil:
+					t.Errorf("records %v: %v", records, err)
+				case entry.Key.Subject == "log" && (entry.Record.Value != nil) == records:
+					sound++
+				}
+			}
+			if foreign != 302 || sound != 1 {
+				t.Errorf("records %v: %d are foreign and %d sound", records, foreign, sound)
+			}
+		})
+		if held > 32<<20 {
+			t.Errorf("records %v: the scan took %d MB", records, held>>20)
+		}
+	}
+}
+
+// heldBy returns how many bytes f had at most of what it made.
+func heldBy(f func()) uint64 {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A reset with a backup reads many large logs, of which few are held at a time.
+func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const logs, size = 40, 100_000
+	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: size, Period: time.Hour}
+	now := time.Now()
+	clocked, err := redisstore.New(server.Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		one := limiter.Request{Key: limiter.Key{Subject: "0"}, Limit: limit, Cost: 1}
+		if err := clocked.Decide(context.Background(), limiter.Take, []limiter.Request{one}, make([]limiter.Decision, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The ring of the others has much room, so that their records are large.
+	for i := range logs {
+		server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GET', KEYS[1]), 'PX', 3600000)
+			return redis.call('SETRANGE', KEYS[2], ARGV[1], '\0')`, 2, "rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
+	}
+	var most, found int
+	var exported []limiter.Record
+	before := heap()
+	for entry, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey, Records: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found++; found == 1 {
+			if held := heap() - before; held > logs*size*10/2 {
+				t.Errorf("%d MB are held when the first of %d MB comes", held>>20, logs*size*10>>20)
+			}
+		}
+		most = max(most, len(entry.Record.Value))
+		exported = append(exported, entry.Record)
+	}
+	if found != logs+1 || most != 37+10*size {
+		t.Errorf("%d logs of at most %d bytes", found, most)
+	}
+	for i := range logs { // they are used meanwhile, and so all come back
+		server.Do("SETRANGE", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1, "x")
+	}
+	deleted, changed, err := store.Delete(context.Background(), exported...)
+	if deleted != logs+1 || len(changed) != logs || err != nil {
+		t.Errorf("deleted %d, %d changed, %v", deleted, len(changed), err)
+	}
+}
+
+// heap returns how many bytes are held.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// FuzzAnswers reads whatever bytes a server can send through a client's own reader.
+func FuzzAnswers(f *testing.F) {
+	for _, seed := range []string{
+		"+OK\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n$-1\r\n", "%1\r\n+a\r\n*0\r\n", ">2\r\n+x\r\n+y\r\n+OK\r\n", "$99999999999\r\n",
+		"*2147483647\r\n", "%1073741824\r\n", "|1\r\n+a\r\n+b\r\n+OK\r\n", "*1\r\n*1\r\n*1\r\n", "=5\r\ntxt:a\r\n", "(123\r\n",
+		"#t\r\n", ",inf\r\n", "_\r\n", "!3\r\nERR\r\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		client := redis.NewClient(&redis.Options{
+			Protocol: 2, MaxRetries: -1, ReadTimeout: 50 * time.Millisecond, PoolSize: 1, DisableIdentity: true,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go answerOnce(theirs, answer)
+				return ours, nil
+			},
+		})
+		defer client.Close()
+		redisstore.Guard(client)
+		took := heldBy(func() {
+			ctx := context.Background()
+			client.Do(ctx, "anything").Result()
+			client.Scan(ctx, 0, "", 0).Result()
+			client.ClusterShards(ctx).Result()
+			client.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.Time(ctx)
+				p.GetRange(ctx, "k", 0, 1)
+				p.ConfigGet(ctx, "x")
+				return nil
+			})
+		})
+		if most := uint64(128 << 20); took > most {
+			t.Errorf("%q made it take %d MB", answer, took>>20)
+		}
+	})
+}
+
+// answerOnce answers the first question of a client, and ends.
+func answerOnce(conn net.Conn, answer []byte) {
+	defer conn.Close()
+	conn.Read(make([]byte, 4096))
+	conn.Write(answer)
+}

@@ -1,0 +1,254 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// readAndSend reads keys, and sends a page of them.
+func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, keys scannedKeys) error {
+	p := page{looked: keys.looked}
+	for selected := keys.selected; len(selected) > 0; {
+		n := min(keysPerRead, len(selected))
+		read, err := sc.read(ctx, server, selected[:n])
+		if err != nil {
+			return err
+		}
+		if sc.query.Records {
+			if read, err = sc.sendLogs(ctx, read); err != nil {
+				return err
+			}
+		}
+		p.found = append(p.found, read...)
+		selected = selected[n:]
+	}
+	return sc.send(ctx, p)
+}
+
+// sendLogs fetches the large logs among what was read, for who wants the records, and
+// sends them. A few at a time are held, however many there are. It returns the others.
+func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err error) {
+	var logs []found
+	for _, f := range read {
+		if f.err == nil && f.entry.Record.Value == nil {
+			logs = append(logs, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	for len(logs) > 0 {
+		n := together(len(logs), func(i int) int {
+			// One whose limit was lowered can have more.
+			return int(max(logs[i].entry.Limit.Capacity(), logs[i].entry.Decision.Used)) * limiter.LogEntrySize
+		})
+		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
+			return nil, err
+		}
+		if err := sc.send(ctx, page{found: dropUnused(logs[:n])}); err != nil {
+			return nil, err
+		}
+		logs = logs[n:]
+	}
+	return others, nil
+}
+
+// exportLogs fetches large logs.
+func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
+	keys := make([]limiter.Key, len(logs))
+	at := make(map[limiter.Key]int, len(logs))
+	for i := range logs {
+		keys[i], at[logs[i].entry.Key] = logs[i].entry.Key, i
+	}
+	records, err := sc.export(ctx, keys)
+	for _, record := range records {
+		logs[at[record.Key]].entry.Record = record
+	}
+	for i := range logs { // without a record it is gone by now, and unused
+		if f := &logs[i]; f.entry.Record.Value == nil {
+			f.entry.Decision, f.entry.TTL = limiter.Decision{}, 0
+		}
+	}
+	return err
+}
+
+// firstBytes is how much of each value a scan reads: every record whole but a
+// large log's, which is asked for by a peek.
+const firstBytes = 512
+
+// movesFollowed is how often keys are followed that are elsewhere whenever they are
+// asked for.
+const movesFollowed = 10
+
+// read describes the selected keys, in one round trip and another for the large
+// logs among them, whose records it does not have. It leaves out those that are gone or unused. Those that went to
+// another master before they could be read, the Cluster's client finds.
+func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
+	kept, moved, err := sc.readFrom(ctx, server, selected)
+	for n := 0; err == nil && len(moved) > 0 && sc.isCluster; n++ {
+		var found []found
+		found, moved, err = sc.readFrom(ctx, sc.client, moved)
+		kept = append(kept, found...)
+		if n == movesFollowed && len(moved) > 0 {
+			return nil, fmt.Errorf("key %q keeps moving: %w", moved[0].entry.StoreKey, errNoMaster)
+		}
+	}
+	return kept, err
+}
+
+// isElsewhere reports whether an answer says that a key is at another master.
+func isElsewhere(err error) bool { return isServerError(err, "MOVED") || isServerError(err, "ASK") }
+
+// readFrom is read for keys of which some may be elsewhere, which it returns.
+func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []found) (kept, moved []found, err error) {
+	pipe := server.Pipeline()
+	serverTime := pipe.Time(ctx)
+	values, ttls := make([]*redis.StringCmd, len(selected)), make([]*redis.DurationCmd, len(selected))
+	sizes := make([]*redis.IntCmd, len(selected))
+	exactly := sc.query.Records && !sc.scripts.noExpireTime.Load()
+	for i := range selected {
+		values[i] = pipe.GetRange(ctx, selected[i].entry.StoreKey, 0, firstBytes-1)
+		if exactly {
+			ttls[i] = pipe.PExpireTime(ctx, selected[i].entry.StoreKey)
+		} else {
+			ttls[i] = pipe.PTTL(ctx, selected[i].entry.StoreKey)
+		}
+		if sc.query.Bytes {
+			sizes[i] = pipe.MemoryUsage(ctx, selected[i].entry.StoreKey, 0)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isServerError(err, "") && !errors.Is(err, redis.Nil) {
+		return nil, nil, err
+	}
+	if serverTime.Err() != nil {
+		return nil, nil, serverTime.Err()
+	}
+	if exactly && len(ttls) > 0 && (isServerError(ttls[0].Err(), "ERR unknown command") || isServerError(ttls[0].Err(), "NOPERM")) {
+		sc.scripts.noExpireTime.Store(true)
+		return sc.readFrom(ctx, server, selected)
+	}
+	now := limiter.InstantOf(serverTime.Val())
+	if sc.clock != nil {
+		now = limiter.InstantOf(sc.clock())
+	}
+	var largeLogs []int // in kept
+	for i, f := range selected {
+		value, err := values[i].Bytes()
+		// It may have gone between one answer and the next.
+		if isElsewhere(err) || isElsewhere(ttls[i].Err()) || sc.query.Bytes && isElsewhere(sizes[i].Err()) {
+			moved = append(moved, f)
+			continue
+		}
+		if sc.query.Bytes && sizes[i].Err() == nil {
+			f.entry.Bytes = sizes[i].Val()
+		} else if sc.query.Bytes && !errors.Is(sizes[i].Err(), redis.Nil) {
+			return nil, nil, sizes[i].Err()
+		}
+		switch {
+		case isServerError(err, "WRONGTYPE"):
+			f.err = sc.wrongType(ctx, server, f.entry.StoreKey)
+		case err != nil:
+			return nil, nil, err
+		case ttls[i].Err() != nil:
+			return nil, nil, ttls[i].Err()
+		case ttls[i].Val() == -2: // it expired since the scan
+			continue
+		default:
+			ttl, expires := ttls[i].Val(), time.Time{}
+			switch {
+			case ttl == -1:
+			case exactly:
+				expires = time.UnixMilli(ttl.Milliseconds())
+				ttl = max(0, expires.Sub(serverTime.Val()))
+			default:
+				expires = serverTime.Val().Add(ttl)
+			}
+			if len(value) >= firstBytes {
+				f.entry.TTL = ttl
+				largeLogs = append(largeLogs, len(kept))
+				f.entry.Limit, err = limiter.DecodeRecordLimit(value)
+				f.err = foreignIf(err, f.entry.StoreKey)
+				break
+			}
+			if sc.query.Records {
+				f.entry.Record = limiter.Record{Key: f.entry.Key, Value: value, Expires: expires}
+			}
+			f.err = describe(&f.entry, value, ttl, now)
+		}
+		kept = append(kept, f)
+	}
+	err = sc.describeLargeLogs(ctx, kept, largeLogs)
+	return dropUnused(kept), moved, err
+}
+
+// dropUnused leaves out keys that are about to expire, and keeps those that never
+// will: somebody took care of that, and they stay.
+func dropUnused(page []found) []found {
+	kept := page[:0]
+	for _, f := range page {
+		if f.err != nil || f.entry.Decision.Used > 0 || f.entry.TTL < 0 {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// describe fills in what a value says about its key.
+func describe(entry *limiter.Entry, value []byte, ttl time.Duration, now limiter.Instant) error {
+	var state limiter.State
+	if err := state.DecodeRecord(value); err != nil {
+		return foreignIf(err, entry.StoreKey)
+	}
+	described := limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
+	entry.Limit, entry.Decision = described.Limit, described.Decision
+	entry.TTL = ttl // as the server has it, which may be somebody's doing
+	return nil
+}
+
+// foreignIf says that a value which could not be decoded is somebody else's.
+func foreignIf(err error, storeKey string) error {
+	if err == nil {
+		return nil
+	}
+	return &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}
+}
+
+// describeLargeLogs asks the server about logs that are too large to fetch, all at
+// once: the calls share pipelines.
+func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
+	errs := make([]error, len(logs))
+	var asking panics.Group
+	for n, i := range logs {
+		f := &page[i]
+		if f.err != nil {
+			continue
+		}
+		asking.Go(func() {
+			var decisions [1]limiter.Decision
+			reqs := []limiter.Request{{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}}
+			err := sc.Decide(ctx, limiter.Peek, reqs, decisions[:])
+			f.entry.Decision = decisions[0]
+			if errors.Is(err, limiter.ErrForeign) {
+				f.err = err
+			} else {
+				errs[n] = err
+			}
+		})
+	}
+	return errors.Join(append(errs, asking.Wait())...)
+}
+
+// wrongType names what a key holds that is no string.
+func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
+	kind, err := server.Type(ctx, storeKey).Result()
+	if err != nil {
+		kind = "value of another type"
+	}
+	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.Redact(kind)), storeKey)
+}

@@ -1,0 +1,69 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// pages is a server whose scan has so many pages, or no end for 0, with so many keys by
+// DBSIZE; what is no number stands for an answer.
+func pages(last int64, size string, cursor func(n int64) int64) hostile.Behaviour {
+	var scans, sizes atomic.Int64
+	return hostile.Behaviour{Answer: func(c *hostile.Client) bool {
+		answer := fmt.Sprintf(size, sizes.Load())
+		if c.Command[0] == "SCAN" {
+			n := scans.Add(1)
+			next := cursor(n)
+			if n == last {
+				next = 0
+			}
+			answer = fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", next)
+		} else {
+			sizes.Add(1)
+		}
+		_, err := c.Write([]byte(answer))
+		return err == nil
+	}}
+}
+
+func TestAScanEnds(t *testing.T) {
+	sound := redistest.Start(t).Addr
+	counting := func(n int64) int64 { return n }
+	for name, c := range map[string]struct {
+		is   hostile.Behaviour
+		says string // nothing if the scan is in order
+	}{
+		"20 pages of few keys":         {pages(20, ":1000\r\n%.0d", counting), ""},
+		"21 pages of too few":          {pages(0, ":1000\r\n%.0d", counting), "21000 keys were looked at, and there are 1000"},
+		"none at all":                  {pages(0, ":0\r\n%.0d", counting), "11000 keys were looked at, and there are 0"},
+		"keys that came meanwhile":     {pages(115, ":1%d000\r\n", counting), ""}, // 10,000 at first, and then 11,000
+		"the same cursor":              {pages(0, ":1000\r\n%.0d", func(int64) int64 { return 7 }), "the cursor 7 came twice in a row"},
+		"two by turns":                 {pages(0, ":1000\r\n%.0d", func(n int64) int64 { return 1 + n%2 }), "its SCAN does not end"},
+		"more keys than there can be":  {pages(0, ":9223372036854775807\r\n%.0d", counting), "its DBSIZE is 9223372036854775807"},
+		"fewer than none":              {pages(0, ":-1\r\n%.0d", counting), "its DBSIZE is -1"},
+		"nobody may say, and an end":   {pages(50, "-NOPERM no\r\n%.0d", counting), ""},
+		"nobody may say, and it stays": {pages(0, "-NOPERM no\r\n%.0d", func(int64) int64 { return 3 }), "the cursor 3 came twice in a row"},
+	} {
+		store, err := redisstore.New(plainClient(t, hostile.Start(t, sound, c.is, "SCAN", "DBSIZE").Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ended error
+		for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
+			ended = err
+		}
+		refused := errors.Is(ended, limiter.ErrRefused)
+		if c.says == "" && ended != nil || c.says != "" && (!refused || !strings.Contains(ended.Error(), c.says)) {
+			t.Errorf("%s: it ended with %v, want %q", name, ended, c.says)
+		}
+	}
+}
