@@ -273,11 +273,14 @@ func TestHostileFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		quoted := string(marshalled)
-		for _, content := range []string{
+		for j, content := range []string{
 			text, "policies:\n  " + quoted + ":\n    limits: []\n",
 			"policies:\n  api:\n    limits:\n    - {name: " + quoted + ", by: [" + quoted + "], limit: " + quoted + "}\n",
 			"contexts:\n  " + quoted + ": {store: " + quoted + "}\n", "contexts:\n  dev: {store: " + quoted + ", prefix: " + quoted + "}\n",
 		} {
+			if i > 40 && (i+j)%5 != 0 { // the first are the worst
+				continue
+			}
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -286,10 +289,9 @@ func TestHostileFiles(t *testing.T) {
 				{"context", "show", "dev", "--config", path},
 			} {
 				w.try(t, args...)
-				for _, format := range machineFormats {
-					if stdout, _ := w.try(t, append(args, "-o", format)...); stdout != "" {
-						parsed(t, format, stdout)
-					}
+				format := machineFormats[(i+j)%len(machineFormats)]
+				if stdout, _ := w.try(t, append(args, "-o", format)...); stdout != "" {
+					parsed(t, format, stdout)
 				}
 			}
 		}
