@@ -150,9 +150,9 @@ func TestHintsAreSafeToPaste(t *testing.T) {
 func TestAdvisedRightsAreSafeToPaste(t *testing.T) {
 	server := redistest.Start(t)
 	for i, text := range []string{"$(touch${IFS}PWNED)", "`touch${IFS}PWNED`", "it's", "';touch${IFS}PWNED;'", `\';true;\'`, "=ls", "*"} {
-		server.Do("ACL", "SETUSER", text, "reset", "on", ">pw", "~*", "+@all", "-config")
+		server.Do("ACL", "SETUSER", text, "reset", "on", ">correct-horse", "~*", "+@all", "-config")
 		w := newWorld(t)
-		w.Getenv = withVariable(w.Getenv, "LIMITCTL_PASSWORD", "pw")
+		w.Getenv = withVariable(w.Getenv, "LIMITCTL_PASSWORD", "correct-horse")
 		store := "redis://" + escaped(text) + "@" + server.Addr
 		out, _ := w.run(t, exitYes, "doctor", "--store", store, "--prefix", fmt.Sprintf("p%d $(touch PWNED)'", i))
 		lines := regexp.MustCompile(`redis-cli ACL SETUSER .*`).FindAllString(out, -1)

@@ -22,6 +22,7 @@ func maskSecrets(lines []string) []string {
 	open := false    // we are within policies
 	comment := false // there is a store in the comment above
 	deeper := -1     // what is indented more belongs to a value above
+	fileFields, contextFields := fileObject().names(), contextObject().names()
 	for i, line := range lines {
 		rest := strings.TrimLeft(line, " \t")
 		indent := len(line) - len(rest)
@@ -37,8 +38,12 @@ func maskSecrets(lines []string) []string {
 			continue
 		}
 		comment = false
+		var found []string
+		if indent == 0 || !open && (deeper < 0 || indent <= deeper) {
+			found = entry.FindStringSubmatch(line)
+		}
 		if indent == 0 {
-			open, deeper = opensPolicies(line), -1
+			open, deeper = opensPolicies(found, fileFields), -1
 		}
 		if open = open && !namesStore.MatchString(line); open {
 			masked[i] = line
@@ -48,8 +53,11 @@ func maskSecrets(lines []string) []string {
 			masked[i] = line[:indent] + stars(rest)
 			continue
 		}
+		if found == nil { // a store turned up among the policies
+			found = entry.FindStringSubmatch(line)
+		}
 		var value string
-		masked[i], value = maskEntry(line)
+		masked[i], value = maskEntry(line, found, contextFields)
 		if deeper = -1; value != "" {
 			deeper = indent
 		}
@@ -63,27 +71,26 @@ var namesStore = regexp.MustCompile(`(?i)://|rediss?\b|\b(store|contexts?|pass\w
 // entry is a key, behind the dashes of lists, and its value.
 var entry = regexp.MustCompile(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
 
-// opensPolicies reports whether a line that is not indented begins what holds no stores:
+// opensPolicies reports whether an entry that is not indented begins what holds no stores:
 // the policies or the prefix, as they are written or nearly so.
-func opensPolicies(line string) bool {
-	found := entry.FindStringSubmatch(line)
+func opensPolicies(found, fileFields []string) bool {
 	if found == nil {
 		return false
 	}
-	name := intended(found[3], fileObject().names())
+	name := intended(found[3], fileFields)
 	return name == "policies" || name == "prefix"
 }
 
 // maskEntry masks a line that begins no value of several lines, or such a value's first.
-func maskEntry(line string) (masked, value string) {
-	found := entry.FindStringSubmatch(line)
+// found is the entry that it is, if it is one.
+func maskEntry(line string, found, contextFields []string) (masked, value string) {
 	if found == nil {
 		rest := strings.TrimLeft(line, " \t-")
 		return line[:len(line)-len(rest)] + stars(rest), ""
 	}
 	value = strings.TrimRight(found[7], " \t")
 	shown := 0
-	switch meant := intended(found[3], contextObject().names()); {
+	switch meant := intended(found[3], contextFields); {
 	case strings.HasPrefix(value, "#"):
 		shown = 1
 		value = ""

@@ -8,7 +8,6 @@ import (
 // Bounds of what a file may hold, so that nothing overflows that is reckoned with it.
 const (
 	mostOfAnything = 1_000_000_000_000_000
-	mostRuns       = 1000
 	mostMS         = 4_000_000_000_000 // a century, and it fits a time.Duration
 )
 
