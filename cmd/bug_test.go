@@ -18,7 +18,7 @@ func TestABugIsOneLine(t *testing.T) {
 		args   []string
 		breaks func(w *world)
 	}{
-		"in the command": {[]string{"consume", "a", "--limit", "3/1h", "--wait"}, func(w *world) {
+		"in the command": {[]string{"consume", "a", "--limit", "3/1h", "--wait=1h"}, func(w *world) {
 			w.Now = func() time.Time { panic("index out of range\n") }
 		}},
 		"where it reads a log":  {[]string{"simulate", "-", "--limit", "3/1h"}, func(w *world) { w.In = brokenReader{} }},

@@ -71,7 +71,7 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 			return "", usagef("the password file of context %q (%s) cannot be read: %s", x.Name, at, err)
 		}
 		password := strings.TrimRight(string(text), "\r\n")
-		if err := checkPassword(password, "the password file of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
+		if err := checkPassword(password, "the password file "+path+" of context "+strconv.Quote(x.Name)+" ("+at.String()+")"); err != nil {
 			return "", err
 		}
 		g.readPassword = password
