@@ -115,7 +115,7 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 	client.AddHook(given)
 	// Once in eight times the scan is just between two buckets of the smaller table,
 	// when the tables are swapped, and nothing comes twice.
-	for range 12 {
+	for range 40 {
 		each(func(pipe redis.Pipeliner, i int) { pipe.Set(ctx, storeKey(i), record, 0) })
 		awaitTable(t, server, 2*keys)
 		given.reset()
