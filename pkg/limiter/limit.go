@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Algorithm names one of the five ways to count usage against a limit.
+// Algorithm names one of the ways to count usage against a limit.
 // Its numeric value is part of the record format and never changes.
 type Algorithm uint8
 
@@ -21,31 +21,46 @@ const (
 
 // Algorithms lists every algorithm in the order of their numeric values.
 func Algorithms() []Algorithm {
-	return []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingCounter}
+	var algorithms []Algorithm
+	for _, kind := range Kinds() {
+		if a := kind.Algorithm(); Kind(a) == kind {
+			algorithms = append(algorithms, a)
+		}
+	}
+	return algorithms
 }
 
-var algorithmNames = [...]string{
-	TokenBucket:    "token-bucket",
-	LeakyBucket:    "leaky-bucket",
-	FixedWindow:    "fixed-window",
-	SlidingLog:     "sliding-log",
-	SlidingCounter: "sliding-counter",
+// AlgorithmNames lists the names of all algorithms, in the order of [Algorithms].
+func AlgorithmNames() []string {
+	var names []string
+	for _, a := range Algorithms() {
+		names = append(names, a.String())
+	}
+	return names
 }
 
 // String returns the algorithm's name as it is written in limits and keys.
 func (a Algorithm) String() string {
 	if a.known() {
-		return algorithmNames[a]
+		return pages[a].name
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-func (a Algorithm) known() bool { return TokenBucket <= a && a <= SlidingCounter }
+func (a Algorithm) known() bool { return Kind(a).known() && pages[a].algorithm == a }
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a <= LeakyBucket }
+func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
+
+// MaxCount returns the greatest count of a limit of this algorithm.
+func (a Algorithm) MaxCount() int64 {
+	if a.known() {
+		return pages[a].maxCount
+	}
+	return MaxCount
+}
 
 // Bounds of a limit. Within them every decision is exact in the 53 bits of a
 // Lua number as well as in the 64 bits of a Go integer.
@@ -96,15 +111,12 @@ func (l *Limit) setDefaults() {
 // check reports the first bound that the normalized limit l breaks.
 // It allocates nothing when there is none: every decision calls it.
 func (l *Limit) check() error {
-	maxCount := int64(MaxCount)
-	if l.Algorithm == SlidingLog {
-		maxCount = MaxSlidingLogCount
-	}
 	switch {
 	case !l.Algorithm.known():
-		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
-	case l.Count < MinCount || l.Count > maxCount:
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, maxCount)
+		algorithms := Algorithms()
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
+	case l.Count < MinCount || l.Count > l.Algorithm.MaxCount():
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, l.Algorithm.MaxCount())
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:

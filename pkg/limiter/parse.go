@@ -136,11 +136,12 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if name == "gcra" {
 		return TokenBucket, nil
 	}
-	if i := slices.Index(algorithmNames[:], name); i > 0 {
-		return Algorithm(i), nil
+	names := AlgorithmNames()
+	if i := slices.Index(names, name); i >= 0 {
+		return Algorithms()[i], nil
 	}
-	if nearest := spelling.Nearest(name, algorithmNames[TokenBucket:], 6); nearest != "" {
+	if nearest := spelling.Nearest(name, names, 6); nearest != "" {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
-	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))
+	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))
 }

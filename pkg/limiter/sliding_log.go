@@ -5,7 +5,14 @@ package limiter
 // the price is memory in proportion to the count.
 //
 // The twin is lua/sliding_log.lua.
-type slidingLog struct{}
+type slidingLog struct{ wholeUnits }
+
+var slidingLogPage = page{
+	name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount,
+}
+
+// slidingLogRing: an instant of 7 bytes, a sum of 3.
+var slidingLogRing = ringLayout{indexSize: 4, atSize: 7, sumSize: 3, maxUnits: MaxSlidingLogCount}
 
 func (slidingLog) used(s *State, now Instant) int64 {
 	if s.log == nil {
@@ -37,4 +44,11 @@ func (slidingLog) refund(s *State, cost int64, now Instant) {
 	s.log.dropThrough(now - Instant(s.Limit.period()))
 	s.log.removeNewest(cost)
 	s.Time = now
+}
+
+func (slidingLog) appendState(buf []byte, s *State) []byte { return slidingLogRing.append(buf, s.log) }
+
+func (slidingLog) readState(r *recordReader, s *State) (problem string) {
+	s.log, problem = slidingLogRing.read(r, 0, int64(s.Time))
+	return problem
 }
