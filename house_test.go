@@ -39,7 +39,7 @@ var layers = map[string][]string{
 	"pkg/limiter/memorystore": {"pkg/limiter"},
 	"pkg/limiter/redisstore":  {"internal/clusternodes", "pkg/limiter", "lua"},
 	"pkg/limiter/storetest":   {"pkg/limiter"},
-	"lua":                     {},
+	"lua":                     {"pkg/limiter"},
 	"internal/redistest":      {},
 
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},

@@ -2,14 +2,14 @@
 -- be it damaged, or in words what limitctl did not write. An error reply is returned
 -- as it is, a table.
 local function holds(key)
-  local head = redis.pcall('GETRANGE', key, '0', '25') -- what all records begin with
+  local head = redis.pcall('GETRANGE', key, '0', 'RECORD_HEADER_END')
   if type(head) == 'table' then
     if not string.find(head.err, 'WRONGTYPE', 1, true) then
       return head
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
-  elseif #head == 26 and string.find(head, '^RL\1[\1-\5]') then
+  elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL\RECORD_VERSION[\FIRST_KIND-\LAST_KIND]') then
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil

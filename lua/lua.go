@@ -4,36 +4,36 @@ package lua
 
 import (
 	"embed"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 //go:embed *.lua
 var files embed.FS
 
-// oneFiles lists the script of each algorithm that decide_one.lua can decide, by
-// the algorithm's number in requests and records. A leaky bucket's state is a
-// token bucket's.
-var oneFiles = map[uint8]string{
-	1: "token_bucket.lua",
-	2: "token_bucket.lua",
-	3: "fixed_window.lua",
-	5: "sliding_counter.lua",
-}
-
-// DecideOne returns the script that decides one take or peek of that algorithm in
-// the usual case, and fails with COMPLETE in any other. It is "" for an algorithm
-// whose state is too large for it.
-func DecideOne(algorithm uint8) string {
-	name, ok := oneFiles[algorithm]
-	if !ok {
+// DecideOne returns the script that decides one take or peek of that kind in the
+// usual case, and fails with COMPLETE in any other. It is "" for a kind whose state
+// is too large for it.
+func DecideOne(kind limiter.Kind) string {
+	if kind.RecordSize() == 0 {
 		return ""
 	}
-	return join("arithmetic.lua", "record.lua", name, "decide_one.lua")
+	return join("arithmetic.lua", "record.lua", page(kind), "decide_one.lua")
 }
 
 // Decide returns the complete script, for any requests.
 func Decide() string {
-	return join("arithmetic.lua", "record.lua", "token_bucket.lua", "fixed_window.lua", "sliding_counter.lua", "sliding_log.lua", "decide.lua")
+	names := []string{"arithmetic.lua", "record.lua", "ring.lua"}
+	for _, kind := range limiter.Kinds() {
+		if kind.RecordsOf() == kind {
+			names = append(names, page(kind))
+		}
+	}
+	return join(append(names, "decide.lua")...)
 }
 
 // Delete returns the script that deletes keys holding records of ours.
@@ -47,9 +47,21 @@ func Import() string { return join("holds.lua", "import.lua") }
 
 // All returns every script there is.
 func All() []string {
-	return []string{DecideOne(1), DecideOne(3), DecideOne(5), Decide(), Delete(), Export(), Import()}
+	var all []string
+	for _, kind := range limiter.Kinds() {
+		if script := DecideOne(kind); script != "" && kind.RecordsOf() == kind {
+			all = append(all, script)
+		}
+	}
+	return append(all, Decide(), Delete(), Export(), Import())
 }
 
+// page returns the file with the rule of a kind.
+func page(kind limiter.Kind) string {
+	return strings.ReplaceAll(kind.RecordsOf().String(), "-", "_") + ".lua"
+}
+
+// join puts a script together, with numbers for the words in capitals that have one.
 func join(names ...string) string {
 	var script strings.Builder
 	for _, name := range names {
@@ -59,5 +71,39 @@ func join(names ...string) string {
 		}
 		script.Write(text)
 	}
-	return script.String()
+	numbers := numbers()
+	return capitals.ReplaceAllStringFunc(script.String(), func(word string) string {
+		if number, ok := numbers[word]; ok {
+			return number
+		}
+		return word
+	})
+}
+
+var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
+
+// numbers returns what the scripts call numbers that pkg/limiter says. Of each kind
+// these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_SIZE and TOKEN_BUCKET_MAX_COUNT.
+func numbers() map[string]string {
+	kinds := limiter.Kinds()
+	begins := []byte(limiter.RecordMagic)
+	numbers := map[string]string{
+		"RECORD_MAGIC":       fmt.Sprintf("0x%x%02x", begins, limiter.RecordVersion),
+		"RECORD_VERSION":     strconv.Itoa(limiter.RecordVersion),
+		"RECORD_HEADER_SIZE": strconv.Itoa(limiter.RecordHeaderSize),
+		"RECORD_HEADER_END":  strconv.Itoa(limiter.RecordHeaderSize - 1),
+		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
+		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
+		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
+		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
+		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
+		"MAX_INSTANT":        strconv.Itoa(limiter.MaxInstant),
+	}
+	for _, kind := range kinds {
+		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
+		numbers[name] = strconv.Itoa(int(kind))
+		numbers[name+"_SIZE"] = strconv.Itoa(kind.RecordSize())
+		numbers[name+"_MAX_COUNT"] = strconv.FormatInt(kind.Algorithm().MaxCount(), 10)
+	}
+	return numbers
 }

@@ -93,7 +93,7 @@ func (k Kind) RecordSize() int {
 	if pages[k].stateSize == 0 {
 		return 0
 	}
-	return recordHeaderSize + pages[k].stateSize
+	return RecordHeaderSize + pages[k].stateSize
 }
 
 // Kind returns the kind of l, which must be normalized.

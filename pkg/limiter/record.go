@@ -28,15 +28,15 @@ import (
 // What a ring is, is at [ringLayout]. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.
 const (
-	recordMagic      = "RL"
-	recordVersion    = 1
-	packedLimitSize  = 16
-	recordHeaderSize = 2 + 1 + packedLimitSize + 7
+	RecordMagic      = "RL"
+	RecordVersion    = 1
+	RecordHeaderSize = len(RecordMagic) + 1 + PackedLimitSize + 7
+	PackedLimitSize  = 16 // see [Limit.AppendPacked]
 )
 
-// maxInstant is the greatest instant a record may hold, far enough below what
+// MaxInstant is the greatest instant a record may hold, far enough below what
 // fits that an expiry computed from it stays exact in a Lua number.
-const maxInstant = 1<<52 - 1
+const MaxInstant = 1<<52 - 1
 
 // AppendPacked appends l, which must be normalized, as records and requests to
 // scripts have it: kind, count, burst and period, 16 bytes.
@@ -49,8 +49,8 @@ func (l *Limit) AppendPacked(buf []byte) []byte {
 
 // AppendRecord appends s as a record to buf. s must not be unused.
 func (s *State) AppendRecord(buf []byte) []byte {
-	buf = append(buf, recordMagic...)
-	buf = append(buf, recordVersion)
+	buf = append(buf, RecordMagic...)
+	buf = append(buf, RecordVersion)
 	buf = s.Limit.AppendPacked(buf)
 	buf = appendUint(buf, int64(s.Time), 7)
 	return s.rule().appendState(buf, s)
@@ -66,7 +66,7 @@ func (s *State) DecodeRecord(record []byte) error {
 	if err != nil {
 		return err
 	}
-	if decoded.Time > maxInstant {
+	if decoded.Time > MaxInstant {
 		return damaged("its time is out of range")
 	}
 	if problem := decoded.rule().readState(&r, &decoded); problem != "" {
@@ -89,10 +89,10 @@ func DecodeRecordLimit(beginning []byte) (Limit, error) {
 
 // header reads what all records begin with. size is for the message.
 func (r *recordReader) header(size int) (State, error) {
-	if string(r.bytes(2)) != recordMagic || size < recordHeaderSize {
+	if string(r.bytes(2)) != RecordMagic || size < RecordHeaderSize {
 		return State{}, fmt.Errorf("%d bytes that are no limit record", size)
 	}
-	if version := r.uint(1); version != recordVersion {
+	if version := r.uint(1); version != RecordVersion {
 		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)
 	}
 	var s State

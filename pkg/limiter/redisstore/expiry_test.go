@@ -26,14 +26,14 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if old {
-			for _, algorithm := range limiter.Algorithms() {
-				script, short := store.scripts.deciding(limiter.Take, []limiter.Request{{Limit: limiter.Limit{Algorithm: algorithm}}})
+			for _, kind := range limiter.Kinds() {
+				script, short := store.scripts.deciding(limiter.Take, []limiter.Request{{Limit: limiter.Limit{Algorithm: kind.Algorithm()}}})
 				source := strings.Replace(script.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)
 				if source == script.source {
 					continue // the complete script, replaced before
 				}
 				if short {
-					store.scripts.one[algorithm].Store(newScript(source))
+					store.scripts.one[kind].Store(newScript(source))
 				} else {
 					store.scripts.complete.Store(newScript(source))
 				}

@@ -25,7 +25,7 @@ func newScript(source string) *script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one                              [limiter.SlidingCounter + 1]atomic.Pointer[script] // by algorithm
+	one                              [256]atomic.Pointer[script] // by kind
 	complete, remove, fetch, replant atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
@@ -45,12 +45,12 @@ func made(slot *atomic.Pointer[script], source func() string) *script {
 // deciding returns the shortest script that usually decides reqs. short says
 // that it may leave that to the complete one.
 func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *script, short bool) {
-	algorithm := reqs[0].Limit.Algorithm
+	kind := reqs[0].Limit.Kind()
 	unusual := op == limiter.Refund || op == limiter.Adjust || reqs[0].Shadow
-	if len(reqs) > 1 || unusual || algorithm == limiter.SlidingLog {
+	if len(reqs) > 1 || unusual || kind.RecordSize() == 0 {
 		return s.decidingAll(), false
 	}
-	return made(&s.one[algorithm], func() string { return lua.DecideOne(uint8(algorithm)) }), true
+	return made(&s.one[kind], func() string { return lua.DecideOne(kind) }), true
 }
 
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.Decide) }
