@@ -11,18 +11,14 @@
 -- Returns  a string: now 7, then for each request: allowed 1 (0 or 1), length 1,
 --          and that many bytes of the record as it is now, none if unused. The
 --          caller derives the rest from it. Of a ring the record is a digest.
--- Errors   'FOREIGN <request> <what the key holds>': not a record of ours.
+-- Errors   'FOREIGN <request> <what the key holds>': not a record of ours. 'COMPLETE':
+--          a record of a kind that this script was not put together for.
 --          After an error nothing has been written.
 -- Cost     one TIME, and for each request one GETRANGE and one SET; for a ring
 --          O(log n) GETRANGEs of an entry, 2 SETRANGEs, and now and then a rewrite
 --          of it
 
 local op = string.sub(ARGV[1], 1, 1)
-local now = tonumber(simulated)
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
 
 -- request returns kind, count, burst, period, cost and capacity of KEYS[i], and
 -- whether it is a shadow.
@@ -36,7 +32,10 @@ local function request(i)
 end
 
 -- How a state that is two numbers is handled, by the functions of its rule. Rules of
--- other states say themselves how.
+-- rings have these functions themselves, and two more:
+--   fresh(s)     makes s an unused state
+--   in_place(s)  says whether saving changes the record by range, so that SET is not
+--                enough
 local numbers = {}
 
 -- load returns whether the state makes sense.
@@ -47,10 +46,6 @@ function numbers.load(s, size)
   end
   s.a, s.b = struct.unpack('>' .. rule.format, s.raw, RECORD_HEADER_SIZE + 1)
   return rule.sound(s.count, s.burst, s.period, s.a, s.b)
-end
-
-function numbers.fresh(s)
-  s.a, s.b = 0, 0
 end
 
 function numbers.used(s, instant)
@@ -71,19 +66,11 @@ function numbers.refund(s, cost, instant)
   return numbers.used(s, instant) > 0
 end
 
--- excess returns how much to refund so that exactly left of in_use stays.
-function numbers.excess(s, in_use, left, instant)
-  local rule = s.rule
-  if not rule.excess then
-    return in_use - left
-  end
-  local a, b = rule.at(s.count, s.period, s.time, s.a, s.b, instant)
-  return rule.excess(s.period, a, b, instant, left)
-end
-
--- in_place says whether saving changes the record by range, so that SET is not enough.
-function numbers.in_place()
-  return false
+-- excess returns how much to refund so that exactly left of in_use stays, for a rule
+-- by which a unit can count for less than one.
+function numbers.excess(s, left, instant)
+  local a, b = s.rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  return s.rule.excess(s.period, a, b, instant, left)
 end
 
 -- answer returns the record as it is now, for the caller.
@@ -92,8 +79,8 @@ function numbers.answer(s)
   return s.raw
 end
 
-function numbers.save(s)
-  set(s.key, numbers.answer(s), s.rule.unused_at(s.count, s.period, s.time, s.a, s.b), now)
+function numbers.save(s, now)
+  set(s.key, s.raw, s.rule.unused_at(s.count, s.period, s.time, s.a, s.b), now)
 end
 
 local function foreign(i, holds)
@@ -128,8 +115,11 @@ local function load(i)
     return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
   end
   local rule = rules[kind]
+  if not rule and kind >= FIRST_KIND and kind <= LAST_KIND then
+    return nil, { err = 'COMPLETE' }
+  end
   if rule and count >= 1 and count <= MAX_COUNT and period >= MIN_PERIOD and period <= MAX_PERIOD and time <= MAX_INSTANT then
-    local how = rule.how or numbers
+    local how = rule.load and rule or numbers
     local s = { kind = kind, rule = rule, how = how, count = count, burst = burst, period = period, time = time, raw = raw, key = key }
     if how.load(s, size) then
       return s
@@ -148,8 +138,11 @@ local function charged(s, i, cost)
       cost = cost + s.how.used(s, instant)
     end
     local rule = rules[kind]
-    s = { key = KEYS[i], kind = kind, rule = rule, how = rule.how or numbers, count = count, burst = burst, period = period, time = instant }
-    s.how.fresh(s)
+    s = { key = KEYS[i], kind = kind, rule = rule, how = numbers, count = count, burst = burst, period = period, time = instant, a = 0, b = 0 }
+    if rule.fresh then
+      s.how = rule
+      rule.fresh(s)
+    end
   end
   s.how.charge(s, cost, instant)
   s.count, s.burst = count, burst
@@ -158,11 +151,6 @@ end
 
 local function used(s)
   return s and s.how.used(s, math.max(now, s.time)) or 0
-end
-
--- refunded returns s with cost taken off, or false if nothing is left.
-local function refunded(s, cost)
-  return s.how.refund(s, cost, math.max(now, s.time)) and s
 end
 
 local states, allowed, all_allowed = {}, {}, true
@@ -184,13 +172,14 @@ local function change(s, i)
   if op == 't' and all_allowed and allowed[i] then
     return charged(s, i, cost), true
   elseif op == 'r' and s then
-    return refunded(s, cost), true
+    return s.how.refund(s, cost, math.max(now, s.time)) and s, true
   elseif op == 'a' then
-    local in_use = used(s)
+    local in_use, instant = used(s), s and math.max(now, s.time)
     if in_use < cost then
       return charged(s, i, cost - in_use), true
     elseif in_use > cost then
-      return refunded(s, s.how.excess(s, in_use, cost, math.max(now, s.time))), true
+      local excess = s.rule.excess and s.how.excess(s, cost, instant) or in_use - cost
+      return s.how.refund(s, excess, instant) and s, true
     end
   end
   return s, false
@@ -202,7 +191,7 @@ for i = 1, #KEYS do
   local before = states[i]
   local s, changed = change(before, i)
   if changed then
-    local kind = not s and emptied or s.how.in_place(s) and in_place or whole
+    local kind = not s and emptied or s.how.in_place and s.how.in_place(s) and in_place or whole
     kind[#kind + 1] = s or before
   end
   local record = ''

@@ -11,14 +11,6 @@
 -- Cost     one TIME, one GET and, for an allowed take, one SET
 
 local op, kind, count, burst, period, cost = struct.unpack('>c1BI4I4I7I4', ARGV[1])
-local now
-if simulated then
-  now = tonumber(simulated)
-else
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
-
 local rule = rules[kind]
 local record = redis.call('GET', KEYS[1])
 local instant, a, b, used = now, 0, 0, 0

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,15 +26,28 @@ func DecideOne(kind limiter.Kind) string {
 	return join("arithmetic.lua", "record.lua", page(kind), "decide_one.lua")
 }
 
-// Decide returns the complete script, for any requests.
-func Decide() string {
-	names := []string{"arithmetic.lua", "record.lua", "ring.lua"}
-	for _, kind := range limiter.Kinds() {
-		if kind.RecordsOf() == kind {
-			names = append(names, page(kind))
+// Decide returns the script that decides any requests of those kinds. It fails with
+// COMPLETE where a key has a record of another one.
+func Decide(kinds ...limiter.Kind) string {
+	names := []string{"arithmetic.lua", "record.lua"}
+	for _, kind := range kinds {
+		name := page(kind)
+		if kind.RecordSize() == 0 && !slices.Contains(names, "ring.lua") {
+			names = append(names, "ring.lua")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return join(append(names, "decide.lua")...)
+}
+
+// DecideAny returns the complete script, for requests and records of all kinds.
+func DecideAny() string { return Decide(limiter.Kinds()...) }
+
+// DecideNumbers returns the script for all kinds whose state is two numbers.
+func DecideNumbers() string {
+	return Decide(slices.DeleteFunc(limiter.Kinds(), func(k limiter.Kind) bool { return k.RecordSize() == 0 })...)
 }
 
 // Delete returns the script that deletes keys holding records of ours.
@@ -45,15 +59,19 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
-// All returns every script there is.
+// All returns every script that a server may be asked to run.
 func All() []string {
 	var all []string
 	for _, kind := range limiter.Kinds() {
-		if script := DecideOne(kind); script != "" && kind.RecordsOf() == kind {
-			all = append(all, script)
+		switch {
+		case kind.RecordsOf() != kind:
+		case kind.RecordSize() == 0:
+			all = append(all, Decide(kind))
+		default:
+			all = append(all, DecideOne(kind))
 		}
 	}
-	return append(all, Decide(), Delete(), Export(), Import())
+	return append(all, DecideNumbers(), DecideAny(), Delete(), Export(), Import())
 }
 
 // page returns the file with the rule of a kind.

@@ -30,6 +30,13 @@ local rules = {}
 -- a clock of the caller's it can only be relative, and is late by an hour so that
 -- the server's clock does not decide.
 local simulated = ARGV[2]
+local now
+if simulated then
+  now = tonumber(simulated)
+else
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 
 -- milliseconds formats µs, rounded up: some servers fail to convert large numbers
 -- themselves.

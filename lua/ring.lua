@@ -1,21 +1,21 @@
 -- Rings: a state that says when how many units were taken, oldest first, read and
 -- written by range, so that a decision costs a handful of small commands however
 -- long the ring is. The Go twin is pkg/limiter/unit_log.go, and the layout is at
--- ringLayout there. Such a rule has, besides what record.lua names:
+-- ringLayout there. Such a rule has, besides the functions at the end of this file:
 --   header, ring_at       the format of head, length and base, which come after the
 --                         record's header, and where the ring after them begins
 --   entry, entry_size     the format of an entry (at, running sum), and its bytes
 --   modulus, max_units    that sums run by, and the most units that a ring holds
---   at(s, now)            what an entry of now says
---   gone(s, now)          the newest at that counts no more at now
---   unused_at(s, at)      when what was taken at at counts no more
+--   measure(count, burst, period)  the steps that at counts, in µs, and how many of
+--                         them an entry stays in view; nil if no limit is like that
 --   used(s, now)          the units in use, rounded up
---   digest(s, room, now)  a record that says, in a few entries, what is used, when
+--   answer(s, room, now)  a record that says, in a few entries, what is used, when
 --                         no more than room will be, and when nothing
 --
--- A state s has the fields of the record's header, capacity, head, length and base
--- of the ring, and raw, the record's beginning as it was read. What a charge or a
--- refund changes is noted: the newest entry in s.newest and s.newest_sum.
+-- A state s has the fields of the record's header, step and span as measured,
+-- capacity, head, length and base of the ring, and raw, the record's beginning as it
+-- was read. What a charge or a refund changes is noted: the newest entry in s.newest
+-- and s.newest_sum.
 
 local function range(s, from, bytes)
   if from + bytes <= #s.raw then
@@ -65,9 +65,9 @@ local function first_where(s, holds)
   return low
 end
 
--- expired returns how many entries count no more, and their units.
+-- expired returns how many entries are out of view, and their units.
 local function expired(s, now)
-  local gone = s.rule.gone(s, now)
+  local gone = (now - now % s.step) / s.step - s.span
   local count = first_where(s, function(at)
     return at > gone
   end)
@@ -117,13 +117,11 @@ local function update(s, newest, unused_at, now)
   return type(wrote) == 'number' and redis.call('SETRANGE', s.key, '0', ring_header(s, s.head, s.length, s.base))
 end
 
--- How decide.lua handles such a state.
-local ring = {}
-
--- load reads the ring's numbers and returns whether they make sense.
-function ring.load(s, size)
+-- ring_load reads the ring's numbers and returns whether they make sense.
+local function ring_load(s, size)
   local rule = s.rule
-  if size < rule.ring_at or (size - rule.ring_at) % rule.entry_size ~= 0 or not rule.sound(s.count, s.burst, s.period) then
+  s.step, s.span = rule.measure(s.count, s.burst, s.period)
+  if not s.step or size < rule.ring_at or (size - rule.ring_at) % rule.entry_size ~= 0 then
     return false
   end
   s.capacity = (size - rule.ring_at) / rule.entry_size
@@ -135,22 +133,19 @@ function ring.load(s, size)
   if s.length > 0 then
     local oldest, newest = entry(s, 0), entry(s, s.length - 1)
     local units = units_through(s, s.length - 1)
-    return oldest <= newest and newest <= rule.at(s, s.time) and units >= s.length and units <= rule.max_units
+    return oldest <= newest and newest * s.step <= s.time and units >= s.length and units <= rule.max_units
   end
   return true
 end
 
-function ring.fresh(s)
+local function ring_fresh(s)
+  s.step, s.span = s.rule.measure(s.count, s.burst, s.period)
   s.capacity, s.head, s.length, s.base, s.raw = 0, 0, 0, 0, ''
 end
 
-function ring.used(s, now)
-  return s.rule.used(s, now)
-end
-
-function ring.charge(s, cost, now)
+local function ring_charge(s, cost, now)
   drop_expired(s, now)
-  local at = s.rule.at(s, now)
+  local at = (now - now % s.step) / s.step
   s.newest_sum = (s.base + units_through(s, s.length - 1) + cost) % s.rule.modulus
   if s.length == 0 or entry(s, s.length - 1) ~= at then -- what is taken at once shares an entry
     s.length = s.length + 1
@@ -158,7 +153,7 @@ function ring.charge(s, cost, now)
   s.newest, s.time = at, now
 end
 
-function ring.refund(s, cost, now)
+local function ring_refund(s, cost, now)
   drop_expired(s, now)
   local left = units_through(s, s.length - 1) - cost
   if left <= 0 then
@@ -172,19 +167,15 @@ function ring.refund(s, cost, now)
   return true
 end
 
-function ring.excess(_, in_use, left)
-  return in_use - left
-end
-
--- in_place says that saving writes into the record as it is: the ring has room, and
--- not a third of it is empty.
-function ring.in_place(s)
+-- ring_in_place says that saving writes into the record as it is: the ring has room,
+-- and not a third of it is empty.
+local function ring_in_place(s)
   return s.length <= s.capacity and (s.capacity <= 64 or s.length * 1.5 >= s.capacity)
 end
 
-function ring.save(s, now)
-  local newest, unused_at = struct.pack(s.rule.entry, s.newest, s.newest_sum), s.rule.unused_at(s, s.newest)
-  if ring.in_place(s) and update(s, newest, unused_at, now) then
+local function ring_save(s, now)
+  local newest, unused_at = struct.pack(s.rule.entry, s.newest, s.newest_sum), (s.newest + s.span) * s.step
+  if ring_in_place(s) and update(s, newest, unused_at, now) then
     return
   end
   -- The ring anew, with a quarter to spare. This needs no right but that to SET,
@@ -194,8 +185,4 @@ function ring.save(s, now)
   s.length = s.length + 1
   local spare = string.rep('\0', (math.floor(s.length / 4) + 2) * s.rule.entry_size)
   set(s.key, ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare, unused_at, now)
-end
-
-function ring.answer(s, room, now)
-  return s.rule.digest(s, room, now)
 end

@@ -3,7 +3,7 @@
 -- An entry of the ring says until when (instant) how many units were taken.
 
 rules[SLIDING_LOG] = {
-  how = ring,
+  load = ring_load, fresh = ring_fresh, charge = ring_charge, refund = ring_refund, in_place = ring_in_place, save = ring_save,
   header = 'I4I4I3',
   ring_at = RECORD_HEADER_SIZE + 11,
   entry = '>I7I3',
@@ -11,20 +11,10 @@ rules[SLIDING_LOG] = {
   modulus = 16777216,
   max_units = SLIDING_LOG_MAX_COUNT,
 
-  sound = function(count, burst)
-    return burst == count and count <= SLIDING_LOG_MAX_COUNT
-  end,
-
-  at = function(_, now)
-    return now
-  end,
-
-  gone = function(s, now)
-    return now - s.period
-  end,
-
-  unused_at = function(s, at)
-    return at + s.period
+  measure = function(count, burst, period)
+    if burst == count and count <= SLIDING_LOG_MAX_COUNT then
+      return 1, period
+    end
   end,
 
   used = function(s, now)
@@ -34,7 +24,7 @@ rules[SLIDING_LOG] = {
 
   -- How much is used, when the newest unit leaves, and when enough have left to
   -- leave no more than room: one entry or two say it.
-  digest = function(s, room, now)
+  answer = function(s, room, now)
     local function pack(at, sum, newest, newest_sum)
       local record = ring_header(s, 0, newest and 2 or 1, 0) .. struct.pack('>I7I3', at, sum)
       return newest and record .. struct.pack('>I7I3', newest, newest_sum) or record

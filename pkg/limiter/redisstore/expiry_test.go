@@ -27,17 +27,14 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 		}
 		if old {
 			for _, kind := range limiter.Kinds() {
-				script, short := store.scripts.deciding(limiter.Take, []limiter.Request{{Limit: limiter.Limit{Algorithm: kind.Algorithm()}}})
-				source := strings.Replace(script.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)
-				if source == script.source {
-					continue // the complete script, replaced before
+				for _, op := range []limiter.Op{limiter.Take, limiter.Refund} {
+					store.scripts.deciding(op, []limiter.Request{{Limit: limiter.Limit{Algorithm: kind.Algorithm()}}})
 				}
-				if short {
-					store.scripts.one[kind].Store(newScript(source))
-				} else {
-					store.scripts.complete.Store(newScript(source))
-				}
+				made := store.scripts.one[kind].Load()
+				store.scripts.one[kind].Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 			}
+			made := store.scripts.numbers.Load()
+			store.scripts.numbers.Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 		}
 		for _, algorithm := range limiter.Algorithms() {
 			for i := range 20 {
@@ -88,7 +85,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
-		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%5]}
+		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%len(limiter.Algorithms())]}
 		limit.Count = 1 + int64(math.Pow(10, 9*random.Float64()))/2
 		if limit.Algorithm == limiter.SlidingLog {
 			limit.Count = min(limit.Count, limiter.MaxSlidingLogCount)

@@ -98,14 +98,16 @@ func (f *fixture) takeOrRefund(limit limiter.Limit) {
 	f.advance(drawPause(f.T, limit))
 }
 
-// drawLimit draws a limit of that algorithm, small or extreme.
-func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
-	most := int64(limiter.MaxCount)
-	if algorithm == limiter.SlidingLog {
-		most = limiter.MaxSlidingLogCount
-	}
+// limitOf returns a limit of that kind.
+func limitOf(kind limiter.Kind, count int64, period time.Duration) limiter.Limit {
+	return limiter.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
+}
+
+// drawLimit draws a limit of that kind, small or extreme.
+func drawLimit(t *rapid.T, kind limiter.Kind) limiter.Limit {
+	most := kind.Algorithm().MaxCount()
 	limit := limiter.Limit{
-		Algorithm: algorithm,
+		Algorithm: kind.Algorithm(),
 		Count:     rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "count"),
 		Period: rapid.OneOf(
 			rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}),
@@ -114,10 +116,16 @@ func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
 			}),
 		).Draw(t, "period"),
 	}
-	if algorithm.HasBurst() && rapid.Bool().Draw(t, "burst") {
+	if kind.Algorithm().HasBurst() && rapid.Bool().Draw(t, "burst") {
 		limit.Burst = rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "burst size")
 	}
 	return drainable(limit)
+}
+
+// kindOf returns the kind of a limit that may lack its defaults.
+func kindOf(limit limiter.Limit) limiter.Kind {
+	limit, _ = limit.Normalize()
+	return limit.Kind()
 }
 
 // drainable returns limit without its burst if that would take ages to drain: virtual
@@ -133,12 +141,12 @@ func drainable(limit limiter.Limit) limiter.Limit {
 // changed returns limit with another count and burst, or now and then another
 // period or algorithm, as a policy's limit may get.
 func changed(t *rapid.T, limit limiter.Limit) limiter.Limit {
-	other := drawLimit(t, limit.Algorithm)
+	other := drawLimit(t, kindOf(limit))
 	switch rapid.IntRange(0, 5).Draw(t, "what changes") {
 	case 0:
 		return other
 	case 1:
-		return drawLimit(t, rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"))
+		return drawLimit(t, rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind"))
 	}
 	other.Period = limit.Period
 	return drainable(other)
