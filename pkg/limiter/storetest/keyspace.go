@@ -167,7 +167,7 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
 	now := epoch
 	store := h.New(t, func() time.Time { return now })
-	limit := limitOf(kind, 1_000_000, 24 * time.Hour)
+	limit := limitOf(kind, 1_000_000, 24*time.Hour)
 	lim := limiter.New(store)
 	var keys []limiter.Key
 	for i := range 700 {
