@@ -111,12 +111,12 @@ local function load(i)
     return foreign(i, string.format('%.0f', size) .. ' bytes that are no limit record')
   end
   local version, kind, count, burst, period, time = struct.unpack('>BBI4I4I7I7', raw, 3)
-  if version ~= RECORD_VERSION then
-    return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
-  end
   local rule = rules[kind]
   if not rule and kind >= FIRST_KIND and kind <= LAST_KIND then
     return nil, { err = 'COMPLETE' }
+  end
+  if version ~= (rule and rule.magic or magic) % 256 then
+    return foreign(i, 'a limit record of version ' .. version .. ', which this limitctl does not know')
   end
   if rule and count >= 1 and count <= MAX_COUNT and period >= MIN_PERIOD and period <= MAX_PERIOD and time <= MAX_INSTANT then
     local how = rule.load and rule or numbers
@@ -133,11 +133,11 @@ end
 local function charged(s, i, cost)
   local kind, count, burst, period = request(i)
   local instant = s and math.max(now, s.time) or now
-  if not s or s.kind ~= kind or s.period ~= period then
+  local rule = rules[kind]
+  if not s or s.kind ~= kind or s.period ~= period or rule.measure and rule.measure(count, burst, period) ~= s.step then
     if s then -- usage is kept, its age is not
       cost = cost + s.how.used(s, instant)
     end
-    local rule = rules[kind]
     s = { key = KEYS[i], kind = kind, rule = rule, how = numbers, count = count, burst = burst, period = period, time = instant, a = 0, b = 0 }
     if rule.fresh then
       s.how = rule

@@ -9,7 +9,7 @@ local function holds(key)
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
-  elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL\RECORD_VERSION[\FIRST_KIND-\LAST_KIND]') then
+  elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL[\RECORD_VERSION-\LAST_VERSION][\FIRST_KIND-\LAST_KIND]') then
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil

@@ -101,17 +101,18 @@ func join(names ...string) string {
 var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
 
 // numbers returns what the scripts call numbers that pkg/limiter says. Of each kind
-// these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_SIZE and TOKEN_BUCKET_MAX_COUNT.
+// these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
 func numbers() map[string]string {
 	kinds := limiter.Kinds()
-	begins := []byte(limiter.RecordMagic)
 	numbers := map[string]string{
-		"RECORD_MAGIC":       fmt.Sprintf("0x%x%02x", begins, limiter.RecordVersion),
+		"RECORD_MAGIC":       magic(limiter.RecordVersion),
 		"RECORD_VERSION":     strconv.Itoa(limiter.RecordVersion),
 		"RECORD_HEADER_SIZE": strconv.Itoa(limiter.RecordHeaderSize),
 		"RECORD_HEADER_END":  strconv.Itoa(limiter.RecordHeaderSize - 1),
+		"LAST_VERSION":       strconv.Itoa(int(kinds[len(kinds)-1].RecordVersion())),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
+		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
 		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
@@ -120,8 +121,12 @@ func numbers() map[string]string {
 	for _, kind := range kinds {
 		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
 		numbers[name] = strconv.Itoa(int(kind))
+		numbers[name+"_MAGIC"] = magic(kind.RecordVersion())
 		numbers[name+"_SIZE"] = strconv.Itoa(kind.RecordSize())
 		numbers[name+"_MAX_COUNT"] = strconv.FormatInt(kind.Algorithm().MaxCount(), 10)
 	}
 	return numbers
 }
+
+// magic returns the first three bytes of records of a version as one number.
+func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", limiter.RecordMagic, version) }

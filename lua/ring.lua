@@ -5,15 +5,17 @@
 --   header, ring_at       the format of head, length and base, which come after the
 --                         record's header, and where the ring after them begins
 --   entry, entry_size     the format of an entry (at, running sum), and its bytes
---   modulus, max_units    that sums run by, and the most units that a ring holds
+--   wrap                  what at runs by, within 2^53 of the record's time
+--   modulus, max_units    what sums run by, and the most units that a ring holds
+--   magic                 the record's, if that is not of version 1
 --   measure(count, burst, period)  the steps that at counts, in µs, and how many of
 --                         them an entry stays in view; nil if no limit is like that
 --   used(s, now)          the units in use, rounded up
 --   answer(s, room, now)  a record that says, in a few entries, what is used, when
 --                         no more than room will be, and when nothing
 --
--- A state s has the fields of the record's header, step and span as measured,
--- capacity, head, length and base of the ring, and raw, the record's beginning as it
+-- A state s has the fields of the record's header, step and span as measured, latest
+-- (the record's time in steps), capacity, head, length and base of the ring, and raw, the record's beginning as it
 -- was read. What a charge or a refund changes is noted: the newest entry in s.newest
 -- and s.newest_sum.
 
@@ -30,7 +32,8 @@ local function position(s, i)
 end
 
 local function entry(s, i) -- at, running sum
-  return struct.unpack(s.rule.entry, range(s, position(s, i), s.rule.entry_size))
+  local at, sum = struct.unpack(s.rule.entry, range(s, position(s, i), s.rule.entry_size))
+  return s.latest - (s.latest - at) % s.rule.wrap, sum
 end
 
 local function units_through(s, i) -- units up to and including entry i
@@ -99,7 +102,7 @@ end
 
 -- ring_header packs what comes before the entries.
 local function ring_header(s, head, length, base)
-  return struct.pack('>I3BI4I4I7I7' .. s.rule.header, magic, s.kind, s.count, s.burst, s.period, s.time, head, length, base)
+  return struct.pack('>I3BI4I4I7I7' .. s.rule.header, s.rule.magic or magic, s.kind, s.count, s.burst, s.period, s.time, head, length, base)
 end
 
 -- update writes the newest entry and the header into the record as it is, and
@@ -124,6 +127,7 @@ local function ring_load(s, size)
   if not s.step or size < rule.ring_at or (size - rule.ring_at) % rule.entry_size ~= 0 then
     return false
   end
+  s.latest = (s.time - s.time % s.step) / s.step
   s.capacity = (size - rule.ring_at) / rule.entry_size
   s.head, s.length, s.base = struct.unpack('>' .. rule.header, s.raw, RECORD_HEADER_SIZE + 1)
   if s.length > s.capacity or s.head >= math.max(1, s.capacity) then
@@ -133,7 +137,7 @@ local function ring_load(s, size)
   if s.length > 0 then
     local oldest, newest = entry(s, 0), entry(s, s.length - 1)
     local units = units_through(s, s.length - 1)
-    return oldest <= newest and newest * s.step <= s.time and units >= s.length and units <= rule.max_units
+    return oldest <= newest and oldest > s.latest - s.span and units >= s.length and units <= rule.max_units
   end
   return true
 end
@@ -174,15 +178,15 @@ local function ring_in_place(s)
 end
 
 local function ring_save(s, now)
-  local newest, unused_at = struct.pack(s.rule.entry, s.newest, s.newest_sum), (s.newest + s.span) * s.step
+  local newest, unused_at = struct.pack(s.rule.entry, s.newest % s.rule.wrap, s.newest_sum), (s.newest + s.span) * s.step
   if ring_in_place(s) and update(s, newest, unused_at, now) then
     return
   end
-  -- The ring anew, with a quarter to spare. This needs no right but that to SET,
+  -- The ring anew, with a quarter to spare, if that can ever be in view. This needs no right but that to SET,
   -- so it also serves a user who lacks those to update.
   s.length = s.length - 1
   local entries = unwrapped(s)
   s.length = s.length + 1
-  local spare = string.rep('\0', (math.floor(s.length / 4) + 2) * s.rule.entry_size)
+  local spare = string.rep('\0', math.min(math.floor(s.length / 4) + 2, s.span - s.length) * s.rule.entry_size)
   set(s.key, ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare, unused_at, now)
 end

@@ -8,6 +8,7 @@ rules[SLIDING_LOG] = {
   ring_at = RECORD_HEADER_SIZE + 11,
   entry = '>I7I3',
   entry_size = 10,
+  wrap = 2 ^ 56,
   modulus = 16777216,
   max_units = SLIDING_LOG_MAX_COUNT,
 

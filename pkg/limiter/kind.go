@@ -1,8 +1,8 @@
 package limiter
 
 // Kind is a way of counting, by its number in records and in requests to scripts.
-// Every algorithm is one. Kinds are for what stores do with records; people choose
-// an [Algorithm].
+// Every algorithm is one, and a sliding counter in slices is one more. Kinds are for
+// what stores do with records; people choose an [Algorithm].
 type Kind uint8
 
 // page is all that the project knows about a kind. It is written down beside its
@@ -16,6 +16,10 @@ type page struct {
 	maxCount int64
 	// stateSize is the bytes of a record after its header, 0 if that varies.
 	stateSize int
+	// version is the record format's that first had it, 0 for the first one.
+	version uint8
+	// inSlices: its limits have more than one slice.
+	inSlices bool
 	// recordsOf is the kind whose records and script these are, 0 for its own.
 	recordsOf Kind
 }
@@ -27,6 +31,8 @@ var pages = [...]page{
 	FixedWindow:    fixedWindowPage,
 	SlidingLog:     slidingLogPage,
 	SlidingCounter: slidingCounterPage,
+
+	slicedCounterKind: slicedCounterPage,
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it
@@ -96,5 +102,16 @@ func (k Kind) RecordSize() int {
 	return RecordHeaderSize + pages[k].stateSize
 }
 
+// HasSlices reports whether limits of kind k have more than one slice.
+func (k Kind) HasSlices() bool { return pages[k].inSlices }
+
+// RecordVersion returns the version of the record format that records of kind k have.
+func (k Kind) RecordVersion() uint8 { return max(RecordVersion, pages[k].version) }
+
 // Kind returns the kind of l, which must be normalized.
-func (l *Limit) Kind() Kind { return Kind(l.Algorithm) }
+func (l *Limit) Kind() Kind {
+	if l.Slices > 1 {
+		return slicedCounterKind
+	}
+	return Kind(l.Algorithm)
+}

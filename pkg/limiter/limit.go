@@ -54,6 +54,9 @@ func (a Algorithm) known() bool { return Kind(a).known() && pages[a].algorithm =
 // zero Algorithm has one, as it stands for TokenBucket.
 func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
 
+// HasSlices reports whether a limit of this algorithm can have slices.
+func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
+
 // MaxCount returns the greatest count of a limit of this algorithm.
 func (a Algorithm) MaxCount() int64 {
 	if a.known() {
@@ -68,6 +71,7 @@ const (
 	MinCount           = 1
 	MaxCount           = 1_000_000_000 // also the greatest burst
 	MaxSlidingLogCount = 1_000_000     // a log stores every unit's time
+	MaxSlices          = 3600
 	MinPeriod          = time.Millisecond
 	MaxPeriod          = 366 * 24 * time.Hour
 	// MaxDrain bounds the time a full bucket takes to empty,
@@ -90,10 +94,14 @@ type Limit struct {
 	// waits in a leaky bucket's queue; zero means Count. The window
 	// algorithms allow Count at once, so for them it is zero or Count.
 	Burst int64
+	// Slices is how many slices, up to MaxSlices, a sliding counter cuts its
+	// period into; zero or 1 means that it does not. Each takes some memory and
+	// makes the counter more exact. They must be whole microseconds long.
+	Slices int64
 }
 
-// Normalize returns l with its defaults filled in (Algorithm, Burst), or an
-// [ErrInvalid] that says which bound l breaks.
+// Normalize returns l with its defaults filled in (Algorithm, Burst) and one slice
+// written as none, or an [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
 	l.setDefaults()
 	return l, l.check()
@@ -105,6 +113,9 @@ func (l *Limit) setDefaults() {
 	}
 	if l.Burst == 0 {
 		l.Burst = l.Count
+	}
+	if l.Slices == 1 && l.Algorithm.HasSlices() {
+		l.Slices = 0
 	}
 }
 
@@ -121,6 +132,12 @@ func (l *Limit) check() error {
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
 		return Invalidf("period %s is not a whole number of microseconds", l.Period)
+	case l.Slices != 0 && !l.Algorithm.HasSlices():
+		return Invalidf("a %s limit has no slices; leave slices=%d out, or choose %s", l.Algorithm, l.Slices, SlidingCounter)
+	case l.Slices < 0 || l.Slices > MaxSlices:
+		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
+	case l.Slices != 0 && l.period()%l.Slices != 0:
+		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
 	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
@@ -150,17 +167,17 @@ func (l Limit) Capacity() int64 {
 }
 
 // DefaultName returns the name of an unnamed limit: algorithm and period, such
-// as "token-bucket/1m". The count is not part of it, so that raising the count
-// keeps what was used.
+// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
+// The count is not part of it, so that raising the count keeps what was used.
 func (l Limit) DefaultName() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
 	}
-	return defaultNames.get(l.Algorithm, l.Period)
+	return defaultNames.get(l.Algorithm, l.Period, l.Slices)
 }
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm and
-// with the burst where it is not the default: "token-bucket:10/1m,burst=20".
+// with burst or slices where they are not the default: "token-bucket:10/1m,burst=20".
 func (l Limit) String() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
@@ -168,6 +185,9 @@ func (l Limit) String() string {
 	s := fmt.Sprintf("%s:%d/%s", l.Algorithm, l.Count, FormatPeriod(l.Period))
 	if l.Burst != 0 && l.Burst != l.Count {
 		s += fmt.Sprintf(",burst=%d", l.Burst)
+	}
+	if l.Slices > 1 {
+		s += fmt.Sprintf(",slices=%d", l.Slices)
 	}
 	return s
 }

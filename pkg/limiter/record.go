@@ -12,11 +12,11 @@ import (
 //
 //	offset size
 //	     0    2  "RL"
-//	     2    1  format version, 1
-//	     3    1  kind            \
+//	     2    1  format version: 1, of a sliding counter in slices 2
+//	     3    1  kind: 1 to 5 as listed here, 6 a sliding counter in slices
 //	     4    4  count            \
-//	     8    4  burst            / the limit last applied
-//	    12    7  period in µs    /
+//	     8    4  burst, or slices  } with the kind, the limit last applied
+//	    12    7  period in µs     /
 //	    19    7  instant of the last charge
 //	    26       state:
 //	             token-bucket, leaky-bucket: 4 units, 7 fraction
@@ -24,6 +24,11 @@ import (
 //	             sliding-counter:            4 units, 4 previous units
 //	             sliding-log:                4 head, 4 length, 3 base sum, then the
 //	                                         ring of entries: 7 instant, 3 sum
+//	             in slices:                  2 head, 2 length, 4 base sum, then the
+//	                                         ring of entries: 2 slice, 4 sum
+//
+// A program that is older than a kind refuses its records by their version. Slices are
+// numbered from the epoch on, of which the record has the last two bytes.
 //
 // What a ring is, is at [ringLayout]. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.
@@ -39,18 +44,22 @@ const (
 const MaxInstant = 1<<52 - 1
 
 // AppendPacked appends l, which must be normalized, as records and requests to
-// scripts have it: kind, count, burst and period, 16 bytes.
+// scripts have it: kind, count, burst or slices, and period, 16 bytes.
 func (l *Limit) AppendPacked(buf []byte) []byte {
 	buf = append(buf, byte(l.Kind()))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(l.Count))
-	buf = binary.BigEndian.AppendUint32(buf, uint32(l.Burst))
+	own := l.Burst
+	if l.Kind().HasSlices() {
+		own = l.Slices
+	}
+	buf = binary.BigEndian.AppendUint32(buf, uint32(own))
 	return appendUint(buf, l.period(), 7)
 }
 
 // AppendRecord appends s as a record to buf. s must not be unused.
 func (s *State) AppendRecord(buf []byte) []byte {
 	buf = append(buf, RecordMagic...)
-	buf = append(buf, RecordVersion)
+	buf = append(buf, s.Limit.Kind().RecordVersion())
 	buf = s.Limit.AppendPacked(buf)
 	buf = appendUint(buf, int64(s.Time), 7)
 	return s.rule().appendState(buf, s)
@@ -92,17 +101,25 @@ func (r *recordReader) header(size int) (State, error) {
 	if string(r.bytes(2)) != RecordMagic || size < RecordHeaderSize {
 		return State{}, fmt.Errorf("%d bytes that are no limit record", size)
 	}
-	if version := r.uint(1); version != RecordVersion {
+	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
+	known := kind.known() && kind.RecordVersion() == version
+	if version != RecordVersion && !known {
 		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)
 	}
 	var s State
-	s.Limit.Algorithm = Algorithm(r.uint(1))
+	s.Limit.Algorithm = Algorithm(kind) // which a check finds unknown if that is so
 	s.Limit.Count = r.uint(4)
 	s.Limit.Burst = r.uint(4)
+	if known && kind.HasSlices() {
+		s.Limit.Algorithm, s.Limit.Slices, s.Limit.Burst = kind.Algorithm(), s.Limit.Burst, s.Limit.Count
+	}
 	s.Limit.Period = time.Duration(min(r.uint(7), int64(MaxPeriod/time.Microsecond)+1)) * time.Microsecond
 	s.Time = Instant(r.uint(7))
 	if err := s.Limit.check(); err != nil {
 		return State{}, damaged(err.Error())
+	}
+	if s.Limit.Kind() != kind {
+		return State{}, damaged(fmt.Sprintf("%d slices of a kind that has several", s.Limit.Slices))
 	}
 	return s, nil
 }

@@ -63,13 +63,18 @@ func (c slidingCounter) charge(s *State, cost int64, now Instant) {
 func (c slidingCounter) excess(s *State, _, left int64, now Instant) int64 {
 	previous, current, start := c.windows(s, now)
 	period := s.Limit.period()
-	inView := period - int64(now-start)
-	share := mulAddDivCeil(previous, inView, 0, period)
+	return excessOfFading(previous, current, period-int64(now-start), period, left)
+}
+
+// excessOfFading is the excess where oldest counts by inView ÷ width of it, and rest in
+// full.
+func excessOfFading(oldest, rest, inView, width, left int64) int64 {
+	share := mulAddDivCeil(oldest, inView, 0, width)
 	if share <= left {
-		return share + current - left
+		return share + rest - left
 	}
-	stay, _ := mulAddDiv(left, period, 0, inView)
-	return current + previous - stay
+	stay, _ := mulAddDiv(left, width, 0, inView)
+	return rest + oldest - stay
 }
 
 func (c slidingCounter) refund(s *State, cost int64, now Instant) {

@@ -24,11 +24,11 @@ func (slidingLog) used(s *State, now Instant) int64 {
 // A unit taken at t leaves the window at t + period, so used is room or less
 // when the newest of the units in excess of room has left.
 func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
-	at, found := s.log.timeOfUnitFromNewest(room)
+	i, found := s.log.indexOfUnitFromNewest(room)
 	if !found {
 		return now
 	}
-	return max(now, at+Instant(s.Limit.period()))
+	return max(now, s.log.entry(i).at+Instant(s.Limit.period()))
 }
 
 func (slidingLog) charge(s *State, cost int64, now Instant) {

@@ -35,7 +35,7 @@ type State struct {
 	// what a bucket's level has beyond them, as a numerator over the period in
 	// microseconds, or what a sliding counter used in the window before.
 	Units, Rest int64
-	log         *unitLog // of a sliding log, instead of Units and Rest
+	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
 }
 
 // rule returns the rule that wrote s, which must not be unused.
@@ -69,11 +69,11 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 }
 
 // Charge adds cost units under limit at now, whether or not they fit.
-// When the algorithm or the period differs from those s was written under,
-// what was used until now counts as used at now: usage is kept, its age is not.
+// When the algorithm, the period or its slices differ from those s was written
+// under, what was used until now counts as used at now: usage is kept, its age is not.
 func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	now = s.clock(now)
-	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period {
+	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period || s.Limit.Slices != limit.Slices {
 		cost += s.Used(now)
 		*s = State{Limit: limit, Time: now}
 	}

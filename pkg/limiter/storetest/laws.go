@@ -280,6 +280,10 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind limiter.Kind) {
 				{Algorithm: limit.Algorithm, Count: 1, Period: limiter.MaxPeriod + time.Microsecond},
 				{Algorithm: limit.Algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
 				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Burst: -1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Slices: -1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Hour, Slices: limiter.MaxSlices + 1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Second, Slices: 7},
+				{Algorithm: limiter.TokenBucket, Count: 1, Period: time.Second, Slices: 2},
 			} {
 				f.fails(limiter.ErrInvalid, op, f.request(broken, 1))
 			}
@@ -309,10 +313,11 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, kind limiter.Kind) {
 		"empty":       "",
 		"short":       record[:len(record)-1],
 		"long":        record + "x",
-		"version":     record[:2] + "\x02" + record[3:],
+		"version":     record[:2] + "\x09" + record[3:],
 		"algorithm":   record[:3] + "\x09" + record[4:],
 		"zero-count":  record[:4] + "\x00\x00\x00\x00" + record[8:],
 		"huge-count":  record[:4] + "\xff\xff\xff\xff" + record[8:],
+		"zero-burst":  record[:8] + "\x00\x00\x00\x00" + record[12:], // or slices
 		"zero-period": record[:12] + "\x00\x00\x00\x00\x00\x00\x00" + record[19:],
 		"huge-period": record[:12] + "\xff\xff\xff\xff\xff\xff\xff" + record[19:],
 		"far-future":  record[:19] + "\x40\x00\x00\x00\x00\x00\x00" + record[26:],

@@ -97,7 +97,7 @@ func (c *comparison) change(i int) {
 		other = randomLimit(c.r, anyKind(c.r))
 	case 1:
 	default:
-		other.Period = limit.Period
+		other = withPeriod(other, *limit)
 		if _, err := other.Normalize(); err != nil {
 			other.Burst = 0
 		}
@@ -122,6 +122,9 @@ func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
 	limit := limitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {
 		limit.Period = limiter.MinPeriod + time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
+	}
+	if kind.HasSlices() {
+		limit = inSlices(limit, cuts[r.IntN(len(cuts))])
 	}
 	if kind.Algorithm().HasBurst() && r.IntN(2) == 0 {
 		limit.Burst = units()
@@ -150,7 +153,8 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
 	var us int64
-	switch c.r.IntN(8) {
+	width := period / max(1, limit.Slices)
+	switch c.r.IntN(10) {
 	case 0:
 		us = 0
 	case 1:
@@ -164,6 +168,10 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 		if slices.ContainsFunc(c.states, func(s *limiter.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
 			us = 0
 		}
+	case 5:
+		us = c.r.Int64N(2 * width)
+	case 6:
+		us = max(0, c.r.Int64N(1+max(1, limit.Slices))*width-1+c.r.Int64N(3))
 	default:
 		us = c.r.Int64N(period/limit.Count + 2)
 	}
