@@ -60,7 +60,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	for i, req := range d.reqs {
 		explained := explainedLimit{
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.StoreKey(s.prefix.value, req.Key),
-			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst,
+			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst, Slices: req.Limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
 		}
 		if d.overrides[i] >= 0 {
@@ -91,6 +91,7 @@ type explainedLimit struct {
 	Count     int64             `json:"count"`
 	PeriodMS  int64             `json:"period_ms"`
 	Burst     int64             `json:"burst"`
+	Slices    int64             `json:"slices,omitempty"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`
@@ -105,10 +106,10 @@ func (a *explainAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when"}}
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when", "slices"}}
 	for _, l := range a.Limits {
 		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count), number(l.PeriodMS), number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When), number(max(1, l.Slices))})
 	}
 	return records
 }

@@ -24,6 +24,7 @@ type limitDocument struct {
 	Count        int64  `json:"count"`
 	PeriodMS     int64  `json:"period_ms"`
 	Burst        int64  `json:"burst"`
+	Slices       int64  `json:"slices,omitempty"`
 	Allowed      *bool  `json:"allowed,omitempty"`
 	Used         int64  `json:"used"`
 	Remaining    int64  `json:"remaining"`
@@ -39,6 +40,7 @@ func newLimitDocument(name string, limit limiter.Limit, d limiter.Decision) limi
 		Count:        limit.Count,
 		PeriodMS:     output.Milliseconds(limit.Period),
 		Burst:        limit.Burst,
+		Slices:       limit.Slices,
 		Used:         d.Used,
 		Remaining:    d.Remaining,
 		RetryAfterMS: output.Milliseconds(d.RetryAfter),
@@ -129,7 +131,7 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override", "slices"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -139,7 +141,7 @@ func (a *decisionAnswer) Records() [][]string {
 		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded),
-			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
+			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)), number(max(1, limit.Slices))})
 	}
 	return records
 }
