@@ -121,7 +121,8 @@ func anyLimit() *rapid.Generator[Limit] {
 			Count:     near("count", 1, 3, 10, MaxSlidingLogCount, MaxCount-1, MaxCount).Draw(t, "count"),
 			Period: time.Duration(near("period", int64(MinPeriod), int64(MinPeriod+time.Microsecond), int64(time.Second),
 				int64(MaxPeriod)).Draw(t, "period")),
-			Burst: near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
+			Burst:  near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
+			Slices: rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1, 2, 10, 1000, MaxSlices, MaxSlices + 1}).Draw(t, "slices"),
 		}
 	})
 }
@@ -137,6 +138,9 @@ func withinBounds(l Limit) bool {
 	}
 	if l.Algorithm > SlidingCounter || l.Count < 1 || l.Count > maxCount ||
 		l.Period < time.Millisecond || l.Period > 366*testDay || l.Period%1000 != 0 {
+		return false
+	}
+	if l.Slices != 0 && (l.Algorithm != SlidingCounter || l.Slices < 1 || l.Slices > 3600 || l.Period.Microseconds()%l.Slices != 0) {
 		return false
 	}
 	if l.Algorithm > LeakyBucket {

@@ -56,6 +56,9 @@ func parseLimit(text string) (limit Limit, err error) {
 }
 
 func (l *Limit) parseOption(text string) (err error) {
+	if strings.Contains(text, ",") {
+		return Invalidf("%q is several options; there can be one", text)
+	}
 	if value, is := strings.CutPrefix(text, "burst="); is {
 		l.Burst, err = parseUnits("burst", value, MaxCount)
 		return err
