@@ -438,6 +438,48 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	}
 }
 
+// A key in slices takes at most 8 bytes for each, besides what any key does, however
+// many are in use; and a decision does not look at each.
+func TestBytesAndLooksPerSlice(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	for _, n := range []int64{60, 600, limiter.MaxSlices} {
+		now := time.Unix(1_700_000_000, 0)
+		store, err := redisstore.New(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := limiter.New(store)
+		limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: limiter.MaxCount, Period: time.Hour, Slices: n}
+		plain := limit
+		plain.Slices = 0
+		usage := func(limit limiter.Limit) int64 {
+			return client.MemoryUsage(ctx, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+		}
+		if _, err := l.Take(ctx, user, plain, 1); err != nil {
+			t.Fatal(err)
+		}
+		looks, worst := int64(0), 0.0
+		for taken := range 2*n + 10 {
+			before := server.CommandCalls("getrange")
+			d, err := l.Take(ctx, user, limit, 1)
+			if err != nil || d.Used > min(taken, n)+1 {
+				t.Fatalf("take %d in %d slices: %+v, %v", taken, n, d, err)
+			}
+			looks = max(looks, int64(server.CommandCalls("getrange")-before))
+			worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
+			now = now.Add(limit.Period / time.Duration(n))
+		}
+		t.Logf("%d slices: %.2f bytes each, %d looks", n, worst, looks)
+		if worst > 8 || n == limiter.MaxSlices && worst < 6 {
+			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
+		}
+		if looks > 20 {
+			t.Errorf("a take in %d slices looks at %d of them", n, looks)
+		}
+	}
+}
+
 // A log too large to read in passing is described by asking the server.
 func TestScanDescribesALargeLog(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
