@@ -106,10 +106,10 @@ func (a *explainAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when", "slices"}}
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when"}}
 	for _, l := range a.Limits {
 		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count), number(l.PeriodMS), number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When), number(max(1, l.Slices))})
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
 	}
 	return records
 }

@@ -131,7 +131,7 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override", "slices"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -141,7 +141,7 @@ func (a *decisionAnswer) Records() [][]string {
 		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded),
-			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)), number(max(1, limit.Slices))})
+			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
 	}
 	return records
 }

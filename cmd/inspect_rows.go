@@ -128,7 +128,7 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	return append(header, "slices")
+	return header
 }
 
 // record is one row of CSV.
@@ -142,7 +142,7 @@ func (a *inspectAnswer) record(row *inspectRow) []string {
 	if a.bytes {
 		record = append(record, number(d.Bytes))
 	}
-	return append(record, number(max(1, d.Slices)))
+	return record
 }
 
 // Document implements output.Answer.
