@@ -470,12 +470,17 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 			worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
 			now = now.Add(limit.Period / time.Duration(n))
 		}
-		t.Logf("%d slices: %.2f bytes each, %d looks", n, worst, looks)
+		before := server.CommandCalls("getrange")
+		if d, err := l.Peek(ctx, user, limit, limit.Count-n/2); err != nil || d.Allowed || d.RetryAfter <= 0 {
+			t.Errorf("%d slices: %+v, %v; want a denial", n, d, err)
+		}
+		denied := server.CommandCalls("getrange") - before
+		t.Logf("%d slices: %.2f bytes each, %d looks, %d to deny", n, worst, looks, denied)
 		if worst > 8 || n == limiter.MaxSlices && worst < 6 {
 			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
 		}
-		if looks > 20 {
-			t.Errorf("a take in %d slices looks at %d of them", n, looks)
+		if looks > 20 || denied > 40 {
+			t.Errorf("a take in %d slices looks %d times, a denial %d times", n, looks, denied)
 		}
 	}
 }
