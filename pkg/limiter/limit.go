@@ -47,12 +47,12 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-func (a Algorithm) known() bool { return Kind(a).known() && pages[a].algorithm == a }
+func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[a].algorithm == a }
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
+func (a Algorithm) HasBurst() bool { return a == 0 || int(a) < len(pages) && pages[a].hasBurst }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
 func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
@@ -122,12 +122,14 @@ func (l *Limit) setDefaults() {
 // check reports the first bound that the normalized limit l breaks.
 // It allocates nothing when there is none: every decision calls it.
 func (l *Limit) check() error {
-	switch {
-	case !l.Algorithm.known():
+	if !l.Algorithm.known() {
 		algorithms := Algorithms()
 		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
-	case l.Count < MinCount || l.Count > l.Algorithm.MaxCount():
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, l.Algorithm.MaxCount())
+	}
+	page := &pages[l.Algorithm]
+	switch {
+	case l.Count < MinCount || l.Count > page.maxCount:
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
@@ -138,9 +140,9 @@ func (l *Limit) check() error {
 		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
 	case l.Slices != 0 && l.period()%l.Slices != 0:
 		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
-	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
+	case page.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
-	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
+	case !page.hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly():
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
@@ -160,10 +162,10 @@ func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
 // Capacity returns the most units that l ever allows at one instant: the
 // burst of a bucket, the count of a window. A greater cost can never fit.
 func (l Limit) Capacity() int64 {
-	if l.Algorithm.HasBurst() && l.Burst != 0 {
-		return l.Burst
+	if l.Burst == 0 || !l.Algorithm.HasBurst() {
+		return l.Count
 	}
-	return l.Count
+	return l.Burst
 }
 
 // DefaultName returns the name of an unnamed limit: algorithm and period, such
