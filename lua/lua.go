@@ -31,12 +31,14 @@ func DecideOne(kind limiter.Kind) string {
 func Decide(kinds ...limiter.Kind) string {
 	names := []string{"arithmetic.lua", "record.lua"}
 	for _, kind := range kinds {
-		name := page(kind)
-		if kind.RecordSize() == 0 && !slices.Contains(names, "ring.lua") {
-			names = append(names, "ring.lua")
+		state := "numbers.lua"
+		if kind.RecordSize() == 0 {
+			state = "ring.lua"
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+		for _, name := range []string{state, page(kind)} {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return join(append(names, "decide.lua")...)

@@ -1,7 +1,8 @@
 -- Rings: a state that says when how many units were taken, oldest first, read and
 -- written by range, so that a decision costs a handful of small commands however
 -- long the ring is. The Go twin is pkg/limiter/unit_log.go, and the layout is at
--- ringLayout there. Such a rule has, besides the functions at the end of this file:
+-- ringLayout there. Such a rule has the functions that numbers.lua lists, most of them
+-- from the end of this file, and:
 --   header, ring_at       the format of head, length and base, which come after the
 --                         record's header, and where the ring after them begins
 --   entry, entry_size     the format of an entry (at, running sum), and its bytes
@@ -15,9 +16,9 @@
 --                         no more than room will be, and when nothing
 --
 -- A state s has the fields of the record's header, step and span as measured, latest
--- (the record's time in steps), capacity, head, length and base of the ring, and raw, the record's beginning as it
--- was read. What a charge or a refund changes is noted: the newest entry in s.newest
--- and s.newest_sum.
+-- (the record's time in steps), capacity, head, length and base of the ring, and raw,
+-- the record's beginning as it was read. What a charge or a refund changes is noted:
+-- the newest entry in s.newest and s.newest_sum.
 
 local function range(s, from, bytes)
   if from + bytes <= #s.raw then

@@ -378,10 +378,16 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
 	l := connected(t, redistest.Start(t), redis.Options{})
 	key := limiter.Key{Subject: "user:42", Name: "login/ip"}
-	for _, from := range limiter.Algorithms() {
-		for _, to := range limiter.Algorithms() {
-			first := limiter.Limit{Algorithm: from, Count: 1000, Period: time.Hour}
-			second := limiter.Limit{Algorithm: to, Count: 1000, Period: time.Hour}
+	of := func(kind limiter.Kind) limiter.Limit {
+		limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: time.Hour}
+		if kind.HasSlices() {
+			limit.Slices = 60
+		}
+		return limit
+	}
+	for _, from := range limiter.Kinds() {
+		for _, to := range limiter.Kinds() {
+			first, second := of(from), of(to)
 			if d, err := l.Take(ctx, key, first, 10); err != nil || d.Used != 10 {
 				t.Fatalf("%s: %+v, %v", from, d, err)
 			}
