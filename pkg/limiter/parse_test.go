@@ -56,7 +56,8 @@ func TestParseLimit(t *testing.T) {
 		{"sliding-counter:1000000000/366d", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000_000, Period: 366 * day}},
 		{"sliding-counter:100/1h,slices=60", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 100, Period: time.Hour, Slices: 60}},
 		{"sliding-counter:100/1h,slices=1", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 100, Period: time.Hour, Slices: 1}},
-		{"sliding-counter:1/3.6ms,slices=3600", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
+		{"sliding-counter:1/3.6ms,slices=3600",
+			limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
 		{"1/1ms", limiter.Limit{Count: 1, Period: time.Millisecond}},
 		{"1/1.001ms", limiter.Limit{Count: 1, Period: 1001 * time.Microsecond}},
 	} {

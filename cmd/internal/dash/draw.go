@@ -228,7 +228,8 @@ func limitWords(l limiter.Limit) string {
 		return text + ", whenever that begins, exactly"
 	case limiter.SlidingCounter:
 		if l.Slices > 1 {
-			return fmt.Sprintf("%s, whenever that begins, to within what a slice of %s holds", text, limiter.FormatPeriod(l.Period/time.Duration(l.Slices)))
+			slice := limiter.FormatPeriod(l.Period / time.Duration(l.Slices))
+			return fmt.Sprintf("%s, whenever that begins, to within what a slice of %s holds", text, slice)
 		}
 		return text + ", whenever that begins, about"
 	}

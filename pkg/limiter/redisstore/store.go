@@ -47,7 +47,8 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix, scripts: newScripts(), sender: sender{client: client}}
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
+		scripts: newScripts(), sender: sender{client: client}}
 	for _, option := range options {
 		option(s)
 	}
