@@ -54,7 +54,7 @@ var layers = map[string][]string{
 	"pkg/limiter/memorystore": {"pkg/limiter"},
 	"pkg/limiter/redisstore":  {"internal/clusternodes", "internal/panics", "internal/redact", "internal/respguard", "lua", "pkg/limiter"},
 	"pkg/limiter/storetest":   {"pkg/limiter"},
-	"lua":                     {},
+	"lua":                     {"pkg/limiter"},
 	"internal/redistest":      {},
 
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},

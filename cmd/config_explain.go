@@ -60,7 +60,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	for i, req := range d.reqs {
 		explained := explainedLimit{
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.StoreKey(s.prefix.value, req.Key),
-			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst,
+			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst, Slices: req.Limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
 		}
 		if d.overrides[i] >= 0 {
@@ -91,6 +91,7 @@ type explainedLimit struct {
 	Count     int64             `json:"count"`
 	PeriodMS  int64             `json:"period_ms"`
 	Burst     int64             `json:"burst"`
+	Slices    int64             `json:"slices,omitempty"`
 	Shadow    bool              `json:"shadow,omitempty"`
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`

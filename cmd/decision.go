@@ -24,6 +24,7 @@ type limitDocument struct {
 	Count        int64  `json:"count"`
 	PeriodMS     int64  `json:"period_ms"`
 	Burst        int64  `json:"burst"`
+	Slices       int64  `json:"slices,omitempty"`
 	Allowed      *bool  `json:"allowed,omitempty"`
 	Used         int64  `json:"used"`
 	Remaining    int64  `json:"remaining"`
@@ -39,6 +40,7 @@ func newLimitDocument(name string, limit limiter.Limit, d limiter.Decision) limi
 		Count:        limit.Count,
 		PeriodMS:     output.Milliseconds(limit.Period),
 		Burst:        limit.Burst,
+		Slices:       limit.Slices,
 		Used:         d.Used,
 		Remaining:    d.Remaining,
 		RetryAfterMS: output.Milliseconds(d.RetryAfter),

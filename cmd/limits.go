@@ -33,15 +33,11 @@ func (o *limitOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
-	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 10/1m; repeat it to decide several together")
-	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: token-bucket, leaky-bucket, fixed-window, sliding-log or sliding-counter (default token-bucket)")
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
+	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
-	names := make([]string, 0, 5)
-	for _, algorithm := range limiter.Algorithms() {
-		names = append(names, algorithm.String())
-	}
-	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }

@@ -21,7 +21,8 @@ type limitsOptions struct {
 func (o *limitsOptions) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
-	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N]`, such as 30/1m; repeat it for one more to "+repeated)
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for one more to "+repeated)
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "", "try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
 	for _, flag := range []string{"limit", "algorithm"} {
@@ -88,6 +89,12 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 			}
 			tried = append(tried, one)
 		}
+		if limit.Algorithm == limiter.SlidingCounter && o.algorithms == everyAlgorithm && len(under) > 1 {
+			limit.Slices = slicesTried
+			if _, err := limit.Normalize(); err == nil { // the period can be cut so
+				tried = append(tried, limit)
+			}
+		}
 		each = append(each, tried)
 	}
 	if err := burst.unused(); err != nil {
@@ -99,12 +106,19 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 	return each, nil
 }
 
+// everyAlgorithm is how to ask for all algorithms, and slicesTried is how many slices a
+// further sliding counter has then.
+const (
+	everyAlgorithm = "all"
+	slicesTried    = 10
+)
+
 // parseAlgorithms reads "all", or algorithms with commas between them.
 func parseAlgorithms(text string) ([]limiter.Algorithm, error) {
 	switch text {
 	case "":
 		return []limiter.Algorithm{limiter.TokenBucket}, nil
-	case "all":
+	case everyAlgorithm:
 		return limiter.Algorithms(), nil
 	}
 	var algorithms []limiter.Algorithm

@@ -290,7 +290,11 @@ func (r *loadtestRun) loadWords() (words string, averageRate float64) {
 // title is what the progress bar calls the run.
 func (r *loadtestRun) title() string {
 	if len(r.variants) > 1 {
-		return r.limits[0].limit.Algorithm.String()
+		limit := r.limits[0].limit
+		if limit.Slices > 1 {
+			return fmt.Sprintf("%s,slices=%d", limit.Algorithm, limit.Slices)
+		}
+		return limit.Algorithm.String()
 	}
 	return "load"
 }

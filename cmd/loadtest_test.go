@@ -112,7 +112,7 @@ func TestTheNaiveImplementationIsFoundOut(t *testing.T) {
 			t.Errorf("%s: %d requests, %d errors, %d over: %+v", r.Algorithm, r.Requests, r.Errors, r.Audit.OverAdmitted, document.Thresholds)
 		}
 	}
-	if len(document.Runs) != 5 || len(document.Thresholds) != 5 {
+	if len(document.Runs) != 6 || len(document.Thresholds) != 6 { // every algorithm, and slices
 		t.Errorf("%d runs, %d thresholds", len(document.Runs), len(document.Thresholds))
 	}
 	if n := server.Do("DBSIZE"); n != int64(0) {

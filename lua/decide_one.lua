@@ -1,4 +1,4 @@
--- Decides one take or peek of an algorithm whose state is two numbers: the usual
+-- Decides one take or peek of a kind whose state is two numbers: the usual
 -- call, kept short. It leaves everything unusual to decide.lua.
 --
 -- KEYS[1]  the store key
@@ -10,16 +10,8 @@
 --          After an error nothing has been written.
 -- Cost     one TIME, one GET and, for an allowed take, one SET
 
-local op, algorithm, count, burst, period, cost = struct.unpack('>c1BI4I4I7I4', ARGV[1])
-local now
-if simulated then
-  now = tonumber(simulated)
-else
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
-
-local rule = rules[algorithm] or rules[1] -- a leaky bucket's state is a token bucket's
+local op, kind, count, burst, period, cost = struct.unpack('>c1BI4I4I7I4', ARGV[1])
+local rule = rules[kind]
 local record = redis.call('GET', KEYS[1])
 local instant, a, b, used = now, 0, 0, 0
 if record then
@@ -27,11 +19,8 @@ if record then
     return { err = 'COMPLETE' }
   end
   local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack('>I3BI4I4I7I7' .. rule.format, record)
-  if algorithm == 3 then
-    old_b = 0 -- a window has one number; unpack goes on with a position
-  end
-  if begins ~= magic or wrote ~= algorithm or old_period ~= period
-    or not sound(algorithm, old_count, old_burst, period, time, old_a, old_b) then
+  if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
+    or time > MAX_INSTANT or not rule.sound(old_count, old_burst, period, old_a, old_b) then
     return { err = 'COMPLETE' }
   end
   if time > now then
@@ -43,11 +32,11 @@ else
 end
 
 local allowed = 0
-if used + cost <= (algorithm <= 2 and burst or count) then
+if used + cost <= (rule.has_burst and burst or count) then
   allowed = 1
   if op == 't' then
     a = a + cost
-    record = struct.pack('>I3BI4I4I7I7' .. rule.format, magic, algorithm, count, burst, period, instant, a, b)
+    record = struct.pack('>I3BI4I4I7I7' .. rule.format, magic, kind, count, burst, period, instant, a, b)
     set(KEYS[1], record, rule.unused_at(count, period, instant, a, b), now)
   end
 end

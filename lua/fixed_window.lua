@@ -2,9 +2,13 @@
 -- each. The rule is explained in its twin, pkg/limiter/fixed_window.go.
 -- The units were used in the window that holds time.
 
-rules[3] = {
+rules[FIXED_WINDOW] = {
   format = 'I4',
-  size = 30,
+  size = FIXED_WINDOW_SIZE,
+
+  sound = function(count, burst, _, units)
+    return burst == count and units <= MAX_COUNT
+  end,
 
   at = function(_, period, time, units, _, now)
     if now >= time - time % period + period then

@@ -1,18 +1,16 @@
--- No record is longer than this: a log of 1,000,000 entries, and the quarter to spare.
-local longest_record = '12500057'
-
 -- holds tells what is under a key: nil for nothing, 'record' for a record of ours,
 -- be it damaged, or in words what limitctl did not write. An error reply is returned
 -- as it is, a table.
 local function holds(key)
-  local head = redis.pcall('GETRANGE', key, '0', '25') -- what all records begin with
+  local head = redis.pcall('GETRANGE', key, '0', 'RECORD_HEADER_END')
   if type(head) == 'table' then
     if not string.find(head.err, 'WRONGTYPE', 1, true) then
       return head
     end
     local kind = redis.pcall('TYPE', key)
     return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
-  elseif #head == 26 and string.find(head, '^RL\1[\1-\5]') and redis.call('GETRANGE', key, longest_record, longest_record) == '' then
+  elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL[\RECORD_VERSION-\LAST_VERSION][\FIRST_KIND-\LAST_KIND]')
+    and redis.call('GETRANGE', key, 'MAX_RECORD_SIZE', 'MAX_RECORD_SIZE') == '' then -- no record is longer
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil

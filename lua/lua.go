@@ -4,36 +4,52 @@ package lua
 
 import (
 	"embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 //go:embed *.lua
 var files embed.FS
 
-// oneFiles lists the script of each algorithm that decide_one.lua can decide, by
-// the algorithm's number in requests and records. A leaky bucket's state is a
-// token bucket's.
-var oneFiles = map[uint8]string{
-	1: "token_bucket.lua",
-	2: "token_bucket.lua",
-	3: "fixed_window.lua",
-	5: "sliding_counter.lua",
-}
-
-// DecideOne returns the script that decides one take or peek of that algorithm in
-// the usual case, and fails with COMPLETE in any other. It is "" for an algorithm
-// whose state is too large for it.
-func DecideOne(algorithm uint8) string {
-	name, ok := oneFiles[algorithm]
-	if !ok {
+// DecideOne returns the script that decides one take or peek of that kind in the
+// usual case, and fails with COMPLETE in any other. It is "" for a kind whose state
+// is too large for it.
+func DecideOne(kind limiter.Kind) string {
+	if kind.RecordSize() == 0 {
 		return ""
 	}
-	return join("arithmetic.lua", "record.lua", name, "decide_one.lua")
+	return join("arithmetic.lua", "record.lua", page(kind), "decide_one.lua")
 }
 
-// Decide returns the complete script, for any requests.
-func Decide() string {
-	return join("arithmetic.lua", "record.lua", "token_bucket.lua", "fixed_window.lua", "sliding_counter.lua", "sliding_log.lua", "decide.lua")
+// Decide returns the script that decides any requests of those kinds. It fails with
+// COMPLETE where a key has a record of another one.
+func Decide(kinds ...limiter.Kind) string {
+	names := []string{"arithmetic.lua", "record.lua"}
+	for _, kind := range kinds {
+		state := "numbers.lua"
+		if kind.RecordSize() == 0 {
+			state = "ring.lua"
+		}
+		for _, name := range []string{state, page(kind)} {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return join(append(names, "decide.lua")...)
+}
+
+// DecideAny returns the complete script, for requests and records of all kinds.
+func DecideAny() string { return Decide(limiter.Kinds()...) }
+
+// DecideNumbers returns the script for all kinds whose state is two numbers.
+func DecideNumbers() string {
+	return Decide(slices.DeleteFunc(limiter.Kinds(), func(k limiter.Kind) bool { return k.RecordSize() == 0 })...)
 }
 
 // Delete returns the script that deletes keys holding records of ours.
@@ -45,11 +61,27 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
-// All returns every script there is.
+// All returns every script that a server may be asked to run.
 func All() []string {
-	return []string{DecideOne(1), DecideOne(3), DecideOne(5), Decide(), Delete(), Export(), Import()}
+	var all []string
+	for _, kind := range limiter.Kinds() {
+		switch {
+		case kind.RecordsOf() != kind:
+		case kind.RecordSize() == 0:
+			all = append(all, Decide(kind))
+		default:
+			all = append(all, DecideOne(kind))
+		}
+	}
+	return append(all, DecideNumbers(), DecideAny(), Delete(), Export(), Import())
 }
 
+// page returns the file with the rule of a kind.
+func page(kind limiter.Kind) string {
+	return strings.ReplaceAll(kind.RecordsOf().String(), "-", "_") + ".lua"
+}
+
+// join puts a script together, with numbers for the words in capitals that have one.
 func join(names ...string) string {
 	var script strings.Builder
 	for _, name := range names {
@@ -59,5 +91,45 @@ func join(names ...string) string {
 		}
 		script.Write(text)
 	}
-	return script.String()
+	numbers := numbers()
+	return capitals.ReplaceAllStringFunc(script.String(), func(word string) string {
+		if number, ok := numbers[word]; ok {
+			return number
+		}
+		return word
+	})
 }
+
+var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
+
+// numbers returns what the scripts call numbers that pkg/limiter says. Of each kind
+// these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
+func numbers() map[string]string {
+	kinds := limiter.Kinds()
+	numbers := map[string]string{
+		"RECORD_MAGIC":       magic(limiter.RecordVersion),
+		"RECORD_VERSION":     strconv.Itoa(limiter.RecordVersion),
+		"RECORD_HEADER_SIZE": strconv.Itoa(limiter.RecordHeaderSize),
+		"MAX_RECORD_SIZE":    strconv.Itoa(limiter.MaxRecordSize),
+		"RECORD_HEADER_END":  strconv.Itoa(limiter.RecordHeaderSize - 1),
+		"LAST_VERSION":       strconv.Itoa(int(kinds[len(kinds)-1].RecordVersion())),
+		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
+		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
+		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
+		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
+		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
+		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
+		"MAX_INSTANT":        strconv.Itoa(limiter.MaxInstant),
+	}
+	for _, kind := range kinds {
+		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
+		numbers[name] = strconv.Itoa(int(kind))
+		numbers[name+"_MAGIC"] = magic(kind.RecordVersion())
+		numbers[name+"_SIZE"] = strconv.Itoa(kind.RecordSize())
+		numbers[name+"_MAX_COUNT"] = strconv.FormatInt(kind.Algorithm().MaxCount(), 10)
+	}
+	return numbers
+}
+
+// magic returns the first three bytes of records of a version as one number.
+func magic(version uint8) string { return fmt.Sprintf("0x%x%02x", limiter.RecordMagic, version) }

@@ -1,32 +1,27 @@
 -- Records: the value under a key. The layout is in pkg/limiter/record.go; its
--- first three bytes are one number here.
+-- first three bytes are one number here. Words in capitals stand for numbers that
+-- lua.go puts in their place: those of algorithms, sizes and bounds.
 
-local magic = 0x524c01 -- "RL", version 1
+local magic = RECORD_MAGIC
 
--- sound reports whether two numbers a and b can be the state of a record with
--- that header. What Go would call damaged is nothing to decide or overwrite. The
--- bounds are those of limit.go (count, period) and record.go (instant).
-local function sound(algorithm, count, burst, period, time, a, b)
-  if count < 1 or count > 1e9 or period < 1000 or period > 31622400000000 or time >= 4503599627370496 then
-    return false
-  end
-  if algorithm <= 2 then
-    return burst >= 1 and burst <= 1e9 and b < period and (a < burst or a == burst and b == 0)
-  end
-  return burst == count and a <= 1e9 and b <= 1e9
-end
-
--- The algorithms whose state is two numbers, a and b, by their numbers in
--- records. An algorithm's time is the instant of the last charge, in µs since
--- the epoch; count and period (µs) are those of the limit that wrote the record.
+-- The rules of counting, by the numbers of their kinds in records and requests.
+-- What all have:
+--   has_burst                            only if its limits have one of their own;
+--                                        else the capacity is the count
+--   sound(count, burst, period, a, b)    whether that can be the limit and the state
+--                                        of a record; what Go would call damaged is
+--                                        nothing to decide or overwrite
+-- Rules whose state is two numbers, a and b, have these. time is the instant of the
+-- last charge, in µs since the epoch; count and period (µs) are those of the limit
+-- that wrote the record. A rule of one number is given anything as its b.
 --   format, size                         of the state, and of the whole record
 --   at(count, period, time, a, b, now)   a and b as they are at now, and the
 --                                        units then in use, rounded up
 --   refund(a, b, cost)                   a and b with cost units taken off
 --   unused_at(count, period, time, a, b) when nothing is in use any more
---   excess(period, a, b, now, used)      only where a unit can count for less than
---                                        one: what to refund to leave exactly used
--- A charge adds its cost to a.
+--   excess(period, a, b, now, left)      only where a unit can count for less than
+--                                        one: what to refund to leave exactly left
+-- A charge adds its cost to a. What the others have is in ring.lua.
 local rules = {}
 
 -- The expiry of a record. By the server's clock it is absolute, so that the key
@@ -35,6 +30,13 @@ local rules = {}
 -- a clock of the caller's it can only be relative, and is late by an hour so that
 -- the server's clock does not decide.
 local simulated = ARGV[2]
+local now
+if simulated then
+  now = tonumber(simulated)
+else
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 
 -- milliseconds formats µs, rounded up: some servers fail to convert large numbers
 -- themselves.

@@ -3,9 +3,13 @@
 -- The current units were used in the window that holds time, the previous ones
 -- in the window before.
 
-rules[5] = {
+rules[SLIDING_COUNTER] = {
   format = 'I4I4',
-  size = 34,
+  size = SLIDING_COUNTER_SIZE,
+
+  sound = function(count, burst, _, current, previous)
+    return burst == count and current <= MAX_COUNT and previous <= MAX_COUNT
+  end,
 
   at = function(_, period, time, current, previous, now)
     local elapsed = now % period
@@ -27,16 +31,16 @@ rules[5] = {
     return 0, previous > cost and previous - cost or 0
   end,
 
-  -- What to refund so that exactly used is left.
-  excess = function(period, current, previous, now, used)
+  -- What to refund so that exactly left stays.
+  excess = function(period, current, previous, now, left)
     local in_view = period - now % period
     local share, part = mul_div(in_view, previous, period)
     share = share + (part > 0 and 1 or 0)
-    if share <= used then
-      return share + current - used
+    if share <= left then
+      return share + current - left
     end
-    local left = mul_div(period, used, in_view)
-    return current + previous - left
+    local stay = mul_div(period, left, in_view)
+    return current + previous - stay
   end,
 
   -- Units of the current window count, ever less, until the next one ends.

@@ -2,9 +2,14 @@
 -- rule is explained in its twin, pkg/limiter/token_bucket.go.
 -- The level is units + rest ÷ period, exactly, as it was at time.
 
-rules[1] = {
+rules[TOKEN_BUCKET] = {
+  has_burst = true,
   format = 'I4I7',
-  size = 37,
+  size = TOKEN_BUCKET_SIZE,
+
+  sound = function(_, burst, period, units, rest)
+    return burst >= 1 and burst <= MAX_COUNT and rest < period and (units < burst or units == burst and rest == 0)
+  end,
 
   -- What has not leaked at now.
   at = function(count, period, time, units, rest, now)
@@ -34,3 +39,5 @@ rules[1] = {
     return time + wait + (over - part) / count + (part > 0 and 1 or 0)
   end,
 }
+
+rules[LEAKY_BUCKET] = rules[TOKEN_BUCKET] -- its delay changes no state

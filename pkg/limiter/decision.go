@@ -60,7 +60,7 @@ func (r *Request) Normalize(op Op) error {
 func (r *Request) SetDefaults() {
 	r.Limit.setDefaults()
 	if r.Key.Name == "" {
-		r.Key.Name = r.Limit.DefaultName()
+		r.Key.Name = defaultNames.get(r.Limit.Algorithm, r.Limit.Period, r.Limit.Slices)
 	}
 }
 

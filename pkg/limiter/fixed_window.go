@@ -7,7 +7,11 @@ package limiter
 //
 // Units were used in the window that holds s.Time.
 // The twin is lua/fixed_window.lua.
-type fixedWindow struct{}
+type fixedWindow struct{ wholeUnits }
+
+var fixedWindowPage = page{
+	name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, stateSize: 4,
+}
 
 // windowStart returns the start of the window that holds at.
 func windowStart(at Instant, period int64) Instant {
@@ -41,4 +45,13 @@ func (w fixedWindow) charge(s *State, cost int64, now Instant) {
 func (w fixedWindow) refund(s *State, cost int64, now Instant) {
 	s.Units = max(0, w.used(s, now)-cost)
 	s.Time = now
+}
+
+func (fixedWindow) appendState(buf []byte, s *State) []byte { return appendUint(buf, s.Units, 4) }
+
+func (fixedWindow) readState(r *recordReader, s *State) (problem string) {
+	if s.Units = r.uint(4); s.Units > MaxCount {
+		return usageOutOfRange
+	}
+	return ""
 }

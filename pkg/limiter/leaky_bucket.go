@@ -9,6 +9,11 @@ package limiter
 // it from what the script returns.
 type leakyBucket struct{ tokenBucket }
 
+var leakyBucketPage = page{
+	name: "leaky-bucket", algorithm: LeakyBucket, rule: leakyBucket{}, hasBurst: true, maxCount: MaxCount,
+	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket),
+}
+
 // turn returns the instant at which everything queued in s by now has left at
 // the rate of limit, the one that takes over.
 func (b leakyBucket) turn(s *State, limit *Limit, now Instant) Instant {

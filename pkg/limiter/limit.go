@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Algorithm names one of the five ways to count usage against a limit.
+// Algorithm names one of the ways to count usage against a limit.
 // Its numeric value is part of the record format and never changes.
 type Algorithm uint8
 
@@ -21,31 +21,49 @@ const (
 
 // Algorithms lists every algorithm in the order of their numeric values.
 func Algorithms() []Algorithm {
-	return []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingLog, SlidingCounter}
+	var algorithms []Algorithm
+	for _, kind := range Kinds() {
+		if a := kind.Algorithm(); Kind(a) == kind {
+			algorithms = append(algorithms, a)
+		}
+	}
+	return algorithms
 }
 
-var algorithmNames = [...]string{
-	TokenBucket:    "token-bucket",
-	LeakyBucket:    "leaky-bucket",
-	FixedWindow:    "fixed-window",
-	SlidingLog:     "sliding-log",
-	SlidingCounter: "sliding-counter",
+// AlgorithmNames lists the names of all algorithms, in the order of [Algorithms].
+func AlgorithmNames() []string {
+	var names []string
+	for _, a := range Algorithms() {
+		names = append(names, a.String())
+	}
+	return names
 }
 
 // String returns the algorithm's name as it is written in limits and keys.
 func (a Algorithm) String() string {
 	if a.known() {
-		return algorithmNames[a]
+		return pages[a].name
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-func (a Algorithm) known() bool { return TokenBucket <= a && a <= SlidingCounter }
+func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[a].algorithm == a }
 
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a <= LeakyBucket }
+func (a Algorithm) HasBurst() bool { return a == 0 || int(a) < len(pages) && pages[a].hasBurst }
+
+// HasSlices reports whether a limit of this algorithm can have slices.
+func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
+
+// MaxCount returns the greatest count of a limit of this algorithm.
+func (a Algorithm) MaxCount() int64 {
+	if a.known() {
+		return pages[a].maxCount
+	}
+	return MaxCount
+}
 
 // Bounds of a limit. Within them every decision is exact in the 53 bits of a
 // Lua number as well as in the 64 bits of a Go integer.
@@ -53,6 +71,7 @@ const (
 	MinCount           = 1
 	MaxCount           = 1_000_000_000 // also the greatest burst
 	MaxSlidingLogCount = 1_000_000     // a log stores every unit's time
+	MaxSlices          = 3600
 	MinPeriod          = time.Millisecond
 	MaxPeriod          = 366 * 24 * time.Hour
 	// MaxDrain bounds the time a full bucket takes to empty,
@@ -75,10 +94,14 @@ type Limit struct {
 	// waits in a leaky bucket's queue; zero means Count. The window
 	// algorithms allow Count at once, so for them it is zero or Count.
 	Burst int64
+	// Slices is how many slices, up to MaxSlices, a sliding counter cuts its
+	// period into; zero or 1 means that it does not. Each takes some memory and
+	// makes the counter more exact. They must be whole microseconds long.
+	Slices int64
 }
 
-// Normalize returns l with its defaults filled in (Algorithm, Burst), or an
-// [ErrInvalid] that says which bound l breaks.
+// Normalize returns l with its defaults filled in (Algorithm, Burst) and one slice
+// written as none, or an [ErrInvalid] that says which bound l breaks.
 func (l Limit) Normalize() (Limit, error) {
 	l.setDefaults()
 	return l, l.check()
@@ -91,27 +114,35 @@ func (l *Limit) setDefaults() {
 	if l.Burst == 0 {
 		l.Burst = l.Count
 	}
+	if l.Slices == 1 && l.Algorithm.HasSlices() {
+		l.Slices = 0
+	}
 }
 
 // check reports the first bound that the normalized limit l breaks.
 // It allocates nothing when there is none: every decision calls it.
 func (l *Limit) check() error {
-	maxCount := int64(MaxCount)
-	if l.Algorithm == SlidingLog {
-		maxCount = MaxSlidingLogCount
+	if !l.Algorithm.known() {
+		algorithms := Algorithms()
+		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), algorithms[0], algorithms[len(algorithms)-1])
 	}
+	page := &pages[l.Algorithm]
 	switch {
-	case !l.Algorithm.known():
-		return Invalidf("unknown algorithm number %d; there are %d to %d", uint8(l.Algorithm), TokenBucket, SlidingCounter)
-	case l.Count < MinCount || l.Count > maxCount:
-		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, maxCount)
+	case l.Count < MinCount || l.Count > page.maxCount:
+		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
 		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
 		return Invalidf("period %s is not a whole number of microseconds", l.Period)
-	case l.Algorithm.HasBurst() && (l.Burst < 1 || l.Burst > MaxCount):
+	case l.Slices != 0 && !l.Algorithm.HasSlices():
+		return Invalidf("a %s limit has no slices; leave slices=%d out, or choose %s", l.Algorithm, l.Slices, SlidingCounter)
+	case l.Slices < 0 || l.Slices > MaxSlices:
+		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
+	case l.Slices != 0 && l.period()%l.Slices != 0:
+		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
+	case page.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
-	case !l.Algorithm.HasBurst() && l.Burst != l.Count:
+	case !page.hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
 	case l.Burst > l.Count && l.drainsTooSlowly():
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
@@ -131,24 +162,24 @@ func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
 // Capacity returns the most units that l ever allows at one instant: the
 // burst of a bucket, the count of a window. A greater cost can never fit.
 func (l Limit) Capacity() int64 {
-	if l.Algorithm.HasBurst() && l.Burst != 0 {
-		return l.Burst
+	if l.Burst == 0 || !l.Algorithm.HasBurst() {
+		return l.Count
 	}
-	return l.Count
+	return l.Burst
 }
 
 // DefaultName returns the name of an unnamed limit: algorithm and period, such
-// as "token-bucket/1m". The count is not part of it, so that raising the count
-// keeps what was used.
+// as "token-bucket/1m", and the slices if there are several, "sliding-counter/1h,60".
+// The count is not part of it, so that raising the count keeps what was used.
 func (l Limit) DefaultName() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
 	}
-	return defaultNames.get(l.Algorithm, l.Period)
+	return defaultNames.get(l.Algorithm, l.Period, l.Slices)
 }
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm and
-// with the burst where it is not the default: "token-bucket:10/1m,burst=20".
+// with burst or slices where they are not the default: "token-bucket:10/1m,burst=20".
 func (l Limit) String() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
@@ -156,6 +187,9 @@ func (l Limit) String() string {
 	s := fmt.Sprintf("%s:%d/%s", l.Algorithm, l.Count, FormatPeriod(l.Period))
 	if l.Burst != 0 && l.Burst != l.Count {
 		s += fmt.Sprintf(",burst=%d", l.Burst)
+	}
+	if l.Slices > 1 {
+		s += fmt.Sprintf(",slices=%d", l.Slices)
 	}
 	return s
 }

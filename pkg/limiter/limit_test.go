@@ -28,60 +28,60 @@ func TestLimitBounds(t *testing.T) {
 		want  string // the error, empty if l is valid
 	}{
 		{Limit{}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{TokenBucket, math.MinInt64, time.Minute, 0}, fmt.Sprintf(tokenCount, math.MinInt64)},
-		{Limit{TokenBucket, -1, time.Minute, 0}, fmt.Sprintf(tokenCount, -1)},
-		{Limit{TokenBucket, 0, time.Minute, 0}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{TokenBucket, 0, time.Minute, 1}, fmt.Sprintf(tokenCount, 0)},
-		{Limit{TokenBucket, 1, time.Minute, 0}, ""},
-		{Limit{TokenBucket, MaxCount, time.Minute, 0}, ""},
-		{Limit{TokenBucket, MaxCount + 1, time.Minute, 0}, fmt.Sprintf(tokenCount, MaxCount+1)},
-		{Limit{TokenBucket, math.MaxInt64, time.Minute, 0}, fmt.Sprintf(tokenCount, math.MaxInt64)},
-		{Limit{LeakyBucket, MaxCount, time.Minute, 0}, ""},
-		{Limit{FixedWindow, MaxCount, time.Minute, 0}, ""},
-		{Limit{SlidingCounter, MaxCount, time.Minute, 0}, ""},
-		{Limit{SlidingLog, 0, time.Minute, 0}, fmt.Sprintf(logCount, 0)},
-		{Limit{SlidingLog, 1, time.Minute, 0}, ""},
-		{Limit{SlidingLog, MaxSlidingLogCount, time.Minute, 0}, ""},
-		{Limit{SlidingLog, MaxSlidingLogCount + 1, time.Minute, 0}, fmt.Sprintf(logCount, MaxSlidingLogCount+1)},
+		{Limit{Algorithm: TokenBucket, Count: math.MinInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, math.MinInt64)},
+		{Limit{Algorithm: TokenBucket, Count: -1, Period: time.Minute}, fmt.Sprintf(tokenCount, -1)},
+		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute}, fmt.Sprintf(tokenCount, 0)},
+		{Limit{Algorithm: TokenBucket, Count: 0, Period: time.Minute, Burst: 1}, fmt.Sprintf(tokenCount, 0)},
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: MaxCount + 1, Period: time.Minute}, fmt.Sprintf(tokenCount, MaxCount+1)},
+		{Limit{Algorithm: TokenBucket, Count: math.MaxInt64, Period: time.Minute}, fmt.Sprintf(tokenCount, math.MaxInt64)},
+		{Limit{Algorithm: LeakyBucket, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: FixedWindow, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingCounter, Count: MaxCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: 0, Period: time.Minute}, fmt.Sprintf(logCount, 0)},
+		{Limit{Algorithm: SlidingLog, Count: 1, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingLog, Count: MaxSlidingLogCount + 1, Period: time.Minute}, fmt.Sprintf(logCount, MaxSlidingLogCount+1)},
 
-		{Limit{TokenBucket, 10, math.MinInt64, 0}, fmt.Sprintf(period, time.Duration(math.MinInt64))},
-		{Limit{TokenBucket, 10, -time.Minute, 0}, fmt.Sprintf(period, "-1m")},
-		{Limit{TokenBucket, 10, 0, 0}, fmt.Sprintf(period, "0s")},
-		{Limit{TokenBucket, 10, MinPeriod - 1, 0}, fmt.Sprintf(period, "999.999µs")},
-		{Limit{TokenBucket, 10, MinPeriod - time.Microsecond, 0}, fmt.Sprintf(period, "999µs")},
-		{Limit{TokenBucket, 10, MinPeriod, 0}, ""},
-		{Limit{TokenBucket, 10, MinPeriod + 1, 0}, "period 1.000001ms is not a whole number of microseconds"},
-		{Limit{TokenBucket, 10, MinPeriod + time.Microsecond, 0}, ""},
-		{Limit{TokenBucket, 10, MaxPeriod - time.Microsecond, 0}, ""},
-		{Limit{TokenBucket, 10, MaxPeriod, 0}, ""},
-		{Limit{TokenBucket, 10, MaxPeriod + 1, 0}, fmt.Sprintf(period, "8784h0m0.000000001s")},
-		{Limit{TokenBucket, 10, math.MaxInt64, 0}, fmt.Sprintf(period, time.Duration(math.MaxInt64))},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MinInt64}, fmt.Sprintf(period, time.Duration(math.MinInt64))},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: -time.Minute}, fmt.Sprintf(period, "-1m")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: 0}, fmt.Sprintf(period, "0s")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - 1}, fmt.Sprintf(period, "999.999µs")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod - time.Microsecond}, fmt.Sprintf(period, "999µs")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + 1}, "period 1.000001ms is not a whole number of microseconds"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MinPeriod + time.Microsecond}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod - time.Microsecond}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: MaxPeriod + 1}, fmt.Sprintf(period, "8784h0m0.000000001s")},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: math.MaxInt64}, fmt.Sprintf(period, time.Duration(math.MaxInt64))},
 
-		{Limit{TokenBucket, 10, time.Minute, -1}, fmt.Sprintf(burst, -1)},
-		{Limit{TokenBucket, 10, time.Minute, 0}, ""},
-		{Limit{TokenBucket, 10, time.Minute, 1}, ""},
-		{Limit{TokenBucket, 10, time.Second, MaxCount}, ""},
-		{Limit{TokenBucket, 10, time.Minute, MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
-		{Limit{LeakyBucket, 10, time.Minute, -1}, fmt.Sprintf(burst, -1)},
-		{Limit{LeakyBucket, 10, time.Second, MaxCount}, ""},
-		{Limit{LeakyBucket, 10, time.Minute, MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
-		{Limit{FixedWindow, 10, time.Minute, 0}, ""},
-		{Limit{FixedWindow, 10, time.Minute, 9}, fmt.Sprintf(noBurst, FixedWindow)},
-		{Limit{FixedWindow, 10, time.Minute, 10}, ""},
-		{Limit{FixedWindow, 10, time.Minute, 11}, fmt.Sprintf(noBurst, FixedWindow)},
-		{Limit{SlidingLog, 10, time.Minute, 10}, ""},
-		{Limit{SlidingLog, 10, time.Minute, 11}, fmt.Sprintf(noBurst, SlidingLog)},
-		{Limit{SlidingCounter, 10, time.Minute, 10}, ""},
-		{Limit{SlidingCounter, 10, time.Minute, -1}, fmt.Sprintf(noBurst, SlidingCounter)},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 1}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(burst, -1)},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Second, Burst: MaxCount}, ""},
+		{Limit{Algorithm: LeakyBucket, Count: 10, Period: time.Minute, Burst: MaxCount + 1}, fmt.Sprintf(burst, MaxCount+1)},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 9}, fmt.Sprintf(noBurst, FixedWindow)},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: FixedWindow, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, FixedWindow)},
+		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: SlidingLog, Count: 10, Period: time.Minute, Burst: 11}, fmt.Sprintf(noBurst, SlidingLog)},
+		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: 10}, ""},
+		{Limit{Algorithm: SlidingCounter, Count: 10, Period: time.Minute, Burst: -1}, fmt.Sprintf(noBurst, SlidingCounter)},
 
-		{Limit{TokenBucket, 1, MaxPeriod, 100}, ""},
-		{Limit{TokenBucket, 1, MaxPeriod, 101}, "a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
-		{Limit{LeakyBucket, 3, MaxPeriod, 300}, ""},
-		{Limit{LeakyBucket, 3, MaxPeriod, 301}, "a burst of 301 at 3/366d takes more than 36600d to drain; lower the burst or raise the count"},
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 100}, ""},
+		{Limit{Algorithm: TokenBucket, Count: 1, Period: MaxPeriod, Burst: 101}, "a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
+		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 300}, ""},
+		{Limit{Algorithm: LeakyBucket, Count: 3, Period: MaxPeriod, Burst: 301}, "a burst of 301 at 3/366d takes more than 36600d to drain; lower the burst or raise the count"},
 
-		{Limit{0, 10, time.Minute, 0}, ""},
-		{Limit{SlidingCounter + 1, 10, time.Minute, 0}, "unknown algorithm number 6; there are 1 to 5"},
-		{Limit{255, 10, time.Minute, 0}, "unknown algorithm number 255; there are 1 to 5"},
+		{Limit{Count: 10, Period: time.Minute}, ""},
+		{Limit{Algorithm: SlidingCounter + 1, Count: 10, Period: time.Minute}, "unknown algorithm number 6; there are 1 to 5"},
+		{Limit{Algorithm: 255, Count: 10, Period: time.Minute}, "unknown algorithm number 255; there are 1 to 5"},
 	} {
 		got, err := test.limit.Normalize()
 		switch {
@@ -121,7 +121,8 @@ func anyLimit() *rapid.Generator[Limit] {
 			Count:     near("count", 1, 3, 10, MaxSlidingLogCount, MaxCount-1, MaxCount).Draw(t, "count"),
 			Period: time.Duration(near("period", int64(MinPeriod), int64(MinPeriod+time.Microsecond), int64(time.Second),
 				int64(MaxPeriod)).Draw(t, "period")),
-			Burst: near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
+			Burst:  near("burst", 0, 1, 10, 100, 300, MaxCount).Draw(t, "burst"),
+			Slices: rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1, 2, 10, 1000, MaxSlices, MaxSlices + 1}).Draw(t, "slices"),
 		}
 	})
 }
@@ -137,6 +138,9 @@ func withinBounds(l Limit) bool {
 	}
 	if l.Algorithm > SlidingCounter || l.Count < 1 || l.Count > maxCount ||
 		l.Period < time.Millisecond || l.Period > 366*testDay || l.Period%1000 != 0 {
+		return false
+	}
+	if l.Slices != 0 && (l.Algorithm != SlidingCounter || l.Slices < 1 || l.Slices > 3600 || l.Period.Microseconds()%l.Slices != 0) {
 		return false
 	}
 	if l.Algorithm > LeakyBucket {
@@ -193,16 +197,16 @@ func TestDescribeLimit(t *testing.T) {
 		hasBurst       bool
 		algorithmsName string
 	}{
-		{Limit{0, 10, time.Minute, 0}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "algorithm(0)"},
-		{Limit{0, 10, time.Minute, 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "algorithm(0)"},
-		{Limit{TokenBucket, 10, time.Minute, 10}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "token-bucket"},
-		{Limit{TokenBucket, 10, time.Minute, 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "token-bucket"},
-		{Limit{TokenBucket, 100, time.Minute, 20}, "token-bucket:100/1m,burst=20", "token-bucket/1m", 20, true, "token-bucket"},
-		{Limit{LeakyBucket, 5, 90 * time.Second, 1}, "leaky-bucket:5/1m30s,burst=1", "leaky-bucket/1m30s", 1, true, "leaky-bucket"},
-		{Limit{FixedWindow, 7, testDay, 0}, "fixed-window:7/1d", "fixed-window/1d", 7, false, "fixed-window"},
-		{Limit{SlidingLog, 7, time.Hour, 7}, "sliding-log:7/1h", "sliding-log/1h", 7, false, "sliding-log"},
-		{Limit{SlidingCounter, 7, time.Millisecond, 0}, "sliding-counter:7/1ms", "sliding-counter/1ms", 7, false, "sliding-counter"},
-		{Limit{9, 7, time.Hour, 0}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false, "algorithm(9)"},
+		{Limit{Count: 10, Period: time.Minute}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "algorithm(0)"},
+		{Limit{Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "algorithm(0)"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 10}, "token-bucket:10/1m", "token-bucket/1m", 10, true, "token-bucket"},
+		{Limit{Algorithm: TokenBucket, Count: 10, Period: time.Minute, Burst: 20}, "token-bucket:10/1m,burst=20", "token-bucket/1m", 20, true, "token-bucket"},
+		{Limit{Algorithm: TokenBucket, Count: 100, Period: time.Minute, Burst: 20}, "token-bucket:100/1m,burst=20", "token-bucket/1m", 20, true, "token-bucket"},
+		{Limit{Algorithm: LeakyBucket, Count: 5, Period: 90 * time.Second, Burst: 1}, "leaky-bucket:5/1m30s,burst=1", "leaky-bucket/1m30s", 1, true, "leaky-bucket"},
+		{Limit{Algorithm: FixedWindow, Count: 7, Period: testDay}, "fixed-window:7/1d", "fixed-window/1d", 7, false, "fixed-window"},
+		{Limit{Algorithm: SlidingLog, Count: 7, Period: time.Hour, Burst: 7}, "sliding-log:7/1h", "sliding-log/1h", 7, false, "sliding-log"},
+		{Limit{Algorithm: SlidingCounter, Count: 7, Period: time.Millisecond}, "sliding-counter:7/1ms", "sliding-counter/1ms", 7, false, "sliding-counter"},
+		{Limit{Algorithm: 9, Count: 7, Period: time.Hour}, "algorithm(9):7/1h", "algorithm(9)/1h", 7, false, "algorithm(9)"},
 	} {
 		for range 2 { // the second time out of the cache
 			if got := test.limit.DefaultName(); got != test.name {
@@ -239,7 +243,10 @@ func TestNameCache(t *testing.T) {
 		for i := range periods {
 			for _, a := range Algorithms() {
 				period := time.Duration(1+i) * time.Second
-				if got, want := c.get(a, period), a.String()+"/"+FormatPeriod(period); got != want {
+				if got, want := c.get(a, period, 0), a.String()+"/"+FormatPeriod(period); got != want {
+					t.Fatalf("got %q, not %q", got, want)
+				}
+				if got, want := c.get(a, period, 60), a.String()+"/"+FormatPeriod(period)+",60"; got != want {
 					t.Fatalf("got %q, not %q", got, want)
 				}
 			}
@@ -248,7 +255,7 @@ func TestNameCache(t *testing.T) {
 	if n := len(*c.names.Load()); n != maxCachedNames {
 		t.Errorf("%d names are cached, not %d", n, maxCachedNames)
 	}
-	if n := testing.AllocsPerRun(100, func() { c.get(TokenBucket, time.Second) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.get(TokenBucket, time.Second, 0) }); n != 0 {
 		t.Errorf("a cached name makes %v allocations", n)
 	}
 }
@@ -261,7 +268,7 @@ func TestNameCacheConcurrently(t *testing.T) {
 			group.Go(func() {
 				for i := range 2 * maxCachedNames {
 					period := time.Duration(1+(i+worker*5)%(maxCachedNames+2)) * time.Second
-					if got, want := c.get(FixedWindow, period), "fixed-window/"+FormatPeriod(period); got != want {
+					if got, want := c.get(FixedWindow, period, 0), "fixed-window/"+FormatPeriod(period); got != want {
 						t.Errorf("got %q, not %q", got, want)
 					}
 				}

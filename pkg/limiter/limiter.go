@@ -53,11 +53,12 @@ func (l *Limiter) TakeAll(ctx context.Context, reqs ...Request) ([]Decision, err
 
 func (l *Limiter) decide(ctx context.Context, op Op, key Key, limit Limit, cost int64) (Decision, error) {
 	c := l.calls.Get().(*call)
-	c.req[0] = Request{Key: key, Limit: limit, Cost: cost}
+	req := &c.req[0] // never a shadow
+	req.Key, req.Limit, req.Cost = key, limit, cost
 	c.decision[0] = Decision{}
 	err := l.store.Decide(ctx, op, c.req[:], c.decision[:])
 	decision := c.decision[0]
-	c.req[0] = Request{} // do not keep the caller's strings alive
+	req.Key = Key{} // do not keep the caller's strings alive
 	l.calls.Put(c)
 	return decision, err
 }

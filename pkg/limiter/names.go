@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -16,6 +17,7 @@ const maxCachedNames = 16
 type cachedName struct {
 	algorithm Algorithm
 	period    time.Duration
+	slices    int64
 	name      string
 }
 
@@ -24,20 +26,23 @@ type nameCache struct {
 	names atomic.Pointer[[]cachedName]
 }
 
-func (c *nameCache) get(a Algorithm, period time.Duration) string {
+func (c *nameCache) get(a Algorithm, period time.Duration, slices int64) string {
 	var names []cachedName
 	snapshot := c.names.Load()
 	if snapshot != nil {
 		names = *snapshot
 	}
 	for i := range names {
-		if n := &names[i]; n.period == period && n.algorithm == a {
+		if n := &names[i]; n.period == period && n.algorithm == a && n.slices == slices {
 			return n.name
 		}
 	}
 	name := a.String() + "/" + FormatPeriod(period)
+	if slices > 1 {
+		name += "," + strconv.FormatInt(slices, 10)
+	}
 	if len(names) < maxCachedNames {
-		grown := append(names[:len(names):len(names)], cachedName{a, period, name})
+		grown := append(names[:len(names):len(names)], cachedName{a, period, slices, name})
 		// A lost race only means that the name is formatted once more.
 		c.names.CompareAndSwap(snapshot, &grown)
 	}

@@ -13,9 +13,9 @@ import (
 // ParseLimit reads a limit as people write it:
 //
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
+//	sliding-counter:COUNT/PERIOD[,slices=N]
 //
-// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD
-// is a Go duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s").
+// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s").
 // What is left out stays zero: [Limit.Normalize] fills it in, so a caller can
 // put its own default first. Bounds are checked. The error is an [ErrInvalid]
 // that quotes text.
@@ -43,34 +43,46 @@ func parseLimit(text string) (limit Limit, err error) {
 	if !found {
 		return Limit{}, Invalidf("it has no period; write COUNT/PERIOD, such as 10/1m")
 	}
-	if limit.Count, err = parseUnits("count", count); err != nil {
+	if limit.Count, err = parseUnits("count", count, MaxCount); err != nil {
 		return Limit{}, err
 	}
 	if limit.Period, err = ParsePeriod(period); err != nil {
 		return Limit{}, err
 	}
 	if hasOptions {
-		value, isBurst := strings.CutPrefix(options, "burst=")
-		if !isBurst {
-			return Limit{}, Invalidf("unknown option %q; the only one is burst=N", options)
-		}
-		if limit.Burst, err = parseUnits("burst", value); err != nil {
-			return Limit{}, err
-		}
+		err = limit.parseOption(options)
 	}
-	return limit, nil
+	return limit, err
 }
 
-func parseUnits(what, text string) (int64, error) {
+func (l *Limit) parseOption(text string) (err error) {
+	if strings.Contains(text, ",") {
+		return Invalidf("%q is several options; there can be one", text)
+	}
+	if value, is := strings.CutPrefix(text, "burst="); is {
+		l.Burst, err = parseUnits("burst", value, MaxCount)
+		return err
+	}
+	if value, is := strings.CutPrefix(text, "slices="); is {
+		if l.Algorithm == 0 {
+			return Invalidf("slices are of %[1]s limits; write %[1]s: before the count", SlidingCounter)
+		}
+		l.Slices, err = parseUnits("slices", value, MaxSlices)
+		return err
+	}
+	return Invalidf("unknown option %q; there is burst=N, and slices=N for a %s", text, SlidingCounter)
+}
+
+func parseUnits(what, text string, most int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strings.HasPrefix(text, "+") {
 		if isNumber(text) {
-			return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, MaxCount)
+			return 0, Invalidf("%s %s is out of range; it must be from 1 to %d", what, text, most)
 		}
 		return 0, Invalidf("%s %q is not a whole number", what, text)
 	}
-	if n < 1 || n > MaxCount {
-		return 0, Invalidf("%s %d is out of range; it must be from 1 to %d", what, n, MaxCount)
+	if n < 1 || n > most {
+		return 0, Invalidf("%s %d is out of range; it must be from 1 to %d", what, n, most)
 	}
 	return n, nil
 }
@@ -136,11 +148,12 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if name == "gcra" {
 		return TokenBucket, nil
 	}
-	if i := slices.Index(algorithmNames[:], name); i > 0 {
-		return Algorithm(i), nil
+	names := AlgorithmNames()
+	if i := slices.Index(names, name); i >= 0 {
+		return Algorithms()[i], nil
 	}
-	if nearest := spelling.Nearest(name, algorithmNames[TokenBucket:], 6); nearest != "" {
+	if nearest := spelling.Nearest(name, names, 6); nearest != "" {
 		return 0, Invalidf("unknown algorithm %q; did you mean %s?", name, nearest)
 	}
-	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(algorithmNames[TokenBucket:], ", "))
+	return 0, Invalidf("unknown algorithm %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -54,6 +54,10 @@ func TestParseLimit(t *testing.T) {
 		{"fixed-window:10/1m,burst=10", limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}},
 		{"sliding-log:1000000/1h", limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1_000_000, Period: time.Hour}},
 		{"sliding-counter:1000000000/366d", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1_000_000_000, Period: 366 * day}},
+		{"sliding-counter:100/1h,slices=60", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 100, Period: time.Hour, Slices: 60}},
+		{"sliding-counter:100/1h,slices=1", limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 100, Period: time.Hour, Slices: 1}},
+		{"sliding-counter:1/3.6ms,slices=3600",
+			limiter.Limit{Algorithm: limiter.SlidingCounter, Count: 1, Period: 3600 * time.Microsecond, Slices: 3600}},
 		{"1/1ms", limiter.Limit{Count: 1, Period: time.Millisecond}},
 		{"1/1.001ms", limiter.Limit{Count: 1, Period: 1001 * time.Microsecond}},
 	} {
@@ -107,17 +111,31 @@ func TestParseLimitErrors(t *testing.T) {
 		{"10/999us", "period 999µs is out of range" + period},
 		{"10/367d", "period 367d is out of range" + period},
 		{"10/1.0000001s", "period 1.0000001s is not a whole number of microseconds"},
-		{"10/1m,", `unknown option ""; the only one is burst=N`},
-		{"10/1m,brst=5", `unknown option "brst=5"; the only one is burst=N`},
-		{"10/1m,burst", `unknown option "burst"; the only one is burst=N`},
+		{"10/1m,", `unknown option ""; there is burst=N, and slices=N for a sliding-counter`},
+		{"10/1m,brst=5", `unknown option "brst=5"; there is burst=N, and slices=N for a sliding-counter`},
+		{"10/1m,burst", `unknown option "burst"; there is burst=N, and slices=N for a sliding-counter`},
 		{"10/1m,burst=", `burst "" is not a whole number`},
-		{"10/1m,burst=5,burst=6", `burst "5,burst=6" is not a whole number`},
+		{"10/1m,burst=5,burst=6", `"burst=5,burst=6" is several options; there can be one`},
 		{"10/1m,burst=0", "burst 0 is out of range" + count},
 		{"10/1m,burst=-1", "burst -1 is out of range" + count},
 		{"10/1m,burst=1000000001", "burst 1000000001 is out of range" + count},
 		{"10/1m,burst=99999999999999999999", "burst 99999999999999999999 is out of range" + count},
 		{"1/366d,burst=101", "a burst of 101 at 1/366d takes more than 36600d to drain; lower the burst or raise the count"},
 		{"fixed-window:10/1m,burst=20", "a fixed-window limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"sliding-counter:10/1m,burst=20", "a sliding-counter limit has no burst; leave it out, its count of 10 is allowed at once"},
+		{"sliding-counter:10/1m,slices=0", "slices 0 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=-1", "slices -1 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=3601", "slices 3601 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=99999999999999999999", "slices 99999999999999999999 is out of range; it must be from 1 to 3600"},
+		{"sliding-counter:10/1m,slices=", `slices "" is not a whole number`},
+		{"sliding-counter:10/1m,slices=6.5", `slices "6.5" is not a whole number`},
+		{"sliding-counter:10/1h,slices=7", "a period of 1h cannot be cut into 7 slices of whole microseconds"},
+		{"sliding-counter:10/1ms,slices=3600", "a period of 1ms cannot be cut into 3600 slices of whole microseconds"},
+		{"sliding-counter:10/1m,slices=6,burst=10", `"slices=6,burst=10" is several options; there can be one`},
+		{"sliding-counter:10/1m,slices=6,", `"slices=6," is several options; there can be one`},
+		{"10/1m,slices=6", "slices are of sliding-counter limits; write sliding-counter: before the count"},
+		{"token-bucket:10/1m,slices=6", "a token-bucket limit has no slices; leave slices=6 out, or choose sliding-counter"},
+		{"sliding-log:10/1m,slices=1", "a sliding-log limit has no slices; leave slices=1 out, or choose sliding-counter"},
 		{"tokn-bucket:10/1m", `unknown algorithm "tokn-bucket"; did you mean token-bucket?`},
 		{"sliding:10/1m", `unknown algorithm "sliding"; did you mean sliding-log?`},
 		{"Fixed-Window:10/1m", `unknown algorithm "Fixed-Window"; did you mean fixed-window?`},
@@ -150,7 +168,7 @@ func checkParseLimit(t interface{ Fatalf(string, ...any) }, text string) {
 	if said := strings.Contains(text, ":"); said == (limit.Algorithm == 0) {
 		t.Fatalf("%q is read as %+v", text, limit)
 	}
-	if said := strings.Contains(text, ","); said == (limit.Burst == 0) {
+	if said := strings.Contains(text, ","); said == (limit.Burst == 0 && limit.Slices == 0) {
 		t.Fatalf("%q is read as %+v", text, limit)
 	}
 	normal, err := limit.Normalize()
@@ -176,6 +194,7 @@ func FuzzParseLimit(f *testing.F) {
 		"", "10/1m", "5/s", "sliding-log:100/1h", "gcra:1000/1m,burst=200", "fixed-window:10/1d12h,burst=10",
 		"leaky-bucket:1/366d,burst=100", "0/1m", "10/0s", "10/1y", "-1/1m", "99999999999999999999/1m", "10/9999999d",
 		"10/9999999d\n", "tokn-bucket:10/1m", "10/1m,burst=0", "fixed-window:10/1m,burst=20", "10/1.0000001s", "10/1h0m0.5s",
+		"sliding-counter:100/1h,slices=60", "sliding-counter:100/1h,slices=7", "10/1m,slices=6", "sliding-counter:10/1m,slices=1,burst=1",
 	} {
 		f.Add(seed)
 	}
@@ -200,6 +219,12 @@ func validLimit() *rapid.Generator[limiter.Limit] {
 		limit.Count = rapid.Int64Range(1, maxCount).Draw(t, "count")
 		if (limit.Algorithm == 0 || limit.Algorithm.HasBurst()) && rapid.Bool().Draw(t, "with burst") {
 			limit.Burst = rapid.Int64Range(1, min(100*limit.Count, limiter.MaxCount)).Draw(t, "burst")
+		}
+		if limit.Algorithm.HasSlices() {
+			n := rapid.Int64Range(0, limiter.MaxSlices).Draw(t, "slices")
+			if n > 0 && limit.Period.Microseconds()%n == 0 {
+				limit.Slices = n
+			}
 		}
 		return limit
 	})

@@ -329,7 +329,11 @@ func charged(steps []byte) (s limiter.State, now limiter.Instant) {
 		what, much := steps[0], int64(steps[1])
 		switch what % 8 {
 		case 0: // another algorithm, period and count
-			limit = limiter.Limit{Algorithm: limiter.Algorithm(1 + (what>>3)%5), Count: 1 + much, Period: periods[what>>6]}
+			kind := limiter.Kinds()[int(what>>3)%len(limiter.Kinds())]
+			limit = limiter.Limit{Algorithm: kind.Algorithm(), Count: 1 + much, Period: periods[what>>6]}
+			if kind.HasSlices() {
+				limit.Slices = []int64{10, 7, 11, 1000}[what>>6]
+			}
 			limit.Burst = limit.Count
 		case 1:
 			if limit.Algorithm.HasBurst() {
@@ -374,8 +378,8 @@ func checkCharged(t interface{ Fatalf(string, ...any) }, steps []byte) {
 }
 
 func FuzzRecord(f *testing.F) {
-	for _, algorithm := range limiter.Algorithms() {
-		steps := []byte{byte(algorithm-1)<<3 | 3<<6, 99, 5, 8, 0x8b, 7, 0xff, 20, 2, 3, 0x4c, 40, 0x4c, 200}
+	for i := range limiter.Kinds() {
+		steps := []byte{byte(i)<<3 | 3<<6, 99, 5, 8, 0x8b, 7, 0xff, 20, 2, 3, 0x4c, 40, 0x4c, 200}
 		s, _ := charged(steps)
 		f.Add(s.AppendRecord(nil), steps)
 	}

@@ -12,6 +12,10 @@ package limiter
 // the one before. The twin is lua/sliding_counter.lua.
 type slidingCounter struct{}
 
+var slidingCounterPage = page{
+	name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, maxCount: MaxCount, stateSize: 8,
+}
+
 // windows returns what was used in the window that holds now and in the one
 // before, and when the former began.
 func (slidingCounter) windows(s *State, now Instant) (previous, current int64, start Instant) {
@@ -54,20 +58,23 @@ func (c slidingCounter) charge(s *State, cost int64, now Instant) {
 	s.Time = now
 }
 
-// excess returns how many units to refund so that exactly used of what is in use
-// at now is left. The previous window's units count for less than one each, so
-// there it takes more of them: all but the used × period ÷ (period − elapsed)
-// whose share is still used.
-func (c slidingCounter) excess(s *State, used int64, now Instant) int64 {
+// The previous window's units count for less than one each, so it takes more of
+// them: all but the left × period ÷ (period − elapsed) whose share is still left.
+func (c slidingCounter) excess(s *State, _, left int64, now Instant) int64 {
 	previous, current, start := c.windows(s, now)
 	period := s.Limit.period()
-	inView := period - int64(now-start)
-	share := mulAddDivCeil(previous, inView, 0, period)
-	if share <= used {
-		return share + current - used
+	return excessOfFading(previous, current, period-int64(now-start), period, left)
+}
+
+// excessOfFading is the excess where oldest counts by inView ÷ width of it, and rest in
+// full.
+func excessOfFading(oldest, rest, inView, width, left int64) int64 {
+	share := mulAddDivCeil(oldest, inView, 0, width)
+	if share <= left {
+		return share + rest - left
 	}
-	left, _ := mulAddDiv(used, period, 0, inView)
-	return current + previous - left
+	stay, _ := mulAddDiv(left, width, 0, inView)
+	return rest + oldest - stay
 }
 
 func (c slidingCounter) refund(s *State, cost int64, now Instant) {
@@ -76,4 +83,15 @@ func (c slidingCounter) refund(s *State, cost int64, now Instant) {
 	fromCurrent := min(cost, s.Units)
 	s.Units -= fromCurrent
 	s.Rest = max(0, s.Rest-(cost-fromCurrent))
+}
+
+func (slidingCounter) appendState(buf []byte, s *State) []byte {
+	return appendUint(appendUint(buf, s.Units, 4), s.Rest, 4)
+}
+
+func (slidingCounter) readState(r *recordReader, s *State) (problem string) {
+	if s.Units, s.Rest = r.uint(4), r.uint(4); s.Units > MaxCount || s.Rest > MaxCount {
+		return usageOutOfRange
+	}
+	return ""
 }

@@ -5,7 +5,21 @@ package limiter
 // the price is memory in proportion to the count.
 //
 // The twin is lua/sliding_log.lua.
-type slidingLog struct{}
+type slidingLog struct{ wholeUnits }
+
+var slidingLogPage = page{
+	name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount,
+}
+
+// LogEntrySize is how many bytes of a record a sliding log takes for each entry.
+const LogEntrySize = 7 + 3
+
+// MaxRecordSize is how long a record can be, in bytes: a log of the most entries there
+// can be, with the quarter to spare that a ring is laid with. What is longer is none.
+const MaxRecordSize = RecordHeaderSize + 11 + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*LogEntrySize
+
+// slidingLogRing: an instant of 7 bytes, a sum of 3.
+var slidingLogRing = ringLayout{indexSize: 4, atSize: 7, sumSize: 3, maxUnits: MaxSlidingLogCount}
 
 func (slidingLog) used(s *State, now Instant) int64 {
 	if s.log == nil {
@@ -17,11 +31,11 @@ func (slidingLog) used(s *State, now Instant) int64 {
 // A unit taken at t leaves the window at t + period, so used is room or less
 // when the newest of the units in excess of room has left.
 func (slidingLog) usedAtMost(s *State, room int64, now Instant) Instant {
-	at, found := s.log.timeOfUnitFromNewest(room)
+	i, found := s.log.indexOfUnitFromNewest(room)
 	if !found {
 		return now
 	}
-	return max(now, at+Instant(s.Limit.period()))
+	return max(now, s.log.entry(i).at+Instant(s.Limit.period()))
 }
 
 func (slidingLog) charge(s *State, cost int64, now Instant) {
@@ -37,4 +51,11 @@ func (slidingLog) refund(s *State, cost int64, now Instant) {
 	s.log.dropThrough(now - Instant(s.Limit.period()))
 	s.log.removeNewest(cost)
 	s.Time = now
+}
+
+func (slidingLog) appendState(buf []byte, s *State) []byte { return slidingLogRing.append(buf, s.log) }
+
+func (slidingLog) readState(r *recordReader, s *State) (problem string) {
+	s.log, problem = slidingLogRing.read(r, 0, int64(s.Time))
+	return problem
 }

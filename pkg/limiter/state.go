@@ -35,36 +35,11 @@ type State struct {
 	// what a bucket's level has beyond them, as a numerator over the period in
 	// microseconds, or what a sliding counter used in the window before.
 	Units, Rest int64
-	log         *unitLog // of a sliding log, instead of Units and Rest
+	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
 }
 
-// algorithm is a rule of counting, as pure functions on a State whose Limit it
-// wrote. Whether a request fits is the same for all of them: used + cost must
-// not exceed the limit's capacity. They differ in how usage fades.
-//
-// Each has a twin of the same shape in lua/.
-type algorithm interface {
-	// used returns the units in use at now, rounded up.
-	used(s *State, now Instant) int64
-	// usedAtMost returns the first instant from now on at which used is room
-	// or less, room being at least 0. For room 0 that is when s is unused.
-	usedAtMost(s *State, room int64, now Instant) Instant
-	// charge adds cost units at now, under s.Limit.
-	charge(s *State, cost int64, now Instant)
-	// refund takes cost units off at now, the newest first, down to none.
-	refund(s *State, cost int64, now Instant)
-}
-
-var algorithms = [...]algorithm{
-	TokenBucket:    tokenBucket{},
-	LeakyBucket:    leakyBucket{},
-	FixedWindow:    fixedWindow{},
-	SlidingLog:     slidingLog{},
-	SlidingCounter: slidingCounter{},
-}
-
-// rule returns the algorithm that wrote s, which must not be unused.
-func (s *State) rule() algorithm { return algorithms[s.Limit.Algorithm] }
+// rule returns the rule that wrote s, which must not be unused.
+func (s *State) rule() rule { return pages[s.Limit.Kind()].rule }
 
 // IsZero reports whether s is the unused state.
 func (s *State) IsZero() bool { return s.Limit.Algorithm == 0 }
@@ -94,11 +69,11 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 }
 
 // Charge adds cost units under limit at now, whether or not they fit.
-// When the algorithm or the period differs from those s was written under,
-// what was used until now counts as used at now: usage is kept, its age is not.
+// When the algorithm, the period or its slices differ from those s was written
+// under, what was used until now counts as used at now: usage is kept, its age is not.
 func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	now = s.clock(now)
-	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period {
+	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period || s.Limit.Slices != limit.Slices {
 		cost += s.Used(now)
 		*s = State{Limit: limit, Time: now}
 	}
@@ -109,16 +84,14 @@ func (s *State) Charge(limit Limit, cost int64, now Instant) {
 // Adjust leaves exactly used units in use at now: it charges under limit what
 // lacks of them, or gives back what is beyond. It reports whether that changed s.
 func (s *State) Adjust(limit Limit, used int64, now Instant) (changed bool) {
-	excess := s.Used(now) - used
+	inUse := s.Used(now)
 	switch {
-	case excess < 0:
-		s.Charge(limit, -excess, now)
-	case excess > 0 && s.Limit.Algorithm == SlidingCounter:
-		s.Refund(slidingCounter{}.excess(s, used, s.clock(now)), now)
-	case excess > 0:
-		s.Refund(excess, now)
+	case inUse < used:
+		s.Charge(limit, used-inUse, now)
+	case inUse > used:
+		s.Refund(s.rule().excess(s, inUse, used, s.clock(now)), now)
 	}
-	return excess != 0
+	return inUse != used
 }
 
 // Refund gives cost units back at now, the newest first and no more than there

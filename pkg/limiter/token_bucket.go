@@ -8,7 +8,11 @@ package limiter
 //
 // The level is Units + Rest ÷ period, exactly, as it was at s.Time.
 // The twin is lua/token_bucket.lua.
-type tokenBucket struct{}
+type tokenBucket struct{ wholeUnits }
+
+var tokenBucketPage = page{
+	name: "token-bucket", algorithm: TokenBucket, rule: tokenBucket{}, hasBurst: true, maxCount: MaxCount, stateSize: 11,
+}
 
 // level returns what has not leaked at now.
 func (tokenBucket) level(s *State, now Instant) (units, fraction int64) {
@@ -57,4 +61,19 @@ func (b tokenBucket) refund(s *State, cost int64, now Instant) {
 	if s.Units -= cost; s.Units < 0 {
 		s.Units, s.Rest = 0, 0
 	}
+}
+
+func (tokenBucket) appendState(buf []byte, s *State) []byte {
+	return appendUint(appendUint(buf, s.Units, 4), s.Rest, 7)
+}
+
+func (tokenBucket) readState(r *recordReader, s *State) (problem string) {
+	s.Units, s.Rest = r.uint(4), r.uint(7)
+	switch {
+	case s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0:
+		return "its level is above its burst"
+	case s.Rest >= s.Limit.period():
+		return "its fraction is not below 1"
+	}
+	return ""
 }

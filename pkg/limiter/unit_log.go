@@ -1,5 +1,7 @@
 package limiter
 
+import "slices"
+
 // unitLog is the times of units, oldest first, in a ring. Units taken at one
 // instant share an entry, and every entry carries the running sum, so that a
 // count over any range is one subtraction and a search takes log n steps.
@@ -58,14 +60,17 @@ func (l *unitLog) unitsAfter(at Instant) int64 {
 	return l.sumBefore(l.length) - l.sumBefore(l.indexAfter(at))
 }
 
-// timeOfUnitFromNewest returns when the unit was taken that has exactly n newer
-// ones, if there are more than n units.
-func (l *unitLog) timeOfUnitFromNewest(n int64) (at Instant, found bool) {
+// unitsOf returns the units of entry i.
+func (l *unitLog) unitsOf(i int) int64 { return l.entry(i).sum - l.sumBefore(i) }
+
+// indexOfUnitFromNewest returns the entry of the unit that has exactly n newer ones,
+// if there are more than n units.
+func (l *unitLog) indexOfUnitFromNewest(n int64) (index int, found bool) {
 	sum := l.sumBefore(l.length) - n
 	if sum <= l.base {
 		return 0, false
 	}
-	return l.entry(l.firstWhere(func(e *logEntry) bool { return e.sum >= sum })).at, true
+	return l.firstWhere(func(e *logEntry) bool { return e.sum >= sum }), true
 }
 
 // dropThrough forgets the units taken at that instant or before.
@@ -124,4 +129,63 @@ func (l *unitLog) removeNewest(units int64) {
 		units -= here
 		l.length--
 	}
+}
+
+// ringLayout is how a log lies in a record:
+//
+//	head, length  indexSize bytes each
+//	base          sumSize bytes
+//	the ring      entries of atSize bytes that say when, and sumSize bytes of sum
+//
+// The entries in use are length many from the index head on, the oldest first; what
+// else is in the ring means nothing. Numbers run modulo what their bytes hold: of sums
+// only differences count, those are at most maxUnits; and when is reckoned back from
+// the record's time.
+type ringLayout struct {
+	indexSize, atSize, sumSize int
+	maxUnits                   int64
+}
+
+func (l *ringLayout) entrySize() int { return l.atSize + l.sumSize }
+
+func (l *ringLayout) mask(size int) int64 { return 1<<(8*size) - 1 }
+
+func (l *ringLayout) append(buf []byte, log *unitLog) []byte {
+	buf = slices.Grow(buf, 2*l.indexSize+l.sumSize+log.length*l.entrySize())
+	buf = appendUint(buf, 0, l.indexSize)
+	buf = appendUint(buf, int64(log.length), l.indexSize)
+	buf = appendUint(buf, 0, l.sumSize)
+	for i := range log.length {
+		entry := log.entry(i)
+		buf = appendUint(buf, int64(entry.at), l.atSize)
+		buf = appendUint(buf, entry.sum-log.base, l.sumSize)
+	}
+	return buf
+}
+
+// read reads the ring that is the rest of a record. No entry may be older than
+// oldest or newer than newest.
+func (l *ringLayout) read(r *recordReader, oldest, newest int64) (log *unitLog, problem string) {
+	head, length, base := r.uint(l.indexSize), r.uint(l.indexSize), r.uint(l.sumSize)
+	capacity := int64(len(r.rest) / l.entrySize())
+	ring := r.bytes(int(capacity) * l.entrySize())
+	if length > capacity || head >= max(1, capacity) {
+		return nil, "its ring does not fit its length"
+	}
+	log = new(unitLog)
+	sum := int64(0)
+	for i := range length {
+		e := recordReader{rest: ring[int((head+i)%capacity)*l.entrySize():]}
+		at, entrySum := newest-((newest-e.uint(l.atSize))&l.mask(l.atSize)), e.uint(l.sumSize)
+		units := (entrySum - base) & l.mask(l.sumSize)
+		sum, base = sum+units, entrySum
+		if units == 0 || units > MaxCount || sum > l.maxUnits || at < oldest {
+			return nil, "its ring holds impossible entries"
+		}
+		if log.length > 0 && Instant(at) < log.entry(log.length-1).at {
+			return nil, "its ring is out of order"
+		}
+		log.add(units, Instant(at))
+	}
+	return log, ""
 }

@@ -100,14 +100,14 @@ func TestUnitLogAgainstModel(t *testing.T) {
 					t.Fatalf("a ring of %d for %d entries", n, log.length)
 				}
 				for newer := range len(model) {
-					at, found := log.timeOfUnitFromNewest(int64(newer))
-					if want := model[len(model)-1-newer]; !found || at != want {
-						t.Fatalf("the unit with %d newer ones is of %d (%t), not %d", newer, at, found, want)
+					i, found := log.indexOfUnitFromNewest(int64(newer))
+					if want := model[len(model)-1-newer]; !found || log.entry(i).at != want {
+						t.Fatalf("the unit with %d newer ones is of entry %d (%t), not of %d", newer, i, found, want)
 					}
 				}
 				for _, newer := range []int{len(model), len(model) + 1} {
-					if at, found := log.timeOfUnitFromNewest(int64(newer)); found {
-						t.Fatalf("of %d units, one at %d has %d newer ones", len(model), at, newer)
+					if at, found := log.indexOfUnitFromNewest(int64(newer)); found {
+						t.Fatalf("of %d units, one of entry %d has %d newer ones", len(model), at, newer)
 					}
 				}
 			},

@@ -98,10 +98,15 @@ func reckon(log string, limit limiter.Limit, costs bool) []bool {
 		case limiter.SlidingLog:
 			used.SetInt64(sum(r.key, func(at int64) bool { return at > r.at-period }))
 		case limiter.SlidingCounter:
-			inView := big.NewRat(period-r.at%period, period)
-			used.SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period-1 }))
+			slices := max(1, limit.Slices)
+			width := period * 1_000_000 / slices
+			slice := func(at int64) int64 { return at * 1_000_000 / width }
+			inView := big.NewRat(width-r.at*1_000_000%width, width)
+			used.SetInt64(sum(r.key, func(at int64) bool { return slice(at) == slice(r.at)-slices }))
 			used.Mul(used, inView)
-			used.Add(used, new(big.Rat).SetInt64(sum(r.key, func(at int64) bool { return at/period == r.at/period })))
+			for n := range slices {
+				used.Add(used, new(big.Rat).SetInt64(sum(r.key, func(at int64) bool { return slice(at) == slice(r.at)-n })))
+			}
 		default: // the buckets
 			if limit.Burst > 0 {
 				capacity = limit.Burst
@@ -193,6 +198,7 @@ func TestSimulationEqualsTheReckoning(t *testing.T) {
 			for _, limit := range []string{
 				"token-bucket:30/1m", "leaky-bucket:30/1m", "fixed-window:30/1m", "sliding-log:30/1m", "sliding-counter:30/1m",
 				"token-bucket:7/11s,burst=3", "leaky-bucket:7/11s,burst=20", "fixed-window:4/7s", "sliding-log:4/7s", "sliding-counter:4/7s",
+				"sliding-counter:30/1m,slices=1", "sliding-counter:30/1m,slices=6", "sliding-counter:30/1m,slices=60", "sliding-counter:4/7s,slices=28",
 			} {
 				candidate := UnderLimits([]int{0}, parseLimit(t, limit))
 				want := reckon(log, parseLimit(t, limit), costs)

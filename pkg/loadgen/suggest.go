@@ -30,10 +30,7 @@ type Suggestion struct {
 // is so where a greater count denies less, which requests of different costs and a
 // limit's edges can make untrue in places.
 func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
-	greatest := int64(limiter.MaxCount)
-	if limit.Algorithm == limiter.SlidingLog {
-		greatest = limiter.MaxSlidingLogCount
-	}
+	greatest := limit.Algorithm.MaxCount()
 	asking := UnderLimits(fields, withCount(limit, greatest))
 	target, err := asking.Target(t)
 	if err != nil {

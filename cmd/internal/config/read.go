@@ -221,6 +221,11 @@ func (t *tree) amount(fields map[string]place, base limiter.Limit, known bool) (
 	} else if !amount.Algorithm.HasBurst() {
 		amount.Burst = 0 // the base's burst is that of another algorithm
 	}
+	if inText.Slices != 0 {
+		amount.Slices = inText.Slices
+	} else if !amount.Algorithm.HasSlices() {
+		amount.Slices = 0
+	}
 	if !ok {
 		return amount, false
 	}

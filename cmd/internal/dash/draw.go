@@ -230,6 +230,10 @@ func limitWords(l limiter.Limit) string {
 	case limiter.SlidingLog:
 		return text + ", whenever that begins, exactly"
 	case limiter.SlidingCounter:
+		if l.Slices > 1 {
+			slice := limiter.FormatPeriod(l.Period / time.Duration(l.Slices))
+			return fmt.Sprintf("%s, whenever that begins, to within what a slice of %s holds", text, slice)
+		}
 		return text + ", whenever that begins, about"
 	}
 	return text

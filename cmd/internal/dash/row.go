@@ -62,11 +62,12 @@ func (r *row) entry() *limiter.Entry {
 		Decision: limiter.Decision{Used: r.Used, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter}}
 }
 
-// largeLog is from what capacity on a sliding log is large.
+// largeLog is from what capacity on a sliding log is large, and from how many slices on
+// a counter is like one.
 const largeLog = 40
 
 func (r *row) isLargeLog() bool {
-	return r.Limit.Algorithm == limiter.SlidingLog && r.Limit.Capacity() > largeLog
+	return r.Limit.Algorithm == limiter.SlidingLog && r.Limit.Capacity() > largeLog || r.Limit.Slices > largeLog
 }
 
 // lately is over how long the units a second are reckoned.

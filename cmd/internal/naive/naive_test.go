@@ -188,11 +188,17 @@ func TestSequentialCallsAreRight(t *testing.T) {
 }
 
 func drawLimit(t *rapid.T) limiter.Limit {
-	return limiter.Limit{
-		Algorithm: rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"),
+	kind := rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind")
+	limit := limiter.Limit{
+		Algorithm: kind.Algorithm(),
 		Count:     rapid.Int64Range(1, 20).Draw(t, "count"),
 		Period:    time.Duration(rapid.Int64Range(1_000, 10_000_000).Draw(t, "period")) * time.Microsecond,
 	}
+	if kind.HasSlices() {
+		limit.Slices = rapid.Int64Range(2, 20).Draw(t, "slices")
+		limit.Period *= time.Duration(limit.Slices)
+	}
+	return limit
 }
 
 var (

@@ -11,12 +11,15 @@ import (
 )
 
 func BenchmarkTakeOneKey(b *testing.B) {
-	for _, algorithm := range limiter.Algorithms() {
-		b.Run(algorithm.String(), func(b *testing.B) {
+	for _, kind := range limiter.Kinds() {
+		b.Run(kind.String(), func(b *testing.B) {
 			l := limiter.New(memorystore.New())
-			limit := limiter.Limit{Algorithm: algorithm, Count: limiter.MaxCount, Period: time.Minute} // faster than any loop
-			if algorithm == limiter.SlidingLog {
+			limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: limiter.MaxCount, Period: time.Minute} // faster than any loop
+			switch {
+			case limit.Algorithm == limiter.SlidingLog:
 				limit.Count, limit.Period = limiter.MaxSlidingLogCount, time.Millisecond
+			case kind.HasSlices():
+				limit.Slices = 60
 			}
 			key := limiter.Key{Subject: "user:123456"}
 			b.ReportAllocs()

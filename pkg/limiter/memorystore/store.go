@@ -87,8 +87,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 }
 
 func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limiter.Decision) error {
-	reqs := [1]limiter.Request{*req}
+	var reqs [1]limiter.Request
 	r := &reqs[0]
+	*r = *req
 	r.SetDefaults()
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)

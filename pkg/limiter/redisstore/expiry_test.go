@@ -26,23 +26,27 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if old {
-			for _, algorithm := range limiter.Algorithms() {
-				script, short := store.scripts.deciding(limiter.Take, []limiter.Request{{Limit: limiter.Limit{Algorithm: algorithm}}})
-				source := strings.Replace(script.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)
-				if source == script.source {
-					continue // the complete script, replaced before
+			for _, kind := range limiter.Kinds() {
+				for _, op := range []limiter.Op{limiter.Take, limiter.Refund} {
+					limit := limiter.Limit{Algorithm: kind.Algorithm()}
+					if kind.HasSlices() {
+						limit.Slices = 3
+					}
+					store.scripts.deciding(op, []limiter.Request{{Limit: limit}})
 				}
-				if short {
-					store.scripts.one[algorithm].Store(newScript(source))
-				} else {
-					store.scripts.complete.Store(newScript(source))
-				}
+				made := store.scripts.one[kind].Load()
+				store.scripts.one[kind].Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 			}
+			made := store.scripts.numbers.Load()
+			store.scripts.numbers.Store(newScript(strings.Replace(made.source, "redis.REDIS_VERSION_NUM or 0", "0", 1)))
 		}
-		for _, algorithm := range limiter.Algorithms() {
+		for _, kind := range limiter.Kinds() {
 			for i := range 20 {
-				limit := limiter.Limit{Algorithm: algorithm, Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
-				key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: algorithm.String()}
+				limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: 61*time.Second + 789*time.Microsecond}
+				if kind.HasSlices() {
+					limit.Period, limit.Slices = limit.Period-time.Microsecond, 4
+				}
+				key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: kind.String()}
 				for range 1 + i%3 {
 					if _, err := limiter.New(store).Take(ctx, key, limit, int64(1+7*i)); err != nil {
 						t.Fatal(err)
@@ -69,7 +73,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 					late = 2
 				}
 				if got < want || got > want+late {
-					t.Errorf("%s (older server: %v) expires at %v ms, want %d: unused at %d µs", algorithm, old, got, want, state.UnusedAt(0))
+					t.Errorf("%s (older server: %v) expires at %v ms, want %d: unused at %d µs", kind, old, got, want, state.UnusedAt(0))
 				}
 			}
 		}
@@ -88,7 +92,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
-		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%5]}
+		limit := limiter.Limit{Algorithm: limiter.Algorithms()[i%len(limiter.Algorithms())]}
 		limit.Count = 1 + int64(math.Pow(10, 9*random.Float64()))/2
 		if limit.Algorithm == limiter.SlidingLog {
 			limit.Count = min(limit.Count, limiter.MaxSlidingLogCount)

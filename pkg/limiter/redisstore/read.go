@@ -45,8 +45,12 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 	}
 	for len(logs) > 0 {
 		n := together(len(logs), func(i int) int {
+			e := &logs[i].entry
+			if e.Limit.Kind().HasSlices() {
+				return int(e.Limit.Slices+1) * limiter.LogEntrySize // an entry has less
+			}
 			// One whose limit was lowered can have more.
-			return int(max(logs[i].entry.Limit.Capacity(), logs[i].entry.Decision.Used)) * limiter.LogEntrySize
+			return int(max(e.Limit.Capacity(), e.Decision.Used)) * limiter.LogEntrySize
 		})
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -25,14 +26,19 @@ func newScript(source string) *script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one                              [limiter.SlidingCounter + 1]atomic.Pointer[script] // by algorithm
-	complete, remove, fetch, replant atomic.Pointer[script]
+	one                    []atomic.Pointer[script] // a request of a kind, by that
+	numbers, complete      atomic.Pointer[script]
+	remove, fetch, replant atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
 	// noExpireTime is set once PEXPIRETIME, which came with Redis 7, is not to be
 	// had.
 	noExpireTime atomic.Bool
+}
+
+func newScripts() scripts {
+	return scripts{one: make([]atomic.Pointer[script], slices.Max(limiter.Kinds())+1)}
 }
 
 func made(slot *atomic.Pointer[script], source func() string) *script {
@@ -45,22 +51,28 @@ func made(slot *atomic.Pointer[script], source func() string) *script {
 // deciding returns the shortest script that usually decides reqs. short says
 // that it may leave that to the complete one.
 func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *script, short bool) {
-	algorithm := reqs[0].Limit.Algorithm
-	unusual := op == limiter.Refund || op == limiter.Adjust || reqs[0].Shadow
-	if len(reqs) > 1 || unusual || algorithm == limiter.SlidingLog {
-		return s.decidingAll(), false
+	kind := reqs[0].Limit.Kind()
+	isNumbers := func(r limiter.Request) bool { return r.Limit.Kind().RecordSize() > 0 }
+	usual := len(reqs) == 1 && !reqs[0].Shadow && (op == limiter.Take || op == limiter.Peek)
+	switch {
+	case usual && isNumbers(reqs[0]):
+		return made(&s.one[kind], func() string { return lua.DecideOne(kind) }), true
+	case len(reqs) == 1 && !isNumbers(reqs[0]):
+		return made(&s.one[kind], func() string { return lua.Decide(kind) }), true
+	case !slices.ContainsFunc(reqs, func(r limiter.Request) bool { return !isNumbers(r) }):
+		return made(&s.numbers, lua.DecideNumbers), true
 	}
-	return made(&s.one[algorithm], func() string { return lua.DecideOne(uint8(algorithm)) }), true
+	return s.decidingAll(), false
 }
 
-func (s *scripts) decidingAll() *script { return made(&s.complete, lua.Decide) }
+func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny) }
 func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
 func (s *scripts) exporting() *script   { return made(&s.fetch, lua.Export) }
 func (s *scripts) importing() *script   { return made(&s.replant, lua.Import) }
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.complete, &s.remove, &s.fetch, &s.replant}
+	slots := []*atomic.Pointer[script]{&s.numbers, &s.complete, &s.remove, &s.fetch, &s.replant}
 	for i := range s.one {
 		slots = append(slots, &s.one[i])
 	}

@@ -378,10 +378,16 @@ func TestPeekOnAnOlderServer(t *testing.T) {
 func TestChangingTheAlgorithmKeepsTheUsage(t *testing.T) {
 	l := connected(t, redistest.Start(t), redis.Options{})
 	key := limiter.Key{Subject: "user:42", Name: "login/ip"}
-	for _, from := range limiter.Algorithms() {
-		for _, to := range limiter.Algorithms() {
-			first := limiter.Limit{Algorithm: from, Count: 1000, Period: time.Hour}
-			second := limiter.Limit{Algorithm: to, Count: 1000, Period: time.Hour}
+	of := func(kind limiter.Kind) limiter.Limit {
+		limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 1000, Period: time.Hour}
+		if kind.HasSlices() {
+			limit.Slices = 60
+		}
+		return limit
+	}
+	for _, from := range limiter.Kinds() {
+		for _, to := range limiter.Kinds() {
+			first, second := of(from), of(to)
 			if d, err := l.Take(ctx, key, first, 10); err != nil || d.Used != 10 {
 				t.Fatalf("%s: %+v, %v", from, d, err)
 			}
@@ -435,6 +441,53 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	}
 	if worst < 10 || worst > 16 {
 		t.Errorf("a logged unit takes up to %.2f bytes, want at most 16", worst)
+	}
+}
+
+// A key in slices takes at most 8 bytes for each, besides what any key does, however
+// many are in use; and a decision does not look at each.
+func TestBytesAndLooksPerSlice(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	for _, n := range []int64{60, 600, limiter.MaxSlices} {
+		now := time.Unix(1_700_000_000, 0)
+		store, err := redisstore.New(socketClient(t, server), redisstore.WithClock(func() time.Time { return now }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := limiter.New(store)
+		limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Count: limiter.MaxCount, Period: time.Hour, Slices: n}
+		plain := limit
+		plain.Slices = 0
+		usage := func(limit limiter.Limit) int64 {
+			return client.MemoryUsage(ctx, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+		}
+		if _, err := l.Take(ctx, user, plain, 1); err != nil {
+			t.Fatal(err)
+		}
+		looks, worst := int64(0), 0.0
+		for taken := range 2*n + 10 {
+			before := server.CommandCalls("getrange")
+			d, err := l.Take(ctx, user, limit, 1)
+			if err != nil || d.Used > min(taken, n)+1 {
+				t.Fatalf("take %d in %d slices: %+v, %v", taken, n, d, err)
+			}
+			looks = max(looks, int64(server.CommandCalls("getrange")-before))
+			worst = max(worst, float64(usage(limit)-usage(plain))/float64(n))
+			now = now.Add(limit.Period / time.Duration(n))
+		}
+		before := server.CommandCalls("getrange")
+		if d, err := l.Peek(ctx, user, limit, limit.Count-n/2); err != nil || d.Allowed || d.RetryAfter <= 0 {
+			t.Errorf("%d slices: %+v, %v; want a denial", n, d, err)
+		}
+		denied := server.CommandCalls("getrange") - before
+		t.Logf("%d slices: %.2f bytes each, %d looks, %d to deny", n, worst, looks, denied)
+		if worst > 8 || n == limiter.MaxSlices && worst < 6 {
+			t.Errorf("%d slices take up to %.2f bytes each, want at most 8", n, worst)
+		}
+		if looks > 20 || denied > 40 {
+			t.Errorf("a take in %d slices looks %d times, a denial %d times", n, looks, denied)
+		}
 	}
 }
 

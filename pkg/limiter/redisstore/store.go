@@ -57,7 +57,7 @@ func WithoutGuard() Option { return func(s *Store) { s.unguarded = true } }
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
 	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
-		sender: sender{client: client}, secrets: secretsOf(client), large: make(chan struct{}, 1)}
+		scripts: newScripts(), sender: sender{client: client}, secrets: secretsOf(client), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
 	}
@@ -137,11 +137,12 @@ func (s *Store) keys(reqs []limiter.Request) []string {
 	return keys
 }
 
-// shadowBit marks a shadow's request, in the byte of its algorithm.
+// shadowBit marks a shadow's request, in the byte of its kind.
 const shadowBit = 0x80
 
-// requestSize is the length of a packed request; see lua/decide.lua.
-const requestSize = 20
+// requestSize is the length of a packed request, a limit and the cost; see
+// lua/decide.lua.
+const requestSize = limiter.PackedLimitSize + 4
 
 var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r', limiter.Adjust: 'a'}
 
@@ -150,17 +151,11 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	packed := make([]byte, 1, 1+len(reqs)*requestSize)
 	packed[0] = opCodes[op]
 	for i := range reqs {
-		limit := &reqs[i].Limit
-		algorithm := byte(limit.Algorithm)
+		kind := len(packed)
+		packed = reqs[i].Limit.AppendPacked(packed)
 		if reqs[i].Shadow {
-			algorithm |= shadowBit
+			packed[kind] |= shadowBit
 		}
-		packed = append(packed, algorithm)
-		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Count))
-		packed = binary.BigEndian.AppendUint32(packed, uint32(limit.Burst))
-		var period [8]byte
-		binary.BigEndian.PutUint64(period[:], uint64(limit.Period.Microseconds()))
-		packed = append(packed, period[1:]...)
 		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
 	}
 	arguments := []any{packed}

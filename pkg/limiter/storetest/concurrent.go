@@ -19,8 +19,8 @@ const (
 // concurrentTakesEqualASerialOrder sends 64 goroutines at one key of 1000/1h.
 // While the clock stands still exactly 1000 get through; by the store's own clock
 // as many more as leak meanwhile.
-func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, algorithm limiter.Algorithm) {
-	limit := limiter.Limit{Algorithm: algorithm, Count: hotCount, Period: time.Hour}
+func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, kind limiter.Kind) {
+	limit := limitOf(kind, hotCount, time.Hour)
 
 	still := h.New(t, func() time.Time { return epoch })
 	if allowed := storm(t, still, limit); allowed != hotCount {
@@ -33,7 +33,7 @@ func concurrentTakesEqualASerialOrder(t *testing.T, h Harness, algorithm limiter
 	end := time.Now()
 	most := int64(hotCount)
 	switch {
-	case algorithm.HasBurst():
+	case kind.Algorithm().HasBurst():
 		// A microsecond's rounding at each end, and the clock's own step.
 		most += int64(end.Sub(begin)/(limit.Period/hotCount)) + 1
 	case end.Truncate(limit.Period).After(begin.Truncate(limit.Period)):

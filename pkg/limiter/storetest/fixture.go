@@ -98,14 +98,42 @@ func (f *fixture) takeOrRefund(limit limiter.Limit) {
 	f.advance(drawPause(f.T, limit))
 }
 
-// drawLimit draws a limit of that algorithm, small or extreme.
-func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
-	most := int64(limiter.MaxCount)
-	if algorithm == limiter.SlidingLog {
-		most = limiter.MaxSlidingLogCount
+// limitOf returns a limit of that kind; period is whole minutes.
+func limitOf(kind limiter.Kind, count int64, period time.Duration) limiter.Limit {
+	limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: count, Period: period}
+	if kind.HasSlices() {
+		limit.Slices = 60
 	}
+	return limit
+}
+
+// cuts are how many slices a period is cut into. The longest period can be, by each.
+var cuts = []int64{2, 3, 6, 10, 60, 3600}
+
+// inSlices returns limit with so many slices, and its period made longer by less than
+// a microsecond for each where they do not divide it.
+func inSlices(limit limiter.Limit, n int64) limiter.Limit {
+	limit.Slices = n
+	if over := limit.Period.Microseconds() % n; over > 0 {
+		limit.Period += time.Duration(n-over) * time.Microsecond
+	}
+	return limit
+}
+
+// withPeriod returns limit, a random one, with the period of another.
+func withPeriod(limit, other limiter.Limit) limiter.Limit {
+	limit.Period = other.Period
+	if limit.Slices > 0 && limit.Period.Microseconds()%limit.Slices != 0 {
+		limit.Slices = other.Slices
+	}
+	return limit
+}
+
+// drawLimit draws a limit of that kind, small or extreme.
+func drawLimit(t *rapid.T, kind limiter.Kind) limiter.Limit {
+	most := kind.Algorithm().MaxCount()
 	limit := limiter.Limit{
-		Algorithm: algorithm,
+		Algorithm: kind.Algorithm(),
 		Count:     rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "count"),
 		Period: rapid.OneOf(
 			rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}),
@@ -114,10 +142,19 @@ func drawLimit(t *rapid.T, algorithm limiter.Algorithm) limiter.Limit {
 			}),
 		).Draw(t, "period"),
 	}
-	if algorithm.HasBurst() && rapid.Bool().Draw(t, "burst") {
+	if kind.Algorithm().HasBurst() && rapid.Bool().Draw(t, "burst") {
 		limit.Burst = rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, most)).Draw(t, "burst size")
 	}
+	if kind.HasSlices() {
+		limit = inSlices(limit, rapid.SampledFrom(cuts).Draw(t, "slices"))
+	}
 	return drainable(limit)
+}
+
+// kindOf returns the kind of a limit that may lack its defaults.
+func kindOf(limit limiter.Limit) limiter.Kind {
+	limit, _ = limit.Normalize()
+	return limit.Kind()
 }
 
 // drainable returns limit without its burst if that would take ages to drain: virtual
@@ -130,18 +167,17 @@ func drainable(limit limiter.Limit) limiter.Limit {
 	return limit
 }
 
-// changed returns limit with another count and burst, or now and then another
+// changed returns limit with another count and burst (or slices), or now and then another
 // period or algorithm, as a policy's limit may get.
 func changed(t *rapid.T, limit limiter.Limit) limiter.Limit {
-	other := drawLimit(t, limit.Algorithm)
+	other := drawLimit(t, kindOf(limit))
 	switch rapid.IntRange(0, 5).Draw(t, "what changes") {
 	case 0:
 		return other
 	case 1:
-		return drawLimit(t, rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm"))
+		return drawLimit(t, rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind"))
 	}
-	other.Period = limit.Period
-	return drainable(other)
+	return drainable(withPeriod(other, limit))
 }
 
 // drawCost draws a cost that can fit, often one that makes a difference.
@@ -157,7 +193,9 @@ func drawCost(t *rapid.T, limit limiter.Limit) int64 {
 // drawPause draws a while in which something of the limit's usage lapses.
 func drawPause(t *rapid.T, limit limiter.Limit) time.Duration {
 	period := limit.Period.Microseconds()
+	width := period / max(1, limit.Slices)
 	return time.Microsecond * time.Duration(rapid.OneOf(
+		rapid.Int64Range(0, 2*width),
 		rapid.Int64Range(0, 3),
 		rapid.Int64Range(0, max(1, period/limit.Count)),
 		rapid.Int64Range(0, period),

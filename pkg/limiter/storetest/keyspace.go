@@ -22,10 +22,10 @@ func exactly(t *testing.T, subject string) limiter.Pattern {
 }
 
 // keyspaceFindsAndDeletes scans and deletes among subjects with hostile names.
-func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
 	store := h.New(t, func() time.Time { return epoch })
-	limit := limiter.Limit{Algorithm: algorithm, Count: 1000, Period: time.Minute}
+	limit := limitOf(kind, 1000, time.Minute)
 	subjects := []string{
 		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`, "tenant:acme:user:1",
 		"tenant:acme:user:2", "tenant:acmee:user:1",
@@ -109,10 +109,10 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, algorithm limiter.Algorith
 
 // keyspaceReachesKeysDirectly looks at keys by their names, and selects by name and
 // by a function.
-func keyspaceReachesKeysDirectly(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func keyspaceReachesKeysDirectly(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
 	store := h.New(t, func() time.Time { return epoch })
-	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	limit := limitOf(kind, 10, time.Minute)
 	var keys []limiter.Key
 	for i := range 1200 {
 		key := limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "api/user"}
@@ -163,11 +163,11 @@ func keyspaceReachesKeysDirectly(t *testing.T, h Harness, algorithm limiter.Algo
 }
 
 // keyspaceBringsRecordsBack scans, deletes and imports.
-func keyspaceBringsRecordsBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	ctx := context.Background()
 	now := epoch
 	store := h.New(t, func() time.Time { return now })
-	limit := limiter.Limit{Algorithm: algorithm, Count: 1_000_000, Period: 24 * time.Hour}
+	limit := limitOf(kind, 1_000_000, 24*time.Hour)
 	lim := limiter.New(store)
 	var keys []limiter.Key
 	for i := range 700 {

@@ -11,9 +11,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-func deniedConsumesNothing(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func deniedConsumesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		before := h.Dump(t, f.store)
 		if f.take(limit, drawCost(f.T, limit)).Allowed {
@@ -29,9 +29,9 @@ func deniedConsumesNothing(t *testing.T, h Harness, algorithm limiter.Algorithm)
 	})
 }
 
-func peekNeverWrites(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func peekNeverWrites(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		cost := drawCost(f.T, limit)
 		before := h.Dump(t, f.store)
@@ -52,11 +52,11 @@ func peekNeverWrites(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 }
 
-func allOrNothing(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func allOrNothing(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		reqs := []limiter.Request{f.request(drawLimit(f.T, algorithm), 1)}
+		reqs := []limiter.Request{f.request(drawLimit(f.T, kind), 1)}
 		for i := range rapid.IntRange(1, 4).Draw(f.T, "more limits") {
-			other := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Algorithms()).Draw(f.T, "algorithm")), 1)
+			other := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Kinds()).Draw(f.T, "kind")), 1)
 			other.Key.Name = []string{"a", "b", "c", "d"}[i]
 			reqs = append(reqs, other)
 		}
@@ -88,9 +88,9 @@ func allOrNothing(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 }
 
-func retryAfterIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func retryAfterIsExact(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		asked := limit
 		if rapid.Bool().Draw(f.T, "changed") {
@@ -120,9 +120,9 @@ func retryAfterIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 }
 
-func remainingIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func remainingIsExact(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Peek, limiter.Refund}).Draw(f.T, "op")
 		remaining := f.decide(op, f.request(limit, drawCost(f.T, limit)))[0].Remaining
@@ -142,14 +142,14 @@ func remainingIsExact(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 
 // decisionsAreDated wants every decision, whatever it is, to say what the store's
 // clock showed, also when that was set back.
-func decisionsAreDated(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func decisionsAreDated(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		if rapid.IntRange(0, 3).Draw(f.T, "back") == 0 {
 			f.advance(-drawPause(f.T, limit))
 		}
-		beside := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Algorithms()).Draw(f.T, "algorithm")), 1)
+		beside := f.request(drawLimit(f.T, rapid.SampledFrom(limiter.Kinds()).Draw(f.T, "kind")), 1)
 		beside.Key.Name, beside.Shadow = "beside", rapid.Bool().Draw(f.T, "shadow")
 		for _, cost := range []int64{drawCost(f.T, limit), limit.Capacity()} { // the second is denied, or most often is
 			for _, op := range []limiter.Op{limiter.Peek, limiter.Take, limiter.Refund, limiter.Adjust} {
@@ -166,9 +166,9 @@ func decisionsAreDated(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 }
 
-func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func absentMeansUnused(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		d := f.take(limit, drawCost(f.T, limit))
 		if d.Used > 0 {
@@ -196,7 +196,7 @@ func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	})
 	// By the store's own clock, a key stays until its reset-after and not much longer.
 	store := h.New(t, nil)
-	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	limit := limitOf(kind, 10, time.Minute)
 	key := limiter.Key{Subject: "ttl", Name: "limit"}
 	if _, err := limiter.New(store).Take(context.Background(), key, limit, 3); err != nil {
 		t.Fatal(err)
@@ -211,9 +211,9 @@ func absentMeansUnused(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 	}
 }
 
-func timeNeverRunsBackwards(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func timeNeverRunsBackwards(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.advance(4 * limiter.MaxPeriod) // leave room to go back
 		f.use(limit)
 		d := f.take(limit, drawCost(f.T, limit))
@@ -239,9 +239,9 @@ func timeNeverRunsBackwards(t *testing.T, h Harness, algorithm limiter.Algorithm
 	})
 }
 
-func changingALimitKeepsItsUsage(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func changingALimitKeepsItsUsage(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		used := f.peek(limit, 1).Used
 		other := changed(f.T, limit)
@@ -260,9 +260,9 @@ func changingALimitKeepsItsUsage(t *testing.T, h Harness, algorithm limiter.Algo
 	})
 }
 
-func costThatNeverFitsIsAnError(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func costThatNeverFitsIsAnError(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		before := h.Dump(t, f.store)
 		for _, op := range []limiter.Op{limiter.Take, limiter.Peek} {
 			f.fails(limiter.ErrNeverFits, op, f.request(limit, limit.Capacity()+1))
@@ -272,14 +272,18 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, algorithm limiter.Algor
 			f.fails(limiter.ErrInvalid, op, f.request(limit, 0))
 			f.fails(limiter.ErrInvalid, op, f.request(limit, -1))
 			for _, broken := range []limiter.Limit{
-				{Algorithm: algorithm, Count: 0, Period: limit.Period},
-				{Algorithm: algorithm, Count: -1, Period: limit.Period},
-				{Algorithm: algorithm, Count: limiter.MaxCount + 1, Period: limit.Period},
-				{Algorithm: algorithm, Count: 1, Period: 0},
-				{Algorithm: algorithm, Count: 1, Period: -time.Second},
-				{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod + time.Microsecond},
-				{Algorithm: algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
-				{Algorithm: algorithm, Count: 1, Period: limit.Period, Burst: -1},
+				{Algorithm: limit.Algorithm, Count: 0, Period: limit.Period},
+				{Algorithm: limit.Algorithm, Count: -1, Period: limit.Period},
+				{Algorithm: limit.Algorithm, Count: limiter.MaxCount + 1, Period: limit.Period},
+				{Algorithm: limit.Algorithm, Count: 1, Period: 0},
+				{Algorithm: limit.Algorithm, Count: 1, Period: -time.Second},
+				{Algorithm: limit.Algorithm, Count: 1, Period: limiter.MaxPeriod + time.Microsecond},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Millisecond + time.Nanosecond},
+				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Burst: -1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: limit.Period, Slices: -1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Hour, Slices: limiter.MaxSlices + 1},
+				{Algorithm: limit.Algorithm, Count: 1, Period: time.Second, Slices: 7},
+				{Algorithm: limiter.TokenBucket, Count: 1, Period: time.Second, Slices: 2},
 			} {
 				f.fails(limiter.ErrInvalid, op, f.request(broken, 1))
 			}
@@ -292,13 +296,13 @@ func costThatNeverFitsIsAnError(t *testing.T, h Harness, algorithm limiter.Algor
 	})
 }
 
-func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func foreignDataIsNotTouched(t *testing.T, h Harness, kind limiter.Kind) {
 	if h.Plant == nil {
 		return // nobody else can write there
 	}
 	ctx := context.Background()
 	store := h.New(t, nil)
-	limit := limiter.Limit{Algorithm: algorithm, Count: 10, Period: time.Minute}
+	limit := limitOf(kind, 10, time.Minute)
 	// A record of ours to damage.
 	own := limiter.State{}
 	normalized, _ := limit.Normalize()
@@ -309,10 +313,11 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorith
 		"empty":       "",
 		"short":       record[:len(record)-1],
 		"long":        record + "x",
-		"version":     record[:2] + "\x02" + record[3:],
+		"version":     record[:2] + "\x09" + record[3:],
 		"algorithm":   record[:3] + "\x09" + record[4:],
 		"zero-count":  record[:4] + "\x00\x00\x00\x00" + record[8:],
 		"huge-count":  record[:4] + "\xff\xff\xff\xff" + record[8:],
+		"zero-burst":  record[:8] + "\x00\x00\x00\x00" + record[12:], // or slices
 		"zero-period": record[:12] + "\x00\x00\x00\x00\x00\x00\x00" + record[19:],
 		"huge-period": record[:12] + "\xff\xff\xff\xff\xff\xff\xff" + record[19:],
 		"far-future":  record[:19] + "\x40\x00\x00\x00\x00\x00\x00" + record[26:],
@@ -346,9 +351,9 @@ func foreignDataIsNotTouched(t *testing.T, h Harness, algorithm limiter.Algorith
 	}
 }
 
-func refundGivesBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func refundGivesBack(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		before := f.peek(limit, 1)
 		cost := drawCost(f.T, limit)
@@ -368,9 +373,9 @@ func refundGivesBack(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 
 // adjustLeavesExactly wants an operator's correction to bring usage, from
 // whatever it is, to exactly what was asked for.
-func adjustLeavesExactly(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func adjustLeavesExactly(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		used := rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).Draw(f.T, "to leave used")
 		adjusted := f.decide(limiter.Adjust, f.request(limit, used))[0]
@@ -390,9 +395,9 @@ func adjustLeavesExactly(t *testing.T, h Harness, algorithm limiter.Algorithm) {
 
 // shadowNeverDenies wants a shadow to answer as the same limit would in earnest,
 // to be charged as that would be, and to leave the others alone.
-func shadowNeverDenies(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func shadowNeverDenies(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
-		limit := drawLimit(f.T, algorithm)
+		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		shadow := f.request(limit, drawCost(f.T, limit))
 		earnest := f.peek(limit, shadow.Cost)

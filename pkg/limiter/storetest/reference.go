@@ -15,16 +15,16 @@ import (
 // matchesTheReference drives the store and the pure Go algorithms with the same
 // random requests at the same instants, limits changing midway, and wants the
 // same answers.
-func matchesTheReference(t *testing.T, h Harness, algorithm limiter.Algorithm) {
+func matchesTheReference(t *testing.T, h Harness, kind limiter.Kind) {
 	var now time.Time
 	store := h.New(t, func() time.Time { return now })
 	for n := range h.Sequences {
-		r := rand.New(rand.NewPCG(uint64(n), uint64(algorithm)))
-		c := newComparison(r, algorithm, fmt.Sprintf("sequence:%d", n))
+		r := rand.New(rand.NewPCG(uint64(n), uint64(kind)))
+		c := newComparison(r, kind, fmt.Sprintf("sequence:%d", n))
 		now = epoch.Add(time.Duration(r.Int64N(int64(time.Hour))))
 		for range 2 + r.IntN(12) {
 			if difference := c.step(store, &now); difference != "" {
-				t.Fatalf("sequence %d of %s:\n%s\n%s", n, algorithm, strings.Join(c.trace, "\n"), difference)
+				t.Fatalf("sequence %d of %s:\n%s\n%s", n, kind, strings.Join(c.trace, "\n"), difference)
 			}
 		}
 	}
@@ -39,14 +39,14 @@ type comparison struct {
 	trace  []string
 }
 
-func newComparison(r *rand.Rand, algorithm limiter.Algorithm, subject string) *comparison {
+func newComparison(r *rand.Rand, kind limiter.Kind, subject string) *comparison {
 	c := &comparison{r: r}
 	for i := range 1 + r.IntN(5)/4*r.IntN(4) { // mostly one, up to four
 		if i > 0 {
-			algorithm = limiter.Algorithms()[r.IntN(5)]
+			kind = anyKind(r)
 		}
 		key := limiter.Key{Subject: subject, Name: fmt.Sprintf("limit-%d", i)}
-		c.reqs = append(c.reqs, limiter.Request{Key: key, Limit: randomLimit(r, algorithm)})
+		c.reqs = append(c.reqs, limiter.Request{Key: key, Limit: randomLimit(r, kind)})
 		c.states = append(c.states, new(limiter.State))
 	}
 	return c
@@ -91,13 +91,13 @@ func (c *comparison) step(store limiter.Store, now *time.Time) (difference strin
 // change gives request i another count and burst, or another limit altogether.
 func (c *comparison) change(i int) {
 	limit := &c.reqs[i].Limit
-	other := randomLimit(c.r, limit.Algorithm)
+	other := randomLimit(c.r, kindOf(*limit))
 	switch c.r.IntN(4) {
 	case 0:
-		other = randomLimit(c.r, limiter.Algorithms()[c.r.IntN(5)])
+		other = randomLimit(c.r, anyKind(c.r))
 	case 1:
 	default:
-		other.Period = limit.Period
+		other = withPeriod(other, *limit)
 		if _, err := other.Normalize(); err != nil {
 			other.Burst = 0
 		}
@@ -105,11 +105,13 @@ func (c *comparison) change(i int) {
 	*limit = other
 }
 
-func randomLimit(r *rand.Rand, algorithm limiter.Algorithm) limiter.Limit {
-	most := int64(limiter.MaxCount)
-	if algorithm == limiter.SlidingLog {
-		most = limiter.MaxSlidingLogCount
-	}
+func anyKind(r *rand.Rand) limiter.Kind {
+	kinds := limiter.Kinds()
+	return kinds[r.IntN(len(kinds))]
+}
+
+func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
+	most := kind.Algorithm().MaxCount()
 	units := func() int64 {
 		if r.IntN(3) > 0 {
 			return 1 + r.Int64N(12)
@@ -117,11 +119,14 @@ func randomLimit(r *rand.Rand, algorithm limiter.Algorithm) limiter.Limit {
 		return 1 + r.Int64N(most)
 	}
 	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}
-	limit := limiter.Limit{Algorithm: algorithm, Count: units(), Period: periods[r.IntN(len(periods))]}
+	limit := limitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {
 		limit.Period = limiter.MinPeriod + time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
 	}
-	if algorithm.HasBurst() && r.IntN(2) == 0 {
+	if kind.HasSlices() {
+		limit = inSlices(limit, cuts[r.IntN(len(cuts))])
+	}
+	if kind.Algorithm().HasBurst() && r.IntN(2) == 0 {
 		limit.Burst = units()
 		if _, err := limit.Normalize(); err != nil {
 			limit.Burst = 0
@@ -148,7 +153,8 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit
 	period := int64(limit.Period / time.Microsecond)
 	var us int64
-	switch c.r.IntN(8) {
+	width := period / max(1, limit.Slices)
+	switch c.r.IntN(10) {
 	case 0:
 		us = 0
 	case 1:
@@ -162,6 +168,10 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 		if slices.ContainsFunc(c.states, func(s *limiter.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
 			us = 0
 		}
+	case 5:
+		us = c.r.Int64N(2 * width)
+	case 6:
+		us = max(0, c.r.Int64N(1+max(1, limit.Slices))*width-1+c.r.Int64N(3))
 	default:
 		us = c.r.Int64N(period/limit.Count + 2)
 	}

@@ -1,5 +1,5 @@
 // Package storetest holds the conformance suite of stores: the laws of a
-// decision, each a test of its own, for every algorithm. A store passes if
+// decision, each a test of its own, for every kind of limit. A store passes if
 //
 //	storetest.Run(t, harness)
 //
@@ -35,7 +35,7 @@ type Harness struct {
 	// Prefix returns what a store's keys begin with; nil stands for the default.
 	Prefix func(store Store) string
 	// Sequences is how many random sequences are held against the reference,
-	// for each algorithm: many for a store with an implementation of its own.
+	// for each kind of limit: many for a store with an implementation of its own.
 	Sequences int
 }
 
@@ -51,7 +51,7 @@ func (h *Harness) storeKey(store Store, key limiter.Key) string {
 func Run(t *testing.T, h Harness) {
 	for _, law := range []struct {
 		name string
-		test func(*testing.T, Harness, limiter.Algorithm)
+		test func(*testing.T, Harness, limiter.Kind)
 	}{
 		{"Law01_DeniedConsumesNothing", deniedConsumesNothing},
 		{"Law02_PeekNeverWrites", peekNeverWrites},
@@ -74,10 +74,10 @@ func Run(t *testing.T, h Harness) {
 		{"MatchesTheReference", matchesTheReference},
 	} {
 		t.Run(law.name, func(t *testing.T) {
-			for _, algorithm := range limiter.Algorithms() {
-				t.Run(algorithm.String(), func(t *testing.T) {
+			for _, kind := range limiter.Kinds() {
+				t.Run(kind.String(), func(t *testing.T) {
 					t.Parallel()
-					law.test(t, h, algorithm)
+					law.test(t, h, kind)
 				})
 			}
 		})

@@ -40,10 +40,13 @@ func (h *history) used(now int64) int64 {
 	case limiter.FixedWindow:
 		return h.sum(now-now%p-1, now)
 	case limiter.SlidingCounter:
-		start := now - now%p
-		previous, share := h.sum(start-p-1, start-1), big.NewRat(start+p-now, p)
-		weighted := new(big.Rat).Mul(big.NewRat(previous, 1), share)
-		return ceil(weighted) + h.sum(start-1, now)
+		slices := max(1, h.limit.Slices)
+		width := p / slices
+		start := now - now%width // of the current slice
+		oldest := start - slices*width
+		share := big.NewRat(start+width-now, width)
+		weighted := new(big.Rat).Mul(big.NewRat(h.sum(oldest-1, oldest+width-1), 1), share)
+		return ceil(weighted) + h.sum(oldest+width-1, now)
 	}
 	// What a bucket holds is the most that flowed in since some instant, less what
 	// leaked since.
@@ -95,6 +98,9 @@ func aLimit(t *rapid.T) limiter.Limit {
 	}
 	if limit.Algorithm.HasBurst() {
 		limit.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
+	}
+	if limit.Algorithm.HasSlices() {
+		limit.Slices = rapid.SampledFrom([]int64{1, 2, 5, 50}).Draw(t, "slices")
 	}
 	limit, err := limit.Normalize()
 	if err != nil {

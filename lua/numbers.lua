@@ -1,0 +1,52 @@
+-- How decide.lua handles a state that is two numbers, by the functions of its rule,
+-- which record.lua lists. Rules of rings have these functions themselves (see ring.lua),
+-- and two more:
+--   fresh(s)     makes s an unused state
+--   in_place(s)  says whether saving changes the record by range, so that SET is not
+--                enough
+local numbers = {}
+
+-- load returns whether the state makes sense.
+function numbers.load(s, size)
+  local rule = s.rule
+  if size ~= rule.size then
+    return false
+  end
+  s.a, s.b = struct.unpack('>' .. rule.format, s.raw, RECORD_HEADER_SIZE + 1)
+  return rule.sound(s.count, s.burst, s.period, s.a, s.b)
+end
+
+function numbers.used(s, instant)
+  local _, _, units = s.rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  return units
+end
+
+function numbers.charge(s, cost, instant)
+  local a, b = s.rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  s.a, s.b, s.time, s.raw = a + cost, b, instant, nil
+end
+
+-- refund returns whether anything is left.
+function numbers.refund(s, cost, instant)
+  local a, b = s.rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  s.a, s.b = s.rule.refund(a, b, cost)
+  s.time, s.raw = instant, nil
+  return numbers.used(s, instant) > 0
+end
+
+-- excess returns how much to refund so that exactly left of in_use stays, for a rule
+-- by which a unit can count for less than one.
+function numbers.excess(s, left, instant)
+  local a, b = s.rule.at(s.count, s.period, s.time, s.a, s.b, instant)
+  return s.rule.excess(s.period, a, b, instant, left)
+end
+
+-- answer returns the record as it is now, for the caller.
+function numbers.answer(s)
+  s.raw = s.raw or struct.pack('>I3BI4I4I7I7' .. s.rule.format, magic, s.kind, s.count, s.burst, s.period, s.time, s.a, s.b)
+  return s.raw
+end
+
+function numbers.save(s, now)
+  set(s.key, s.raw, s.rule.unused_at(s.count, s.period, s.time, s.a, s.b), now)
+end
