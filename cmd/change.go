@@ -212,8 +212,8 @@ func (g *globalOptions) undoCommand(path string, replace bool) string {
 	}
 	if name, _, _ := g.inUse(); name != "" {
 		words = append(words, "--context", name)
-	} else if g.store != "" {
-		words = append(words, "--store", storeurl.WithoutPasswords(g.store))
+	} else if g.chosen.store.origin != byDefault { // it may be pasted where the environment is another
+		words = append(words, "--store", storeurl.WithoutPasswords(g.chosen.store.value))
 	}
 	if g.configFile != "" {
 		words = append(words, "--config", g.configFile)

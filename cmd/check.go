@@ -93,7 +93,7 @@ func (g *globalOptions) openGuarded(onError string, p *policy.Policy) (limiter.S
 	} else if p != nil {
 		guard, decides = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
 	}
-	store, err := g.openToRead()
+	store, _, err := g.openToRead()
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun stri
 	defer cancel()
 	quiet := *g
 	quiet.quiet, quiet.timeout = true, g.env.TabTime
-	store, err := quiet.openToRead()
+	store, _, err := quiet.openToRead()
 	if err != nil {
 		return nil, directive
 	}

@@ -137,7 +137,11 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		return err
 	}
 	store, client, where, err := connect.OpenWithClient(url, connection)
-	if store, err = o.guarded(store, err); err != nil {
+	allow := o.guarded
+	if o.once {
+		allow = o.allowed // it writes nothing
+	}
+	if store, err = allow(store, err); err != nil {
 		return err
 	}
 	defer store.Close()

@@ -131,7 +131,7 @@ func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, url
 	t.Helper()
 	w := newWorld(t)
 	w.Sleep, w.Now = sleep, time.Now
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // more than two looks
 	defer cancel()
 	if !slices.Contains(c.codes, exitInterrupted) {
 		ctx = context.Background()

@@ -91,7 +91,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
-	store, err := o.openToRead()
+	store, _, err := o.openToRead()
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,11 @@ type resetAnswer struct {
 }
 
 func runReset(ctx context.Context, o *resetOptions) error {
-	store, where, err := o.open()
+	open := o.open
+	if o.dryRun {
+		open = o.openToRead
+	}
+	store, where, err := open()
 	if err != nil {
 		return err
 	}

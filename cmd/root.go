@@ -300,13 +300,14 @@ func (g *globalOptions) open() (store connect.Store, where string, err error) {
 }
 
 // openToRead is open for a command that writes nothing, and so may end at any time.
-func (g *globalOptions) openToRead() (store connect.Store, err error) {
+func (g *globalOptions) openToRead() (store connect.Store, where string, err error) {
 	url, options, err := g.connection()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	store, _, err = connect.Open(url, options)
-	return g.allowed(store, err)
+	store, where, err = connect.Open(url, options)
+	store, err = g.allowed(store, err)
+	return store, where, err
 }
 
 // guarded is a store that was opened and that the command may write to, as the context

@@ -22,7 +22,7 @@ is_there() {
 	esac
 }
 
-missing=
+missing= lacking=
 for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml}; do
 	is_there "$tool" || missing="$missing $tool"
 done
@@ -31,15 +31,20 @@ if [ -z "$missing" ]; then exit 0; fi
 echo "missing, and installed now:$missing"
 if command -v apt-get >/dev/null; then
 	root apt-get update -q
-	# shellcheck disable=SC2086 # they are words
-	root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+	for tool in $missing; do # each by itself: one that this system lacks keeps no other away
+		root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$tool" || lacking="$lacking $tool"
+	done
+	if [ -n "$lacking" ]; then
+		echo "not to be had from this system's packages:$lacking; install them under these names" >&2
+		exit 1
+	fi
 elif command -v brew >/dev/null; then
 	for tool in $missing; do
 		case $tool in
 		redis-server) brew install redis ;;
 		chromium) brew install --cask chromium ;;
 		bash-completion) brew install bash-completion@2 ;;
-		python3-yaml) python3 -m pip install --user pyyaml ;;
+		python3-yaml) brew install pyyaml ;;
 		*) brew install "$tool" ;;
 		esac
 	done

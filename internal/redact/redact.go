@@ -11,6 +11,7 @@ package redact
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -38,8 +39,9 @@ const (
 // Secrets are texts that nobody is to see. A nil or empty *Secrets has none. It is safe
 // for concurrent use.
 type Secrets struct {
-	mu   sync.RWMutex
-	list []*secret
+	mu      sync.RWMutex
+	list    []*secret
+	learned []*secret
 }
 
 // New returns Secrets with those given. Empty ones are none.
@@ -70,13 +72,36 @@ func (s *Secrets) add(text string, isPart bool) {
 	if text == "" {
 		return
 	}
-	for _, known := range s.list {
-		if known.text == text {
-			known.isPart = known.isPart && isPart
-			return
+	for i, known := range s.list {
+		if known.text != text {
+			continue
 		}
+		if known.isPart && !isPart { // others may be reading the list
+			whole := *known
+			whole.isPart = false
+			s.list = slices.Clone(s.list)
+			s.list[i] = &whole
+		}
+		return
 	}
 	s.list = append(s.list, newSecret(text, isPart))
+}
+
+// mostLearned is how many secrets are remembered that keep being replaced.
+const mostLearned = 8
+
+// Learn adds a secret that takes the place of those learned before, such as a token that
+// is another one for each connection. Only the last few are remembered.
+func (s *Secrets) Learn(text string) {
+	if text == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.learned, func(known *secret) bool { return known.text == text }) {
+		return
+	}
+	s.learned = append(slices.Clone(s.learned[max(0, len(s.learned)-mostLearned+1):]), newSecret(text, false))
 }
 
 func (s *Secrets) all() []*secret {
@@ -85,7 +110,10 @@ func (s *Secrets) all() []*secret {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.list
+	if len(s.learned) == 0 {
+		return s.list
+	}
+	return slices.Concat(s.list, s.learned)
 }
 
 // Foreign returns a text of others without the secrets, and without parts of them that

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -157,4 +158,33 @@ func FuzzForeign(f *testing.F) {
 			t.Errorf("%q: it is in %q", secret, got)
 		}
 	})
+}
+
+// Of secrets that keep being replaced the last few are remembered, and reading goes on
+// beside learning and adding.
+func TestConcurrentLearning(t *testing.T) {
+	s := New("first-password")
+	var working sync.WaitGroup
+	for i := range 4 {
+		working.Go(func() {
+			for n := range 200 {
+				s.Learn(fmt.Sprintf("token-number-%d-%d", i, n))
+				s.Add("one of several words") // first as parts, and then as a whole
+				s.Add("several")
+				if got := s.Foreign("the first-password here"); got != "the "+Mark+" here" {
+					t.Errorf("%q", got)
+				}
+			}
+		})
+	}
+	working.Wait()
+	for n := range 20 {
+		s.Learn(fmt.Sprintf("the-last-token-%02d", n))
+	}
+	if got := s.Foreign("the-last-token-19"); got != Mark {
+		t.Errorf("%q", got)
+	}
+	if got := s.Foreign("the-last-token-02"); !strings.Contains(got, "02") {
+		t.Errorf("it remembers them all: %q", got)
+	}
 }

@@ -20,7 +20,7 @@ type Summary struct {
 	DeniedBy []int
 }
 
-// Summarize sums up the decisions of one call, of which there must be at least one.
+// Summarize sums up the decisions of one call.
 // A shadow's decision counts only where there are no others, and then it denies
 // nothing. What was not asked, because another limit had denied already, does not count
 // beside what was.
@@ -33,6 +33,9 @@ func Summarize(decisions []Decision) Summary {
 		if !d.Shadow && !d.Unguarded {
 			sum.Unguarded = false
 		}
+	}
+	if len(decisions) == 0 {
+		return Summary{Allowed: true} // nothing was in the way
 	}
 	if onlyShadows {
 		return summarizeShadows(decisions)

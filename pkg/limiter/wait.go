@@ -117,11 +117,11 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []Request, taken []Decisio
 	if err == nil {
 		return nil
 	}
-	if refundErr := w.giveBack(ctx, reqs, taken); refundErr != nil {
-		return refundErr
-	}
-	return err
+	return errors.Join(err, w.giveBack(ctx, reqs, taken))
 }
+
+// giveBackTimeout bounds how long a caller who leaves waits for the giving back.
+const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, though the caller gives up. A shadow that would
 // have denied took nothing, and neither did what a failure policy let through.
@@ -135,7 +135,9 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision)
 	if len(back) == 0 {
 		return nil
 	}
-	if _, err := w.decide(context.WithoutCancel(ctx), Refund, back); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	if _, err := w.decide(ctx, Refund, back); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotGivenBack, err)
 	}
 	return nil

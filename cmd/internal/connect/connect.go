@@ -131,6 +131,10 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	if parsed.Password == "" {
 		parsed.Password = options.Password
 	}
+	if parsed.User != "" && parsed.Password == "" {
+		// The client would log nobody in, and what follows would be done as the default user.
+		return nil, "", badURL("it names the user %q and no password is known; set LIMITCTL_PASSWORD, or write %s", parsed.User, parsed.form)
+	}
 	client, err = opener.client(parsed, options)
 	return client, where, err
 }

@@ -120,7 +120,7 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // explain says why a server did not tell, and which right is lacking.
 func (m *Meter) explain(err error) string {
 	if !redis.HasErrorPrefix(err, "NOPERM") {
-		if store, newErr := redisstore.New(m.client); newErr == nil {
+		if store, newErr := redisstore.New(m.client, redisstore.WithoutHooks()); newErr == nil {
 			err = store.Explain(err) // which has no password in it
 		}
 		return strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ type examination struct {
 // Redis examines the servers of client. It changes nothing in them. After an error
 // the report has what was found before.
 func Redis(ctx context.Context, client redis.UniversalClient, options Options) (*Report, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix), redisstore.WithoutGuard())
+	store, err := redisstore.New(client, redisstore.WithPrefix(options.Prefix), redisstore.WithoutHooks())
 	if err != nil {
 		return &Report{}, err
 	}
@@ -57,14 +58,21 @@ func (e *examination) run(ctx context.Context) error {
 	e.report.add(judgeTransport(e.Transport, e.nodes(ctx), e.store.Redact)...)
 	var failed error
 	var up []*server
-	for _, s := range servers {
-		pings, err := e.ping(ctx, s)
-		if err != nil {
-			failed = errors.Join(failed, e.unreachable(s, err))
+	pings, errs := make([][]time.Duration, len(servers)), make([]error, len(servers))
+	var pinging panics.Group // at once, or silent ones would add up
+	for i, s := range servers {
+		pinging.Go(func() { pings[i], errs[i] = e.ping(ctx, s) })
+	}
+	if err := pinging.Wait(); err != nil {
+		return err
+	}
+	for i, s := range servers {
+		if errs[i] != nil {
+			failed = errors.Join(failed, e.unreachable(s, errs[i]))
 			continue
 		}
 		e.report.Reached = true
-		e.add(s, judgeLatency(pings))
+		e.add(s, judgeLatency(pings[i]))
 		up = append(up, s)
 	}
 	for _, check := range []func(context.Context, []*server) error{
@@ -94,13 +102,17 @@ func (e *examination) masters(ctx context.Context) ([]*server, error) {
 	var servers []*server
 	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) (err error) {
 		defer panics.Catch(&err) // it is the client's goroutine
-		store, err := redisstore.New(master, redisstore.WithoutGuard())
+		store, err := redisstore.New(master, redisstore.WithoutHooks())
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, &server{client: master, name: e.store.Redact(master.Options().Addr), store: store})
 		return err
 	})
 	slices.SortFunc(servers, func(a, b *server) int { return strings.Compare(a.name, b.name) })
+	if n := len(servers); err == nil && (n == 0 || n > redisstore.MostMasters) {
+		err = fmt.Errorf("%w: %s names %s of a Cluster, and one has 1 to %d", limiter.ErrRefused,
+			"the server", plural(n, "master"), redisstore.MostMasters)
+	}
 	return servers, err
 }
 

@@ -70,7 +70,7 @@ func watchServer(ctx context.Context, client redis.UniversalClient) Vitals {
 		v.Problem = explained(client, err)
 		return v
 	}
-	store, err := redisstore.New(client)
+	store, err := redisstore.New(client, redisstore.WithoutHooks())
 	if err != nil {
 		v.Problem = err
 		return v
@@ -84,7 +84,7 @@ func watchServer(ctx context.Context, client redis.UniversalClient) Vitals {
 
 // redacted is a text of a server without the password of its client.
 func redacted(client redis.UniversalClient, text string) string {
-	store, err := redisstore.New(client)
+	store, err := redisstore.New(client, redisstore.WithoutHooks())
 	if err != nil {
 		return ""
 	}
@@ -93,7 +93,7 @@ func redacted(client redis.UniversalClient, text string) string {
 
 // explained is an error as the limiter's.
 func explained(client redis.UniversalClient, err error) error {
-	store, newErr := redisstore.New(client, redisstore.WithoutGuard())
+	store, newErr := redisstore.New(client, redisstore.WithoutHooks())
 	if newErr != nil {
 		return err
 	}

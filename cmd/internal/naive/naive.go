@@ -33,7 +33,7 @@ type Store struct {
 // said at [redisstore.New]. It fails with a [limiter.ErrInvalid] on an unfit prefix
 // and does not connect yet.
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithoutGuard())
+	store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithoutHooks())
 	return &Store{Store: store, client: client, prefix: prefix}, err
 }
 

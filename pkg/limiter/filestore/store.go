@@ -170,10 +170,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *li
 
 // boundedRecord is the record of a row, or NULL if that is longer than any: it is not
 // even read then.
-var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", maxRecord)
-
-// maxRecord is more than the longest record has, which is a sliding log.
-const maxRecord = 16*limiter.MaxSlidingLogCount + 1<<16
+var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", limiter.MaxRecordSize)
 
 func decode(state *limiter.State, record []byte) error {
 	if record == nil {

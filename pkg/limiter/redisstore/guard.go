@@ -14,8 +14,8 @@ import (
 )
 
 // Guard bounds what the servers of client can cost who asks them, whether they are
-// broken or hostile. An answer that is none, or that announces more than 22 MB for all
-// that was asked in one go, ends its connection before there is room made for it; and
+// broken or hostile. An answer that is not Redis' protocol, or that announces more than
+// 22 MB for all that was asked in one go, ends its connection before there is room made for it; and
 // a panic of the client's becomes the error of what was asked.
 //
 // [New] does it with its client, and Guard is for clients beside a store. It is for
@@ -26,8 +26,10 @@ import (
 func Guard(client redis.UniversalClient) {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
+		c.AddHook(guard{}) // for panics on the way to a node
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(guard{}) })
 	case *redis.Ring:
+		c.AddHook(guard{})
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(guard{}) })
 	case *redis.Client:
 		c.AddHook(guard{})
@@ -52,7 +54,7 @@ func (guard) DialHook(next redis.DialHook) redis.DialHook {
 func (guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) (err error) {
 		defer func() {
-			if panicked := (*panics.Error)(nil); errors.As(err, &panicked) {
+			if err != nil && isPanic(err) {
 				cmd.SetErr(err)
 			}
 		}()
@@ -65,7 +67,7 @@ func (guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
 		defer func() {
-			if panicked := (*panics.Error)(nil); errors.As(err, &panicked) {
+			if err != nil && isPanic(err) {
 				for _, cmd := range cmds {
 					cmd.SetErr(err)
 				}
@@ -74,6 +76,11 @@ func (guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 		defer panics.Catch(&err)
 		return next(ctx, cmds)
 	}
+}
+
+func isPanic(err error) bool {
+	var panicked *panics.Error
+	return errors.As(err, &panicked)
 }
 
 // garbled are the beginnings of what go-redis says of answers that are sound, and of
@@ -106,7 +113,11 @@ func WrongAnswer(err error) error {
 		return errAnswer
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if slices.ContainsFunc(garbled, func(beginning string) bool { return strings.HasPrefix(err.Error(), beginning) }) {
+		if _, is := err.(net.Error); is {
+			return nil // it is about the way to the server
+		}
+		text := err.Error()
+		if slices.ContainsFunc(garbled, func(beginning string) bool { return strings.HasPrefix(text, beginning) }) {
 			return errAnswer
 		}
 	}

@@ -71,7 +71,7 @@ func TestHostileServersCostAServiceABound(t *testing.T) {
 	asking.Wait()
 }
 
-func TestWithoutGuardAClientStaysAsItIs(t *testing.T) {
+func TestWithoutHooksAClientStaysAsItIs(t *testing.T) {
 	addr := hostile.Start(t, "", hostile.Behaviour{Answer: func(c *hostile.Client) bool {
 		_, err := c.Write([]byte("$30000000\r\n" + strings.Repeat("x", 30000000) + "\r\n"))
 		return err == nil
@@ -79,7 +79,7 @@ func TestWithoutGuardAClientStaysAsItIs(t *testing.T) {
 	for _, c := range []struct {
 		option  []redisstore.Option
 		refused bool
-	}{{nil, true}, {[]redisstore.Option{redisstore.WithoutGuard()}, false}} {
+	}{{nil, true}, {[]redisstore.Option{redisstore.WithoutHooks()}, false}} {
 		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, OnConnect: nil})
 		defer client.Close()
 		if _, err := redisstore.New(client, c.option...); err != nil {

@@ -7,12 +7,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/panics"
 )
+
+// MostMasters is how many masters of a Cluster are asked: as many as Redis says that one
+// should have at most.
+const MostMasters = 1000
 
 // layout is who has which slots of a Cluster, as the masters themselves say.
 type layout struct {
@@ -38,8 +43,12 @@ func (s *Store) layout(ctx context.Context) (*layout, error) {
 	cluster := s.client.(*redis.ClusterClient)
 	l := &layout{}
 	var mu sync.Mutex
+	var named atomic.Int64
 	failed := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
 		defer panics.Catch(&err) // it is the client's goroutine
+		if named.Add(1) > MostMasters {
+			return nil
+		}
 		nodes, err := master.ClusterNodes(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
@@ -50,6 +59,9 @@ func (s *Store) layout(ctx context.Context) (*layout, error) {
 		}
 		return err
 	})
+	if named.Load() > MostMasters {
+		return nil, &answerError{fmt.Sprintf("it names %d masters of the Cluster, and one has at most %d", named.Load(), MostMasters)}
+	}
 	var panicked *panics.Error
 	if len(l.masters) == 0 && failed == nil {
 		return nil, &answerError{"it names no masters of the Cluster"}

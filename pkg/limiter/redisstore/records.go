@@ -136,7 +136,7 @@ func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
 				return s.refuse("deletion", true)
 			}
 			if holds := text(reply[n+1]); holds != "" {
-				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: holds})
+				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.Redact(holds)})
 				continue
 			}
 			changed = append(changed, limiter.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})

@@ -13,27 +13,33 @@ import (
 // logs in with, which the store knows: a server can repeat what it was ever sent.
 func WithSecrets(secrets ...string) Option { return func(s *Store) { s.secrets.Add(secrets...) } }
 
-// secretsOf returns what client logs in with. What a provider gives it is learnt when it
-// is sent, by a client that is new.
-func secretsOf(client redis.UniversalClient) *redact.Secrets {
-	secrets := redact.New()
+// passwordOf returns what client logs in with, as far as its options say.
+func passwordOf(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().Password
+	case *redis.ClusterClient:
+		return c.Options().Password
+	case *redis.Ring:
+		return c.Options().Password
+	}
+	return ""
+}
+
+// learnLogins has secrets learn what a provider gives client, when it is sent.
+func learnLogins(client redis.UniversalClient, secrets *redact.Secrets) {
 	switch c := client.(type) {
 	case *redis.Client:
 		o := c.Options()
-		secrets.Add(o.Password)
 		if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
 			c.AddHook(loginHook{secrets})
 		}
 	case *redis.ClusterClient:
 		o := c.Options()
-		secrets.Add(o.Password)
 		if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
 			c.OnNewNode(func(node *redis.Client) { node.AddHook(loginHook{secrets}) })
 		}
-	case *redis.Ring:
-		secrets.Add(c.Options().Password)
 	}
-	return secrets
 }
 
 // loginHook is a [redis.Hook] that learns what a client logs in with.
@@ -63,16 +69,18 @@ func (h loginHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 // learn takes down the password of AUTH [user] password and of
 // HELLO version AUTH user password.
 func (h loginHook) learn(cmd redis.Cmder) {
+	name := cmd.Name()
+	if name != "hello" && name != "auth" {
+		return // and its arguments are not asked for: a take then counts as sent
+	}
 	words := cmd.Args()
 	at := len(words) - 1
-	if cmd.Name() == "hello" {
+	if name == "hello" {
 		at = 4
-	} else if cmd.Name() != "auth" {
-		return
 	}
 	if at < len(words) {
 		if password, is := words[at].(string); is {
-			h.secrets.Add(password)
+			h.secrets.Learn(password)
 		}
 	}
 }

@@ -220,6 +220,10 @@ func (sc *scan) readSlots(ctx context.Context, master *redis.Client, slots []int
 	return before, after, err
 }
 
+// keysPerExchange is about how many keys of slots are asked for in one exchange, whose
+// answers are bounded.
+const keysPerExchange = 100_000
+
 // keysIn asks a master which keys it has of slots.
 func (sc *scan) keysIn(ctx context.Context, master *redis.Client, slots []int) (storeKeys []string, before, after claim, err error) {
 	pipe := master.Pipeline()
@@ -243,10 +247,15 @@ func (sc *scan) keysIn(ctx context.Context, master *redis.Client, slots []int) (
 		var asked []int // indexes of slots
 		pipe := master.Pipeline()
 		var answers []*redis.StringSliceCmd
+		keys, left := 0, false
 		for i, slot := range slots {
 			if most := int(counts[i].Val()); most > 0 && again[i] >= 0 {
+				if left = keys >= keysPerExchange; left {
+					break // the next exchange asks for them
+				}
 				// More than there were, lest new ones come in place of old ones.
 				again[i] = max(2*again[i], most+most/8+16)
+				keys += again[i]
 				asked, answers = append(asked, i), append(answers, pipe.ClusterGetKeysInSlot(ctx, slot, again[i]))
 			}
 		}
@@ -263,7 +272,7 @@ func (sc *scan) keysIn(ctx context.Context, master *redis.Client, slots []int) (
 				full = true
 			}
 		}
-		if !full {
+		if !full && !left {
 			return storeKeys, before, claimIn(nodes.Val()), nil
 		}
 	}

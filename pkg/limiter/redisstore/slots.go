@@ -262,7 +262,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 		}
 	}
 	if panicked := working.Wait(); panicked != nil && unknown == nil {
-		return panicked
+		return s.translate(sentError{panicked}, "call", true, nil)
 	}
 	switch {
 	case first == nil && skipped: // the caller's time was over

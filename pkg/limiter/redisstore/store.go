@@ -20,16 +20,16 @@ import (
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
 type Store struct {
-	client    redis.UniversalClient
-	isCluster bool
-	address   string // for messages
-	prefix    string
-	clock     func() time.Time // nil for the server's
-	scripts   scripts
-	sender    sender
-	secrets   *redact.Secrets // what no error may hold
-	unguarded bool
-	large     chan struct{} // holds the one call whose answer may be large
+	client       redis.UniversalClient
+	isCluster    bool
+	address      string // for messages
+	prefix       string
+	clock        func() time.Time // nil for the server's
+	scripts      scripts
+	sender       sender
+	secrets      *redact.Secrets // what no error may hold
+	withoutHooks bool
+	large        chan struct{} // holds the one call whose answer may be large
 }
 
 // An Option changes how a Store is made.
@@ -44,10 +44,10 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 // clock decides what has lapsed.
 func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
 
-// WithoutGuard leaves client as it is instead of calling [Guard] for it: for a client
-// that is used for something else, too, whose answers are larger than Guard lets
-// through.
-func WithoutGuard() Option { return func(s *Store) { s.unguarded = true } }
+// WithoutHooks adds no hook to client, and so calls no [Guard] for it: for a client that
+// another Store looks after already, or one that is used for something else, too, whose
+// answers are larger than Guard lets through.
+func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
 
 // New returns a Store on client, which Close closes. Whatever retries client is
 // configured for, takes and refunds are never sent twice. What its servers answer is
@@ -57,14 +57,16 @@ func WithoutGuard() Option { return func(s *Store) { s.unguarded = true } }
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
 	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
-		scripts: newScripts(), sender: sender{client: client}, secrets: secretsOf(client), large: make(chan struct{}, 1)}
+		scripts: newScripts(), sender: sender{client: client}, secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
 	}
-	if !s.unguarded {
+	s.address = s.secrets.Text(s.address) // a Cluster names its nodes as it likes
+	if !s.withoutHooks {
 		Guard(client)
+		learnLogins(client, s.secrets)
+		watchNodes(client)
 	}
-	watchNodes(client)
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 
@@ -119,7 +121,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	}
 	reply, err := cmd.Text()
 	if err == nil {
-		err = parseReply(reply, op, keys, reqs, decisions)
+		err = s.parseReply(reply, op, keys, reqs, decisions)
 	}
 	if errors.Is(err, limiter.ErrForeign) {
 		return err
@@ -165,31 +167,59 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	return arguments
 }
 
+// longAgo is before any server's clock, the year 2001.
+const longAgo = limiter.Instant(1e15)
+
+// follows reports whether an answer follows from the state that came with it. No script
+// answers otherwise; who is in between, or in the server's place, might.
+func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, charged bool, now limiter.Instant) bool {
+	used, capacity := state.Used(now), req.Limit.Capacity()
+	switch {
+	case op == limiter.Refund || op == limiter.Adjust:
+		return allowed
+	case charged && allowed:
+		return state.Limit == req.Limit && 0 < used && used <= capacity
+	}
+	return allowed == (used+req.Cost <= capacity)
+}
+
 // parseReply derives the decisions from the script's reply: the states as they
 // are now, which the pure Go algorithms explain.
-func parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if len(reply) < 7 {
 		return errAnswer
 	}
 	var instant [8]byte
 	copy(instant[1:], reply)
 	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+	if s.clock == nil && now < longAgo {
+		return errAnswer
+	}
 	rest := reply[7:]
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
-		if len(rest) < 2 || len(rest) < 2+int(rest[1]) {
+		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
 			return errAnswer
 		}
 		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			if err := states[i].DecodeRecord([]byte(record)); err != nil {
+			err := states[i].DecodeRecord([]byte(record))
+			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
+				return errAnswer
+			} else if err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
 		}
 		rest = rest[2+int(rest[1]):]
 	}
+	if len(rest) > 0 {
+		return errAnswer
+	}
 	charged := op == limiter.Take && limiter.AllAllowed(decisions)
 	for i := range reqs {
+		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
+			return errAnswer
+		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
 		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
 			before := states[i]

@@ -10,9 +10,11 @@ import (
 const (
 	// walkTimes and walkMore are how many keys a scan may look at: so many times
 	// those there are, and so many more. Keys that come meanwhile, and a table that
-	// the server resizes, make it look at some twice.
+	// the server resizes, make it look at some twice; and a table whose keys have just
+	// expired is nearly empty and as large as before, so that most of the calls find
+	// nothing.
 	walkTimes = 10
-	walkMore  = 10_000
+	walkMore  = 1_000_000
 	// walkMost is how many it may look at where nobody may say how many there are.
 	walkMost = 100_000_000
 	// mostKeys is how many keys a server can have.
