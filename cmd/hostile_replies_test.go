@@ -59,7 +59,7 @@ func conversations(dir string) []conversation {
 			stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
 		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"},
 			stages: []stage{inScripts}, codes: []int{exitPartly}},
-		{name: "doctor", args: []string{"doctor"},
+		{name: "doctor", args: []string{"doctor", "--scan-limit", "0"}, // or it ends a scan by its own bound
 			stages: []stage{inScans, inReads, inInfos, inSizes, inTimes}, codes: []int{exitNo, exitPartly}},
 		{name: "dashboard", args: []string{"dashboard", "--once"},
 			stages: []stage{inScans, inReads, inScripts, inInfos}, survives: []stage{inInfos}},

@@ -14,7 +14,7 @@ const (
 	// expired is nearly empty and as large as before, so that most of the calls find
 	// nothing.
 	walkTimes = 10
-	walkMore  = 1_000_000
+	walkMore  = 500_000
 	// walkMost is how many it may look at where nobody may say how many there are.
 	walkMost = 100_000_000
 	// mostKeys is how many keys a server can have.
