@@ -46,7 +46,7 @@ func TestAScanEnds(t *testing.T) {
 		"pages without an end":         {pages(0, ":1000\r\n%.0d", counting), "511000 keys were looked at, and there are 1000"},
 		"none at all":                  {pages(0, ":0\r\n%.0d", counting), "501000 keys were looked at, and there are 0"},
 		"keys that came meanwhile":     {pages(605, ":1%d000\r\n", counting), ""}, // 10,000 at first, and then 11,000
-		"a table that is nearly empty": {pages(450, ":1\r\n%.0d", counting), ""},   // as after its keys have expired
+		"a table that is nearly empty": {pages(450, ":1\r\n%.0d", counting), ""},  // as after its keys have expired
 		"the same cursor":              {pages(0, ":1000\r\n%.0d", func(int64) int64 { return 7 }), "the cursor 7 came twice in a row"},
 		"two by turns":                 {pages(0, ":1000\r\n%.0d", func(n int64) int64 { return 1 + n%2 }), "its SCAN does not end"},
 		"more keys than there can be":  {pages(0, ":9223372036854775807\r\n%.0d", counting), "its DBSIZE is 9223372036854775807"},
