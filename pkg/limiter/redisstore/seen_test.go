@@ -109,13 +109,16 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 			}
 		}
 	}
-	storeKey := func(i int) string { return fmt.Sprintf("rl:{user:%d}:limit", i) }
+	round := 0
+	storeKey := func(i int) string { return fmt.Sprintf("rl:{user:%d:%d}:limit", round, i) }
 	pattern, _ := limiter.ParsePattern("*")
 	given := &givenKeys{}
 	client.AddHook(given)
 	// Once in eight times the scan is just between two buckets of the smaller table,
-	// when the tables are swapped, and nothing comes twice.
-	for range 12 {
+	// when the tables are swapped, and nothing comes twice. The keys are others each time:
+	// the same ones would lie in the same buckets of this server.
+	for round = range 12 {
+		server.Do("FLUSHALL")
 		each(func(pipe redis.Pipeliner, i int) { pipe.Set(ctx, storeKey(i), record, 0) })
 		awaitTable(t, server, 2*keys)
 		given.reset()
@@ -148,9 +151,7 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 			return
 		}
 	}
-	// When a server resizes its table is its own business, and on a busy machine it can be
-	// done before the scan goes on. What was found was right all the same.
-	t.Log("the server gave no key twice")
+	t.Error("the server gave no key twice, so this proves nothing")
 }
 
 // awaitTable waits until the server's table has at most so many buckets and is not
