@@ -33,7 +33,7 @@ func isServerError(err error, prefix string) bool {
 
 // notNow are the answers of a server that will serve again by itself. It has
 // done nothing of what was asked.
-var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached", "NOREPLICAS"}
+var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached", "NOREPLICAS"}
 
 // Explain turns an error of the store's client, used beside the store to ask what
 // changes nothing, into one of the limiter's that names the server.
@@ -47,11 +47,16 @@ func (s *Store) Redact(text string) string { return s.secrets.Answer(text) }
 // limiter's, naming the server, the key or the right. verb is what was asked, and
 // changes says whether that would have changed anything.
 func (s *Store) translate(err error, verb string, changes bool, keys []string) error {
-	if errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) || limiter.IsAway(err) {
+	if errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) || errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) {
 		return err // it is one already
 	}
+	address := s.serverAddress()
+	var node *nodeError
+	if errors.As(err, &node) {
+		address = s.secrets.Text(node.address)
+	}
 	if !isServerError(err, "") {
-		return s.translateAway(err, verb, changes)
+		return s.translateAway(err, verb, changes, address)
 	}
 	answer := err.Error()
 	if foreign, ok := foreignError(answer, keys); ok {
@@ -60,38 +65,60 @@ func (s *Store) translate(err error, verb string, changes bool, keys []string) e
 	}
 	for _, prefix := range notNow {
 		if strings.HasPrefix(answer, prefix) {
-			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, s.address, s.clean(err))
+			s.lookForNodes()
+			if prefix == "READONLY" {
+				return fmt.Errorf("%w: redis at %s is a read-only replica; give the master's address, or wait for a failover to end: %w",
+					limiter.ErrUnavailable, address, s.clean(err))
+			}
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, address, s.clean(err))
 		}
 	}
-	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, s.address, s.explain(answer, keys))
+	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, address, s.explain(answer, keys))
 }
 
 // translateAway is translate for an error that is no answer: whether anything
 // happened then depends on whether the request had left.
-func (s *Store) translateAway(err error, verb string, changes bool) error {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		// A replica may have taken the node's place. The client would notice when
-		// it retries, which it does not do with a take.
-		cluster.ReloadState(context.Background())
-	}
+func (s *Store) translateAway(err error, verb string, changes bool, address string) error {
+	s.lookForNodes()
 	var sent sentError
 	var dial *net.OpError
 	var discovery *discoveryError
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
+	var left *callerError
+	if errors.As(err, &left) {
+		why := left.reason
+		if why == nil {
+			why = context.DeadlineExceeded
+		}
+		if mayHaveRun && changes {
+			return fmt.Errorf("%w: %w after the %s was sent to redis at %s, which may or may not have happened: %w",
+				limiter.ErrOutcomeUnknown, limiter.ErrGaveUp, verb, address, why)
+		}
+		return fmt.Errorf("%w before redis at %s had answered: %w", limiter.ErrGaveUp, address, why)
+	}
 	if wrong := WrongAnswer(err); wrong != nil {
 		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
 		if mayHaveRun && changes {
 			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
-				limiter.ErrOutcomeUnknown, s.address, wrong, verb)
+				limiter.ErrOutcomeUnknown, address, wrong, verb)
 		}
-		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, wrong)
+		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, address, wrong)
 	}
 	reason := s.reason(err)
 	if mayHaveRun && changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
-			limiter.ErrOutcomeUnknown, s.address, verb, reason)
+			limiter.ErrOutcomeUnknown, address, verb, reason)
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, s.address, reason)
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, address, reason)
+}
+
+// lookForNodes lets the client of a Cluster ask again which node has what: a replica may
+// have taken a master's place. The client would notice when it retries, which it does
+// not do with a take.
+func (s *Store) lookForNodes() {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(context.Background())
+	}
 }
 
 // reason strips what go-redis and net wrap around the error and says the same
@@ -156,8 +183,6 @@ func (s *Store) explain(answer string, keys []string) string {
 		return "it is a single server, not a node of a Cluster"
 	case strings.HasPrefix(answer, "MOVED "), strings.HasPrefix(answer, "ASK "):
 		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
-	case strings.HasPrefix(answer, "READONLY"):
-		return "it is a read-only replica; give the master's address"
 	case strings.Contains(answer, "OOM command not allowed"):
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(answer, "can't access at least one of the keys"),

@@ -84,29 +84,6 @@ func (s *scripts) bySHA(message string) *script {
 	return nil
 }
 
-// call is a command that go-redis sends at most once, whatever its client's
-// retries, and that knows whether it was sent at all: a failed take that never
-// left is known not to have charged anything.
-type call struct {
-	*redis.Cmd
-	once bool // never send again
-	sent bool
-}
-
-// NoRetry implements [redis.Cmder].
-func (c *call) NoRetry() bool { return c.once }
-
-// Args implements [redis.Cmder]; go-redis asks for the arguments to write them.
-func (c *call) Args() []any {
-	c.sent = true
-	return c.Cmd.Args()
-}
-
-// sentError marks an error of a call that may have reached the server.
-type sentError struct{ error }
-
-func (e sentError) Unwrap() error { return e.error }
-
 // run calls the script by its name, and with its source if the server does not
 // know it: after a restart, a failover or SCRIPT FLUSH. That answer comes before
 // anything runs, so calling again cannot charge twice.
@@ -124,7 +101,10 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 	readOnly := !changes && !s.scripts.noReadOnly.Load()
 	c := &call{
 		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
-		once: changes,
+		once: changes, reads: !changes,
+	}
+	if len(keys) > 0 {
+		c.key = keys[0]
 	}
 	err := s.sender.send(ctx, c)
 	if readOnly && isServerError(err, "ERR unknown command") {

@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,11 +24,14 @@ import (
 type Store struct {
 	client       redis.UniversalClient
 	isCluster    bool
-	address      string // for messages
+	address      string                 // for messages, where an error does not say which node it is from
+	master       atomic.Pointer[string] // of a client that asks Sentinels, where it last connected to
+	undoing      sync.WaitGroup         // takes that are being given back
 	prefix       string
 	clock        func() time.Time // nil for the server's
 	scripts      scripts
-	sender       sender
+	sender       *sender
+	budget       time.Duration
 	secrets      *redact.Secrets // what no error may hold
 	withoutHooks bool
 	large        chan struct{} // holds the one call whose answer may be large
@@ -49,6 +54,32 @@ func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock 
 // answers are larger than Guard lets through.
 func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
 
+// WithBudget bounds how long the store may take over one call. After that it is away,
+// a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
+// still has. Unless said, it is the client's read time-out, or 3 s where that has
+// none. A caller's own deadline is a [limiter.ErrGaveUp] instead.
+func WithBudget(budget time.Duration) Option { return func(s *Store) { s.budget = budget } }
+
+// defaultBudget is as long as go-redis waits for an answer unless told otherwise.
+const defaultBudget = 3 * time.Second
+
+// budgetOf returns how long client waits for an answer.
+func budgetOf(client redis.UniversalClient) time.Duration {
+	budget := time.Duration(0)
+	switch c := client.(type) {
+	case *redis.Client:
+		budget = c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		budget = c.Options().ReadTimeout
+	case *redis.Ring:
+		budget = c.Options().ReadTimeout
+	}
+	if budget <= 0 {
+		return defaultBudget
+	}
+	return budget
+}
+
 // New returns a Store on client, which Close closes. Whatever retries client is
 // configured for, takes and refunds are never sent twice. What its servers answer is
 // bounded by [Guard]. A Cluster's client should be new: nodes that it knows already are
@@ -57,21 +88,30 @@ func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
 	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
-		scripts: newScripts(), sender: sender{client: client}, secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
+		scripts: newScripts(), secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
+	}
+	if s.budget <= 0 {
+		s.budget = budgetOf(client)
 	}
 	s.address = s.secrets.Text(s.address) // a Cluster names its nodes as it likes
 	if !s.withoutHooks {
 		Guard(client)
 		learnLogins(client, s.secrets)
 		watchNodes(client)
+		s.watchMaster()
 	}
+	s.sender = newSender(client, s.budget) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 
-// Close closes the client.
-func (s *Store) Close() error { return s.client.Close() }
+// Close waits for what is being given back of takes over several slots whose callers have
+// left, 5 s at most, and closes the client.
+func (s *Store) Close() error {
+	s.undoing.Wait()
+	return s.client.Close()
+}
 
 // Decide implements [limiter.Store]: one script call, one round trip, all at one
 // instant. In a Cluster that holds for requests that share a slot, as those of one
