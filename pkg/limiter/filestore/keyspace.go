@@ -49,7 +49,7 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 		case err == nil:
 			q.Report(total, total)
 		case !errors.Is(err, errMissing):
-			yield(limiter.Entry{}, s.translate(err, false))
+			yield(limiter.Entry{}, s.translate(ctx, err, false))
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (s *Store) makeFile(ctx context.Context) error {
 	}
 	defer s.giveTurn()
 	if err := s.open(ctx, true); err != nil {
-		return s.translate(err, false)
+		return s.translate(ctx, err, false)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (s *Store) transact(ctx context.Context, keys []limiter.Key, do func(tx *sq
 	if err := s.open(ctx, false); errors.Is(err, errMissing) {
 		return nil
 	} else if err != nil {
-		return s.translate(err, false)
+		return s.translate(ctx, err, false)
 	}
 	committing := false
 	err := s.retryBusy(ctx, func() error {
@@ -290,7 +290,7 @@ func (s *Store) transact(ctx context.Context, keys []limiter.Key, do func(tx *sq
 		committing = true
 		return tx.Commit()
 	})
-	return s.translate(err, committing)
+	return s.translate(ctx, err, committing)
 }
 
 func keysOf(records []limiter.Record) []limiter.Key {

@@ -86,15 +86,11 @@ func (s *Store) translateAway(err error, verb string, changes bool, address stri
 	mayHaveRun := errors.As(err, &sent) && !(errors.As(err, &dial) && dial.Op == "dial") && !errors.As(err, &discovery)
 	var left *callerError
 	if errors.As(err, &left) {
-		why := left.reason
-		if why == nil {
-			why = context.DeadlineExceeded
-		}
 		if mayHaveRun && changes {
-			return fmt.Errorf("%w: %w after the %s was sent to redis at %s, which may or may not have happened: %w",
-				limiter.ErrOutcomeUnknown, limiter.ErrGaveUp, verb, address, why)
+			return fmt.Errorf("%w: after the %s was sent to redis at %s, which may or may not have happened, %w",
+				limiter.ErrOutcomeUnknown, verb, address, left.reason)
 		}
-		return fmt.Errorf("%w before redis at %s had answered: %w", limiter.ErrGaveUp, address, why)
+		return fmt.Errorf("redis at %s had not answered when %w", address, left.reason)
 	}
 	if wrong := WrongAnswer(err); wrong != nil {
 		wrong = s.secrets.Error(wrong) // it repeats how the answer begins

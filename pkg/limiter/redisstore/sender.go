@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // sender sends calls to the server, or to the node of a Cluster that has their key.
@@ -40,23 +41,19 @@ func newSender(client redis.UniversalClient, budget time.Duration) *sender {
 // the caller's own time was over is a callerError, and one from a node a nodeError.
 func (s *sender) send(ctx context.Context, c *call) error {
 	err := s.route(ctx, c, time.Now().Add(s.budget))
-	if err != nil && !isServerError(err, "") && isOver(ctx) {
-		return &callerError{err, context.Cause(ctx)}
+	if err == nil || isServerError(err, "") {
+		return err
+	}
+	if reason := limiter.GaveUp(ctx); reason != nil {
+		return &callerError{err, reason}
 	}
 	return err
-}
-
-// isOver reports whether ctx has ended, or ends this moment: a connection can notice a
-// deadline before the context does.
-func isOver(ctx context.Context) bool {
-	deadline, limited := ctx.Deadline()
-	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // callerError marks an error that came because the caller's context ended.
 type callerError struct {
 	error
-	reason error // the context's, nil if it ends this moment
+	reason error // a limiter.ErrGaveUp
 }
 
 func (e *callerError) Unwrap() error { return e.error }

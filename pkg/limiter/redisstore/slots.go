@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 		select {
 		case err = <-done:
 		case <-time.After(undoGrace):
-			return fmt.Errorf("%w while what was taken is being given back: %w", limiter.ErrGaveUp, ctx.Err())
+			return fmt.Errorf("what was taken is still being given back: %w", cmp.Or(limiter.GaveUp(ctx), errors.New("no answer in time")))
 		}
 	}
 	copy(decisions, given)
