@@ -21,9 +21,16 @@ type budgetStore struct {
 
 // Decide implements [Store].
 func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
+	ctx, cancel := BudgetContext(ctx, s.budget)
 	defer cancel()
 	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// BudgetContext returns a context for calls of a store that may take at most budget
+// together, such as those of a [Keyspace]. Its end means that the store is away, unless
+// ctx itself has ended.
+func BudgetContext(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, budget, errBudget)
 }
 
 // errBudget is the cause of contexts that end because a store's time is over.
