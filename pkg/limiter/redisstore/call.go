@@ -15,6 +15,8 @@ type call struct {
 	key   string // decides which node of a Cluster it goes to; "" for any
 	reads bool   // a replica can answer it
 	state atomic.Int32
+	build func() []any // if set, gives the words when they are first written
+	words []any        // what it gave
 }
 
 // The states of a call.
@@ -35,12 +37,18 @@ func (c *call) Args() []any {
 	if !c.state.CompareAndSwap(unsent, sent) && c.state.Load() == withdrawn {
 		return withdrawnWords
 	}
-	return c.Cmd.Args()
+	if c.build == nil {
+		return c.Cmd.Args()
+	}
+	if c.words == nil {
+		c.words = c.build()
+	}
+	return c.words
 }
 
-// withdraw keeps c from being sent, and reports whether it came in time for that.
-func (c *call) withdraw() bool {
-	return c.state.CompareAndSwap(unsent, withdrawn) || c.state.Load() == withdrawn
+// withdraw keeps what has state from being sent, and reports whether it came in time.
+func withdraw(state *atomic.Int32) bool {
+	return state.CompareAndSwap(unsent, withdrawn) || state.Load() == withdrawn
 }
 
 // outcome marks err if the server may have seen c.

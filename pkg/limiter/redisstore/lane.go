@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 const (
@@ -31,7 +32,9 @@ const (
 // Callers share exchanges and nothing else: each leaves at its own deadline, and an
 // exchange that all its callers have left makes room for the next at once.
 type lane struct {
-	client redis.UniversalClient
+	client  redis.UniversalClient
+	scripts *scripts
+	clock   func() time.Time // nil for the server's
 
 	mu          sync.Mutex
 	busy        int // exchanges under way that somebody waits for
@@ -40,9 +43,11 @@ type lane struct {
 	waiting     int // length of the queue from first to last
 }
 
-// queued is a call whose caller waits while others send it.
+// queued is a call, or a decision to be merged with others into one, whose caller waits
+// while others send it.
 type queued struct {
-	call     *call
+	call     *call // nil for an ask
+	ask      *ask  // nil for a call
 	deadline time.Time
 	done     chan struct{} // closed when the call has its answer
 
@@ -58,16 +63,14 @@ type exchange struct {
 	cancel  context.CancelFunc // ends it
 }
 
-// newLane returns a lane to client, whose exchanges take at most budget.
-func newLane(client redis.UniversalClient, budget time.Duration) *lane {
-	single, ok := client.(*redis.Client)
-	if !ok {
-		return &lane{client: client}
+// newLane returns a lane to client, whose exchanges take at most the budget.
+func (s *sender) newLane(client redis.UniversalClient) *lane {
+	if single, ok := client.(*redis.Client); ok {
+		if options := single.Options(); longer(options.ReadTimeout, s.budget) || longer(options.WriteTimeout, s.budget) {
+			client = single.WithTimeout(s.budget)
+		}
 	}
-	if options := single.Options(); longer(options.ReadTimeout, budget) || longer(options.WriteTimeout, budget) {
-		single = single.WithTimeout(budget)
-	}
-	return &lane{client: single}
+	return &lane{client: client, scripts: s.scripts, clock: s.clock}
 }
 
 // longer reports whether a client's time-out exceeds budget. One that is not above 0
@@ -83,23 +86,55 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)
 	}
-	q := &queued{call: c, deadline: deadline, done: make(chan struct{})}
-	if own, limited := ctx.Deadline(); limited && own.Before(deadline) {
+	return l.wait(ctx, &queued{call: c, deadline: deadline, done: make(chan struct{})})
+}
+
+// ask is send for a decision that can be merged with others. Where none is under way it
+// returns errAsk.
+func (l *lane) ask(ctx context.Context, a *ask, deadline time.Time) error {
+	l.mu.Lock()
+	if l.busy < inFlight && l.first == nil {
+		l.mu.Unlock()
+		return errAsk
+	}
+	return l.wait(ctx, &queued{ask: a, deadline: deadline, done: make(chan struct{})})
+}
+
+// wait puts q into the queue and waits until it has its answer, until its deadline, or
+// until ctx ends. The caller holds the lock, and wait returns it.
+func (l *lane) wait(ctx context.Context, q *queued) error {
+	late := time.NewTimer(time.Until(q.deadline))
+	defer late.Stop()
+	if own, limited := ctx.Deadline(); limited && own.Before(q.deadline) {
 		q.deadline = own
 	}
 	l.append(q)
 	l.start()
 	l.mu.Unlock()
-	late := time.NewTimer(time.Until(deadline))
-	defer late.Stop()
 	select {
 	case <-q.done:
-		return c.outcome(c.Cmd.Err())
+		return q.outcome()
 	case <-ctx.Done():
 		return l.leave(q, ctx.Err())
 	case <-late.C:
 		return l.leave(q, errLate)
 	}
+}
+
+// outcome returns what came of q, once it is done.
+func (q *queued) outcome() error {
+	if q.ask != nil {
+		return q.ask.err
+	}
+	return q.call.outcome(q.call.Cmd.Err())
+}
+
+// withdraw keeps q from being sent, and reports whether it came in time for that.
+func (q *queued) withdraw() bool {
+	if q.ask != nil {
+		return withdraw(&q.ask.state)
+	}
+	return withdraw(&q.call.state)
 }
 
 // sendAlone sends c in the caller's own goroutine, as one of the busy exchanges.
@@ -152,14 +187,14 @@ func (l *lane) leave(q *queued, reason error) error {
 	defer l.mu.Unlock()
 	select {
 	case <-q.done: // in the same moment
-		return q.call.outcome(q.call.Cmd.Err())
+		return q.outcome()
 	default:
 	}
 	if q.in == nil {
 		l.remove(q)
 		return reason
 	}
-	unsent := q.call.withdraw()
+	unsent := q.withdraw()
 	if q.in.callers--; q.in.callers == 0 {
 		q.in.cancel()
 		l.busy--
@@ -194,25 +229,64 @@ func (l *lane) start() {
 	}
 }
 
-// exchange sends a batch. Each call has its own error afterwards.
+// exchange sends a batch. Each call, and each ask, has its own outcome afterwards.
 func (l *lane) exchange(ctx context.Context, e *exchange) error {
-	if len(e.calls) == 1 {
-		l.client.Process(ctx, e.calls[0].call)
-		return nil
-	}
-	pipe := l.client.Pipeline()
+	var asks []*ask
+	calls := make([]*call, 0, len(e.calls))
 	for _, q := range e.calls {
-		pipe.Process(ctx, q.call)
+		if q.ask != nil {
+			asks = append(asks, q.ask)
+		} else {
+			calls = append(calls, q.call)
+		}
 	}
-	pipe.Exec(ctx)
+	single := len(calls)
+	decisions := merge(asks)
+	for _, m := range decisions {
+		calls = append(calls, m.call(ctx, l.scripts.decidingMany(m), true, l.reads(m), l.clock))
+	}
+	l.process(ctx, calls)
+	var again []*call
+	for i, m := range decisions {
+		if isServerError(calls[single+i].Err(), "NOSCRIPT") { // before anything ran
+			calls[single+i] = m.call(ctx, l.scripts.decidingMany(m), false, l.reads(m), l.clock)
+			again = append(again, calls[single+i])
+		}
+	}
+	l.process(ctx, again)
+	for i, m := range decisions {
+		m.took(calls[single+i])
+	}
 	return nil
+}
+
+// reads reports whether m's call is one that never writes.
+func (l *lane) reads(m *merged) bool { return m.op == limiter.Peek && !l.scripts.noReadOnly.Load() }
+
+// process sends calls in one go. Each has its own error afterwards.
+func (l *lane) process(ctx context.Context, calls []*call) {
+	switch len(calls) {
+	case 0:
+	case 1:
+		l.client.Process(ctx, calls[0])
+	default:
+		pipe := l.client.Pipeline()
+		for _, c := range calls {
+			pipe.Process(ctx, c)
+		}
+		pipe.Exec(ctx)
+	}
 }
 
 // finish tells the callers of an exchange that it is over.
 func (l *lane) finish(e *exchange, panicked error) {
 	e.cancel()
 	for _, q := range e.calls {
-		if panicked != nil {
+		switch {
+		case panicked == nil:
+		case q.ask != nil:
+			q.ask.err = sentError{panicked}
+		default:
 			q.call.SetErr(panicked)
 		}
 		close(q.done)

@@ -27,6 +27,8 @@ func newScript(source string) *script {
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
 	one                    []atomic.Pointer[script] // a request of a kind, by that
+	many                   []atomic.Pointer[script] // many requests of a kind, by that
+	manyNumbers            atomic.Pointer[script]
 	numbers, complete      atomic.Pointer[script]
 	remove, fetch, replant atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
@@ -38,7 +40,8 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	return scripts{one: make([]atomic.Pointer[script], slices.Max(limiter.Kinds())+1)}
+	kinds := slices.Max(limiter.Kinds()) + 1
+	return scripts{one: make([]atomic.Pointer[script], kinds), many: make([]atomic.Pointer[script], kinds)}
 }
 
 func made(slot *atomic.Pointer[script], source func() string) *script {
@@ -65,6 +68,17 @@ func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *scrip
 	return s.decidingAll(), false
 }
 
+// decidingMany returns the shortest script that decides all groups of m.
+func (s *scripts) decidingMany(m *merged) *script {
+	kind := m.groups[0][0].reqs[0].Limit.Kind()
+	for _, group := range m.groups {
+		if slices.ContainsFunc(group[0].reqs, func(r limiter.Request) bool { return r.Limit.Kind() != kind }) {
+			return made(&s.manyNumbers, func() string { return lua.DecideMany(lua.Numbers()...) })
+		}
+	}
+	return made(&s.many[kind], func() string { return lua.DecideMany(kind) })
+}
+
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny) }
 func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
 func (s *scripts) exporting() *script   { return made(&s.fetch, lua.Export) }
@@ -72,9 +86,9 @@ func (s *scripts) importing() *script   { return made(&s.replant, lua.Import) }
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.numbers, &s.complete, &s.remove, &s.fetch, &s.replant}
+	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.remove, &s.fetch, &s.replant}
 	for i := range s.one {
-		slots = append(slots, &s.one[i])
+		slots = append(slots, &s.one[i], &s.many[i])
 	}
 	for _, slot := range slots {
 		if script := slot.Load(); script != nil && strings.Contains(message, script.sha) {

@@ -19,6 +19,8 @@ type sender struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // nil if client is none
 	budget  time.Duration        // how long one call may take
+	scripts *scripts
+	clock   func() time.Time
 
 	single *lane // without a Cluster
 
@@ -28,10 +30,10 @@ type sender struct {
 	lanes map[*redis.Client]*lane // of a Cluster
 }
 
-func newSender(client redis.UniversalClient, budget time.Duration) *sender {
-	s := &sender{client: client, budget: budget, lanes: map[*redis.Client]*lane{}}
+func newSender(client redis.UniversalClient, budget time.Duration, scripts *scripts, clock func() time.Time) *sender {
+	s := &sender{client: client, budget: budget, scripts: scripts, clock: clock, lanes: map[*redis.Client]*lane{}}
 	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
-		s.single = newLane(client, budget)
+		s.single = s.newLane(client)
 	}
 	return s
 }
@@ -40,14 +42,35 @@ func newSender(client redis.UniversalClient, budget time.Duration) *sender {
 // error of a call that may have reached the server is a sentError, one that came when
 // the caller's own time was over is a callerError, and one from a node a nodeError.
 func (s *sender) send(ctx context.Context, c *call) error {
-	err := s.route(ctx, c, time.Now().Add(s.budget))
-	if err == nil || isServerError(err, "") {
+	return fromCaller(ctx, s.route(ctx, c, time.Now().Add(s.budget)))
+}
+
+// fromCaller marks err if it came because ctx, the caller's, has ended.
+func fromCaller(ctx context.Context, err error) error {
+	if err == nil || err == errAsk || isServerError(err, "") {
 		return err
 	}
 	if reason := limiter.GaveUp(ctx); reason != nil {
 		return &callerError{err, reason}
 	}
 	return err
+}
+
+// ask lets a be decided together with others, as send does. It returns errAsk if it is to
+// be sent by itself: because nobody else asks at the moment, or the answer was unusual.
+func (s *sender) ask(ctx context.Context, a *ask) error {
+	deadline := time.Now().Add(s.budget)
+	if s.single != nil {
+		return fromCaller(ctx, s.single.ask(ctx, a, deadline))
+	}
+	if a.op == limiter.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
+		return errAsk
+	}
+	l, err := s.laneOf(ctx, a.keys[0], deadline)
+	if err == nil {
+		err = l.named(l.ask(ctx, a, deadline))
+	}
+	return fromCaller(ctx, err)
 }
 
 // callerError marks an error that came because the caller's context ended.
@@ -65,6 +88,14 @@ type nodeError struct {
 }
 
 func (e *nodeError) Unwrap() error { return e.error }
+
+// named marks an error of l, the lane to a node of a Cluster.
+func (l *lane) named(err error) error {
+	if node, ok := l.client.(*redis.Client); ok && err != nil && err != errAsk {
+		return &nodeError{err, node.Options().Addr}
+	}
+	return err
+}
 
 // route sends c to the node that has its key.
 func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
@@ -85,17 +116,14 @@ func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
 		c.state.CompareAndSwap(sent, unsent)
 		return s.sendAnywhere(ctx, c, deadline)
 	}
-	if err != nil {
-		return &nodeError{err, lane.client.(*redis.Client).Options().Addr}
-	}
-	return nil
+	return lane.named(err)
 }
 
 // sendAnywhere lets the client of a Cluster find the node for c, and follow where that
 // node sends it.
 func (s *sender) sendAnywhere(ctx context.Context, c *call, deadline time.Time) error {
 	err, answered := within(ctx, deadline, func(ctx context.Context) error { return s.client.Process(ctx, c) })
-	if !answered && c.withdraw() {
+	if !answered && withdraw(&c.state) {
 		return err
 	}
 	return c.outcome(err)
@@ -137,7 +165,7 @@ func (s *sender) laneOf(ctx context.Context, key string, deadline time.Time) (*l
 		if len(s.lanes) >= mostLanes {
 			maps.DeleteFunc(s.lanes, func(_ *redis.Client, l *lane) bool { return l.idle() })
 		}
-		l = newLane(node, s.budget)
+		l = s.newLane(node)
 		s.lanes[node] = l
 	}
 	return l, nil

@@ -102,7 +102,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		watchNodes(client)
 		s.watchMaster()
 	}
-	s.sender = newSender(client, s.budget) // after the hooks, which it uses
+	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(s.prefix)
 }
 
@@ -138,7 +138,22 @@ const (
 
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
+	keys := s.keys(reqs)
+	if canMerge(op, reqs) {
+		a := &ask{op: op, reqs: reqs, keys: keys}
+		if s.isCluster {
+			a.slot = slotOf(reqs[0].Key.Subject)
+		}
+		if err := s.sender.ask(ctx, a); err == nil {
+			if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, keys, reqs, decisions); err != nil {
+				return s.wrong(err, op)
+			}
+			return nil
+		} else if err != errAsk {
+			return s.translate(err, op.String(), op != limiter.Peek, keys)
+		}
+	}
+	arguments := s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
@@ -163,12 +178,18 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	if err == nil {
 		err = s.parseReply(reply, op, keys, reqs, decisions)
 	}
-	if errors.Is(err, limiter.ErrForeign) {
-		return err
-	} else if err != nil {
-		return s.refuse(op.String(), changes)
+	if err != nil {
+		return s.wrong(err, op)
 	}
 	return nil
+}
+
+// wrong is the error about a reply that does not follow.
+func (s *Store) wrong(err error, op limiter.Op) error {
+	if errors.Is(err, limiter.ErrForeign) {
+		return err
+	}
+	return s.refuse(op.String(), op != limiter.Peek)
 }
 
 func (s *Store) keys(reqs []limiter.Request) []string {
@@ -192,6 +213,11 @@ var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r
 func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	packed := make([]byte, 1, 1+len(reqs)*requestSize)
 	packed[0] = opCodes[op]
+	return withClock([]any{appendRequests(packed, reqs)}, s.clock)
+}
+
+// appendRequests appends reqs as the scripts read them.
+func appendRequests(packed []byte, reqs []limiter.Request) []byte {
 	for i := range reqs {
 		kind := len(packed)
 		packed = reqs[i].Limit.AppendPacked(packed)
@@ -200,9 +226,13 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 		}
 		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
 	}
-	arguments := []any{packed}
-	if s.clock != nil {
-		arguments = append(arguments, int64(limiter.InstantOf(s.clock())))
+	return packed
+}
+
+// withClock appends the instant to a script's arguments, if it is not the server's.
+func withClock(arguments []any, clock func() time.Time) []any {
+	if clock != nil {
+		arguments = append(arguments, int64(limiter.InstantOf(clock())))
 	}
 	return arguments
 }
@@ -229,19 +259,32 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 	if len(reply) < 7 {
 		return errAnswer
 	}
+	now := instantOf(reply)
+	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
+}
+
+// instantOf reads the instant that a reply begins with.
+func instantOf(reply string) limiter.Instant {
 	var instant [8]byte
-	copy(instant[1:], reply)
-	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+	copy(instant[1:], reply[:7])
+	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+}
+
+// parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
+// allowed, and its record as it is now. If granted is set they are about the last of several
+// that asked the same: this one was charged, and later of the others after it.
+func (s *Store) parseVerdicts(
+	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request, decisions []limiter.Decision,
+) error {
 	if s.clock == nil && now < longAgo {
 		return errAnswer
 	}
-	rest := reply[7:]
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
 			return errAnswer
 		}
-		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
+		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			err := states[i].DecodeRecord([]byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
@@ -249,6 +292,7 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 			} else if err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
+			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
 		}
 		rest = rest[2+int(rest[1]):]
 	}
