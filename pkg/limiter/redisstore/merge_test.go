@@ -29,6 +29,11 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 		now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second))))
 		var asks []*ask
 		for range 1 + random.IntN(40) {
+			if len(asks) > 0 && random.IntN(2) == 0 { // many ask the same
+				same := asks[len(asks)-1]
+				asks = append(asks, &ask{op: same.op, reqs: same.reqs, keys: same.keys})
+				continue
+			}
 			a := &ask{op: limiter.Take}
 			if random.IntN(4) == 0 {
 				a.op = limiter.Peek
