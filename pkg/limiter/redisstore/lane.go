@@ -30,9 +30,15 @@ const (
 // time an exchange ends. Every call stays a decision of its own and is sent once.
 //
 // Callers share exchanges and nothing else: each leaves at its own deadline, and an
-// exchange that all its callers have left makes room for the next at once.
+// exchange that all its callers have left makes room for the next at once. A caller in
+// the queue leaves also when its context is cancelled, one that sends by itself only when
+// the answer has come or the budget is over.
 type lane struct {
-	client  redis.UniversalClient
+	client redis.UniversalClient
+	// keepsDeadlines: client ends what it does at a context's deadline. It does not
+	// notice that a context is cancelled while it waits for the server.
+	keepsDeadlines bool
+
 	scripts *scripts
 	clock   func() time.Time // nil for the server's
 
@@ -65,23 +71,38 @@ type exchange struct {
 
 // newLane returns a lane to client, whose exchanges take at most the budget.
 func (s *sender) newLane(client redis.UniversalClient) *lane {
-	if single, ok := client.(*redis.Client); ok {
-		if options := single.Options(); longer(options.ReadTimeout, s.budget) || longer(options.WriteTimeout, s.budget) {
-			client = single.WithTimeout(s.budget)
-		}
+	l := &lane{client: client, scripts: s.scripts, clock: s.clock}
+	single, ok := client.(*redis.Client)
+	if !ok {
+		return l
 	}
-	return &lane{client: client, scripts: s.scripts, clock: s.clock}
+	if options := single.Options(); longer(options.ReadTimeout, s.budget) || longer(options.WriteTimeout, s.budget) || !options.ContextTimeoutEnabled {
+		// A client like it on the same connections, with options of its own. Nothing
+		// has read these yet. TestADeadlineIsKeptWhateverTheClientDoes fails should a
+		// later go-redis not go by them.
+		single = single.WithTimeout(shorter(options.ReadTimeout, s.budget))
+		single.Options().ContextTimeoutEnabled = true
+	}
+	l.client, l.keepsDeadlines = single, true
+	return l
 }
 
 // longer reports whether a client's time-out exceeds budget. One that is not above 0
 // is none at all.
 func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
 
+func shorter(timeout, budget time.Duration) time.Duration {
+	if longer(timeout, budget) {
+		return budget
+	}
+	return timeout
+}
+
 // send sends c and waits for its answer until deadline, or until ctx ends. An error of
 // a call that may have reached the server is a sentError.
 func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	l.mu.Lock()
-	if l.busy < inFlight && ctx.Done() == nil { // nobody can call it off meanwhile
+	if l.busy < inFlight && (l.keepsDeadlines || ctx.Done() == nil) {
 		l.busy++
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)
@@ -140,8 +161,11 @@ func (q *queued) withdraw() bool {
 // sendAlone sends c in the caller's own goroutine, as one of the busy exchanges.
 func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time) error {
 	defer l.ended()
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
+	if own, limited := ctx.Deadline(); !limited || own.After(deadline) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	return c.outcome(panics.Call(func() error { return l.client.Process(ctx, c) }))
 }
 
