@@ -18,8 +18,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 const (
@@ -86,7 +86,7 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
-		redisstore.Guard(client)
+		redisserver.Guard(client)
 		return askSentinel(ctx, client, name)
 	}
 	if config != nil {
@@ -207,7 +207,7 @@ func wrongAnswer(err error) error {
 	if errors.Is(err, errNoAddress) {
 		return err
 	}
-	return redisstore.WrongAnswer(err)
+	return redisserver.WrongAnswer(err)
 }
 
 // explain says what a Sentinel's refusal means.

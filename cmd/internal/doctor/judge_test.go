@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // verdictTest wants of a finding its status and some words of its texts.
@@ -62,20 +62,20 @@ func TestLatency(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	valkey := info{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}
+	valkey := redisserver.Info{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}
 	checkVerdicts(t, []verdictTest{
-		{"4", judgeVersion(info{"redis_version": "4.0.14"}), Fail, "too old", "upgrade"},
-		{"5", judgeVersion(info{"redis_version": "5.0.0"}), Warn, "no EVALSHA_RO", "upgrade"},
-		{"6.2", judgeVersion(info{"redis_version": "6.2.14"}), Warn, "Redis 6.2.14", "EVALSHA"},
-		{"7", judgeVersion(info{"redis_version": "7.0.0"}), OK, "Redis 7.0.0", ""},
-		{"10", judgeVersion(info{"redis_version": "10.0.0"}), OK, "Redis 10.0.0", ""},
+		{"4", judgeVersion(redisserver.Info{"redis_version": "4.0.14"}), Fail, "too old", "upgrade"},
+		{"5", judgeVersion(redisserver.Info{"redis_version": "5.0.0"}), Warn, "no EVALSHA_RO", "upgrade"},
+		{"6.2", judgeVersion(redisserver.Info{"redis_version": "6.2.14"}), Warn, "Redis 6.2.14", "EVALSHA"},
+		{"7", judgeVersion(redisserver.Info{"redis_version": "7.0.0"}), OK, "Redis 7.0.0", ""},
+		{"10", judgeVersion(redisserver.Info{"redis_version": "10.0.0"}), OK, "Redis 10.0.0", ""},
 		{"Valkey", judgeVersion(valkey), OK, "Valkey 8.1.0 (speaks Redis 7.2.4)", ""},
 	})
 }
 
 func TestRole(t *testing.T) {
 	judge := func(text string) []Finding {
-		return judgeRole(parseInfo(strings.ReplaceAll(text, " ", "\r\n")), info{"min-replicas-to-write": "1"})
+		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{"min-replicas-to-write": "1"})
 	}
 	replica := judge("role:slave master_host:10.0.0.1 master_port:6379")
 	alone := judge("role:master connected_slaves:0 master_repl_offset:0")
@@ -97,31 +97,31 @@ func TestRole(t *testing.T) {
 }
 
 func TestPersistence(t *testing.T) {
-	fine := info{"aof_enabled": "0", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
-	aof := info{"aof_enabled": "1", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
-	failed := info{"rdb_last_bgsave_status": "err"}
-	saves := info{"save": "3600 1", "stop-writes-on-bgsave-error": "yes"}
-	none := info{"save": ""}
+	fine := redisserver.Info{"aof_enabled": "0", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
+	aof := redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
+	failed := redisserver.Info{"rdb_last_bgsave_status": "err"}
+	saves := redisserver.Info{"save": "3600 1", "stop-writes-on-bgsave-error": "yes"}
+	none := redisserver.Info{"save": ""}
 	checkVerdicts(t, []verdictTest{
 		{"neither", judgePersistence(fine, none), Warn, "a restart forgets all usage", "appendonly"},
 		{"snapshots", judgePersistence(fine, saves), OK, "snapshots", ""},
 		{"append-only", judgePersistence(aof, none), OK, "append-only file, the last write fine", ""},
 		{"both", judgePersistence(aof, saves), OK, "append-only file and snapshots", ""},
-		{"not known", judgePersistence(fine, info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
+		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
 		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
-		{"snapshot failed, settings not known", judgePersistence(failed, info{}), Fail, "takes are refused", "disk"},
-		{"snapshot failed, which stops nothing", judgePersistence(failed, info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
+		{"snapshot failed, settings not known", judgePersistence(failed, redisserver.Info{}), Fail, "takes are refused", "disk"},
+		{"snapshot failed, which stops nothing", judgePersistence(failed, redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
 		{"a snapshot by hand failed", judgePersistence(failed, none), Warn, "the last snapshot failed", "disk"},
-		{"write failed", judgePersistence(info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail, "could not be written", "log"},
+		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail, "could not be written", "log"},
 	})
 }
 
 func TestMemory(t *testing.T) {
-	at := func(used int, policy string) info {
-		return info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
+	at := func(used int, policy string) redisserver.Info {
+		return redisserver.Info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
 	}
 	checkVerdicts(t, []verdictTest{
-		{"no bound", judgeMemory(info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a bound", "maxmemory"},
+		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a bound", "maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "takes are refused"},
 		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
@@ -132,10 +132,10 @@ func TestMemory(t *testing.T) {
 }
 
 func TestEviction(t *testing.T) {
-	policy := func(name, evicted string) info {
-		return info{"maxmemory": "1000", "maxmemory_policy": name, "evicted_keys": evicted}
+	policy := func(name, evicted string) redisserver.Info {
+		return redisserver.Info{"maxmemory": "1000", "maxmemory_policy": name, "evicted_keys": evicted}
 	}
-	unbounded := info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
+	unbounded := redisserver.Info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
 	checkVerdicts(t, []verdictTest{
 		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is forgotten", ""},
 		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0), Warn, "1 key was evicted since the server started", "RESETSTAT"},
@@ -169,7 +169,7 @@ func TestScripts(t *testing.T) {
 
 // factsOf returns what a server says of a user who lacks some rights.
 func factsOf(is verdict, commands ...string) rightFacts {
-	r := rightFacts{user: "u", prefix: "rl", rights: redisstore.Rights("rl")}
+	r := rightFacts{user: "u", prefix: "rl", rights: redisserver.Rights("rl")}
 	for _, right := range r.rights {
 		v := allowed
 		for _, command := range commands {
@@ -185,7 +185,7 @@ func factsOf(is verdict, commands ...string) rightFacts {
 // roleFacts is a user with exactly the rights of a role.
 func roleFacts(name string) rightFacts {
 	r := factsOf(denied)
-	for _, role := range redisstore.Roles() {
+	for _, role := range redisserver.Roles() {
 		for i, right := range r.rights {
 			if role.Name == name && !role.Needs(right) {
 				r.verdicts[i] = denied
@@ -246,7 +246,7 @@ func TestReadVerdict(t *testing.T) {
 func TestCluster(t *testing.T) {
 	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 connected 8001-16382 16383"
 	judge := func(state string, moving []int, lines ...string) Finding {
-		found := judgeCluster(clusterFacts{info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
+		found := judgeCluster(clusterFacts{redisserver.Info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
 		return found[len(found)-1]
 	}
 	checkVerdicts(t, []verdictTest{

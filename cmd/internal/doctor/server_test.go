@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -58,7 +59,7 @@ func (r *Report) finding(t *testing.T, check string) Finding {
 func TestAnOperatorsRightsSuffice(t *testing.T) {
 	server := redistest.Start(t)
 	fill(t, server, 3)
-	roles := redisstore.Roles()
+	roles := redisserver.Roles()
 	operator := &roles[len(roles)-1]
 	try := func(rule []string) (report *Report, refused []string) {
 		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
@@ -90,7 +91,7 @@ func TestAnOperatorsRightsSuffice(t *testing.T) {
 			t.Errorf("check %q has no place among the others", f.Check)
 		}
 	}
-	for _, right := range redisstore.Rights("rl") {
+	for _, right := range redisserver.Rights("rl") {
 		if !slices.Contains(right.For, "doctor") {
 			continue
 		}
@@ -163,9 +164,9 @@ func TestTheScanIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are estimated, want about 3000 keys of 120 and more", estimate)
 	}
 	begun := time.Now()
-	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 10_000 })
-	if took := time.Since(begun); err != nil || took < 250*time.Millisecond {
-		t.Errorf("3000 keys at 10000 a second took %s: %v", took, err)
+	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 5_000 })
+	if took := time.Since(begun); err != nil || took < 500*time.Millisecond { // the first 500 may come at once
+		t.Errorf("3000 keys at 5000 a second took %s: %v", took, err)
 	}
 	if keys := report.finding(t, "keys"); keys.Data["limits"] != int64(3000) || keys.Data["complete"] != true {
 		t.Errorf("without a limit: %+v", keys)
@@ -216,7 +217,7 @@ func TestTheClockOfTheServer(t *testing.T) {
 func TestEvictionIsNoticed(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	client := server.Client()
-	used := parseInfo(client.Info(ctx, "memory").Val()).number("used_memory")
+	used := redisserver.ParseInfo(client.Info(ctx, "memory").Val()).Int("used_memory")
 	server.Do("CONFIG", "SET", "maxmemory", used+2_000_000)
 	calls := 0
 	report, err := examine(t, server, "", func(o *Options) {

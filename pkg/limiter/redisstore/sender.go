@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 const (
@@ -62,7 +63,7 @@ func (s *sender) send(ctx context.Context, c *call) error {
 
 // outcome marks err if the server may have seen c.
 func (c *call) outcome(err error) error {
-	if err != nil && c.sent && !isServerError(err, "") {
+	if err != nil && c.sent && !redisserver.IsErrorReply(err, "") {
 		return sentError{err}
 	}
 	return err

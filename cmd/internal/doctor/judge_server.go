@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // slowPing is the 99th percentile above which decisions are slow for what they
@@ -36,16 +37,16 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
 }
 
-func judgeVersion(i info) Finding {
-	v := i.version()
-	f := Finding{Check: "version", Status: OK, Summary: v.description,
-		Data: map[string]any{"product": strings.ToLower(v.product), "version": v.text, "redis_version": i["redis_version"]}}
+func judgeVersion(i redisserver.Info) Finding {
+	v := i.Version()
+	f := Finding{Check: "version", Status: OK, Summary: v.String(),
+		Data: map[string]any{"product": strings.ToLower(v.Product), "version": v.Text, "redis_version": i["redis_version"]}}
 	switch {
-	case v.major < 5:
+	case v.RedisMajor < 5:
 		f.Status = Fail
 		f.Summary += ": too old"
 		f.Advice = "limitctl's scripts need Redis 5 or later; upgrade, best to 7 or later"
-	case v.major < 7:
+	case v.RedisMajor < 7:
 		f.Status = Warn
 		f.Summary += ": no EVALSHA_RO, so a user who may only read cannot check"
 		f.Advice = "upgrade to Redis 7 or later, or give users who check the rights to EVALSHA and EVAL (docs/operations.md)"
@@ -58,7 +59,7 @@ const slowReplica = 10 // seconds
 
 // judgeRole judges the role of the server that takes go to, and its replicas.
 // config are its settings, empty if they could not be read.
-func judgeRole(i, config info) []Finding {
+func judgeRole(i, config redisserver.Info) []Finding {
 	minReplicas := config["min-replicas-to-write"]
 	if i["role"] != "master" {
 		return []Finding{{Check: "role", Status: Fail, Summary: fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"], i["master_port"]),
@@ -66,7 +67,7 @@ func judgeRole(i, config info) []Finding {
 			Data:   map[string]any{"role": i["role"], "master": i["master_host"] + ":" + i["master_port"], "master_link": i["master_link_status"]}}}
 	}
 	role := Finding{Check: "role", Status: OK, Summary: "master", Data: map[string]any{"role": "master"}}
-	all := i.replicas()
+	all := i.Replicas()
 	replicas := Finding{Check: "replicas", Status: OK, Data: map[string]any{"connected": len(all)}}
 	if minReplicas != "" {
 		replicas.Data["min_replicas_to_write"] = minReplicas
@@ -81,11 +82,11 @@ func judgeRole(i, config info) []Finding {
 	var details []map[string]any
 	var behind, lag int64
 	for _, r := range all {
-		behind, lag = max(behind, r.behind), max(lag, r.lag)
-		if r.lag > slowReplica || r.state != "online" {
-			late = append(late, r.address)
+		behind, lag = max(behind, r.Behind), max(lag, r.Lag)
+		if r.Lag > slowReplica || r.State != "online" {
+			late = append(late, r.Address)
 		}
-		details = append(details, map[string]any{"address": r.address, "state": r.state, "behind_bytes": r.behind, "lag_seconds": r.lag})
+		details = append(details, map[string]any{"address": r.Address, "state": r.State, "behind_bytes": r.Behind, "lag_seconds": r.Lag})
 	}
 	replicas.Data["replicas"] = details
 	replicas.Summary = fmt.Sprintf("%d connected, at most %s and %d s behind", len(all), output.Bytes(behind), lag)
@@ -99,125 +100,6 @@ func judgeRole(i, config info) []Finding {
 		replicas.Advice = "a failover now forgets what was charged since: look at the replica's log, load and network"
 	}
 	return []Finding{role, replicas}
-}
-
-// judgePersistence judges whether usage survives a restart, and whether a failed
-// save makes the server refuse to write.
-func judgePersistence(i, config info) Finding {
-	save, known := config["save"]
-	aof, rdb := i["aof_enabled"] == "1", save != ""
-	saveFailed := i["rdb_last_bgsave_status"] == "err"
-	f := Finding{Check: "persistence", Status: OK, Data: map[string]any{
-		"aof": aof, "aof_last_write_status": i["aof_last_write_status"],
-		"rdb_last_bgsave_status": i["rdb_last_bgsave_status"], "rdb_last_save_time": i.number("rdb_last_save_time")}}
-	if known {
-		f.Data["rdb"] = rdb
-	}
-	const savesAdvice = "look at the server's log: mostly its disk is full, or there is no memory to fork (vm.overcommit_memory)"
-	switch {
-	case i["aof_last_write_status"] == "err":
-		f.Status, f.Summary = Fail, "the append-only file could not be written: takes are refused until it can be"
-		f.Advice = "look at the server's log: mostly its disk is full"
-	case saveFailed && (rdb || !known) && config["stop-writes-on-bgsave-error"] != "no":
-		f.Status, f.Summary = Fail, "the last snapshot failed: takes are refused (stop-writes-on-bgsave-error)"
-		f.Advice = savesAdvice
-	case saveFailed:
-		f.Status, f.Summary, f.Advice = Warn, "the last snapshot failed", savesAdvice
-	case aof && rdb:
-		f.Summary = "append-only file and snapshots, the last of both fine"
-	case aof:
-		f.Summary = "append-only file, the last write fine"
-	case rdb:
-		f.Summary = "snapshots, the last fine; a crash forgets what was charged since"
-	case !known:
-		f.Status, f.Summary = Warn, "no append-only file; whether there are snapshots cannot be known without CONFIG GET"
-		f.Advice = "without either a restart forgets all usage"
-	default:
-		f.Status, f.Summary = Warn, "neither snapshots nor an append-only file: a restart forgets all usage, and every limit begins at zero"
-		f.Advice = "turn on appendonly (fsync everysec loses a second at most), or have it in mind when you restart"
-	}
-	return f
-}
-
-// Shares of maxmemory from which on takes will soon be refused.
-const (
-	nearlyFull = 0.80
-	full       = 0.95
-)
-
-func judgeMemory(i info) Finding {
-	used, most := i.number("used_memory"), i.number("maxmemory")
-	f := Finding{Check: "memory", Status: OK, Data: map[string]any{"used_bytes": used, "maxmemory_bytes": most}}
-	if most == 0 {
-		f.Status = Warn
-		f.Summary = output.Bytes(used) + " used, without a bound (maxmemory 0): the server can grow until the system kills it"
-		f.Advice = "set maxmemory to what the machine has to spare, with noeviction"
-		return f
-	}
-	share := float64(used) / float64(most)
-	f.Data["share"] = share
-	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100, output.Bytes(max(0, most-used)))
-	if i["maxmemory_policy"] != "noeviction" {
-		return f // it makes room; judgeEviction says at whose cost
-	}
-	if share >= nearlyFull {
-		f.Status = Warn
-		f.Advice = "with noeviction takes are refused (exit code 4) once it is full: raise maxmemory, or see below what takes the memory"
-	}
-	if share >= full {
-		f.Status = Fail
-	}
-	return f
-}
-
-// judgeEviction judges whether usage can be forgotten for want of memory. evicted
-// is how many keys were evicted while the examination went on.
-func judgeEviction(i info, evicted int64) Finding {
-	policy, most, ever := i["maxmemory_policy"], i.number("maxmemory"), i.number("evicted_keys")
-	const advice = "choose noeviction, which refuses takes instead; volatile-* and allkeys-* do no harm only on a server that limits have to themselves and whose maxmemory is never reached (a database of their own does not help)"
-	f := Finding{Check: "eviction", Status: OK, Data: map[string]any{"policy": policy, "evicted_keys": ever, "evicted_meanwhile": evicted}}
-	switch {
-	case policy == "noeviction" && ever == 0:
-		f.Summary = "noeviction: no usage is forgotten for want of memory"
-	case policy == "noeviction":
-		f.Status = Warn
-		f.Summary = fmt.Sprintf("noeviction, but %s evicted since the server started, under another policy", wereKeys(ever))
-		f.Advice = "nothing more is evicted; CONFIG RESETSTAT ends this warning"
-	case evicted > 0:
-		f.Status = Fail
-		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy, plural(evicted, "key"))
-		f.Advice = "raise maxmemory, then " + advice
-	default:
-		f.Status = Warn
-		f.Summary = fmt.Sprintf("%s evicts limits once memory is full (%s), which forgets what was used", policy, victims(policy))
-		if ever > 0 {
-			f.Summary += fmt.Sprintf("; %s already", wereKeys(ever))
-		} else if most == 0 {
-			f.Summary += "; not without a maxmemory"
-		}
-		f.Advice = advice
-	}
-	return f
-}
-
-// victims says whom an evicting policy picks among limits, all of which expire.
-func victims(policy string) string {
-	switch _, by, _ := strings.Cut(policy, "-"); by {
-	case "ttl":
-		return "those closest to expiring first"
-	case "lru":
-		return "the longest unused first"
-	case "lfu":
-		return "the least used first"
-	}
-	return "any of them"
-}
-
-func wereKeys(n int64) string {
-	if n == 1 {
-		return "1 key was"
-	}
-	return fmt.Sprintf("%d keys were", n)
 }
 
 // skew is how far a server's clock is ahead of ours, and how far off that may be.
