@@ -78,18 +78,18 @@ func judgeCluster(c clusterFacts) []Finding {
 	case c.info["cluster_state"] != "" && c.info["cluster_state"] != "ok":
 		slots.Status = Fail
 		slots.Summary = "cluster_state is " + c.info["cluster_state"] + ": nothing is decided"
-		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing, mostly a majority of the masters"
+		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"
 	}
 	found := []Finding{slots}
 	if len(c.moving) > 0 {
 		found = append(found, Finding{Check: "cluster", Status: Warn,
 			Summary: fmt.Sprintf("%s moving to another master", areSlots(len(c.moving))),
-			Advice:  "scans look at them again; should nobody be resharding, end it with redis-cli --cluster fix",
+			Advice:  "scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix",
 			Data:    map[string]any{"moving_slots": c.moving}})
 	}
 	if len(failing) > 0 {
 		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "flagged as failing: " + strings.Join(failing, ", "),
-			Advice: "look whether these nodes run and can be reached; CLUSTER FORGET those that will not come back",
+			Advice: "check that these nodes run and can be reached; CLUSTER FORGET those that will not come back",
 			Data:   map[string]any{"failing": failing}})
 	}
 	return found

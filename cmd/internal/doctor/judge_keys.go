@@ -41,19 +41,19 @@ func (f *keyFacts) judgeTTLs() Finding {
 	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, through somebody's PERSIST or copying: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
-		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each, or a reset, gives it its expiry again"
+		found.Summary = fmt.Sprintf("%s without an expiry, after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, and a reset deletes it"
 	}
 	return found
 }
 
 func (f *keyFacts) judgeForeign() Finding {
-	found := Finding{Check: "foreign", Status: OK, Summary: "nothing of somebody else's under the prefix " + f.prefix,
+	found := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix,
 		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
 	if f.foreign.count > 0 {
 		found.Status = Warn
 		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
-		found.Advice = "limitctl leaves them as they are; give limits a prefix of their own (--prefix), or delete them if nobody needs them"
+		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if nobody needs them"
 	}
 	return found
 }

@@ -31,17 +31,17 @@ func judgePersistence(i, config redisserver.Info) Finding {
 	case saveFailed:
 		f.Status, f.Summary, f.Advice = Warn, "the last snapshot failed", savesAdvice
 	case aof && rdb:
-		f.Summary = "append-only file and snapshots, the last of both fine"
+		f.Summary = "append-only file and snapshots, both saved without errors"
 	case aof:
-		f.Summary = "append-only file, the last write fine"
+		f.Summary = "append-only file, saved without errors"
 	case rdb:
-		f.Summary = "snapshots, the last fine; a crash forgets what was charged since"
+		f.Summary = "snapshots, the last without errors; a crash loses what was charged since"
 	case !known:
 		f.Status, f.Summary = Warn, "no append-only file; whether there are snapshots cannot be known without CONFIG GET"
-		f.Advice = "without either a restart forgets all usage"
+		f.Advice = "without both, a restart forgets all usage"
 	default:
-		f.Status, f.Summary = Warn, "neither snapshots nor an append-only file: a restart forgets all usage, and every limit begins at zero"
-		f.Advice = "turn on appendonly (fsync everysec loses a second at most), or have it in mind when you restart"
+		f.Status, f.Summary = Warn, "neither snapshots nor an append-only file: a restart forgets all usage, and every limit starts at zero"
+		f.Advice = "turn on appendonly (fsync everysec loses one second at most), or remember it before you restart the server"
 	}
 	return f
 }
@@ -57,7 +57,7 @@ func judgeMemory(i redisserver.Info) Finding {
 	f := Finding{Check: "memory", Status: OK, Data: map[string]any{"used_bytes": used, "maxmemory_bytes": most}}
 	if most == 0 {
 		f.Status = Warn
-		f.Summary = output.Bytes(used) + " used, without a bound (maxmemory 0): the server can grow until the system kills it"
+		f.Summary = output.Bytes(used) + " used, without a limit (maxmemory 0): the server can grow until the system kills it"
 		f.Advice = "set maxmemory to what the machine has to spare, with noeviction"
 		return f
 	}
@@ -81,11 +81,11 @@ func judgeMemory(i redisserver.Info) Finding {
 // is how many keys were evicted while the examination went on.
 func judgeEviction(i redisserver.Info, evicted int64) Finding {
 	policy, most, ever := i["maxmemory_policy"], i.Int("maxmemory"), i.Int("evicted_keys")
-	const advice = "choose noeviction, which refuses takes instead; volatile-* and allkeys-* do no harm only on a server that limits have to themselves and whose maxmemory is never reached (a database of their own does not help)"
+	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits and never reaches maxmemory (a separate database does not help)"
 	f := Finding{Check: "eviction", Status: OK, Data: map[string]any{"policy": policy, "evicted_keys": ever, "evicted_meanwhile": evicted}}
 	switch {
 	case policy == "noeviction" && ever == 0:
-		f.Summary = "noeviction: no usage is forgotten for want of memory"
+		f.Summary = "noeviction: no usage is lost when memory is full"
 	case policy == "noeviction":
 		f.Status = Warn
 		f.Summary = fmt.Sprintf("noeviction, but %s evicted since the server started, under another policy", wereKeys(ever))
@@ -100,7 +100,7 @@ func judgeEviction(i redisserver.Info, evicted int64) Finding {
 		if ever > 0 {
 			f.Summary += fmt.Sprintf("; %s already", wereKeys(ever))
 		} else if most == 0 {
-			f.Summary += "; not without a maxmemory"
+			f.Summary += "; it does not happen without a maxmemory"
 		}
 		f.Advice = advice
 	}

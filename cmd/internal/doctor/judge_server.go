@@ -74,7 +74,7 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	}
 	if len(all) == 0 {
 		replicas.Status = Warn
-		replicas.Summary = "none: a single point of failure, and what was used is lost with it"
+		replicas.Summary = "none: if this server fails, all usage is lost"
 		replicas.Advice = "attach a replica that Sentinel or the Cluster can promote, or decide what callers do without a store (--on-error)"
 		return []Finding{role, replicas}
 	}
@@ -95,9 +95,9 @@ func judgeRole(i, config redisserver.Info) []Finding {
 	}
 	if len(late) > 0 {
 		replicas.Status = Warn
-		replicas.Summary = fmt.Sprintf("%s of %d not in step: %s; at most %s and %d s behind",
+		replicas.Summary = fmt.Sprintf("%s of %d out of sync: %s; at most %s and %d s behind",
 			plural(len(late), "replica"), len(all), strings.Join(late, ", "), output.Bytes(behind), lag)
-		replicas.Advice = "a failover now forgets what was charged since: look at the replica's log, load and network"
+		replicas.Advice = "a failover now would lose the latest charges: look at the replica's log, load and network"
 	}
 	return []Finding{role, replicas}
 }
@@ -138,7 +138,7 @@ func judgeClocks(skews []skew) Finding {
 	if between > skewed {
 		f.Status = Warn
 		f.Summary += fmt.Sprintf(": %s is ahead of %s", last.server, first.server)
-		f.Advice = "run NTP on all: limits are decided by the clock of the server that has them and never run backwards, so where a failover or a moved slot brings them to one that is behind, time stands still for them until it catches up"
+		f.Advice = "run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. When it moves to a master whose clock is behind, its time stands still until that clock catches up"
 	}
 	if between > farTooSkewed {
 		f.Status = Fail
@@ -172,13 +172,13 @@ func judgeScripts(s scriptFacts) Finding {
 		}
 	}
 	if s.readOnly {
-		f.Summary += "; EVALSHA_RO is there"
+		f.Summary += "; EVALSHA_RO is available"
 	} else {
-		f.Summary += "; no EVALSHA_RO, checks go by EVALSHA"
+		f.Summary += "; no EVALSHA_RO, so checks use EVALSHA"
 	}
 	if s.busyAfter != "" {
 		f.Data["busy_reply_threshold_ms"] = s.busyAfter
-		f.Summary += "; one is called slow after " + s.busyAfter + " ms (ours take microseconds)"
+		f.Summary += "; the server reports a script as slow after " + s.busyAfter + " ms (ours take microseconds)"
 	}
 	return f
 }

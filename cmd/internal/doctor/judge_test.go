@@ -86,9 +86,9 @@ func TestRole(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"replica", replica[0], Fail, "a replica of 10.0.0.1:6379", "master's address"},
 		{"master", alone[0], OK, "master", ""},
-		{"alone", alone[1], Warn, "single point of failure", "attach a replica"},
+		{"alone", alone[1], Warn, "all usage is lost", "attach a replica"},
 		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1", ""},
-		{"late", behind("online", 11)[1], Warn, "1 replica of 2 not in step: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
+		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
 		{"loading", behind("send_bulk", 0)[1], Warn, "10.0.0.3:6379", "failover"},
 	})
 	if len(replica) != 1 {
@@ -105,7 +105,7 @@ func TestPersistence(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"neither", judgePersistence(fine, none), Warn, "a restart forgets all usage", "appendonly"},
 		{"snapshots", judgePersistence(fine, saves), OK, "snapshots", ""},
-		{"append-only", judgePersistence(aof, none), OK, "append-only file, the last write fine", ""},
+		{"append-only", judgePersistence(aof, none), OK, "append-only file, saved without errors", ""},
 		{"both", judgePersistence(aof, saves), OK, "append-only file and snapshots", ""},
 		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
 		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
@@ -121,7 +121,7 @@ func TestMemory(t *testing.T) {
 		return redisserver.Info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
 	}
 	checkVerdicts(t, []verdictTest{
-		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a bound", "maxmemory"},
+		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit", "maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "takes are refused"},
 		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
@@ -137,11 +137,11 @@ func TestEviction(t *testing.T) {
 	}
 	unbounded := redisserver.Info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
 	checkVerdicts(t, []verdictTest{
-		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is forgotten", ""},
+		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is lost", ""},
 		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0), Warn, "1 key was evicted since the server started", "RESETSTAT"},
 		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0), Warn, "those closest to expiring first", "choose noeviction"},
 		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn, "the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
-		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; not without a maxmemory", "choose noeviction"},
+		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; it does not happen without a maxmemory", "choose noeviction"},
 		{"random", judgeEviction(policy("allkeys-random", "0"), 0), Warn, "any of them", "choose noeviction"},
 		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
 	})
@@ -154,15 +154,15 @@ func TestClocks(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"one server, far off", judgeClocks([]skew{{"s", -time.Hour, 2 * time.Millisecond}}), OK, "3600000 ms behind ours (±2.00 ms)", ""},
 		{"in step", apart(100 * time.Millisecond), OK, "masters differ by 100 ms at most (±2.00 ms)", ""},
-		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never run backwards"},
+		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never runs backwards"},
 		{"far too skewed", apart(1001 * time.Millisecond), Fail, "1001 ms", "time stands still"},
 	})
 }
 
 func TestScripts(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
-		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK, "0 of 7 cached, the others are sent on first use; EVALSHA_RO is there", ""},
-		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK, "all 7 cached; no EVALSHA_RO, checks go by EVALSHA; one is called slow after 5000 ms", ""},
+		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK, "0 of 7 cached, the others are sent on first use; EVALSHA_RO is available", ""},
+		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK, "all 7 cached; no EVALSHA_RO, so checks use EVALSHA; the server reports a script as slow after 5000 ms", ""},
 		{"not asked", judgeScripts(scriptFacts{total: 7}), OK, "sent on first use; no", ""},
 	})
 }
@@ -198,18 +198,18 @@ func roleFacts(name string) rightFacts {
 func TestRights(t *testing.T) {
 	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set", "setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
-		{"all", judgeRights(factsOf(denied)), OK, "user u may do all that limitctl does", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "may check, inspect; not consume, refund, reset, restore, doctor", "+evalsha +eval +set"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "may check, consume, refund, restore; not inspect, reset, doctor", "redis-cli ACL SETUSER u +"},
-		{"operator", judgeRights(roleFacts("operator")), OK, "may do all", ""},
-		{"no set", judgeRights(factsOf(denied, "set")), Fail, "may check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
-		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "may check, inspect, doctor; not consume", "+unlink"},
+		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
+		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect; not consume, refund, reset, restore, doctor", "+evalsha +eval +set"},
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, consume, refund, restore; not inspect, reset, doctor", "redis-cli ACL SETUSER u +"},
+		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
+		{"no set", judgeRights(factsOf(denied, "set")), Fail, "can run check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
+		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "can run check, inspect, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset", "+unlink"},
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
-		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "may do nothing", "+getrange"},
+		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run no limitctl command", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
-		{"no keys", judgeRights(noKeys), Fail, "may do nothing", "redis-cli ACL SETUSER u '~rl:*'"},
-		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "may do all", ""},
+		{"no keys", judgeRights(noKeys), Fail, "can run no limitctl command", "redis-cli ACL SETUSER u '~rl:*'"},
+		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "can run every", ""},
 	})
 	both := factsOf(unknown, "evalsha_ro", "eval_ro")
 	for i, right := range both.rights {
@@ -268,8 +268,8 @@ func TestFile(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
 		{"sound", judgeFile(fine, nil)[1], OK, "sound, writable, journal mode wal", ""},
-		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 lapsed", ""},
-		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "not there yet", ""},
+		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 expired", ""},
+		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrRefused))[0], Fail, "no", "path and rights"},
 		{"busy", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrUnavailable))[0], Fail, "no", "who holds the file"},
 		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
@@ -312,7 +312,7 @@ func TestKeys(t *testing.T) {
 		{"size", facts(func(*keyFacts) {})["size"], OK, "limits take 1.36 kB of memory, 136 B each on average", ""},
 		{"size, stopped", facts(early)["size"], OK, "about 13.6 kB of memory, an estimate from 1.36 kB in 10 keys", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
-		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn, "4 limits without an expiry, through somebody's PERSIST or copying: k0, k1, k2, …", "--no-ttl"},
+		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn, "4 limits without an expiry, after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
 		{"no foreign", facts(func(*keyFacts) {})["foreign"], OK, "prefix rl", ""},
 		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn, "1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
 		{"policies", seven["policies"], OK, "b 3, c 2, a 1, d 1, e 1, and 2 more", ""},

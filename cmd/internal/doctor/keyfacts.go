@@ -76,7 +76,7 @@ func (f *keyFacts) heatQuestion() string {
 func (f *keyFacts) classify(storeKey string, value []byte, err error, now limiter.Instant) (share float64, ours bool) {
 	key, parsed := limiter.ParseStoreKey(f.prefix, storeKey)
 	if !parsed {
-		f.foreign.add(storeKey + " (no limit's key)")
+		f.foreign.add(storeKey + " (not the key of a limit)")
 		return 0, false
 	}
 	if err != nil {

@@ -104,9 +104,9 @@ func (e *examination) add(s *server, findings ...Finding) {
 // returns the error as the limiter's.
 func (e *examination) unreachable(s *server, err error) error {
 	err = s.alone.Explain(err)
-	advice := "look whether it runs, and whether its address, firewall and TLS let you through"
+	advice := "check that it runs, and that its address, firewall and TLS let you through"
 	if errors.Is(err, limiter.ErrRefused) {
-		advice = "look at the user name and password, or ask who runs the server for the rights (docs/operations.md)"
+		advice = "check the user name and password, or ask the server's operator for the rights (docs/operations.md)"
 	}
 	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})
 	return err
@@ -122,15 +122,15 @@ func (e *examination) cannotLook(s *server, check, command string, err error) {
 		f.Server = s.name
 	}
 	if redisserver.LacksRight(err) {
-		f.Summary = "cannot be looked at: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
+		f.Summary = "cannot be checked: the user lacks the right to " + strings.ToUpper(strings.ReplaceAll(command, "|", " "))
 		f.Advice = shell.SetUser(redisserver.User(e.client), "+"+command)
 		if readVerdict(err.Error()) == keyDenied {
-			f.Summary = "cannot be looked at: the user lacks the right to the keys under the prefix " + e.Prefix
+			f.Summary = "cannot be checked: the user lacks the right to the keys under the prefix " + e.Prefix
 			f.Advice = shell.SetUser(redisserver.User(e.client), redisserver.KeyRule(e.Prefix, false))
 		}
 	} else {
-		f.Summary = "cannot be looked at: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(e.servers.Explain(err))
-		f.Advice = "ask who runs the server; some services do not offer it"
+		f.Summary = "cannot be checked: " + strings.ToUpper(strings.ReplaceAll(command, "|", " ")) + " fails: " + oneLine(e.servers.Explain(err))
+		f.Advice = "ask the server's operator; some services do not offer it"
 	}
 	e.report.add(f)
 }

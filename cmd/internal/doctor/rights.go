@@ -173,22 +173,22 @@ func judgeRights(r rightFacts) Finding {
 	}
 	switch {
 	case len(cannot) == 0 && len(losses) == 0:
-		f.Summary = name + " may do all that limitctl does"
+		f.Summary = name + " can run every limitctl command"
 		return f
 	case len(cannot) == 0:
 		f.Status = Warn
-		f.Summary = name + " may do all that limitctl does, but " + strings.Join(sortedKeys(losses), "; ")
+		f.Summary = name + " can run every limitctl command, but " + strings.Join(sortedKeys(losses), "; ")
 	case len(can) == 0:
 		f.Status = Fail
-		f.Summary = name + " may do nothing of what limitctl does"
+		f.Summary = name + " can run no limitctl command"
 	default:
-		f.Summary = fmt.Sprintf("%s may %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
+		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
 		if !r.isWhole(can) {
 			f.Status = Fail
 			f.Summary += ", though it has some of the rights"
 		}
 	}
-	f.Advice = "for all of it: " + shell.SetUser(r.user, add.words(r.prefix)...)
+	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
 }
 
