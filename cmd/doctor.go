@@ -54,7 +54,8 @@ or one of several servers could not be reached: findings are missing.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
-	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 	return cmd
 }
 
@@ -163,7 +164,8 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
 	_, style := markOf(worst(fails, warns))
-	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"),
+		a.report.Count(doctor.OK))))
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.

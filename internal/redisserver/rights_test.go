@@ -87,16 +87,19 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 	}
 	for _, role := range redisserver.Roles() {
 		t.Run(role.Name, func(t *testing.T) {
-			examineRights(t, server, &role, append(role.Rule("rl"), role.ClusterRule()...), redisserver.ClusterRights(), func(name string) redis.UniversalClient {
-				return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw", DisableIdentity: true, MaxRedirects: -1})
-			})
+			examineRights(t, server, &role, append(role.Rule("rl"), role.ClusterRule()...), redisserver.ClusterRights(),
+				func(name string) redis.UniversalClient {
+					return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
+						DisableIdentity: true, MaxRedirects: -1})
+				})
 		})
 	}
 }
 
 // examineRights has a user with the words of a rule do all that the role is for,
 // and then one without each of rights.
-func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right, connect func(user string) redis.UniversalClient) {
+func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
+	connect func(user string) redis.UniversalClient) {
 	try := func(words []string) (refused []string, err error) {
 		prepareRepertoire(t, connect)
 		command := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}

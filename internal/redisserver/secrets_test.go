@@ -84,7 +84,8 @@ func texts(err error) []string {
 
 // Whatever a server says to a login, no error of the store's has the password.
 func TestErrorsHoldNoPassword(t *testing.T) {
-	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€", `back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
+	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€",
+		`back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
 	for name, echo := range echoes() {
 		for _, secret := range secrets {
 			address := redistest.Scripted(t, echo)

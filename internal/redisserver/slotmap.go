@@ -87,7 +87,8 @@ func (c claim) says(slot int, what byte) bool { return c.slots != nil && c.slots
 // stayed reports whether a slot was at a master, whole, all the time between two claims
 // of that master.
 func stayed(slot int, before, after claim) bool {
-	return before.epoch == after.epoch && before.slots != nil && before.slots[slot] == owned && after.slots != nil && after.slots[slot] == owned
+	return before.epoch == after.epoch && before.slots != nil && before.slots[slot] == owned && after.slots != nil &&
+		after.slots[slot] == owned
 }
 
 // owner returns the index of the master that has a slot, -1 if none has. While one

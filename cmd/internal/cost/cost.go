@@ -111,7 +111,8 @@ func (m *Meter) End(ctx context.Context, decisions int64) (cost report.Cost, war
 	}
 	if others := max(0, top.Calls-own) + took.other; others > tolerated(own) {
 		warnings = append(warnings, fmt.Sprintf(
-			"others use the server, too: it ran %d commands meanwhile besides the %d of this run, so that its time, commands and bytes are partly theirs", others, own))
+			"others use the server, too: it ran %d commands meanwhile besides the %d of this run, so that its time, commands and bytes are "+
+				"partly theirs", others, own))
 	}
 	return cost, warnings
 }

@@ -68,12 +68,14 @@ func judgeCluster(c clusterFacts) []Finding {
 			masters++
 		}
 	}
-	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount, plural(masters, "master")),
+	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount,
+		plural(masters, "master")),
 		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
 	switch {
 	case covered < redisserver.SlotCount:
 		slots.Status = Fail
-		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", redisserver.SlotCount-covered, redisserver.SlotCount)
+		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", redisserver.SlotCount-covered,
+			redisserver.SlotCount)
 		slots.Advice = "bring the missing masters back, or redis-cli --cluster fix"
 	case c.info["cluster_state"] != "" && c.info["cluster_state"] != "ok":
 		slots.Status = Fail

@@ -34,7 +34,8 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	switch {
 	case err != nil:
 		reach.Status, reach.Summary = Fail, oneLine(err)
-		reach.Advice = "check the file's path and rights; a file that is damaged or not limitctl's can be moved away, which forgets the usage in it"
+		reach.Advice = "check the file's path and rights; a file that is damaged or not limitctl's can be moved away, which forgets the " +
+			"usage in it"
 		if errors.Is(err, limiter.ErrUnavailable) {
 			reach.Advice = busyAdvice
 		}
@@ -60,7 +61,8 @@ func judgeFile(h filestore.Health, err error) []Finding {
 		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
 	}
-	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, whose space is reused", plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
+	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, whose space is reused",
+		plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
 		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
 	return []Finding{reach, file, keys}
 }

@@ -63,7 +63,8 @@ func judgeMemory(i redisserver.Info) Finding {
 	}
 	share := float64(used) / float64(most)
 	f.Data["share"] = share
-	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100, output.Bytes(max(0, most-used)))
+	f.Summary = fmt.Sprintf("%s of %s used (%.0f %%), %s left", output.Bytes(used), output.Bytes(most), share*100,
+		output.Bytes(max(0, most-used)))
 	if i["maxmemory_policy"] != "noeviction" {
 		return f // it makes room; judgeEviction says at whose cost
 	}
@@ -81,7 +82,8 @@ func judgeMemory(i redisserver.Info) Finding {
 // is how many keys were evicted while the examination went on.
 func judgeEviction(i redisserver.Info, evicted int64) Finding {
 	policy, most, ever := i["maxmemory_policy"], i.Int("maxmemory"), i.Int("evicted_keys")
-	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits and never reaches maxmemory (a separate database does not help)"
+	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits " +
+		"and never reaches maxmemory (a separate database does not help)"
 	f := Finding{Check: "eviction", Status: OK, Data: map[string]any{"policy": policy, "evicted_keys": ever, "evicted_meanwhile": evicted}}
 	switch {
 	case policy == "noeviction" && ever == 0:
@@ -92,7 +94,8 @@ func judgeEviction(i redisserver.Info, evicted int64) Finding {
 		f.Advice = "nothing more is evicted; CONFIG RESETSTAT ends this warning"
 	case evicted > 0:
 		f.Status = Fail
-		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy, plural(evicted, "key"))
+		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy,
+			plural(evicted, "key"))
 		f.Advice = "raise maxmemory, then " + advice
 	default:
 		f.Status = Warn

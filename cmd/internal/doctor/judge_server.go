@@ -25,7 +25,8 @@ func judgeLatency(pings []time.Duration) Finding {
 	}
 	if p99 > slowPing {
 		f.Status = Warn
-		f.Advice = fmt.Sprintf("each decision costs a round trip, and p99 is above %s: run callers nearer to the server, look for slow commands (SLOWLOG GET) and a full CPU or network", millis(slowPing))
+		f.Advice = fmt.Sprintf("each decision costs a round trip, and p99 is above %s: run callers nearer to the server, look for slow "+
+			"commands (SLOWLOG GET) and a full CPU or network", millis(slowPing))
 	}
 	return f
 }
@@ -62,7 +63,8 @@ const slowReplica = 10 // seconds
 func judgeRole(i, config redisserver.Info) []Finding {
 	minReplicas := config["min-replicas-to-write"]
 	if i["role"] != "master" {
-		return []Finding{{Check: "role", Status: Fail, Summary: fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets", i["master_host"], i["master_port"]),
+		return []Finding{{Check: "role", Status: Fail, Summary: fmt.Sprintf("a replica of %s:%s: it refuses takes, refunds and resets",
+			i["master_host"], i["master_port"]),
 			Advice: "give the master's address, or redis+sentinel:// or redis+cluster://, which find it",
 			Data:   map[string]any{"role": i["role"], "master": i["master_host"] + ":" + i["master_port"], "master_link": i["master_link_status"]}}}
 	}
@@ -127,7 +129,8 @@ func judgeClocks(skews []skew) Finding {
 		}
 		data[s.server] = s.ahead.Microseconds()
 	}
-	f := Finding{Check: "clock", Status: OK, Data: map[string]any{"ahead_of_client_us": data, "uncertainty_us": max(first.off, last.off).Microseconds()}}
+	f := Finding{Check: "clock", Status: OK, Data: map[string]any{"ahead_of_client_us": data,
+		"uncertainty_us": max(first.off, last.off).Microseconds()}}
 	if len(skews) == 1 {
 		f.Summary = aheadText(first.ahead) + " (±" + millis(first.off) + "); only the server's decides, and never runs backwards"
 		return f
@@ -138,7 +141,8 @@ func judgeClocks(skews []skew) Finding {
 	if between > skewed {
 		f.Status = Warn
 		f.Summary += fmt.Sprintf(": %s is ahead of %s", last.server, first.server)
-		f.Advice = "run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. When it moves to a master whose clock is behind, its time stands still until that clock catches up"
+		f.Advice = "run NTP on all masters: a limit is decided by the clock of its master, and its time never runs backwards. When it moves " +
+			"to a master whose clock is behind, its time stands still until that clock catches up"
 	}
 	if between > farTooSkewed {
 		f.Status = Fail

@@ -110,9 +110,11 @@ func TestPersistence(t *testing.T) {
 		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
 		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
 		{"snapshot failed, settings not known", judgePersistence(failed, redisserver.Info{}), Fail, "takes are refused", "disk"},
-		{"snapshot failed, which stops nothing", judgePersistence(failed, redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
+		{"snapshot failed, which stops nothing", judgePersistence(failed,
+			redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
 		{"a snapshot by hand failed", judgePersistence(failed, none), Warn, "the last snapshot failed", "disk"},
-		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail, "could not be written", "log"},
+		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail,
+			"could not be written", "log"},
 	})
 }
 
@@ -121,7 +123,8 @@ func TestMemory(t *testing.T) {
 		return redisserver.Info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
 	}
 	checkVerdicts(t, []verdictTest{
-		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit", "maxmemory"},
+		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit",
+			"maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "takes are refused"},
 		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
@@ -140,8 +143,10 @@ func TestEviction(t *testing.T) {
 		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is lost", ""},
 		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0), Warn, "1 key was evicted since the server started", "RESETSTAT"},
 		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0), Warn, "those closest to expiring first", "choose noeviction"},
-		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn, "the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
-		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; it does not happen without a maxmemory", "choose noeviction"},
+		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn,
+			"the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
+		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; it does not happen without a " +
+			"maxmemory", "choose noeviction"},
 		{"random", judgeEviction(policy("allkeys-random", "0"), 0), Warn, "any of them", "choose noeviction"},
 		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
 	})
@@ -149,7 +154,8 @@ func TestEviction(t *testing.T) {
 
 func TestClocks(t *testing.T) {
 	apart := func(d time.Duration) Finding {
-		return judgeClocks([]skew{{"b:1", time.Hour, time.Millisecond}, {"a:1", time.Hour + d, time.Millisecond}, {"c:1", time.Hour + d/2, time.Millisecond}})
+		return judgeClocks([]skew{{"b:1", time.Hour, time.Millisecond}, {"a:1", time.Hour + d, time.Millisecond},
+			{"c:1", time.Hour + d/2, time.Millisecond}})
 	}
 	checkVerdicts(t, []verdictTest{
 		{"one server, far off", judgeClocks([]skew{{"s", -time.Hour, 2 * time.Millisecond}}), OK, "3600000 ms behind ours (±2.00 ms)", ""},
@@ -161,8 +167,10 @@ func TestClocks(t *testing.T) {
 
 func TestScripts(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
-		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK, "0 of 7 cached, the others are sent on first use; EVALSHA_RO is available", ""},
-		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK, "all 7 cached; no EVALSHA_RO, so checks use EVALSHA; the server reports a script as slow after 5000 ms", ""},
+		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK,
+			"0 of 7 cached, the others are sent on first use; EVALSHA_RO is available", ""},
+		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK,
+			"all 7 cached; no EVALSHA_RO, so checks use EVALSHA; the server reports a script as slow after 5000 ms", ""},
 		{"not asked", judgeScripts(scriptFacts{total: 7}), OK, "sent on first use; no", ""},
 	})
 }
@@ -196,14 +204,19 @@ func roleFacts(name string) rightFacts {
 }
 
 func TestRights(t *testing.T) {
-	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set", "setrange", "pexpireat", "del", "unlink", "pttl")
+	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set",
+		"setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
 		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect; not consume, refund, reset, restore, doctor", "+evalsha +eval +set"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, consume, refund, restore; not inspect, reset, doctor", "redis-cli ACL SETUSER u +"},
+		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect; not consume, refund, reset, restore, doctor",
+			"+evalsha +eval +set"},
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, consume, refund, restore; not inspect, reset, doctor",
+			"redis-cli ACL SETUSER u +"},
 		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
-		{"no set", judgeRights(factsOf(denied, "set")), Fail, "can run check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
-		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "can run check, inspect, doctor; not consume", "+unlink"},
+		{"no set", judgeRights(factsOf(denied, "set")), Fail,
+			"can run check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
+		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
+			"can run check, inspect, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset", "+unlink"},
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
 		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run no limitctl command", "+getrange"},
@@ -224,7 +237,8 @@ func TestRights(t *testing.T) {
 
 func TestReadVerdict(t *testing.T) {
 	for answer, want := range map[string]verdict{
-		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed, "READONLY You can't write against a read only replica.": allowed,
+		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed, "READONLY You can't write against a read only " +
+			"replica.": allowed,
 		"MOVED 1 127.0.0.1:1": allowed, "OOM command not allowed when used memory > 'maxmemory'.": allowed, "ERR no such key": allowed,
 		"NOPERM this user has no permissions to run the 'set' command":                    denied,
 		"NOPERM this user has no permissions to run the 'set' command or its subcommand":  denied,
@@ -244,14 +258,16 @@ func TestReadVerdict(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 connected 8001-16382 16383"
+	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 " +
+		"connected 8001-16382 16383"
 	judge := func(state string, moving []int, lines ...string) Finding {
 		found := judgeCluster(clusterFacts{redisserver.Info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
 		return found[len(found)-1]
 	}
 	checkVerdicts(t, []verdictTest{
 		{"fine", judge("ok", nil, one, two), OK, "all 16384 slots covered by 2 masters", ""},
-		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master", "bring the missing masters back"},
+		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master",
+			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
 		{"moving", judge("ok", []int{7}, one, two), Warn, "1 slot is moving", "resharding"},
 		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Warn, "10.0.0.3:6379", "CLUSTER FORGET"},
@@ -281,7 +297,8 @@ func TestFile(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	facts := func(change func(*keyFacts)) map[string]Finding {
-		f := keyFacts{prefix: "rl", looked: 100, total: 100, counted: true, complete: true, limits: 10, bytes: 1360, perPolicy: map[string]int64{}}
+		f := keyFacts{prefix: "rl", looked: 100, total: 100, counted: true, complete: true, limits: 10, bytes: 1360,
+			perPolicy: map[string]int64{}}
 		change(&f)
 		found := map[string]Finding{}
 		for _, one := range judgeKeys(&f) {
@@ -312,9 +329,11 @@ func TestKeys(t *testing.T) {
 		{"size", facts(func(*keyFacts) {})["size"], OK, "limits take 1.36 kB of memory, 136 B each on average", ""},
 		{"size, stopped", facts(early)["size"], OK, "about 13.6 kB of memory, an estimate from 1.36 kB in 10 keys", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
-		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn, "4 limits without an expiry, after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
+		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn,
+			"4 limits without an expiry, after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
 		{"no foreign", facts(func(*keyFacts) {})["foreign"], OK, "prefix rl", ""},
-		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn, "1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
+		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn,
+			"1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
 		{"policies", seven["policies"], OK, "b 3, c 2, a 1, d 1, e 1, and 2 more", ""},
 		{"hottest", seven["hottest"], OK, `"k\u202e" (25 % used, idle 60 s)`, ""},
 		{"biggest", seven["biggest"], OK, "k 2 kB", ""},
@@ -364,7 +383,8 @@ func TestRanking(t *testing.T) {
 // Findings come in a fixed order, whatever they were found in; a check that has no
 // place in it would come first.
 func TestSort(t *testing.T) {
-	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"}, {Check: "version", Server: "b"}}}
+	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"},
+		{Check: "version", Server: "b"}}}
 	r.sort()
 	var got []string
 	for _, f := range r.Findings {

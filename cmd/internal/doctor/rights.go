@@ -167,7 +167,8 @@ func judgeRights(r rightFacts) Finding {
 			losses[right.Else] = true
 		}
 	}
-	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot, "missing": lacking}}
+	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot,
+		"missing": lacking}}
 	if can == nil {
 		f.Data["can"] = []string{}
 	}

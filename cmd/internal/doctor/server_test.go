@@ -21,7 +21,8 @@ var ctx = context.Background()
 // examine examines a server as a user.
 func examine(t *testing.T, server *redistest.Server, user string, change func(*Options)) (*Report, error) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1,
+		DialerRetries: 1})
 	defer client.Close()
 	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now}
 	change(&options)
@@ -111,7 +112,8 @@ func TestAskingAndTryingAgree(t *testing.T) {
 	server := redistest.Start(t)
 	fill(t, server, 3)
 	client := server.Client()
-	for _, rule := range []string{"~* +@all", "~* +@all -@write", "~other:* +@all", "%R~rl:* +@all", "~rl:* +get +evalsha +acl|whoami +acl|dryrun"} {
+	for _, rule := range []string{"~* +@all", "~* +@all -@write", "~other:* +@all", "%R~rl:* +@all",
+		"~rl:* +get +evalsha +acl|whoami +acl|dryrun"} {
 		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
 		for word := range strings.FieldsSeq(rule) {
 			words = append(words, word)
@@ -156,7 +158,8 @@ func TestTheScanIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := report.finding(t, "keys")
-	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 || !strings.Contains(keys.Summary, "of 3000 keys") {
+	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 ||
+		!strings.Contains(keys.Summary, "of 3000 keys") {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
 	estimate, isThere := report.finding(t, "size").Data["estimated_bytes"].(int64)
@@ -185,7 +188,8 @@ func TestAServerThatStopsInTheMiddle(t *testing.T) {
 			return time.Now()
 		}
 	})
-	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK || strings.Contains(fmt.Sprint(report.Findings), "clock") {
+	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK ||
+		strings.Contains(fmt.Sprint(report.Findings), "clock") {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
@@ -248,7 +252,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		return fmt.Sprint(answer)
 	}
 	examine := func() (*Report, error) {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1, DialerRetries: 1})
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
+			DialerRetries: 1})
 		defer client.Close()
 		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now})
 	}
@@ -266,7 +271,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
 	}
 	do(servers[0], "CLUSTER", "SETSLOT", 5, "MIGRATING", do(servers[1], "CLUSTER", "MYID"))
-	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
+	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings,
+		func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
 		t.Errorf("with a slot that moves: %v, %+v", err, report.Findings)
 	}
 	servers[1].Kill()

@@ -12,12 +12,13 @@ func TestJudgeTransport(t *testing.T) {
 		nodes     []string
 		want      string
 	}{
-		"no password":           {Transport{}, far, ""},
-		"near":                  {Transport{LogsIn: true, Told: near}, near, ""},
-		"far":                   {Transport{LogsIn: true, Told: far}, nil, "unencrypted to 10.0.0.1:6379: "},
-		"a far node":            {Transport{LogsIn: true, Told: near}, far, "unencrypted to 10.0.0.1:6379: "},
-		"a far Sentinel":        {Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
-		"many":                  {Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"}, "unencrypted to a:1, b:1, c:1, 2 others: "},
+		"no password":    {Transport{}, far, ""},
+		"near":           {Transport{LogsIn: true, Told: near}, near, ""},
+		"far":            {Transport{LogsIn: true, Told: far}, nil, "unencrypted to 10.0.0.1:6379: "},
+		"a far node":     {Transport{LogsIn: true, Told: near}, far, "unencrypted to 10.0.0.1:6379: "},
+		"a far Sentinel": {Transport{Told: []string{"S:26379"}}, far, "unencrypted to s:26379: "},
+		"many": {Transport{LogsIn: true, Told: []string{"e:1", "d:1", "c:1"}}, []string{"b:1", "a:1", "a:1"},
+			"unencrypted to a:1, b:1, c:1, 2 others: "},
 		"encrypted":             {Transport{TLS: true, LogsIn: true, Told: far}, far, ""},
 		"checked by nobody":     {Transport{TLS: true, Unchecked: true, LogsIn: true, Told: far}, far, "certificate is not checked"},
 		"no password, no check": {Transport{TLS: true, Unchecked: true}, nil, "certificate is not checked"},
@@ -26,7 +27,8 @@ func TestJudgeTransport(t *testing.T) {
 		switch {
 		case c.want == "" && len(found) > 0:
 			t.Errorf("%s: %+v", name, found)
-		case c.want != "" && (len(found) != 1 || found[0].Status != Warn || !strings.Contains(found[0].Summary, c.want) || found[0].Advice == "" || found[0].Check != "transport"):
+		case c.want != "" && (len(found) != 1 || found[0].Status != Warn || !strings.Contains(found[0].Summary, c.want) ||
+			found[0].Advice == "" || found[0].Check != "transport"):
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

@@ -89,7 +89,8 @@ func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 
 // interrupted returns a store on the cluster that calls do before its second script
 // call from now, and that knows the scripts and has connections.
-func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request, do func()) *redisstore.Store {
+func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request,
+	do func()) *redisstore.Store {
 	t.Helper()
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
@@ -186,7 +187,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, d := range take(t, reqs) {
-				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] || (d.RetryAfter > 0) != (i == at) {
+				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] ||
+					(d.RetryAfter > 0) != (i == at) {
 					t.Errorf("limit %d, with %d used: %+v", i, before[i], d)
 				}
 				if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
@@ -330,7 +332,8 @@ func TestALaterSlotIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	decisions := make([]limiter.Decision, 2)
-	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) || !decisions[1].Unguarded || decisions[1].At != 0 {
+	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) ||
+		!decisions[1].Unguarded || decisions[1].At != 0 {
 		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
 	}
 }

@@ -49,7 +49,8 @@ func TestRecordsOfACluster(t *testing.T) {
 			changed = append(changed, limiter.Record{Key: key})
 		}
 		deleted, found, err := c.store.Delete(ctx, changed...)
-		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
+		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) ||
+			strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
 			t.Errorf("%s: deleted %d of %d, of which %d were used since: %v", when, deleted, len(c.keys), len(found), err)
 		}
 		for _, storeKey := range foreign {

@@ -120,7 +120,8 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 	// answers ASK, once for each of these.
 	from, _ = owner(t, cluster, user.Subject)
 	to = (from + 1) % 3
-	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
+	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl",
+		limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -144,7 +145,8 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 // Law 9 on a Cluster, whose client retries by default and on other nodes, too.
 func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
-	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1, ReadTimeout: 500 * time.Millisecond})
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1,
+		ReadTimeout: 500 * time.Millisecond})
 	const callers = 12 // some go alone, the others in pipelines
 	errs := make([]error, callers)
 	take := func() {
@@ -194,7 +196,8 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 // What did not get as far as a node is not in doubt.
 func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, DialerRetries: 1}
+	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond,
+		DialerRetries: 1}
 	encrypted := short
 	encrypted.TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	late, _ := onCluster(t, short)
@@ -258,7 +261,8 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	i, _ := owner(t, cluster, user.Subject)
 	other := slices.Concat(cluster.Masters[:i], cluster.Masters[i+1:])[0]
 	l = connected(t, &redistest.Server{Process: other}, redis.Options{})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "connect to it as a Cluster") {
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
+		!strings.Contains(err.Error(), "connect to it as a Cluster") {
 		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
 	}
 }

@@ -227,7 +227,8 @@ func TestManyLargeLogsAreExportedAFewAtATime(t *testing.T) {
 	// The ring of the others has much room, so that their records are large.
 	for i := range logs {
 		server.Do("EVAL", `redis.call('SET', KEYS[2], redis.call('GET', KEYS[1]), 'PX', 3600000)
-			return redis.call('SETRANGE', KEYS[2], ARGV[1], '\0')`, 2, "rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
+			return redis.call('SETRANGE', KEYS[2], ARGV[1], '\0')`, 2,
+			"rl:{0}:sliding-log/1h", fmt.Sprintf("rl:{%d}:sliding-log/1h", i+1), 37+10*size-1)
 	}
 	var most, found int
 	var exported []limiter.Record

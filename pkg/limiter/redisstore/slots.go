@@ -46,7 +46,8 @@ const undoTimeout = 5 * time.Second
 // decideAcrossSlots decides groups one after the other, each atomically. A take
 // ends at the first group that denies or fails; what earlier ones charged is given
 // back, and later ones are only peeked at, so that the answer is complete.
-func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request,
+	decisions []limiter.Decision) error {
 	for n, group := range groups {
 		err := s.decideGroup(ctx, op, group, reqs, decisions)
 		switch {
