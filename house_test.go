@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"pkg/limiter/redisstore":  {"internal/panics", "internal/redisserver", "lua", "pkg/limiter"},
 	"pkg/limiter/storetest":   {"pkg/limiter"},
 	"lua":                     {"pkg/limiter"},
-	"internal/redistest":      {},
+	"internal/redistest":      {"internal/hostile"},
 
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},

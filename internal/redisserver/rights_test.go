@@ -60,6 +60,7 @@ func forShells(words []string) string {
 // With the documented rights each role can do what it is for and is refused
 // nothing on the way; without any one of them it is.
 func TestDocumentedRightsSuffice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	roles := redisserver.Roles()
 	for _, command := range redisserver.Commands() { // and for each command by itself
@@ -77,6 +78,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 }
 
 func TestDocumentedRightsSufficeInACluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok"); {

@@ -17,6 +17,7 @@ import (
 // A server that shrinks its table during a scan gives keys twice, and the scan gives
 // them once, and all that stay.
 func TestScanWhileTheTableShrinks(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "--enable-debug-command", "yes") // which tells the size of its table
 	client := server.Client()
