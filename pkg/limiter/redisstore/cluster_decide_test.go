@@ -116,6 +116,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 
 // Each slot's decisions say what its own master's clock showed.
 func TestSlotsAreDatedApart(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	reqs := asking(subjectsOn(t, cluster, "dated"), yearly(10), yearly(10))
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
@@ -141,6 +142,7 @@ func TestSlotsAreDatedApart(t *testing.T) {
 // Limits in several slots are all charged or none is, and the answer says per limit
 // how it stands after what was taken has been given back.
 func TestLimitsOfSeveralSlots(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	take := func(t *testing.T, reqs []limiter.Request) []limiter.Decision {
@@ -288,6 +290,7 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 // A slot whose master is away keeps nothing charged in the others, and the error
 // says whether anything may be charged.
 func TestALaterSlotIsAway(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	patience := redis.ClusterOptions{ReadTimeout: 500 * time.Millisecond, DialTimeout: 500 * time.Millisecond}
 	check := func(when string, err error, want, not error) {
@@ -341,6 +344,7 @@ func TestALaterSlotIsAway(t *testing.T) {
 // Several limits of one subject cannot be decided while some of its keys are at one
 // master and some at another. They are when the move ends, once.
 func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	subjects := subjectsOn(t, cluster, "torn")
 	reqs := make([]limiter.Request, 2)

@@ -16,6 +16,7 @@ import (
 // Thousands of keys in many slots are deleted, written and adjusted to the last one,
 // also while slots move, and values of others stay.
 func TestRecordsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	client := clusterClient(t, c.cluster, redis.ClusterOptions{})
 	foreign := []string{"rl:{" + c.large[0] + "}:foreign", "rl:{small:3}:foreign", "rl:{small:4}:foreign", "rl:{nobody}:foreign"}

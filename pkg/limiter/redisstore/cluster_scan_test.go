@@ -168,6 +168,7 @@ func (c *crowd) stir(t *testing.T) (moved func() int64, stop func()) {
 }
 
 func TestScanOfACluster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	large := mustPattern(c.large[1])
 	names := mustPattern("limit/*")
@@ -220,6 +221,7 @@ func TestScanOfACluster(t *testing.T) {
 // A master that is lost ends the scan with an error that names it, and all keys of
 // the others have come.
 func TestScanLosesAMaster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t, "--cluster-node-timeout", "60000")) // the others go on
 	victim, _ := owner(t, c.cluster, c.large[1])
 	master := c.cluster.Masters[victim]
@@ -282,6 +284,7 @@ func TestScanLosesAMaster(t *testing.T) {
 // Who may not look at single slots still finds all, with slots half moved, and with
 // some that move on.
 func TestScanWithoutTheRightToSlots(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	for _, master := range c.cluster.Masters {
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: master.Socket, DisableIdentity: true})

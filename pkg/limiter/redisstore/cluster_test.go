@@ -85,6 +85,7 @@ func owner(t *testing.T, cluster *redistest.Cluster, subject string) (master, sl
 
 // While slots move every take is charged once, in pipelines, too.
 func TestTakesFollowASlotThatMoves(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	from, slot := owner(t, cluster, user.Subject)
@@ -144,6 +145,7 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 
 // Law 9 on a Cluster, whose client retries by default and on other nodes, too.
 func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1,
 		ReadTimeout: 500 * time.Millisecond})
@@ -195,6 +197,7 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 
 // What did not get as far as a node is not in doubt.
 func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond,
 		DialerRetries: 1}
@@ -228,6 +231,7 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 
 // A long-lived client finds the new master although takes are not retried.
 func TestTakesFindANewMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartClusterWithReplicas(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
 	if _, err := l.Take(ctx, user, hundred, 1); err != nil {
@@ -252,6 +256,7 @@ func TestTakesFindANewMaster(t *testing.T) {
 }
 
 func TestASingleServerIsNoCluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: []string{server.Addr}})
 	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "single server") {
@@ -269,6 +274,7 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 
 // Nor is it after a scan, which gets to know the nodes before the first call does.
 func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
 	store, err := redisstore.New(client)

@@ -101,6 +101,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 // Law 9: a client that retries by default, a server that stops in the middle of
 // a take: one charge at most, and the caller knows that it does not know.
 func TestLaw09_NeverChargedTwice(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*redistest.Server){
 		"paused": func(s *redistest.Server) {},
 		"killed": func(s *redistest.Server) { s.Kill() },
@@ -452,6 +453,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 // A key in slices takes at most 8 bytes for each, besides what any key does, however
 // many are in use; and a decision does not look at each.
 func TestBytesAndLooksPerSlice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	for _, n := range []int64{60, 600, limiter.MaxSlices} {
@@ -520,6 +522,7 @@ func TestScanDescribesALargeLog(t *testing.T) {
 }
 
 func TestScanEndsWhenTheCallerDoes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	store, err := redisstore.New(client)
