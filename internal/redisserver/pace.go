@@ -14,7 +14,7 @@ type Pacer struct {
 	next   time.Time
 }
 
-// NewPacer returns a Pacer for so many keys a second; 0 is as fast as it goes.
+// NewPacer returns a Pacer for a rate in keys a second. 0 is as fast as it goes.
 func NewPacer(keysPerSecond int) *Pacer {
 	p := &Pacer{}
 	if keysPerSecond > 0 {
@@ -32,7 +32,7 @@ func (p *Pacer) batch(most int) int {
 	return max(1, min(most, int(100*time.Millisecond/p.perKey)))
 }
 
-// Wait waits until so many more keys may be looked at. Its error is that of ctx.
+// Wait waits until that many more keys may be looked at. Its error is that of ctx.
 func (p *Pacer) Wait(ctx context.Context, keys int) error {
 	if p.perKey == 0 {
 		return ctx.Err()

@@ -23,11 +23,11 @@ type Right struct {
 	// Writes: it changes keys by itself, unlike a script, which may only read.
 	Writes bool
 	// Before names the command that takes its place on a server too old to have
-	// it; empty if there is none.
+	// it; empty if nothing does.
 	Before string
 }
 
-// Role is a kind of Redis user: what it needs is no more than its commands do.
+// Role is a kind of Redis user. It needs the rights of its commands and no others.
 type Role struct {
 	Name string
 	// For are the limitctl commands that the role is for.
@@ -98,8 +98,8 @@ func Rights(prefix string) []Right {
 	}
 }
 
-// ClusterRights are what all roles need besides in a Cluster: those of the client,
-// and those of a scan while slots move.
+// ClusterRights are what roles need in a Cluster in addition: the rights of the client, and
+// those of a scan while slots move.
 func ClusterRights() []Right {
 	all := Commands()
 	scanning := []string{"inspect", "reset"}

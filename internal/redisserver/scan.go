@@ -25,7 +25,7 @@ type Scan[K any] struct {
 	Pace  *Pacer
 	// Select makes a K of a key, and reports whether the key is wanted.
 	Select func(storeKey string) (key K, wanted bool)
-	// Known is told of so many more keys that there are. It may be nil.
+	// Known is told how many more keys are now known to exist. It may be nil.
 	Known func(ctx context.Context, keys int64) error
 	// Read gets the pages, those of several masters at once. Some keys come twice. An error
 	// ends the scan of that master.
@@ -36,7 +36,7 @@ type Scan[K any] struct {
 type Page[K any] struct {
 	Server redis.Cmdable // that has the keys
 	Keys   []K           // that are wanted
-	Looked int           // among so many
+	Looked int           // how many keys the server looked at to find them
 }
 
 // Coverage is how much of a server's keys a scan has looked at.
@@ -105,8 +105,8 @@ func (s *Scan[K]) known(ctx context.Context, keys int64) error {
 	return s.Known(ctx, keys)
 }
 
-// walk sends the server's keys that match, as many in a page as are among so many. It
-// reports whether it came to the end before it had looked at that many; 0 is no bound.
+// walk sends the server's keys that match, a page for each SCAN. It stops when it has looked
+// at about most keys, 0 being no bound, and reports whether it came to the end.
 func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
 	count := s.Pace.batch(keysPerScan)
 	for looked := 0; ; {

@@ -80,7 +80,7 @@ type seenKeys struct {
 
 // seenPart is the newest chunk of a part's chain and how many hashes are in it.
 type seenPart struct {
-	chunk  uint32 // 1 is the first; 0 is none
+	chunk  uint32 // from 1; 0 if it has no chunk
 	filled uint8
 }
 

@@ -1,5 +1,5 @@
-// Package redisserver is what limitctl knows about Redis servers besides deciding limits
-// in them: which masters there are, how to go through their keys a page at a time and at a
+// Package redisserver is what limitctl knows about Redis servers apart from deciding limits:
+// which masters there are, how to go through their keys a page at a time and at a
 // bounded pace, how the slots of a Cluster move, what INFO says, which rights a user needs,
 // and what an error means.
 //
@@ -64,7 +64,7 @@ func (s *Servers) ServerOf(ctx context.Context, storeKey string) (redis.Cmdable,
 	return s.client, nil
 }
 
-// mostMasters is how many masters of a Cluster are asked. Redis recommends no more.
+// mostMasters is how many masters of a Cluster are asked: the most that Redis recommends.
 const mostMasters = 1000
 
 // EachMaster calls do with every master, all at once: with the one server if there is no

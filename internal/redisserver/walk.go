@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// A scan may look at walkTimes the keys there are and walkMore besides. It looks at
+	// A scan may look at walkTimes the keys there are, plus walkMore. It looks at
 	// some twice when keys are added meanwhile or the server resizes its table. A table
 	// whose keys have just expired is nearly empty and as large as before, so most calls
 	// then find nothing.
@@ -18,8 +18,8 @@ const (
 	walkMost = 100_000_000
 	// mostKeys is how many keys a server can have.
 	mostKeys = 1 << 40
-	// An answer may have givenTimes the keys that were asked for and givenMore besides,
-	// since a server looks at whole buckets.
+	// An answer may have givenTimes the keys that were asked for, plus givenMore, since a
+	// server looks at whole buckets.
 	givenTimes = 10
 	givenMore  = 1000
 )
@@ -55,8 +55,8 @@ func (w *walk) count(ctx context.Context) error {
 	return nil
 }
 
-// next returns the keys that match among so many more, and reports whether these were the
-// last.
+// next has the server look at count more keys. It returns those that match, and reports
+// whether these were the last.
 func (w *walk) next(ctx context.Context, match string, count int) (storeKeys []string, ended bool, err error) {
 	storeKeys, cursor, err := w.server.Scan(ctx, w.cursor, match, int64(count)).Result()
 	if err != nil {

@@ -122,7 +122,7 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	case !found || !known:
 		return nil, "", unknownScheme(url)
 	case opener.client == nil:
-		return nil, "", badURL("%s: is no Redis", scheme)
+		return nil, "", badURL("%s: is not a Redis", scheme)
 	}
 	parsed, err := parseRedisURL(url, scheme+opener.form)
 	if err != nil {

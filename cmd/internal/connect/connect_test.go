@@ -114,13 +114,13 @@ const secret = "hunter2"
 func TestBadURLs(t *testing.T) {
 	f := files{"text": "no certificate", "a.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}
 	for url, want := range map[string]string{
-		"redis://":          "it names no host; write redis://[user[:password]@]host[:port][/db]",
-		"redis:/h":          "it names no host; write redis://",
-		"redis://:hunter2@": "it names no host",
+		"redis://":          "it does not name a host; write redis://[user[:password]@]host[:port][/db]",
+		"redis:/h":          "it does not name a host; write redis://",
+		"redis://:hunter2@": "it does not name a host",
 		"redis://h1,h2": "it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// " +
 			"for Sentinels",
-		"redis://:hunter2@h/db": "its database is no number; write redis://",
-		"redis://h/-1":          "its database is no number",
+		"redis://:hunter2@h/db": "its database is not a number; write redis://",
+		"redis://h/-1":          "its database is not a number",
 		"redis://h/1?db=1":      "it names a database twice",
 		"redis://user:hunter2": "a host or its port is wrong; write redis://[user[:password]@]host[:port][/db], " +
 			"IPv6 addresses as [::1]:6379",
@@ -139,9 +139,9 @@ func TestBadURLs(t *testing.T) {
 		"redis://user:12?hunter2=x@h": "it cannot be read",
 		"redis://h?max_retries=3": `its option "max_retries" is unknown; known are db, ` +
 			`tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
-		"unix://s":                               "it names no socket by its absolute path; write unix://",
-		"unix:///":                               "it names no socket",
-		"redis+cluster://":                       "it names no host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
+		"unix://s":                               "it does not name a socket by its absolute path; write unix://",
+		"unix:///":                               "it does not name a socket",
+		"redis+cluster://":                       "it does not name a host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
 		"redis+cluster://h,":                     "a host or its port is wrong",
 		"redis+cluster://h,,i":                   "a host or its port is wrong",
 		"redis+cluster://h,user:hunter2":         "a host or its port is wrong",
@@ -149,12 +149,12 @@ func TestBadURLs(t *testing.T) {
 		"redis+cluster://h?db=1":                 `its option "db" is unknown; known are tls_ca`,
 		"redis+cluster://u:12,hunter2/x@h":       "it cannot be read",
 		"rediss+cluster://u:hunter2@h?tls_foo=1": `its option "tls_foo" is unknown`,
-		"redis+sentinel://h": "it names no master; write " +
+		"redis+sentinel://h": "it does not name a master; write " +
 			"redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
-		"redis+sentinel://h/":      "it names no master",
-		"redis+sentinel://h//1":    "it names no master",
-		"redis+sentinel://h/m/x":   "its database is no number",
-		"redis+sentinel://h/m/1/2": "its database is no number",
+		"redis+sentinel://h/":      "it does not name a master",
+		"redis+sentinel://h//1":    "it does not name a master",
+		"redis+sentinel://h/m/x":   "its database is not a number",
+		"redis+sentinel://h/m/1/2": "its database is not a number",
 		"redis+sentinel://h/m?sentinel_user=w": `its option "sentinel_user" is unknown; known are ` +
 			`sentinel_username, sentinel_password, tls_ca`,
 		"redis+sentinel://h/m?sentinel_username=w":        "sentinel_username needs sentinel_password",
@@ -180,10 +180,10 @@ func TestBadURLs(t *testing.T) {
 		"rediss://h?tls_cert=none.pem&tls_key=text":  `tls_cert: "none.pem" cannot be read`,
 		"rediss://h?tls_cert=text&tls_key=none.pem":  `tls_key: "none.pem" cannot be read`,
 		"rediss://h?tls_cert=text&tls_key=text": `tls_cert and tls_key: "text" and "text" are ` +
-			`no certificate and its private key in PEM form: `,
+			`not a certificate and its private key in PEM form: `,
 		"redis+custer://user:hunter2@h": `unknown scheme "redis+custer"; it is one of file, ` +
 			`memory, redis, redis+cluster, redis+sentinel, rediss, rediss+cluster, rediss+sentinel, unix`,
-		"redis+sentinel:hunter2@h":                          "it names no host",
+		"redis+sentinel:hunter2@h":                          "it does not name a host",
 		"redis+sentinel://u:hunter2@h,i:x/m?tls_insecure=1": "a host or its port is wrong",
 	} {
 		for _, try := range []func() error{
@@ -204,8 +204,8 @@ func TestBadURLs(t *testing.T) {
 
 func TestClientIsForARedis(t *testing.T) {
 	for _, url := range []string{"memory:", "file:x"} {
-		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is no Redis") {
-			t.Errorf("%s: %v, want an ErrInvalid that says it is no Redis", url, err)
+		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is not a Redis") {
+			t.Errorf("%s: %v, want an ErrInvalid that says it is not a Redis", url, err)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func serverClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 func socketClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	path, err := url.PathUnescape(u.Path)
 	if err != nil || len(u.Hosts) > 0 || strings.Trim(path, "/") == "" {
-		return nil, badURL("it names no socket by its absolute path; write %s", u.form)
+		return nil, badURL("it does not name a socket by its absolute path; write %s", u.form)
 	}
 	return oneServer(u, options, &redis.Options{Network: "unix", Addr: path}, u.option("db"))
 }

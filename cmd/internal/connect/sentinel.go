@@ -29,9 +29,8 @@ const (
 
 // sentinelClient returns a client of the master that Sentinels name.
 //
-// It is no client of [redis.NewFailoverClient], which waits for every Sentinel
-// before it believes one: with one of them hung the time to connect is over
-// before it begins.
+// It is not made by [redis.NewFailoverClient], which waits for every Sentinel before it
+// believes one. If one of them hangs, no time would be left to connect.
 func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	addresses, err := u.addresses(sentinelPort)
 	if err != nil {
@@ -69,7 +68,7 @@ func (u *redisURL) master() (name, database string, err error) {
 	name, database, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	name, err = url.PathUnescape(name)
 	if err != nil || name == "" {
-		return "", "", badURL("it names no master; write %s", u.form)
+		return "", "", badURL("it does not name a master; write %s", u.form)
 	}
 	return name, database, nil
 }
@@ -112,7 +111,7 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 }
 
 // errNoAddress is an answer of a Sentinel that names no place to connect to.
-var errNoAddress = errors.New("what it gives for the master is no address")
+var errNoAddress = errors.New("what it gives for the master is not an address")
 
 // isHost reports whether a text is an IP address, with a zone or without, or can be the
 // name of a host.

@@ -37,7 +37,7 @@ type Options struct {
 	// ScanLimit is how many keys of all that the store has are looked at; 0 is
 	// all of them.
 	ScanLimit int
-	// KeysPerSecond bounds how fast they are looked at; 0 is no bound.
+	// KeysPerSecond bounds how fast they are looked at. 0 is as fast as it goes.
 	KeysPerSecond int
 	Now           func() time.Time
 	// Transport is how what is said to a Redis travels.

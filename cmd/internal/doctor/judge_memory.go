@@ -20,11 +20,11 @@ func judgePersistence(i, config redisserver.Info) Finding {
 	if known {
 		f.Data["rdb"] = rdb
 	}
-	const savesAdvice = "look at the server's log: mostly its disk is full, or there is no memory to fork (vm.overcommit_memory)"
+	const savesAdvice = "look at the server's log: usually its disk is full, or there is no memory to fork (vm.overcommit_memory)"
 	switch {
 	case i["aof_last_write_status"] == "err":
 		f.Status, f.Summary = Fail, "the append-only file could not be written: takes are refused until it can be"
-		f.Advice = "look at the server's log: mostly its disk is full"
+		f.Advice = "look at the server's log: usually its disk is full"
 	case saveFailed && (rdb || !known) && config["stop-writes-on-bgsave-error"] != "no":
 		f.Status, f.Summary = Fail, "the last snapshot failed: takes are refused (stop-writes-on-bgsave-error)"
 		f.Advice = savesAdvice

@@ -116,7 +116,7 @@ const (
 	farTooSkewed = time.Second
 )
 
-// judgeClocks judges the masters' clocks beside each other; ours decides nothing.
+// judgeClocks compares the masters' clocks. Ours decides nothing.
 func judgeClocks(skews []skew) Finding {
 	first, last := skews[0], skews[0]
 	data := map[string]any{}

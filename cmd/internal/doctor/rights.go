@@ -193,9 +193,9 @@ func judgeRights(r rightFacts) Finding {
 	return f
 }
 
-// isWhole reports whether the user is what somebody can have meant it to be: one who
-// checks, and takes or is not allowed any writing that a take needs. Who has half of
-// that is refused some takes and not others.
+// isWhole reports whether the rights make sense together. A user must be able to check, and
+// either to take or to write nothing that a take writes. With half of the rights to write,
+// some takes fail and others do not.
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {

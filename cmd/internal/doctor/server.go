@@ -13,8 +13,8 @@ import (
 
 const pings = 100
 
-// ping returns how long so many exchanges take. The first, which may have to
-// connect, does not count.
+// ping returns how long each of the pings takes. The first, which may have to connect, does
+// not count.
 func (e *examination) ping(ctx context.Context, s *server) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, pings)
 	for i := range pings + 1 {
@@ -78,7 +78,7 @@ func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, 
 	return config, nil
 }
 
-// scripts looks at what of ours the server has cached. readOnly says whether it has
+// scripts looks at which of our scripts the server has cached. readOnly says whether it has
 // EVALSHA_RO.
 func (e *examination) scripts(ctx context.Context, s *server, config redisserver.Info, readOnly bool) error {
 	var shas []string

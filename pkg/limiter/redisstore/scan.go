@@ -21,10 +21,10 @@ type found struct {
 	err   error
 }
 
-// scannedKeys is the keys that a query selects, among so many that were looked at.
+// scannedKeys is the keys of a page that a query selects.
 type scannedKeys struct {
 	selected []found
-	looked   int64
+	looked   int64 // how many keys were looked at to find them
 }
 
 // scan is one scan of a store.
@@ -100,7 +100,7 @@ func (sc *scan) selects(storeKey string) (found, bool) {
 	return found{entry: limiter.Entry{Key: key, StoreKey: storeKey}}, ok && sc.query.Selects(key)
 }
 
-// known tells the caller of so many more keys that there are.
+// known tells the caller how many more keys are now known to exist.
 func (sc *scan) known(ctx context.Context, keys int64) error { return sc.send(ctx, page{total: keys}) }
 
 // readKeys looks at exactly the query's keys.

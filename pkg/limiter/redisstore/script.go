@@ -135,8 +135,8 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 	return c.Cmd, err
 }
 
-// Send sends a command that changes something and is no script of the store's, for
-// what works beside it on the same client: once, as a take is. verb is what the
+// Send sends a command of the caller's own that changes something, on the store's client.
+// Like a take it is sent once. verb is what the
 // error, one of the limiter's, calls it; [limiter.ErrOutcomeUnknown] says that it
 // may have been done.
 func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
