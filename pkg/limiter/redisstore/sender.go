@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 const (
@@ -62,15 +63,15 @@ func (s *sender) send(ctx context.Context, c *call) error {
 
 // outcome marks err if the server may have seen c.
 func (c *call) outcome(err error) error {
-	if err != nil && c.sent && !isServerError(err, "") {
+	if err != nil && c.sent && !redisserver.IsErrorReply(err, "") {
 		return sentError{err}
 	}
 	return err
 }
 
-// watchNodes lets it be told what has left for a node of a Cluster. Its client asks
-// a call for its arguments to find the node, too, and may fail before there is one.
-// It is for before anything is asked of the client, which tells of new nodes only.
+// watchNodes makes a call know whether it left for a node of a Cluster. The client reads a
+// call's arguments also to find the node, and may fail before it has found one. Call it
+// before anything is asked of the client, since it covers only nodes not yet known.
 func watchNodes(client redis.UniversalClient) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
@@ -83,8 +84,8 @@ type nodeHook struct{}
 // DialHook implements [redis.Hook].
 func (nodeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook implements [redis.Hook]. What comes by here goes to the node, or is
-// how the client learns what nodes there are.
+// ProcessHook implements [redis.Hook]. What it sees goes to the node, or is the client's own
+// question which nodes there are.
 func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		notYet(cmd)

@@ -77,7 +77,8 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	}()
 	store.sender.awaitState(inFlight, waiting+1)
 	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) ||
+		errors.Is(err, limiter.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrUnavailable that is context.Canceled", err)
 	}
 	server.Resume()

@@ -14,57 +14,74 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
 type Store struct {
-	client       redis.UniversalClient
-	isCluster    bool
-	address      string // for messages
+	settings
+	client    redis.UniversalClient
+	servers   *redisserver.Servers
+	isCluster bool
+	scripts   scripts
+	sender    sender
+	large     chan struct{} // holds the one call whose answer may be large
+}
+
+// settings are what options change.
+type settings struct {
 	prefix       string
 	clock        func() time.Time // nil for the server's
-	scripts      scripts
-	sender       sender
-	secrets      *redact.Secrets // what no error may hold
+	secrets      []string
 	withoutHooks bool
-	large        chan struct{} // holds the one call whose answer may be large
 }
 
 // An Option changes how a Store is made.
-type Option func(*Store)
+type Option func(*settings)
 
 // WithPrefix makes store keys begin with prefix instead of
 // [limiter.DefaultPrefix].
-func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
 // clock decides what has lapsed.
-func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
+func WithClock(clock func() time.Time) Option { return func(s *settings) { s.clock = clock } }
 
-// WithoutHooks adds no hook to client, and so calls no [Guard] for it: for a client that
-// another Store looks after already, or one that is used for something else, too, whose
-// answers are larger than Guard lets through.
-func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
+// WithSecrets names texts that no error may hold, besides the password that the client
+// logs in with, which the store knows: a server can repeat what it was ever sent.
+func WithSecrets(secrets ...string) Option {
+	return func(s *settings) { s.secrets = append(s.secrets, secrets...) }
+}
+
+// WithoutHooks leaves client as it is: its answers are not bounded, and a panic of it ends
+// the process. It is for a client that another Store looks after already, or one that is
+// also used for something else whose answers are larger than a Store lets through.
+func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } }
 
 // New returns a Store on client, which Close closes. Whatever retries client is
-// configured for, takes and refunds are never sent twice. What its servers answer is
-// bounded by [Guard]. A Cluster's client should be new: nodes that it knows already are
-// not bounded, and what never reached them can end as a [limiter.ErrOutcomeUnknown].
+// configured for, takes and refunds are never sent twice.
+//
+// It bounds what the servers of client can cost, whether they are broken or hostile: an
+// answer that is not Redis' protocol, or that announces more than 22 MB for all that was
+// asked in one go, ends its connection, and a panic of the client becomes the error of what
+// was asked. [WithoutHooks] leaves that out. Nothing should have been asked of client
+// before: connections and nodes of a Cluster that it knows already are not bounded, and what
+// never reached them can end as a [limiter.ErrOutcomeUnknown].
+//
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
-		scripts: newScripts(), sender: sender{client: client}, secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
+	s := &Store{client: client, settings: settings{prefix: limiter.DefaultPrefix},
+		scripts: newScripts(), sender: sender{client: client}, large: make(chan struct{}, 1)}
 	for _, option := range options {
-		option(s)
+		option(&s.settings)
 	}
-	s.address = s.secrets.Text(s.address) // a Cluster names its nodes as it likes
+	s.servers = redisserver.New(client, s.prefix, s.secrets...)
+	s.isCluster = s.servers.IsCluster()
 	if !s.withoutHooks {
-		Guard(client)
-		learnLogins(client, s.secrets)
+		redisserver.Guard(client)
+		s.servers.LearnLogins()
 		watchNodes(client)
 	}
 	return s, limiter.ValidatePrefix(s.prefix)
@@ -102,22 +119,22 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
-	if short && (isServerError(err, "COMPLETE") || isServerError(err, "WRONGTYPE")) {
+	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
-	for waited := time.Duration(0); isServerError(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
 		// The keys are on their way to another master, and all of them are needed in
 		// one place. Nothing has happened yet.
 		select {
 		case <-ctx.Done():
-			return s.translate(ctx.Err(), op.String(), changes, keys)
+			return s.explain(ctx.Err(), op.String(), changes, keys)
 		case <-time.After(movePause):
 		}
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
-		return s.translate(err, op.String(), changes, keys)
+		return s.explain(err, op.String(), changes, keys)
 	}
 	reply, err := cmd.Text()
 	if err == nil {
@@ -187,25 +204,25 @@ func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed,
 // are now, which the pure Go algorithms explain.
 func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if len(reply) < 7 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	var instant [8]byte
 	copy(instant[1:], reply)
 	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
 	if s.clock == nil && now < longAgo {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	rest := reply[7:]
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			err := states[i].DecodeRecord([]byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
-				return errAnswer
+				return redisserver.ErrAnswer
 			} else if err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
@@ -213,12 +230,12 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 		rest = rest[2+int(rest[1]):]
 	}
 	if len(rest) > 0 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	charged := op == limiter.Take && limiter.AllAllowed(decisions)
 	for i := range reqs {
 		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
 		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
