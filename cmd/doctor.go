@@ -25,18 +25,17 @@ func newDoctorCmd(global *globalOptions) *cobra.Command {
 	o := &doctorOptions{globalOptions: global}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine the store and say what to mend",
+		Short: "Examine the store and say what to fix",
 		Long: `Doctor looks at the store as an expert would: whether it answers and how fast,
 its version, replicas, persistence, memory, eviction and clock, what its user
 may do, and what is under the prefix. It changes nothing. Each check is ✓ fine,
-! to be known or chosen better, or ✗ to be mended, with what to do.
+! a warning or ✗ a problem. Warnings and problems come with advice.
 
-It looks at some of the keys only, as --scan-limit says, and tells so.
+It looks at up to --scan-limit keys, and says when there are more.
 
-Exit codes: 0 nothing to be mended; 1 something is (✗); 3 the store cannot be
-reached and 4 it refuses, with that as the only finding; 5 it stopped answering
-in the middle, or one of several servers could not be reached, with what was
-found.`,
+Exit codes: 0 no problem; 1 a problem (✗); 3 the store cannot be reached, or 4
+it refuses, which is then the only finding; 5 it stopped answering in the middle,
+or one of several servers could not be reached: findings are missing.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
@@ -55,7 +54,8 @@ found.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
-	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 	return cmd
 }
 
@@ -164,7 +164,8 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	}
 	fails, warns := a.report.Count(doctor.Fail), a.report.Count(doctor.Warn)
 	_, style := markOf(worst(fails, warns))
-	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"), a.report.Count(doctor.OK))))
+	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"),
+		a.report.Count(doctor.OK))))
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.

@@ -27,7 +27,8 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 		(&doctorAnswer{report}).Print(p)
 		text := strip(b.String())
 		for line := range strings.Lines(text) {
-			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); columns > 0 && width > max(columns, len("1 problem, 2 warnings, 1 fine")) {
+			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); columns > 0 &&
+				width > max(columns, len("1 problem, 2 warnings, 1 fine")) {
 				t.Errorf("%d columns on a terminal of %d: %s", width, columns, line)
 			}
 		}
@@ -57,7 +58,8 @@ func TestDoctorLosesTheServer(t *testing.T) {
 		return time.Now()
 	}
 	stdout, stderr := w.run(t, exitPartly, "doctor", "--store", "redis://"+server.Addr)
-	if !strings.Contains(stdout, "✓ version") || strings.Contains(stdout, "clock") || !strings.Contains(stderr, "the examination is not complete: store unavailable: redis at "+server.Addr) {
+	if !strings.Contains(stdout, "✓ version") || strings.Contains(stdout, "clock") ||
+		!strings.Contains(stderr, "the examination is not complete: store unavailable: redis at "+server.Addr) {
 		t.Errorf("%s\n%s", stdout, stderr)
 	}
 }

@@ -40,7 +40,7 @@ end
 -- how to handle it.
 local function load(i)
   local key = KEYS[i]
-  local raw = redis.pcall('GETRANGE', key, '0', '511') -- all records but large logs
+  local raw = redis.pcall('GETRANGE', key, '0', 'HEAD_END') -- all records but large logs
   if type(raw) == 'table' then
     if string.find(raw.err, 'WRONGTYPE', 1, true) then
       local kind = redis.pcall('TYPE', key)
@@ -52,7 +52,7 @@ local function load(i)
     return false
   end
   local size = #raw
-  if size == 512 then
+  if size == HEAD_SIZE then
     size = redis.call('STRLEN', key)
   end
   if size < RECORD_HEADER_SIZE or string.sub(raw, 1, 2) ~= 'RL' then

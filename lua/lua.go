@@ -16,6 +16,15 @@ import (
 //go:embed *.lua
 var files embed.FS
 
+const (
+	// HeadSize is how many bytes of a value are read at first, here and in Go: every record
+	// whole except a large log.
+	HeadSize = 512
+	// ExportBytes is about how many bytes of records one answer of the export script has.
+	// A record that is larger by itself comes alone.
+	ExportBytes = 4 << 20
+)
+
 // DecideOne returns the script that decides one take or peek of that kind in the
 // usual case, and fails with COMPLETE in any other. It is "" for a kind whose state
 // is too large for it.
@@ -119,7 +128,7 @@ func join(names ...string) string {
 
 var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
 
-// numbers returns what the scripts call numbers that pkg/limiter says. Of each kind
+// numbers returns what the scripts call numbers that Go says. Of each kind
 // these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
 func numbers() map[string]string {
 	kinds := limiter.Kinds()
@@ -129,6 +138,9 @@ func numbers() map[string]string {
 		"RECORD_HEADER_SIZE": strconv.Itoa(limiter.RecordHeaderSize),
 		"MAX_RECORD_SIZE":    strconv.Itoa(limiter.MaxRecordSize),
 		"RECORD_HEADER_END":  strconv.Itoa(limiter.RecordHeaderSize - 1),
+		"HEAD_SIZE":          strconv.Itoa(HeadSize),
+		"HEAD_END":           strconv.Itoa(HeadSize - 1),
+		"EXPORT_BYTES":       strconv.Itoa(ExportBytes),
 		"LAST_VERSION":       strconv.Itoa(int(kinds[len(kinds)-1].RecordVersion())),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),

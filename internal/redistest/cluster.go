@@ -43,7 +43,8 @@ func launchCluster(replicasEach int, args []string) (*Cluster, error) {
 	// Short timeouts make a failover quick, and too short ones make a busy machine
 	// look like a dead node.
 	// A replica is none to the others until it was sent something, be it a ping.
-	own := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	own := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
+		"--repl-ping-replica-period", "1"}
 	if slices.Contains(args, "--tls-cert-file") {
 		own = append(own, "--tls-cluster", "yes", "--tls-replication", "yes")
 	}

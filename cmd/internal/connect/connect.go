@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
@@ -107,7 +108,7 @@ func IsCluster(client redis.UniversalClient) bool {
 // asks the servers themselves. A URL of another store is a [limiter.ErrInvalid].
 func Client(url string, options Options) (client redis.UniversalClient, where string, err error) {
 	if client, where, err = newClientFor(url, options); err == nil {
-		redisstore.Guard(client)
+		redisserver.Guard(client)
 	}
 	return client, where, err
 }
@@ -121,7 +122,7 @@ func newClientFor(url string, options Options) (client redis.UniversalClient, wh
 	case !found || !known:
 		return nil, "", unknownScheme(url)
 	case opener.client == nil:
-		return nil, "", badURL("%s: is no Redis", scheme)
+		return nil, "", badURL("%s: is not a Redis", scheme)
 	}
 	parsed, err := parseRedisURL(url, scheme+opener.form)
 	if err != nil {

@@ -62,20 +62,22 @@ func open(t *testing.T, url string) opened {
 
 func TestRedisURLs(t *testing.T) {
 	for url, want := range map[string]opened{
-		"redis://h":                     {addrs: "h:6379", password: "from-env", where: "redis://h"},
-		"redis://h:1/2":                 {addrs: "h:1", password: "from-env", where: "redis://h:1/2", db: 2},
-		"redis://h?db=2":                {addrs: "h:6379", password: "from-env", where: "redis://h?db=2", db: 2},
-		"redis://u@h/":                  {addrs: "h:6379", user: "u", password: "from-env", where: "redis://u@h/"},
-		"redis://u:pa+s%40%2f@h":        {addrs: "h:6379", user: "u", password: "pa+s@/", where: "redis://u:xxxxx@h"},
-		"redis://:p@ss@h":               {addrs: "h:6379", password: "p@ss", where: "redis://:xxxxx@h"},
-		"rediss://[::1]:1":              {addrs: "[::1]:1", password: "from-env", where: "rediss://[::1]:1", tls: true},
-		"redis://[fe80::1%25eth0]":      {addrs: "[fe80::1%eth0]:6379", password: "from-env", where: "redis://[fe80::1%25eth0]"},
-		"unix:///run/a%20b?db=3":        {addrs: "/run/a b", password: "from-env", where: "unix:///run/a%20b?db=3", db: 3},
-		"unix://u:p@/s":                 {addrs: "/s", user: "u", password: "p", where: "unix://u:xxxxx@/s"},
-		"redis+cluster://h:1":           {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
-		"redis+cluster://u:p@h,[::1],i": {addrs: "h:6379,[::1]:6379,i:6379", user: "u", password: "p", where: "redis+cluster://u:xxxxx@h,[::1],i", cluster: true},
-		"rediss+cluster://[::1]:2,h:1/": {addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true, tls: true},
-		"redis+sentinel://h/m":          {addrs: "m by Sentinel h:26379", password: "from-env", where: "redis+sentinel://h/m"},
+		"redis://h":                {addrs: "h:6379", password: "from-env", where: "redis://h"},
+		"redis://h:1/2":            {addrs: "h:1", password: "from-env", where: "redis://h:1/2", db: 2},
+		"redis://h?db=2":           {addrs: "h:6379", password: "from-env", where: "redis://h?db=2", db: 2},
+		"redis://u@h/":             {addrs: "h:6379", user: "u", password: "from-env", where: "redis://u@h/"},
+		"redis://u:pa+s%40%2f@h":   {addrs: "h:6379", user: "u", password: "pa+s@/", where: "redis://u:xxxxx@h"},
+		"redis://:p@ss@h":          {addrs: "h:6379", password: "p@ss", where: "redis://:xxxxx@h"},
+		"rediss://[::1]:1":         {addrs: "[::1]:1", password: "from-env", where: "rediss://[::1]:1", tls: true},
+		"redis://[fe80::1%25eth0]": {addrs: "[fe80::1%eth0]:6379", password: "from-env", where: "redis://[fe80::1%25eth0]"},
+		"unix:///run/a%20b?db=3":   {addrs: "/run/a b", password: "from-env", where: "unix:///run/a%20b?db=3", db: 3},
+		"unix://u:p@/s":            {addrs: "/s", user: "u", password: "p", where: "unix://u:xxxxx@/s"},
+		"redis+cluster://h:1":      {addrs: "h:1", password: "from-env", where: "redis+cluster://h:1", cluster: true},
+		"redis+cluster://u:p@h,[::1],i": {addrs: "h:6379,[::1]:6379,i:6379", user: "u", password: "p",
+			where: "redis+cluster://u:xxxxx@h,[::1],i", cluster: true},
+		"rediss+cluster://[::1]:2,h:1/": {addrs: "[::1]:2,h:1", password: "from-env", where: "rediss+cluster://[::1]:2,h:1/", cluster: true,
+			tls: true},
+		"redis+sentinel://h/m": {addrs: "m by Sentinel h:26379", password: "from-env", where: "redis+sentinel://h/m"},
 		"redis+sentinel://u:p@h:1,i/m/3?sentinel_username=w&sentinel_password=a+b": {
 			addrs: "m by Sentinel h:1,i:26379", user: "u", password: "p", db: 3, where: "redis+sentinel://u:xxxxx@h:1,i/m/3"},
 		"redis+sentinel://[::1]:1,[::2]/my%2Fm?sentinel_password=p": {
@@ -112,66 +114,76 @@ const secret = "hunter2"
 func TestBadURLs(t *testing.T) {
 	f := files{"text": "no certificate", "a.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}
 	for url, want := range map[string]string{
-		"redis://":                                        "it names no host; write redis://[user[:password]@]host[:port][/db]",
-		"redis:/h":                                        "it names no host; write redis://",
-		"redis://:hunter2@":                               "it names no host",
-		"redis://h1,h2":                                   "it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// for Sentinels",
-		"redis://:hunter2@h/db":                           "its database is no number; write redis://",
-		"redis://h/-1":                                    "its database is no number",
-		"redis://h/1?db=1":                                "it names a database twice",
-		"redis://user:hunter2":                            "a host or its port is wrong; write redis://[user[:password]@]host[:port][/db], IPv6 addresses as [::1]:6379",
-		"redis://h:0":                                     "a host or its port is wrong",
-		"redis://h:65536":                                 "a host or its port is wrong",
-		"redis://h:":                                      "a host or its port is wrong",
-		"redis://::1":                                     "a host or its port is wrong",
-		"redis://[h]":                                     "a host or its port is wrong",
-		"redis://[::1":                                    "a host or its port is wrong",
-		"redis://[::1]x":                                  "a host or its port is wrong",
-		"redis://:hunter2%zz@h":                           "it cannot be read; write redis://[user[:password]@]host[:port][/db], special characters of the password as %XX",
-		"redis://:hunter2#x@h":                            "it cannot be read",
-		"redis://user:12/hunter2@h":                       "it cannot be read",
-		"redis://user:12?hunter2@h":                       "it cannot be read",
-		"redis://user:12?hunter2=x@h":                     "it cannot be read",
-		"redis://h?max_retries=3":                         `its option "max_retries" is unknown; known are db, tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
-		"unix://s":                                        "it names no socket by its absolute path; write unix://",
-		"unix:///":                                        "it names no socket",
-		"redis+cluster://":                                "it names no host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
-		"redis+cluster://h,":                              "a host or its port is wrong",
-		"redis+cluster://h,,i":                            "a host or its port is wrong",
-		"redis+cluster://h,user:hunter2":                  "a host or its port is wrong",
-		"redis+cluster://h/0":                             "a Cluster has no databases",
-		"redis+cluster://h?db=1":                          `its option "db" is unknown; known are tls_ca`,
-		"redis+cluster://u:12,hunter2/x@h":                "it cannot be read",
-		"rediss+cluster://u:hunter2@h?tls_foo=1":          `its option "tls_foo" is unknown`,
-		"redis+sentinel://h":                              "it names no master; write redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
-		"redis+sentinel://h/":                             "it names no master",
-		"redis+sentinel://h//1":                           "it names no master",
-		"redis+sentinel://h/m/x":                          "its database is no number",
-		"redis+sentinel://h/m/1/2":                        "its database is no number",
-		"redis+sentinel://h/m?sentinel_user=w":            `its option "sentinel_user" is unknown; known are sentinel_username, sentinel_password, tls_ca`,
+		"redis://":          "it does not name a host; write redis://[user[:password]@]host[:port][/db]",
+		"redis:/h":          "it does not name a host; write redis://",
+		"redis://:hunter2@": "it does not name a host",
+		"redis://h1,h2": "it names several hosts; write redis+cluster:// for a Cluster, redis+sentinel:// " +
+			"for Sentinels",
+		"redis://:hunter2@h/db": "its database is not a number; write redis://",
+		"redis://h/-1":          "its database is not a number",
+		"redis://h/1?db=1":      "it names a database twice",
+		"redis://user:hunter2": "a host or its port is wrong; write redis://[user[:password]@]host[:port][/db], " +
+			"IPv6 addresses as [::1]:6379",
+		"redis://h:0":     "a host or its port is wrong",
+		"redis://h:65536": "a host or its port is wrong",
+		"redis://h:":      "a host or its port is wrong",
+		"redis://::1":     "a host or its port is wrong",
+		"redis://[h]":     "a host or its port is wrong",
+		"redis://[::1":    "a host or its port is wrong",
+		"redis://[::1]x":  "a host or its port is wrong",
+		"redis://:hunter2%zz@h": "it cannot be read; write redis://[user[:password]@]host[:port][/db], special " +
+			"characters of the password as %XX",
+		"redis://:hunter2#x@h":        "it cannot be read",
+		"redis://user:12/hunter2@h":   "it cannot be read",
+		"redis://user:12?hunter2@h":   "it cannot be read",
+		"redis://user:12?hunter2=x@h": "it cannot be read",
+		"redis://h?max_retries=3": `its option "max_retries" is unknown; known are db, ` +
+			`tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure`,
+		"unix://s":                               "it does not name a socket by its absolute path; write unix://",
+		"unix:///":                               "it does not name a socket",
+		"redis+cluster://":                       "it does not name a host; write redis+cluster://[user[:password]@]host[:port][,host[:port]…]",
+		"redis+cluster://h,":                     "a host or its port is wrong",
+		"redis+cluster://h,,i":                   "a host or its port is wrong",
+		"redis+cluster://h,user:hunter2":         "a host or its port is wrong",
+		"redis+cluster://h/0":                    "a Cluster has no databases",
+		"redis+cluster://h?db=1":                 `its option "db" is unknown; known are tls_ca`,
+		"redis+cluster://u:12,hunter2/x@h":       "it cannot be read",
+		"rediss+cluster://u:hunter2@h?tls_foo=1": `its option "tls_foo" is unknown`,
+		"redis+sentinel://h": "it does not name a master; write " +
+			"redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/MASTER[/db]",
+		"redis+sentinel://h/":      "it does not name a master",
+		"redis+sentinel://h//1":    "it does not name a master",
+		"redis+sentinel://h/m/x":   "its database is not a number",
+		"redis+sentinel://h/m/1/2": "its database is not a number",
+		"redis+sentinel://h/m?sentinel_user=w": `its option "sentinel_user" is unknown; known are ` +
+			`sentinel_username, sentinel_password, tls_ca`,
 		"redis+sentinel://h/m?sentinel_username=w":        "sentinel_username needs sentinel_password",
 		"redis+sentinel://h/m?sentinel_password=a@h":      "it cannot be read",
 		"redis+sentinel://h/m?sentinel_password=%zz":      "it cannot be read",
 		"redis+sentinel://h/m?sentinel_password=hunter2#": "it cannot be read",
-		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, sentinel_password, tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure, " +
+		"redis+sentinel://h/m?sentinel_password=a&hunter2": "one of its options is unknown; known are sentinel_username, sentinel_password, " +
+			"tls_ca, tls_cert, tls_key, tls_server_name, tls_insecure, " +
 			"and an & in a password is written %26",
-		"redis://h?tls_ca=a.pem":                            "its option tls_ca is for TLS; write rediss instead of redis",
-		"redis+cluster://h?tls_insecure=true":               "its option tls_insecure is for TLS",
-		"redis+sentinel://h/m?tls_server_name=s":            "its option tls_server_name is for TLS",
-		"unix:///s?tls_ca=a.pem":                            "its option tls_ca is for TLS",
-		"rediss://h?tls_insecure=yes":                       "its option tls_insecure is neither true nor false",
-		"rediss://h?tls_ca=none.pem":                        `tls_ca: "none.pem" cannot be read (file does not exist); give the certificate of the authority that signed the server's, in PEM form`,
-		"rediss://h?tls_ca=text":                            `tls_ca: "text" holds no certificate; give the certificate of the authority`,
-		"rediss+cluster://h?tls_ca=text":                    `tls_ca: "text" holds no certificate`,
-		"rediss+sentinel://:hunter2@h/m?tls_ca=text":        `tls_ca: "text" holds no certificate`,
-		"rediss://h?tls_ca=a.pem&tls_insecure=true":         "tls_insecure=true checks no certificate, so tls_ca would mean nothing",
-		"rediss://h?tls_cert=text":                          "tls_cert and tls_key need each other",
-		"rediss://h?tls_key=text":                           "tls_cert and tls_key need each other",
-		"rediss://h?tls_cert=none.pem&tls_key=text":         `tls_cert: "none.pem" cannot be read`,
-		"rediss://h?tls_cert=text&tls_key=none.pem":         `tls_key: "none.pem" cannot be read`,
-		"rediss://h?tls_cert=text&tls_key=text":             `tls_cert and tls_key: "text" and "text" are no certificate and its private key in PEM form: `,
-		"redis+custer://user:hunter2@h":                     `unknown scheme "redis+custer"; it is one of file, memory, redis, redis+cluster, redis+sentinel, rediss, rediss+cluster, rediss+sentinel, unix`,
-		"redis+sentinel:hunter2@h":                          "it names no host",
+		"redis://h?tls_ca=a.pem":                 "its option tls_ca is for TLS; write rediss instead of redis",
+		"redis+cluster://h?tls_insecure=true":    "its option tls_insecure is for TLS",
+		"redis+sentinel://h/m?tls_server_name=s": "its option tls_server_name is for TLS",
+		"unix:///s?tls_ca=a.pem":                 "its option tls_ca is for TLS",
+		"rediss://h?tls_insecure=yes":            "its option tls_insecure is neither true nor false",
+		"rediss://h?tls_ca=none.pem": `tls_ca: "none.pem" cannot be read (file does not exist); ` +
+			`give the certificate of the authority that signed the server's, in PEM form`,
+		"rediss://h?tls_ca=text":                     `tls_ca: "text" holds no certificate; give the certificate of the authority`,
+		"rediss+cluster://h?tls_ca=text":             `tls_ca: "text" holds no certificate`,
+		"rediss+sentinel://:hunter2@h/m?tls_ca=text": `tls_ca: "text" holds no certificate`,
+		"rediss://h?tls_ca=a.pem&tls_insecure=true":  "tls_insecure=true checks no certificate, so tls_ca would mean nothing",
+		"rediss://h?tls_cert=text":                   "tls_cert and tls_key need each other",
+		"rediss://h?tls_key=text":                    "tls_cert and tls_key need each other",
+		"rediss://h?tls_cert=none.pem&tls_key=text":  `tls_cert: "none.pem" cannot be read`,
+		"rediss://h?tls_cert=text&tls_key=none.pem":  `tls_key: "none.pem" cannot be read`,
+		"rediss://h?tls_cert=text&tls_key=text": `tls_cert and tls_key: "text" and "text" are ` +
+			`not a certificate and its private key in PEM form: `,
+		"redis+custer://user:hunter2@h": `unknown scheme "redis+custer"; it is one of file, ` +
+			`memory, redis, redis+cluster, redis+sentinel, rediss, rediss+cluster, rediss+sentinel, unix`,
+		"redis+sentinel:hunter2@h":                          "it does not name a host",
 		"redis+sentinel://u:hunter2@h,i:x/m?tls_insecure=1": "a host or its port is wrong",
 	} {
 		for _, try := range []func() error{
@@ -182,7 +194,8 @@ func TestBadURLs(t *testing.T) {
 			if !errors.Is(err, limiter.ErrInvalid) || !strings.HasPrefix(err.Error(), "store URL: "+want) {
 				t.Errorf("%s:\n got %v\nwant store URL: %s", url, err, want)
 			}
-			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "from-env") || strings.Contains(err.Error(), "\n")) {
+			if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "from-env") ||
+				strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s: %v", url, err)
 			}
 		}
@@ -191,8 +204,8 @@ func TestBadURLs(t *testing.T) {
 
 func TestClientIsForARedis(t *testing.T) {
 	for _, url := range []string{"memory:", "file:x"} {
-		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is no Redis") {
-			t.Errorf("%s: %v, want an ErrInvalid that says it is no Redis", url, err)
+		if _, _, err := Client(url, options(nil)); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is not a Redis") {
+			t.Errorf("%s: %v, want an ErrInvalid that says it is not a Redis", url, err)
 		}
 	}
 }

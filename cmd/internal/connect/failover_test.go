@@ -38,7 +38,8 @@ type loops struct {
 
 func startLoops(t *testing.T, url, name string) *loops {
 	t.Helper()
-	l := &loops{t: t, url: url, key: limiter.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{}, numbers: map[int64]int{}, errors: map[string]int{}}
+	l := &loops{t: t, url: url, key: limiter.Key{Subject: looped, Name: name}, stop: make(chan struct{}), allowed: map[string]int{},
+		numbers: map[int64]int{}, errors: map[string]int{}}
 	options := Options{Prefix: "rl", Timeout: 500 * time.Millisecond, ReadFile: os.ReadFile}
 	open := func() (Store, error) { store, _, err := Open(url, options); return store, err }
 	lasting, err := open()

@@ -6,7 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 const (
@@ -35,7 +36,7 @@ func serverClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 func socketClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	path, err := url.PathUnescape(u.Path)
 	if err != nil || len(u.Hosts) > 0 || strings.Trim(path, "/") == "" {
-		return nil, badURL("it names no socket by its absolute path; write %s", u.form)
+		return nil, badURL("it does not name a socket by its absolute path; write %s", u.form)
 	}
 	return oneServer(u, options, &redis.Options{Network: "unix", Addr: path}, u.option("db"))
 }
@@ -54,17 +55,12 @@ func oneServer(u *redisURL, options Options, settings *redis.Options, database s
 	return newClient(settings, options), nil
 }
 
-// newClient returns a client with the settings that all have in common. A take
-// must not be sent twice, and a short command needs neither retries nor what a
-// long-lived client asks the server for.
+// newClient returns a client with the settings that all have in common.
 func newClient(settings *redis.Options, options Options) *redis.Client {
-	settings.MaxRetries = -1
-	settings.DialerRetries = 1
-	settings.ContextTimeoutEnabled = true
-	settings.DialTimeout, settings.ReadTimeout, settings.WriteTimeout = options.Timeout, options.Timeout, options.Timeout
-	settings.PoolTimeout = options.Timeout
-	settings.DisableIdentity = true
-	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // errors are ours to print, once
-	return redis.NewClient(settings)
+	silenceClients()
+	return redisserver.NewClient(*settings, options.Timeout)
 }
+
+// silenceClients keeps the client library from printing errors. They are printed once, by
+// the command.
+func silenceClients() { logging.Disable() }

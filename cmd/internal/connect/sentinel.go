@@ -18,8 +18,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 const (
@@ -29,9 +29,8 @@ const (
 
 // sentinelClient returns a client of the master that Sentinels name.
 //
-// It is no client of [redis.NewFailoverClient], which waits for every Sentinel
-// before it believes one: with one of them hung the time to connect is over
-// before it begins.
+// It is not made by [redis.NewFailoverClient], which waits for every Sentinel before it
+// believes one. If one of them hangs, no time would be left to connect.
 func sentinelClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	addresses, err := u.addresses(sentinelPort)
 	if err != nil {
@@ -69,7 +68,7 @@ func (u *redisURL) master() (name, database string, err error) {
 	name, database, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	name, err = url.PathUnescape(name)
 	if err != nil || name == "" {
-		return "", "", badURL("it names no master; write %s", u.form)
+		return "", "", badURL("it does not name a master; write %s", u.form)
 	}
 	return name, database, nil
 }
@@ -86,7 +85,7 @@ func (u *redisURL) watched(addresses []string, config *tls.Config, options Optio
 			TLSConfig: config,
 		}, options)
 		defer client.Close()
-		redisstore.Guard(client)
+		redisserver.Guard(client)
 		return askSentinel(ctx, client, name)
 	}
 	if config != nil {
@@ -112,7 +111,7 @@ func askSentinel(ctx context.Context, sentinel *redis.Client, name string) (stri
 }
 
 // errNoAddress is an answer of a Sentinel that names no place to connect to.
-var errNoAddress = errors.New("what it gives for the master is no address")
+var errNoAddress = errors.New("what it gives for the master is not an address")
 
 // isHost reports whether a text is an IP address, with a zone or without, or can be the
 // name of a host.
@@ -207,7 +206,7 @@ func wrongAnswer(err error) error {
 	if errors.Is(err, errNoAddress) {
 		return err
 	}
-	return redisstore.WrongAnswer(err)
+	return redisserver.WrongAnswer(err)
 }
 
 // explain says what a Sentinel's refusal means.

@@ -129,7 +129,8 @@ func TestTLS(t *testing.T) {
 	}
 	// A relative path is relative to where the command runs.
 	t.Chdir(a.dir)
-	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test", "user:42", long); err != nil || used != 3 {
+	if used, err := take(url+"?tls_ca=ca.pem&tls_cert=client.pem&tls_key=client.key&tls_server_name=limits.test", "user:42",
+		long); err != nil || used != 3 {
 		t.Errorf("%d used, %v", used, err)
 	}
 }
@@ -171,10 +172,12 @@ func TestAHungHostIsPassedOver(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	sentinel.Sentinels[1].Pause()
 	for i := range 6 { // a Cluster's hosts are asked in any order
-		if used, err := take("redis+cluster://"+hung.Addr+","+cluster.Masters[0].Addr, "user:42", 2*time.Second); err != nil || used != int64(i+1) {
+		if used, err := take("redis+cluster://"+hung.Addr+","+cluster.Masters[0].Addr, "user:42", 2*time.Second); err != nil ||
+			used != int64(i+1) {
 			t.Errorf("take %d: %d used, %v", i+1, used, err)
 		}
-		if used, err := take("redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName, "user:42", 2*time.Second); err != nil || used != int64(i+1) {
+		if used, err := take("redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName, "user:42",
+			2*time.Second); err != nil || used != int64(i+1) {
 			t.Errorf("take %d: %d used, %v", i+1, used, err)
 		}
 	}

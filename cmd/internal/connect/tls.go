@@ -76,7 +76,7 @@ func (u *redisURL) identify(config *tls.Config, options Options) error {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return badURL("tls_cert and tls_key: %q and %q are no certificate and its private key in PEM form: %s",
+		return badURL("tls_cert and tls_key: %q and %q are not a certificate and its private key in PEM form: %s",
 			certName, keyName, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	config.Certificates = []tls.Certificate{pair}

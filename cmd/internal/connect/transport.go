@@ -14,7 +14,7 @@ type Transport struct {
 	// LogsIn: the servers are sent a password.
 	LogsIn bool
 	// Told are the addresses that are sent one, as far as the URL and Sentinels tell: what
-	// these say is to be redacted. Of a socket there is none.
+	// these say is to be redacted. A socket has none.
 	Told []string
 }
 

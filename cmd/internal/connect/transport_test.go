@@ -36,7 +36,8 @@ func TestTransportOf(t *testing.T) {
 		with := options(nil)
 		with.Password = ""
 		got, err := TransportOf(t.Context(), url, with)
-		if err != nil || got.TLS != want.tls || got.Unchecked != want.unchecked || got.LogsIn != want.logsIn || strings.Join(got.Told, " ") != want.told {
+		if err != nil || got.TLS != want.tls || got.Unchecked != want.unchecked || got.LogsIn != want.logsIn ||
+			strings.Join(got.Told, " ") != want.told {
 			t.Errorf("%s: %+v, %v; want %+v", url, got, err, want)
 		}
 	}

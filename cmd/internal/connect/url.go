@@ -44,7 +44,7 @@ func (u *redisURL) secrets(options Options) *redact.Secrets {
 	return redact.New(u.Password, u.option(storeurl.SentinelPassword), options.Password)
 }
 
-// onlyOptions returns an error naming an option that is none of those known.
+// onlyOptions returns an error that names an unknown option, if there is one.
 func (u *redisURL) onlyOptions(known ...string) error {
 	known = append(known, tlsOptions...)
 	name, found := u.Unknown(func(name string) bool { return slices.Contains(known, name) })
@@ -60,7 +60,7 @@ func (u *redisURL) onlyOptions(known ...string) error {
 // addresses returns the hosts with their ports.
 func (u *redisURL) addresses(defaultPort string) ([]string, error) {
 	if len(u.Hosts) == 0 {
-		return nil, badURL("it names no host; write %s", u.form)
+		return nil, badURL("it does not name a host; write %s", u.form)
 	}
 	addresses := make([]string, len(u.Hosts))
 	for i, text := range u.Hosts {
@@ -83,7 +83,7 @@ func (u *redisURL) database(text string) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, badURL("its database is no number; write %s", u.form)
+		return 0, badURL("its database is not a number; write %s", u.form)
 	}
 	return int(n), nil
 }

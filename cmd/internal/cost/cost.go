@@ -16,14 +16,15 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // Meter measures a load, or several one after the other. It is not safe for
 // concurrent use, other than by the decisions that it measures.
 type Meter struct {
-	client redis.UniversalClient
-	sent   counters
+	client  redis.UniversalClient
+	servers *redisserver.Servers // nil without a client
+	sent    counters
 
 	// When the load began:
 	before  []reading
@@ -40,19 +41,23 @@ func New(client redis.UniversalClient) *Meter {
 	m := &Meter{client: client}
 	switch c := client.(type) {
 	case nil:
+		return m
 	case *redis.ClusterClient:
 		// An exchange is one with a node: a pipeline goes to several.
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(&m.sent) })
 	default:
 		c.AddHook(&m.sent)
 	}
+	m.servers = redisserver.New(client, "")
 	return m
 }
 
 // Begin notes where things stand before the first decision. Should the servers not
 // tell, [Meter.End] warns of it.
 func (m *Meter) Begin(ctx context.Context) {
-	m.before, m.failed = m.read(ctx)
+	if m.client != nil {
+		m.before, m.failed = m.read(ctx)
+	}
 	m.already = m.sent.now()
 	m.cpu, _ = processTime()
 }
@@ -95,18 +100,19 @@ func (m *Meter) End(ctx context.Context, decisions int64) (cost report.Cost, war
 	if sent.scripts == 0 {
 		top = took.plain
 	}
-	if top.calls == 0 && sent.scripts+sent.plain > 0 {
+	if top.Calls == 0 && sent.scripts+sent.plain > 0 {
 		return cost, append(warnings, "the server's time is not known: it keeps no statistics of commands")
 	}
-	cost.ServerCPU = each(float64(top.microseconds))
-	cost.Commands = each(float64(took.scripts.calls + took.plain.calls))
+	cost.ServerCPU = each(float64(top.Microseconds))
+	cost.Commands = each(float64(took.scripts.Calls + took.plain.Calls))
 	own := sent.scripts
 	if own == 0 {
 		own = sent.plain
 	}
-	if others := max(0, top.calls-own) + took.other; others > tolerated(own) {
+	if others := max(0, top.Calls-own) + took.other; others > tolerated(own) {
 		warnings = append(warnings, fmt.Sprintf(
-			"others use the server, too: it ran %d commands meanwhile besides the %d of this run, so that its time, commands and bytes are partly theirs", others, own))
+			"others use the server, too: it ran %d commands meanwhile besides the %d of this run, so that its time, commands and bytes are "+
+				"partly theirs", others, own))
 	}
 	return cost, warnings
 }
@@ -119,11 +125,8 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // explain says why a server did not tell, and which right is lacking.
 func (m *Meter) explain(err error) string {
-	if !redis.HasErrorPrefix(err, "NOPERM") {
-		if store, newErr := redisstore.New(m.client, redisstore.WithoutHooks()); newErr == nil {
-			err = store.Explain(err) // which has no password in it
-		}
-		return strings.ReplaceAll(err.Error(), "\n", "; ")
+	if !redisserver.LacksRight(err) {
+		return strings.ReplaceAll(m.servers.Explain(err).Error(), "\n", "; ")
 	}
-	return "the user lacks the right to INFO (" + shell.SetUser(redisstore.User(m.client), "+info") + ")"
+	return "the user lacks the right to INFO (" + shell.SetUser(redisserver.User(m.client), "+info") + ")"
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // reading is what a master's counters show.
@@ -19,11 +19,8 @@ type reading struct {
 	hasBytes bool
 	in, out  int64 // bytes from and to clients
 	size     int64 // bytes of the answer that this was read from
-	commands map[string]usage
+	commands map[string]redisserver.CommandUsage
 }
-
-// usage is how often commands ran, and how long.
-type usage struct{ calls, microseconds int64 }
 
 // infoRequest is what asks for a reading: everything, since servers before Redis 7
 // take one section or all, and the counters are to be of one instant.
@@ -31,22 +28,17 @@ const infoRequest = "*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n"
 
 // read asks every master.
 func (m *Meter) read(ctx context.Context) ([]reading, error) {
-	if m.client == nil {
-		return nil, nil
-	}
-	cluster, is := m.client.(*redis.ClusterClient)
-	if !is {
-		text, err := m.client.Info(ctx, "all").Result()
-		return []reading{parse("", text)}, err
-	}
 	var mu sync.Mutex
 	var readings []reading
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
-		defer panics.Catch(&err) // it is the client's goroutine
+	err := m.servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		text, err := master.Info(ctx, "all").Result()
+		address := ""
+		if m.servers.IsCluster() {
+			address = master.Options().Addr
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		readings = append(readings, parse(master.Options().Addr, text))
+		readings = append(readings, parse(address, text))
 		return err
 	})
 	return readings, err
@@ -54,45 +46,17 @@ func (m *Meter) read(ctx context.Context) ([]reading, error) {
 
 // parse reads the answer to INFO.
 func parse(address, text string) reading {
-	r := reading{address: address, commands: map[string]usage{}}
+	info := redisserver.ParseInfo(text)
+	r := reading{address: address, commands: info.Commands()}
 	// A verbatim string has its format before it: =LENGTH, txt:…
 	r.size = int64(len("=\r\ntxt:\r\n") + len(strconv.Itoa(len("txt:")+len(text))) + len(text))
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if command, is := strings.CutPrefix(name, "cmdstat_"); is {
-			r.commands[command] = parseUsage(value)
-		} else if found {
-			fields[name] = value
-		}
-	}
-	r.run = fields["run_id"]
-	_, r.hasBytes = fields["total_net_input_bytes"]
-	r.in = number(fields["total_net_input_bytes"])
+	r.run = info["run_id"]
+	_, r.hasBytes = info["total_net_input_bytes"]
+	r.in = info.Int("total_net_input_bytes")
 	// From Redis 7 on what goes to replicas is in the total and by itself, too. Before,
 	// it counts as if it went to clients.
-	r.out = number(fields["total_net_output_bytes"]) - number(fields["total_net_repl_output_bytes"])
+	r.out = info.Int("total_net_output_bytes") - info.Int("total_net_repl_output_bytes")
 	return r
-}
-
-// parseUsage reads "calls=21,usec=175,usec_per_call=8.33,…".
-func parseUsage(text string) (u usage) {
-	for field := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(field, "=")
-		switch name {
-		case "calls":
-			u.calls = number(value)
-		case "usec":
-			u.microseconds = number(value)
-		}
-	}
-	return u
-}
-
-// number returns 0 for what is none.
-func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }
 
 // taken is what went on between two readings of all masters.
@@ -101,7 +65,7 @@ type taken struct {
 	// had sent it, and the time it took once more in that of the script. So the
 	// scripts' time is that of whole decisions, and what they call is not to be
 	// added; calls are to be.
-	scripts, plain usage
+	scripts, plain redisserver.CommandUsage
 	// other is the calls that are no part of decisions, nor of what clients,
 	// monitors and nodes do to stay in touch.
 	other    int64
@@ -126,8 +90,8 @@ func between(before, after []reading) (t taken, problem string) {
 		}
 		for command, now := range r.commands {
 			then := b.commands[command]
-			used := usage{now.calls - then.calls, now.microseconds - then.microseconds}
-			if used.calls < 0 {
+			used := redisserver.CommandUsage{Calls: now.Calls - then.Calls, Microseconds: now.Microseconds - then.Microseconds}
+			if used.Calls < 0 {
 				return taken{}, named(r.address) + " had its statistics reset meanwhile"
 			}
 			t.add(command, used)
@@ -148,17 +112,17 @@ func named(address string) string {
 	return fmt.Sprintf("the server at %s", address)
 }
 
-func (t *taken) add(command string, used usage) {
+func (t *taken) add(command string, used redisserver.CommandUsage) {
 	switch kindOf(command) {
 	case script:
-		t.scripts.calls += used.calls
-		t.scripts.microseconds += used.microseconds
+		t.scripts.Calls += used.Calls
+		t.scripts.Microseconds += used.Microseconds
 	case plain:
-		t.plain.calls += used.calls
-		t.plain.microseconds += used.microseconds
+		t.plain.Calls += used.Calls
+		t.plain.Microseconds += used.Microseconds
 	default:
 		if !isUpkeep(command) {
-			t.other += used.calls
+			t.other += used.Calls
 		}
 	}
 }

@@ -6,17 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/limitctl/limitctl/internal/clusternodes"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
-
-// slotCount is how many slots a Redis Cluster has.
-const slotCount = 16384
 
 // clusterFacts is what a Cluster's nodes say of it.
 type clusterFacts struct {
-	info  info // CLUSTER INFO
+	info  redisserver.Info // of CLUSTER INFO
 	nodes []clusternodes.Node
 	// moving are the slots whose keys are on their way, by the masters that have
 	// or get them.
@@ -26,19 +22,19 @@ type clusterFacts struct {
 // cluster looks at a Cluster as a whole. Which slots move only the masters
 // concerned know, so all are asked.
 func (e *examination) cluster(ctx context.Context, servers []*server) error {
-	if _, is := e.client.(*redis.ClusterClient); !is {
+	if !e.servers.IsCluster() {
 		return nil
 	}
-	text, err := servers[0].client.ClusterInfo(ctx).Result()
-	if isAnswer(err) {
+	about, err := e.servers.ClusterInfo(ctx, servers[0].client)
+	if redisserver.IsReply(err) {
 		e.cannotLook(servers[0], "cluster", "cluster|info", err)
 	} else if err != nil {
 		return err
 	}
-	facts := clusterFacts{info: redactedInfo(text, e.store)}
+	facts := clusterFacts{info: about}
 	for _, s := range servers {
 		text, err := s.client.ClusterNodes(ctx).Result()
-		if isAnswer(err) {
+		if redisserver.IsReply(err) {
 			e.cannotLook(s, "cluster", "cluster|nodes", err)
 			return nil
 		}
@@ -47,7 +43,7 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 		}
 		facts.nodes = clusternodes.Parse(text)
 		for i, n := range facts.nodes {
-			facts.nodes[i].Address = e.store.Redact(n.Address)
+			facts.nodes[i].Address = e.servers.Redact(n.Address)
 			for _, slot := range n.Moving {
 				if !slices.Contains(facts.moving, slot) {
 					facts.moving = append(facts.moving, slot)
@@ -72,28 +68,30 @@ func judgeCluster(c clusterFacts) []Finding {
 			masters++
 		}
 	}
-	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", slotCount, plural(masters, "master")),
+	slots := Finding{Check: "cluster", Status: OK, Summary: fmt.Sprintf("all %d slots covered by %s", redisserver.SlotCount,
+		plural(masters, "master")),
 		Data: map[string]any{"slots_covered": covered, "masters": masters, "state": c.info["cluster_state"]}}
 	switch {
-	case covered < slotCount:
+	case covered < redisserver.SlotCount:
 		slots.Status = Fail
-		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", slotCount-covered, slotCount)
+		slots.Summary = fmt.Sprintf("%d of %d slots have no master: limits in them cannot be decided", redisserver.SlotCount-covered,
+			redisserver.SlotCount)
 		slots.Advice = "bring the missing masters back, or redis-cli --cluster fix"
 	case c.info["cluster_state"] != "" && c.info["cluster_state"] != "ok":
 		slots.Status = Fail
 		slots.Summary = "cluster_state is " + c.info["cluster_state"] + ": nothing is decided"
-		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing, mostly a majority of the masters"
+		slots.Advice = "look at CLUSTER INFO and CLUSTER NODES for what is missing; usually it is a majority of the masters"
 	}
 	found := []Finding{slots}
 	if len(c.moving) > 0 {
 		found = append(found, Finding{Check: "cluster", Status: Warn,
 			Summary: fmt.Sprintf("%s moving to another master", areSlots(len(c.moving))),
-			Advice:  "scans look at them again; should nobody be resharding, end it with redis-cli --cluster fix",
+			Advice:  "scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix",
 			Data:    map[string]any{"moving_slots": c.moving}})
 	}
 	if len(failing) > 0 {
 		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "flagged as failing: " + strings.Join(failing, ", "),
-			Advice: "look whether these nodes run and can be reached; CLUSTER FORGET those that will not come back",
+			Advice: "check that these nodes run and can be reached; CLUSTER FORGET those that will not come back",
 			Data:   map[string]any{"failing": failing}})
 	}
 	return found

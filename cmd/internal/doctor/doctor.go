@@ -1,6 +1,6 @@
 // Package doctor examines a store as an expert would. What it asks and how it
-// judges the answers are kept apart: fetching is in redis.go, keys.go, rights.go,
-// cluster.go and embedded.go, and the judge… functions make findings of facts.
+// judges the answers are kept apart: fetching is in server.go, keys.go, rights.go,
+// cluster.go and embedded.go, and the judge… functions turn facts into findings.
 package doctor
 
 import (
@@ -15,8 +15,8 @@ type Status string
 // The statuses.
 const (
 	OK   Status = "ok"
-	Warn Status = "warn" // it works, and something is to be known or chosen better
-	Fail Status = "fail" // it must be mended
+	Warn Status = "warn" // it works, with a risk
+	Fail Status = "fail" // it does not work, or is about to fail
 )
 
 // Finding is what one check found, each text on one line.
@@ -37,7 +37,7 @@ type Options struct {
 	// ScanLimit is how many keys of all that the store has are looked at; 0 is
 	// all of them.
 	ScanLimit int
-	// KeysPerSecond bounds how fast they are looked at; 0 is no bound.
+	// KeysPerSecond bounds how fast they are looked at. 0 is as fast as it goes.
 	KeysPerSecond int
 	Now           func() time.Time
 	// Transport is how what is said to a Redis travels.

@@ -16,7 +16,7 @@ func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	switch store := store.(type) {
 	case *memorystore.Store:
 		return &Report{Reached: true, Findings: []Finding{{Check: "reachable", Status: OK,
-			Summary: "in the memory of this process, which begins empty and ends with it"}}}, nil
+			Summary: "in the memory of this process: it starts empty and ends with the process"}}}, nil
 	case *filestore.Store:
 		health, err := store.Health(ctx)
 		report := &Report{Reached: err == nil, Findings: judgeFile(health, err)}
@@ -25,7 +25,7 @@ func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	return nil, nil
 }
 
-const busyAdvice = "see who holds the file, as with fuser, and let them end or wait longer (--timeout)"
+const busyAdvice = "find out who holds the file, for example with fuser; wait for them to end, or longer (--timeout)"
 
 func judgeFile(h filestore.Health, err error) []Finding {
 	data := map[string]any{"path": h.Path, "exists": h.Exists, "bytes": h.Bytes}
@@ -34,13 +34,14 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	switch {
 	case err != nil:
 		reach.Status, reach.Summary = Fail, oneLine(err)
-		reach.Advice = "look at the file's path and rights; another program's or a damaged file can be moved away, which forgets the usage in it"
+		reach.Advice = "check the file's path and rights; a file that is damaged or not limitctl's can be moved away, which forgets the " +
+			"usage in it"
 		if errors.Is(err, limiter.ErrUnavailable) {
 			reach.Advice = busyAdvice
 		}
 		return []Finding{reach}
 	case !h.Exists:
-		reach.Summary = path + " is not there yet; the first take makes it"
+		reach.Summary = path + " does not exist yet; the first take creates it"
 		return []Finding{reach}
 	}
 	reach.Summary = fmt.Sprintf("%s, %s", path, output.Bytes(h.Bytes))
@@ -49,7 +50,7 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	switch {
 	case h.Damage != "":
 		file.Status, file.Summary = Fail, "damaged: "+h.Damage
-		file.Advice = "move the file away, which forgets the usage in it, or mend it with sqlite3 FILE .recover"
+		file.Advice = "move the file away, which forgets the usage in it, or repair it with sqlite3 FILE .recover"
 	case h.NotWritable != nil:
 		file.Status, file.Summary = Fail, "cannot be written: "+oneLine(h.NotWritable)
 		file.Advice = "give the user the right to write the file and its directory"
@@ -57,10 +58,11 @@ func judgeFile(h filestore.Health, err error) []Finding {
 			file.Advice = busyAdvice
 		}
 	case h.JournalMode != "wal":
-		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+", with which readers and a writer wait for each other"
+		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
 	}
-	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d lapsed, which new ones make room from", plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
+	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, whose space is reused",
+		plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
 		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
 	return []Finding{reach, file, keys}
 }

@@ -11,13 +11,16 @@ import (
 )
 
 func judgeKeys(f *keyFacts) []Finding {
-	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete, "limits": f.limits}}
+	keys := Finding{Check: "keys", Status: OK, Data: map[string]any{"looked": f.looked, "total": f.total, "complete": f.complete,
+		"limits": f.limits}}
 	keys.Summary = fmt.Sprintf("%s among all %s of the store", plural(f.limits, "limit"), plural(f.looked, "key"))
 	switch {
 	case !f.complete && f.counted:
-		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d looked at of %s (--scan-limit 0 looks at all)",
+			plural(f.limits, "limit"), f.looked, plural(f.total, "key"))
 	case !f.complete:
-		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"), f.looked)
+		keys.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at (--scan-limit 0 looks at all)", plural(f.limits, "limit"),
+			f.looked)
 	case !f.counted: // then looked is only about how many there are
 		keys.Summary = plural(f.limits, "limit") + " among all keys of the store"
 	}
@@ -38,22 +41,24 @@ func judgeKeys(f *keyFacts) []Finding {
 }
 
 func (f *keyFacts) judgeTTLs() Finding {
-	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires", Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
+	found := Finding{Check: "ttl", Status: OK, Summary: "every limit expires",
+		Data: map[string]any{"count": f.noTTL.count, "examples": orEmpty(f.noTTL.examples)}}
 	if f.noTTL.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s without an expiry, through somebody's PERSIST or copying: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
-		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each, or a reset, gives it its expiry again"
+		found.Summary = fmt.Sprintf("%s without an expiry, after a PERSIST or a copy: %s", plural(f.noTTL.count, "limit"), f.noTTL.text())
+		found.Advice = "see limitctl inspect '*' --no-ttl; the next take of each sets its expiry again, and a reset deletes it"
 	}
 	return found
 }
 
 func (f *keyFacts) judgeForeign() Finding {
-	found := Finding{Check: "foreign", Status: OK, Summary: "nothing of somebody else's under the prefix " + f.prefix,
+	found := Finding{Check: "foreign", Status: OK, Summary: "no foreign keys under the prefix " + f.prefix,
 		Data: map[string]any{"count": f.foreign.count, "examples": orEmpty(f.foreign.examples)}}
 	if f.foreign.count > 0 {
 		found.Status = Warn
-		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix, f.foreign.text())
-		found.Advice = "limitctl leaves them as they are; give limits a prefix of their own (--prefix), or delete them if nobody needs them"
+		found.Summary = fmt.Sprintf("%s under the prefix %s that limitctl did not write: %s", plural(f.foreign.count, "key"), f.prefix,
+			f.foreign.text())
+		found.Advice = "limitctl does not touch them; give limits a prefix of their own (--prefix), or delete these keys if nobody needs them"
 	}
 	return found
 }
@@ -67,7 +72,8 @@ func (f *keyFacts) size() Finding {
 	if !f.complete && f.counted && f.looked > 0 {
 		estimate := int64(float64(f.bytes) * float64(f.total) / float64(f.looked))
 		found.Data["estimated_bytes"] = estimate
-		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate), output.Bytes(f.bytes), plural(f.limits, "key"))
+		found.Summary = fmt.Sprintf("limits take about %s of memory, an estimate from %s in %s", output.Bytes(estimate),
+			output.Bytes(f.bytes), plural(f.limits, "key"))
 	}
 	return found
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // verdictTest wants of a finding its status and some words of its texts.
@@ -62,20 +62,20 @@ func TestLatency(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	valkey := info{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}
+	valkey := redisserver.Info{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}
 	checkVerdicts(t, []verdictTest{
-		{"4", judgeVersion(info{"redis_version": "4.0.14"}), Fail, "too old", "upgrade"},
-		{"5", judgeVersion(info{"redis_version": "5.0.0"}), Warn, "no EVALSHA_RO", "upgrade"},
-		{"6.2", judgeVersion(info{"redis_version": "6.2.14"}), Warn, "Redis 6.2.14", "EVALSHA"},
-		{"7", judgeVersion(info{"redis_version": "7.0.0"}), OK, "Redis 7.0.0", ""},
-		{"10", judgeVersion(info{"redis_version": "10.0.0"}), OK, "Redis 10.0.0", ""},
+		{"4", judgeVersion(redisserver.Info{"redis_version": "4.0.14"}), Fail, "too old", "upgrade"},
+		{"5", judgeVersion(redisserver.Info{"redis_version": "5.0.0"}), Warn, "no EVALSHA_RO", "upgrade"},
+		{"6.2", judgeVersion(redisserver.Info{"redis_version": "6.2.14"}), Warn, "Redis 6.2.14", "EVALSHA"},
+		{"7", judgeVersion(redisserver.Info{"redis_version": "7.0.0"}), OK, "Redis 7.0.0", ""},
+		{"10", judgeVersion(redisserver.Info{"redis_version": "10.0.0"}), OK, "Redis 10.0.0", ""},
 		{"Valkey", judgeVersion(valkey), OK, "Valkey 8.1.0 (speaks Redis 7.2.4)", ""},
 	})
 }
 
 func TestRole(t *testing.T) {
 	judge := func(text string) []Finding {
-		return judgeRole(parseInfo(strings.ReplaceAll(text, " ", "\r\n")), info{"min-replicas-to-write": "1"})
+		return judgeRole(redisserver.ParseInfo(strings.ReplaceAll(text, " ", "\r\n")), redisserver.Info{"min-replicas-to-write": "1"})
 	}
 	replica := judge("role:slave master_host:10.0.0.1 master_port:6379")
 	alone := judge("role:master connected_slaves:0 master_repl_offset:0")
@@ -86,9 +86,9 @@ func TestRole(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"replica", replica[0], Fail, "a replica of 10.0.0.1:6379", "master's address"},
 		{"master", alone[0], OK, "master", ""},
-		{"alone", alone[1], Warn, "single point of failure", "attach a replica"},
+		{"alone", alone[1], Warn, "all usage is lost", "attach a replica"},
 		{"in step", behind("online", 10)[1], OK, "2 connected, at most 600 B and 10 s behind; min-replicas-to-write 1", ""},
-		{"late", behind("online", 11)[1], Warn, "1 replica of 2 not in step: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
+		{"late", behind("online", 11)[1], Warn, "1 replica of 2 out of sync: 10.0.0.3:6379; at most 600 B and 11 s", "failover"},
 		{"loading", behind("send_bulk", 0)[1], Warn, "10.0.0.3:6379", "failover"},
 	})
 	if len(replica) != 1 {
@@ -97,31 +97,34 @@ func TestRole(t *testing.T) {
 }
 
 func TestPersistence(t *testing.T) {
-	fine := info{"aof_enabled": "0", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
-	aof := info{"aof_enabled": "1", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
-	failed := info{"rdb_last_bgsave_status": "err"}
-	saves := info{"save": "3600 1", "stop-writes-on-bgsave-error": "yes"}
-	none := info{"save": ""}
+	fine := redisserver.Info{"aof_enabled": "0", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
+	aof := redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}
+	failed := redisserver.Info{"rdb_last_bgsave_status": "err"}
+	saves := redisserver.Info{"save": "3600 1", "stop-writes-on-bgsave-error": "yes"}
+	none := redisserver.Info{"save": ""}
 	checkVerdicts(t, []verdictTest{
 		{"neither", judgePersistence(fine, none), Warn, "a restart forgets all usage", "appendonly"},
 		{"snapshots", judgePersistence(fine, saves), OK, "snapshots", ""},
-		{"append-only", judgePersistence(aof, none), OK, "append-only file, the last write fine", ""},
+		{"append-only", judgePersistence(aof, none), OK, "append-only file, saved without errors", ""},
 		{"both", judgePersistence(aof, saves), OK, "append-only file and snapshots", ""},
-		{"not known", judgePersistence(fine, info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
+		{"not known", judgePersistence(fine, redisserver.Info{}), Warn, "cannot be known without CONFIG GET", "forgets"},
 		{"snapshot failed", judgePersistence(failed, saves), Fail, "takes are refused (stop-writes-on-bgsave-error)", "disk is full"},
-		{"snapshot failed, settings not known", judgePersistence(failed, info{}), Fail, "takes are refused", "disk"},
-		{"snapshot failed, which stops nothing", judgePersistence(failed, info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
+		{"snapshot failed, settings not known", judgePersistence(failed, redisserver.Info{}), Fail, "takes are refused", "disk"},
+		{"snapshot failed, which stops nothing", judgePersistence(failed,
+			redisserver.Info{"save": "1 1", "stop-writes-on-bgsave-error": "no"}), Warn, "the last snapshot failed", "disk"},
 		{"a snapshot by hand failed", judgePersistence(failed, none), Warn, "the last snapshot failed", "disk"},
-		{"write failed", judgePersistence(info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail, "could not be written", "log"},
+		{"write failed", judgePersistence(redisserver.Info{"aof_enabled": "1", "aof_last_write_status": "err"}, none), Fail,
+			"could not be written", "log"},
 	})
 }
 
 func TestMemory(t *testing.T) {
-	at := func(used int, policy string) info {
-		return info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
+	at := func(used int, policy string) redisserver.Info {
+		return redisserver.Info{"used_memory": fmt.Sprint(used), "maxmemory": "1000000", "maxmemory_policy": policy}
 	}
 	checkVerdicts(t, []verdictTest{
-		{"no bound", judgeMemory(info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a bound", "maxmemory"},
+		{"no bound", judgeMemory(redisserver.Info{"used_memory": "1500000", "maxmemory": "0"}), Warn, "1.5 MB used, without a limit",
+			"maxmemory"},
 		{"room", judgeMemory(at(799_999, "noeviction")), OK, "800 kB of 1 MB used (80 %), 200 kB left", ""},
 		{"nearly full", judgeMemory(at(800_000, "noeviction")), Warn, "200 kB left", "takes are refused"},
 		{"still nearly", judgeMemory(at(949_999, "noeviction")), Warn, "left", "raise maxmemory"},
@@ -132,16 +135,18 @@ func TestMemory(t *testing.T) {
 }
 
 func TestEviction(t *testing.T) {
-	policy := func(name, evicted string) info {
-		return info{"maxmemory": "1000", "maxmemory_policy": name, "evicted_keys": evicted}
+	policy := func(name, evicted string) redisserver.Info {
+		return redisserver.Info{"maxmemory": "1000", "maxmemory_policy": name, "evicted_keys": evicted}
 	}
-	unbounded := info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
+	unbounded := redisserver.Info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
 	checkVerdicts(t, []verdictTest{
-		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is forgotten", ""},
+		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is lost", ""},
 		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0), Warn, "1 key was evicted since the server started", "RESETSTAT"},
 		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0), Warn, "those closest to expiring first", "choose noeviction"},
-		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn, "the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
-		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; not without a maxmemory", "choose noeviction"},
+		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn,
+			"the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
+		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; it does not happen without a " +
+			"maxmemory", "choose noeviction"},
 		{"random", judgeEviction(policy("allkeys-random", "0"), 0), Warn, "any of them", "choose noeviction"},
 		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
 	})
@@ -149,27 +154,30 @@ func TestEviction(t *testing.T) {
 
 func TestClocks(t *testing.T) {
 	apart := func(d time.Duration) Finding {
-		return judgeClocks([]skew{{"b:1", time.Hour, time.Millisecond}, {"a:1", time.Hour + d, time.Millisecond}, {"c:1", time.Hour + d/2, time.Millisecond}})
+		return judgeClocks([]skew{{"b:1", time.Hour, time.Millisecond}, {"a:1", time.Hour + d, time.Millisecond},
+			{"c:1", time.Hour + d/2, time.Millisecond}})
 	}
 	checkVerdicts(t, []verdictTest{
 		{"one server, far off", judgeClocks([]skew{{"s", -time.Hour, 2 * time.Millisecond}}), OK, "3600000 ms behind ours (±2.00 ms)", ""},
 		{"in step", apart(100 * time.Millisecond), OK, "masters differ by 100 ms at most (±2.00 ms)", ""},
-		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never run backwards"},
+		{"skewed", apart(101 * time.Millisecond), Warn, "a:1 is ahead of b:1", "never runs backwards"},
 		{"far too skewed", apart(1001 * time.Millisecond), Fail, "1001 ms", "time stands still"},
 	})
 }
 
 func TestScripts(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
-		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK, "0 of 7 cached, the others are sent on first use; EVALSHA_RO is there", ""},
-		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK, "all 7 cached; no EVALSHA_RO, checks go by EVALSHA; one is called slow after 5000 ms", ""},
+		{"none", judgeScripts(scriptFacts{total: 7, asked: true, readOnly: true}), OK,
+			"0 of 7 cached, the others are sent on first use; EVALSHA_RO is available", ""},
+		{"all", judgeScripts(scriptFacts{cached: 7, total: 7, asked: true, busyAfter: "5000"}), OK,
+			"all 7 cached; no EVALSHA_RO, so checks use EVALSHA; the server reports a script as slow after 5000 ms", ""},
 		{"not asked", judgeScripts(scriptFacts{total: 7}), OK, "sent on first use; no", ""},
 	})
 }
 
 // factsOf returns what a server says of a user who lacks some rights.
 func factsOf(is verdict, commands ...string) rightFacts {
-	r := rightFacts{user: "u", prefix: "rl", rights: redisstore.Rights("rl")}
+	r := rightFacts{user: "u", prefix: "rl", rights: redisserver.Rights("rl")}
 	for _, right := range r.rights {
 		v := allowed
 		for _, command := range commands {
@@ -185,7 +193,7 @@ func factsOf(is verdict, commands ...string) rightFacts {
 // roleFacts is a user with exactly the rights of a role.
 func roleFacts(name string) rightFacts {
 	r := factsOf(denied)
-	for _, role := range redisstore.Roles() {
+	for _, role := range redisserver.Roles() {
 		for i, right := range r.rights {
 			if role.Name == name && !role.Needs(right) {
 				r.verdicts[i] = denied
@@ -196,20 +204,25 @@ func roleFacts(name string) rightFacts {
 }
 
 func TestRights(t *testing.T) {
-	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set", "setrange", "pexpireat", "del", "unlink", "pttl")
+	noKeys := factsOf(keyDenied, "evalsha_ro", "eval_ro", "evalsha", "eval", "get", "getrange", "exists", "strlen", "type", "set",
+		"setrange", "pexpireat", "del", "unlink", "pttl")
 	checkVerdicts(t, []verdictTest{
-		{"all", judgeRights(factsOf(denied)), OK, "user u may do all that limitctl does", ""},
-		{"reader", judgeRights(roleFacts("reader")), OK, "may check, inspect; not consume, refund, reset, restore, doctor", "+evalsha +eval +set"},
-		{"writer", judgeRights(roleFacts("writer")), OK, "may check, consume, refund, restore; not inspect, reset, doctor", "redis-cli ACL SETUSER u +"},
-		{"operator", judgeRights(roleFacts("operator")), OK, "may do all", ""},
-		{"no set", judgeRights(factsOf(denied, "set")), Fail, "may check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
-		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK, "may check, inspect, doctor; not consume", "+unlink"},
+		{"all", judgeRights(factsOf(denied)), OK, "user u can run every limitctl command", ""},
+		{"reader", judgeRights(roleFacts("reader")), OK, "can run check, inspect; not consume, refund, reset, restore, doctor",
+			"+evalsha +eval +set"},
+		{"writer", judgeRights(roleFacts("writer")), OK, "can run check, consume, refund, restore; not inspect, reset, doctor",
+			"redis-cli ACL SETUSER u +"},
+		{"operator", judgeRights(roleFacts("operator")), OK, "can run every", ""},
+		{"no set", judgeRights(factsOf(denied, "set")), Fail,
+			"can run check, inspect, doctor; not consume, refund, reset, restore, though it has some of the rights", "ACL SETUSER u +set"},
+		{"no write", judgeRights(factsOf(denied, "set", "setrange", "pexpireat", "del", "unlink")), OK,
+			"can run check, inspect, doctor; not consume", "+unlink"},
 		{"no unlink", judgeRights(factsOf(denied, "unlink")), OK, "not reset", "+unlink"},
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
-		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "may do nothing", "+getrange"},
+		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run no limitctl command", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
-		{"no keys", judgeRights(noKeys), Fail, "may do nothing", "redis-cli ACL SETUSER u '~rl:*'"},
-		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "may do all", ""},
+		{"no keys", judgeRights(noKeys), Fail, "can run no limitctl command", "redis-cli ACL SETUSER u '~rl:*'"},
+		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "can run every", ""},
 	})
 	both := factsOf(unknown, "evalsha_ro", "eval_ro")
 	for i, right := range both.rights {
@@ -224,7 +237,8 @@ func TestRights(t *testing.T) {
 
 func TestReadVerdict(t *testing.T) {
 	for answer, want := range map[string]verdict{
-		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed, "READONLY You can't write against a read only replica.": allowed,
+		"": allowed, "OK": allowed, "NOSCRIPT No matching script. Please use EVAL.": allowed, "READONLY You can't write against a read only " +
+			"replica.": allowed,
 		"MOVED 1 127.0.0.1:1": allowed, "OOM command not allowed when used memory > 'maxmemory'.": allowed, "ERR no such key": allowed,
 		"NOPERM this user has no permissions to run the 'set' command":                    denied,
 		"NOPERM this user has no permissions to run the 'set' command or its subcommand":  denied,
@@ -244,14 +258,16 @@ func TestReadVerdict(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 connected 8001-16382 16383"
+	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 " +
+		"connected 8001-16382 16383"
 	judge := func(state string, moving []int, lines ...string) Finding {
-		found := judgeCluster(clusterFacts{info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
+		found := judgeCluster(clusterFacts{redisserver.Info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
 		return found[len(found)-1]
 	}
 	checkVerdicts(t, []verdictTest{
 		{"fine", judge("ok", nil, one, two), OK, "all 16384 slots covered by 2 masters", ""},
-		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master", "bring the missing masters back"},
+		{"a slot missing", judge("ok", nil, one, strings.TrimSuffix(two, " 16383")), Fail, "1 of 16384 slots have no master",
+			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
 		{"moving", judge("ok", []int{7}, one, two), Warn, "1 slot is moving", "resharding"},
 		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Warn, "10.0.0.3:6379", "CLUSTER FORGET"},
@@ -268,8 +284,8 @@ func TestFile(t *testing.T) {
 	checkVerdicts(t, []verdictTest{
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
 		{"sound", judgeFile(fine, nil)[1], OK, "sound, writable, journal mode wal", ""},
-		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 lapsed", ""},
-		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "not there yet", ""},
+		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 expired", ""},
+		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrRefused))[0], Fail, "no", "path and rights"},
 		{"busy", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrUnavailable))[0], Fail, "no", "who holds the file"},
 		{"damaged", change(func(h *filestore.Health) { h.Damage = "row 1 missing" }), Fail, "row 1 missing", "move the file away"},
@@ -281,7 +297,8 @@ func TestFile(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	facts := func(change func(*keyFacts)) map[string]Finding {
-		f := keyFacts{prefix: "rl", looked: 100, total: 100, counted: true, complete: true, limits: 10, bytes: 1360, perPolicy: map[string]int64{}}
+		f := keyFacts{prefix: "rl", looked: 100, total: 100, counted: true, complete: true, limits: 10, bytes: 1360,
+			perPolicy: map[string]int64{}}
 		change(&f)
 		found := map[string]Finding{}
 		for _, one := range judgeKeys(&f) {
@@ -312,9 +329,11 @@ func TestKeys(t *testing.T) {
 		{"size", facts(func(*keyFacts) {})["size"], OK, "limits take 1.36 kB of memory, 136 B each on average", ""},
 		{"size, stopped", facts(early)["size"], OK, "about 13.6 kB of memory, an estimate from 1.36 kB in 10 keys", ""},
 		{"ttl", facts(func(*keyFacts) {})["ttl"], OK, "every limit expires", ""},
-		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn, "4 limits without an expiry, through somebody's PERSIST or copying: k0, k1, k2, …", "--no-ttl"},
+		{"no ttl", facts(func(f *keyFacts) { f.noTTL = many(4) })["ttl"], Warn,
+			"4 limits without an expiry, after a PERSIST or a copy: k0, k1, k2, …", "--no-ttl"},
 		{"no foreign", facts(func(*keyFacts) {})["foreign"], OK, "prefix rl", ""},
-		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn, "1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
+		{"foreign", facts(func(f *keyFacts) { f.foreign = many(1) })["foreign"], Warn,
+			"1 key under the prefix rl that limitctl did not write: k0", "--prefix"},
 		{"policies", seven["policies"], OK, "b 3, c 2, a 1, d 1, e 1, and 2 more", ""},
 		{"hottest", seven["hottest"], OK, `"k\u202e" (25 % used, idle 60 s)`, ""},
 		{"biggest", seven["biggest"], OK, "k 2 kB", ""},
@@ -364,7 +383,8 @@ func TestRanking(t *testing.T) {
 // Findings come in a fixed order, whatever they were found in; a check that has no
 // place in it would come first.
 func TestSort(t *testing.T) {
-	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"}, {Check: "version", Server: "b"}}}
+	r := Report{Findings: []Finding{{Check: "foreign"}, {Check: "version", Server: "a"}, {Check: "reachable"},
+		{Check: "version", Server: "b"}}}
 	r.sort()
 	var got []string
 	for _, f := range r.Findings {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // verdict is what a server says about one right.
@@ -27,7 +27,7 @@ const (
 type rightFacts struct {
 	user     string
 	prefix   string
-	rights   []redisstore.Right
+	rights   []redisserver.Right
 	verdicts []verdict // of each
 	tried    bool      // by trying, not by asking
 }
@@ -36,16 +36,16 @@ type rightFacts struct {
 // nothing, or where that cannot be had by calls that change nothing. It returns
 // whether the server has EVALSHA_RO.
 func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err error) {
-	facts := rightFacts{user: redisstore.User(e.client), prefix: e.Prefix, rights: redisstore.Rights(e.Prefix)}
-	if _, is := e.client.(*redis.ClusterClient); is {
-		facts.rights = append(facts.rights, redisstore.ClusterRights()...)
+	facts := rightFacts{user: redisserver.User(e.client), prefix: e.Prefix, rights: redisserver.Rights(e.Prefix)}
+	if e.servers.IsCluster() {
+		facts.rights = append(facts.rights, redisserver.ClusterRights()...)
 	}
 	user, err := s.client.ACLWhoAmI(ctx).Result()
 	if err == nil {
-		facts.user = e.store.Redact(user)
+		facts.user = e.servers.Redact(user)
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
-	if err != nil && !isAnswer(err) {
+	if err != nil && !redisserver.IsReply(err) {
 		return false, err
 	}
 	if err != nil {
@@ -55,18 +55,18 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 		}
 	}
 	e.add(s, judgeRights(facts))
-	at := slices.IndexFunc(facts.rights, func(r redisstore.Right) bool { return r.Command == "evalsha_ro" })
+	at := slices.IndexFunc(facts.rights, func(r redisserver.Right) bool { return r.Command == "evalsha_ro" })
 	return facts.verdicts[at] != unknown, nil
 }
 
 // dryRun asks about each right. The error is that of the asking.
-func dryRun(ctx context.Context, client *redis.Client, user string, rights []redisstore.Right) ([]verdict, error) {
+func dryRun(ctx context.Context, client *redis.Client, user string, rights []redisserver.Right) ([]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
 	for i, right := range rights {
 		answers[i] = pipe.Do(ctx, append([]any{"acl", "dryrun", user}, right.Try...)...)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !isAnswer(err) {
+	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsReply(err) {
 		return nil, err
 	}
 	found := make([]verdict, len(rights))
@@ -83,13 +83,13 @@ func dryRun(ctx context.Context, client *redis.Client, user string, rights []red
 }
 
 // tryOut runs each command, in its form that changes nothing.
-func tryOut(ctx context.Context, client *redis.Client, rights []redisstore.Right) ([]verdict, error) {
+func tryOut(ctx context.Context, client *redis.Client, rights []redisserver.Right) ([]verdict, error) {
 	pipe := client.Pipeline()
 	answers := make([]*redis.Cmd, len(rights))
 	for i, right := range rights {
 		answers[i] = pipe.Do(ctx, right.Try...)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !isAnswer(err) {
+	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsReply(err) {
 		return nil, err
 	}
 	found := make([]verdict, len(rights))
@@ -119,14 +119,14 @@ func readVerdict(answer string) verdict {
 
 // missing returns what the user lacks for one limitctl command: the commands it
 // fails without, those it does worse without, and whether it lacks the keys.
-func (r *rightFacts) missing(command string) (fails, worse []redisstore.Right, keys bool) {
+func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, keys bool) {
 	for i, right := range r.rights {
 		if !slices.Contains(right.For, command) {
 			continue
 		}
 		is := r.verdicts[i]
 		if is == unknown && right.Before != "" {
-			before := slices.IndexFunc(r.rights, func(other redisstore.Right) bool { return other.Command == right.Before })
+			before := slices.IndexFunc(r.rights, func(other redisserver.Right) bool { return other.Command == right.Before })
 			right, is = r.rights[before], r.verdicts[before]
 		}
 		switch {
@@ -151,7 +151,7 @@ func judgeRights(r rightFacts) Finding {
 	var can, cannot []string
 	var add rightWords
 	lacking, losses := map[string][]string{}, map[string]bool{}
-	for _, command := range redisstore.Commands() {
+	for _, command := range redisserver.Commands() {
 		fails, worse, keys := r.missing(command)
 		if len(fails) == 0 && !keys {
 			can = append(can, command)
@@ -167,34 +167,35 @@ func judgeRights(r rightFacts) Finding {
 			losses[right.Else] = true
 		}
 	}
-	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot, "missing": lacking}}
+	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot,
+		"missing": lacking}}
 	if can == nil {
 		f.Data["can"] = []string{}
 	}
 	switch {
 	case len(cannot) == 0 && len(losses) == 0:
-		f.Summary = name + " may do all that limitctl does"
+		f.Summary = name + " can run every limitctl command"
 		return f
 	case len(cannot) == 0:
 		f.Status = Warn
-		f.Summary = name + " may do all that limitctl does, but " + strings.Join(sortedKeys(losses), "; ")
+		f.Summary = name + " can run every limitctl command, but " + strings.Join(sortedKeys(losses), "; ")
 	case len(can) == 0:
 		f.Status = Fail
-		f.Summary = name + " may do nothing of what limitctl does"
+		f.Summary = name + " can run no limitctl command"
 	default:
-		f.Summary = fmt.Sprintf("%s may %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
+		f.Summary = fmt.Sprintf("%s can run %s; not %s", name, strings.Join(can, ", "), strings.Join(cannot, ", "))
 		if !r.isWhole(can) {
 			f.Status = Fail
 			f.Summary += ", though it has some of the rights"
 		}
 	}
-	f.Advice = "for all of it: " + shell.SetUser(r.user, add.words(r.prefix)...)
+	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
 }
 
-// isWhole reports whether the user is what somebody can have meant it to be: one who
-// checks, and takes or is not allowed any writing that a take needs. Who has half of
-// that is refused some takes and not others.
+// isWhole reports whether the rights make sense together. A user must be able to check, and
+// either to take or to write nothing that a take writes. With half of the rights to write,
+// some takes fail and others do not.
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {
@@ -219,7 +220,7 @@ func (w *rightWords) command(name string) {
 func (w *rightWords) words(prefix string) []string {
 	var words []string
 	if w.keys {
-		words = append(words, redisstore.KeyRule(prefix, true))
+		words = append(words, redisserver.KeyRule(prefix, true))
 	}
 	for _, command := range w.commands {
 		words = append(words, "+"+command)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -20,7 +21,8 @@ var ctx = context.Background()
 // examine examines a server as a user.
 func examine(t *testing.T, server *redistest.Server, user string, change func(*Options)) (*Report, error) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true, MaxRetries: -1,
+		DialerRetries: 1})
 	defer client.Close()
 	options := Options{Prefix: "rl", ScanLimit: 100_000, Now: time.Now}
 	change(&options)
@@ -58,7 +60,7 @@ func (r *Report) finding(t *testing.T, check string) Finding {
 func TestAnOperatorsRightsSuffice(t *testing.T) {
 	server := redistest.Start(t)
 	fill(t, server, 3)
-	roles := redisstore.Roles()
+	roles := redisserver.Roles()
 	operator := &roles[len(roles)-1]
 	try := func(rule []string) (report *Report, refused []string) {
 		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
@@ -90,7 +92,7 @@ func TestAnOperatorsRightsSuffice(t *testing.T) {
 			t.Errorf("check %q has no place among the others", f.Check)
 		}
 	}
-	for _, right := range redisstore.Rights("rl") {
+	for _, right := range redisserver.Rights("rl") {
 		if !slices.Contains(right.For, "doctor") {
 			continue
 		}
@@ -110,7 +112,8 @@ func TestAskingAndTryingAgree(t *testing.T) {
 	server := redistest.Start(t)
 	fill(t, server, 3)
 	client := server.Client()
-	for _, rule := range []string{"~* +@all", "~* +@all -@write", "~other:* +@all", "%R~rl:* +@all", "~rl:* +get +evalsha +acl|whoami +acl|dryrun"} {
+	for _, rule := range []string{"~* +@all", "~* +@all -@write", "~other:* +@all", "%R~rl:* +@all",
+		"~rl:* +get +evalsha +acl|whoami +acl|dryrun"} {
 		words := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
 		for word := range strings.FieldsSeq(rule) {
 			words = append(words, word)
@@ -155,7 +158,8 @@ func TestTheScanIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := report.finding(t, "keys")
-	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 || !strings.Contains(keys.Summary, "of 3000 keys") {
+	if looked := keys.Data["looked"].(int64); keys.Data["complete"] != false || looked < 1000 || looked > 1500 ||
+		!strings.Contains(keys.Summary, "of 3000 keys") {
 		t.Errorf("with a limit of 1000: %+v", keys)
 	}
 	estimate, isThere := report.finding(t, "size").Data["estimated_bytes"].(int64)
@@ -163,9 +167,9 @@ func TestTheScanIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are estimated, want about 3000 keys of 120 and more", estimate)
 	}
 	begun := time.Now()
-	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 10_000 })
-	if took := time.Since(begun); err != nil || took < 250*time.Millisecond {
-		t.Errorf("3000 keys at 10000 a second took %s: %v", took, err)
+	report, err = examine(t, server, "", func(o *Options) { o.ScanLimit, o.KeysPerSecond = 0, 5_000 })
+	if took := time.Since(begun); err != nil || took < 500*time.Millisecond { // the first 500 may come at once
+		t.Errorf("3000 keys at 5000 a second took %s: %v", took, err)
 	}
 	if keys := report.finding(t, "keys"); keys.Data["limits"] != int64(3000) || keys.Data["complete"] != true {
 		t.Errorf("without a limit: %+v", keys)
@@ -184,7 +188,8 @@ func TestAServerThatStopsInTheMiddle(t *testing.T) {
 			return time.Now()
 		}
 	})
-	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK || strings.Contains(fmt.Sprint(report.Findings), "clock") {
+	if !limiter.IsAway(err) || !report.Reached || report.finding(t, "version").Status != OK ||
+		strings.Contains(fmt.Sprint(report.Findings), "clock") {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
@@ -216,7 +221,7 @@ func TestTheClockOfTheServer(t *testing.T) {
 func TestEvictionIsNoticed(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	client := server.Client()
-	used := parseInfo(client.Info(ctx, "memory").Val()).number("used_memory")
+	used := redisserver.ParseInfo(client.Info(ctx, "memory").Val()).Int("used_memory")
 	server.Do("CONFIG", "SET", "maxmemory", used+2_000_000)
 	calls := 0
 	report, err := examine(t, server, "", func(o *Options) {
@@ -247,7 +252,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		return fmt.Sprint(answer)
 	}
 	examine := func() (*Report, error) {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1, DialerRetries: 1})
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, DisableIdentity: true, MaxRedirects: -1,
+			DialerRetries: 1})
 		defer client.Close()
 		return Redis(ctx, client, Options{Prefix: "rl", ScanLimit: 100, Now: time.Now})
 	}
@@ -265,7 +271,8 @@ func TestAClusterIsExaminedAsAWhole(t *testing.T) {
 		t.Errorf("versions of %v; %+v", versions, report.finding(t, "clock"))
 	}
 	do(servers[0], "CLUSTER", "SETSLOT", 5, "MIGRATING", do(servers[1], "CLUSTER", "MYID"))
-	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
+	if report, err = examine(); err != nil || !slices.ContainsFunc(report.Findings,
+		func(f Finding) bool { return f.Summary == "1 slot is moving to another master" }) {
 		t.Errorf("with a slot that moves: %v, %+v", err, report.Findings)
 	}
 	servers[1].Kill()

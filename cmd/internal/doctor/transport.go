@@ -26,7 +26,7 @@ func judgeTransport(t Transport, nodes []string, redact func(string) string) (fo
 	if t.Unchecked {
 		return []Finding{{Check: "transport", Status: Warn,
 			Summary: "TLS, but the server's certificate is not checked (tls_insecure=true): " +
-				"whoever gets in between can read the password and answer what they like",
+				"anybody in between can read the password and forge answers",
 			Advice: "leave tls_insecure out; for an authority of your own give tls_ca=FILE, " +
 				"for another name tls_server_name=NAME (docs/redis.md)",
 			Data: map[string]any{"tls": true, "checked": false}}}
@@ -54,7 +54,7 @@ func judgeTransport(t Transport, nodes []string, redact func(string) string) (fo
 		shown = append(slices.Clone(far[:mostFarShown]), output.Plural(len(far)-mostFarShown, "other"))
 	}
 	return []Finding{{Check: "transport", Status: Warn,
-		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": whoever is on the way can read it",
+		Summary: "the password goes unencrypted to " + strings.Join(shown, ", ") + ": anybody in between can read it",
 		Advice: "have the server speak TLS and write rediss in place of redis in its URL (docs/redis.md), " +
 			"or connect by a tunnel that ends on this machine",
 		Data: map[string]any{"tls": false, "password_unencrypted_to": far}}}

@@ -10,8 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // Vitals is what a master says of itself that is worth watching.
@@ -31,71 +30,46 @@ type Vitals struct {
 // Watch asks every master of client, all at once. A master that does not answer, or
 // does not tell, is among the results with that as its Problem.
 func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
-	cluster, is := client.(*redis.ClusterClient)
-	if !is {
-		return []Vitals{watchServer(ctx, client)}
-	}
+	servers := redisserver.New(client, "")
 	var mu sync.Mutex
 	var all []Vitals
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) (err error) {
-		defer panics.Catch(&err) // it is the client's goroutine
+	err := servers.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		v := watchServer(ctx, master)
-		v.Address = redacted(client, master.Options().Addr)
+		if servers.IsCluster() {
+			v.Address = servers.Redact(master.Options().Addr)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, v)
 		return nil
 	})
 	if err != nil {
-		return []Vitals{{Problem: explained(client, err)}}
+		return []Vitals{{Problem: servers.Explain(err)}}
 	}
 	slices.SortFunc(all, func(a, b Vitals) int { return strings.Compare(a.Address, b.Address) })
 	return all
 }
 
-func watchServer(ctx context.Context, client redis.UniversalClient) Vitals {
+func watchServer(ctx context.Context, client *redis.Client) Vitals {
+	server := redisserver.New(client, "")
 	begun := time.Now()
 	err := client.Ping(ctx).Err()
 	v := Vitals{RoundTrip: time.Since(begun)}
-	if err != nil && !lacksRight(err) { // a refusal takes as long
-		v.Problem = explained(client, err)
+	if err != nil && !redisserver.LacksRight(err) { // a refusal takes as long
+		v.Problem = server.Explain(err)
 		return v
 	}
-	text, err := client.Info(ctx).Result()
+	info, err := server.Info(ctx, client)
 	switch {
-	case lacksRight(err):
+	case redisserver.LacksRight(err):
 		v.Problem = errors.New("no right to INFO")
 		return v
 	case err != nil:
-		v.Problem = explained(client, err)
+		v.Problem = server.Explain(err)
 		return v
 	}
-	store, err := redisstore.New(client, redisstore.WithoutHooks())
-	if err != nil {
-		v.Problem = err
-		return v
-	}
-	fields := redactedInfo(text, store)
-	version := fields.version()
-	v.Version, v.Role = version.product+" "+version.text, fields["role"]
-	v.OpsPerSecond, v.UsedMemory, v.MaxMemory = fields.number("instantaneous_ops_per_sec"), fields.number("used_memory"), fields.number("maxmemory")
+	version := info.Version()
+	v.Version, v.Role = version.Product+" "+version.Text, info["role"]
+	v.OpsPerSecond, v.UsedMemory, v.MaxMemory = info.Int("instantaneous_ops_per_sec"), info.Int("used_memory"), info.Int("maxmemory")
 	return v
-}
-
-// redacted is a text of a server without the password of its client.
-func redacted(client redis.UniversalClient, text string) string {
-	store, err := redisstore.New(client, redisstore.WithoutHooks())
-	if err != nil {
-		return ""
-	}
-	return store.Redact(text)
-}
-
-// explained is an error as the limiter's.
-func explained(client redis.UniversalClient, err error) error {
-	store, newErr := redisstore.New(client, redisstore.WithoutHooks())
-	if newErr != nil {
-		return err
-	}
-	return store.Explain(err)
 }

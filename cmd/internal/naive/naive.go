@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -25,8 +26,9 @@ import (
 // is but for the decisions.
 type Store struct {
 	*redisstore.Store
-	client redis.UniversalClient
-	prefix string
+	client  redis.UniversalClient
+	servers *redisserver.Servers
+	prefix  string
 }
 
 // New returns a Store on client, which Close closes; what client is to be like is
@@ -34,7 +36,7 @@ type Store struct {
 // and does not connect yet.
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
 	store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithoutHooks())
-	return &Store{Store: store, client: client, prefix: prefix}, err
+	return &Store{Store: store, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
 }
 
 // Decide implements [limiter.Store], except that it is neither at one instant nor
@@ -83,13 +85,13 @@ func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, erro
 	if cluster, is := s.client.(*redis.ClusterClient); is {
 		master, err := cluster.MasterForKey(ctx, limiter.StoreKey(s.prefix, key))
 		if err != nil {
-			return 0, s.Explain(err)
+			return 0, s.servers.Explain(err)
 		}
 		server = master
 	}
 	now, err := server.Time(ctx).Result()
 	if err != nil {
-		return 0, s.Explain(err)
+		return 0, s.servers.Explain(err)
 	}
 	return limiter.InstantOf(now), nil
 }
@@ -103,7 +105,7 @@ func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State)
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is no string, and so no limit record"}
 	case err != nil:
-		return s.Explain(err)
+		return s.servers.Explain(err)
 	}
 	if err := state.DecodeRecord(record); err != nil {
 		return &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}

@@ -33,7 +33,7 @@ const (
 // Errors of a URL that cannot be taken apart. Neither repeats any of it: a password
 // with special characters turns up in any part of a URL.
 var (
-	ErrNoHost     = errors.New("it names no host")
+	ErrNoHost     = errors.New("it does not name a host")
 	ErrUnreadable = errors.New("it cannot be read")
 )
 

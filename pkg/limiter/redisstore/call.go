@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // call is a command that go-redis sends at most once, whatever its client's
@@ -53,7 +55,7 @@ func withdraw(state *atomic.Int32) bool {
 
 // outcome marks err if the server may have seen c.
 func (c *call) outcome(err error) error {
-	if err != nil && c.state.Load() == sent && !isServerError(err, "") {
+	if err != nil && c.state.Load() == sent && !redisserver.IsErrorReply(err, "") {
 		return sentError{err}
 	}
 	return err

@@ -1,15 +1,16 @@
 package redisstore
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// DefaultTimeout is how long a client of [NewClient] waits for a server, for each of
-// dialing, writing and reading, unless its options say so.
+// DefaultTimeout is how long a client of [NewClient], [NewClusterClient] or
+// [NewFailoverClient] waits for a server, for each of dialing, writing and reading, unless
+// its options say so.
 const DefaultTimeout = 250 * time.Millisecond
 
 // NewClient returns a client of one server with settings that fit a limiter, whose answer
@@ -18,13 +19,17 @@ const DefaultTimeout = 250 * time.Millisecond
 // leave out are [DefaultTimeout] instead of several seconds. It asks the server for
 // nothing but what is asked of it. Everything else is as options have it.
 func NewClient(options redis.Options) *redis.Client {
-	options.DialTimeout = cmp.Or(options.DialTimeout, DefaultTimeout)
-	options.ReadTimeout = cmp.Or(options.ReadTimeout, DefaultTimeout)
-	options.WriteTimeout = cmp.Or(options.WriteTimeout, DefaultTimeout)
-	options.PoolTimeout = cmp.Or(options.PoolTimeout, DefaultTimeout)
-	options.ContextTimeoutEnabled = true
-	options.MaxRetries, options.DialerRetries = -1, 1
-	options.DisableIdentity = true
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&options)
+	return redisserver.NewClient(options, DefaultTimeout)
+}
+
+// NewClusterClient is [NewClient] for a Cluster. A whole call takes no longer than
+// ReadTimeout, even when a slot has moved or a node does not answer.
+func NewClusterClient(options redis.ClusterOptions) *redis.ClusterClient {
+	return redisserver.NewClusterClient(options, DefaultTimeout)
+}
+
+// NewFailoverClient is [NewClient] for the master that Sentinels name. A Sentinel that does
+// not answer delays each new connection by up to ReadTimeout.
+func NewFailoverClient(options redis.FailoverOptions) *redis.Client {
+	return redisserver.NewFailoverClient(options, DefaultTimeout)
 }

@@ -55,3 +55,62 @@ func TestAClientGivesUpAtOnce(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// A Cluster whose node is frozen or dead is asked once and given up, too, and its nodes have
+// the same settings.
+func TestAClusterClientGivesUpAtOnce(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
+	client := redisstore.NewClusterClient(redis.ClusterOptions{Addrs: cluster.Addrs()})
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	limits := limiter.New(store)
+	if d, err := limits.Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	master, _ := owner(t, cluster, user.Subject)
+	cluster.Masters[master].Pause()
+	if _, err := limits.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+		t.Errorf("frozen: %v", err)
+	}
+	cluster.Masters[master].Resume()
+	if d, err := limits.Peek(ctx, user, hundred, 1); err != nil || d.Used > 2 {
+		t.Errorf("one unit was taken twice or more: %+v, %v", d, err)
+	}
+	cluster.Masters[master].Kill()
+	if _, err := limits.Take(ctx, user, hundred, 1); !limiter.IsAway(err) {
+		t.Errorf("dead: %v", err)
+	}
+	err = client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		if o := node.Options(); o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled || o.MaxRetries != 0 ||
+			o.DialerRetries != 1 {
+			t.Errorf("%+v", o)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The master that Sentinels name is asked with the same settings, too.
+func TestAFailoverClientFindsTheMaster(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	client := redisstore.NewFailoverClient(redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()})
+	store, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	if d, err := limiter.New(store).Take(ctx, user, hundred, 1); err != nil || d.Used != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	o := client.Options()
+	if o.ReadTimeout != redisstore.DefaultTimeout || !o.ContextTimeoutEnabled || o.MaxRetries != 0 || o.DialerRetries != 1 {
+		t.Errorf("%+v", o)
+	}
+}

@@ -27,6 +27,7 @@ type clustered struct {
 }
 
 func TestConformanceOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 64})
 	var stores atomic.Int64

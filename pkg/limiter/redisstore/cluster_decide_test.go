@@ -89,7 +89,8 @@ func (h *scriptCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 
 // interrupted returns a store on the cluster that calls do before its second script
 // call from now, and that knows the scripts and has connections.
-func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request, do func()) *redisstore.Store {
+func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.ClusterOptions, reqs []limiter.Request,
+	do func()) *redisstore.Store {
 	t.Helper()
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
@@ -115,6 +116,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 
 // Each slot's decisions say what its own master's clock showed.
 func TestSlotsAreDatedApart(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	reqs := asking(subjectsOn(t, cluster, "dated"), yearly(10), yearly(10))
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
@@ -140,6 +142,7 @@ func TestSlotsAreDatedApart(t *testing.T) {
 // Limits in several slots are all charged or none is, and the answer says per limit
 // how it stands after what was taken has been given back.
 func TestLimitsOfSeveralSlots(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	take := func(t *testing.T, reqs []limiter.Request) []limiter.Decision {
@@ -186,7 +189,8 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, d := range take(t, reqs) {
-				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] || (d.RetryAfter > 0) != (i == at) {
+				if d.Allowed != (i != at) || d.Used != before[i] || d.Remaining != reqs[i].Limit.Capacity()-before[i] ||
+					(d.RetryAfter > 0) != (i == at) {
 					t.Errorf("limit %d, with %d used: %+v", i, before[i], d)
 				}
 				if i == at && (d.RetryAfter > alone.RetryAfter || alone.RetryAfter-d.RetryAfter > time.Minute) {
@@ -286,6 +290,7 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 // A slot whose master is away keeps nothing charged in the others, and the error
 // says whether anything may be charged.
 func TestALaterSlotIsAway(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000") // the others go on
 	patience := redis.ClusterOptions{ReadTimeout: 500 * time.Millisecond, DialTimeout: 500 * time.Millisecond}
 	check := func(when string, err error, want, not error) {
@@ -330,7 +335,8 @@ func TestALaterSlotIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	decisions := make([]limiter.Decision, 2)
-	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) || !decisions[1].Unguarded || decisions[1].At != 0 {
+	if err := late.Decide(ctx, limiter.Take, reqs, decisions); err != nil || decisions[0].Allowed || limiter.AllAllowed(decisions) ||
+		!decisions[1].Unguarded || decisions[1].At != 0 {
 		t.Errorf("denied by the first, the second gone: %v, %+v", err, decisions)
 	}
 }
@@ -338,6 +344,7 @@ func TestALaterSlotIsAway(t *testing.T) {
 // Several limits of one subject cannot be decided while some of its keys are at one
 // master and some at another. They are when the move ends, once.
 func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	subjects := subjectsOn(t, cluster, "torn")
 	reqs := make([]limiter.Request, 2)

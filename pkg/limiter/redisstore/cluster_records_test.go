@@ -16,6 +16,7 @@ import (
 // Thousands of keys in many slots are deleted, written and adjusted to the last one,
 // also while slots move, and values of others stay.
 func TestRecordsOfACluster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	client := clusterClient(t, c.cluster, redis.ClusterOptions{})
 	foreign := []string{"rl:{" + c.large[0] + "}:foreign", "rl:{small:3}:foreign", "rl:{small:4}:foreign", "rl:{nobody}:foreign"}
@@ -49,7 +50,8 @@ func TestRecordsOfACluster(t *testing.T) {
 			changed = append(changed, limiter.Record{Key: key})
 		}
 		deleted, found, err := c.store.Delete(ctx, changed...)
-		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
+		if deleted != len(c.keys) || len(found) != len(c.keys)/2 || !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) ||
+			strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
 			t.Errorf("%s: deleted %d of %d, of which %d were used since: %v", when, deleted, len(c.keys), len(found), err)
 		}
 		for _, storeKey := range foreign {

@@ -97,7 +97,8 @@ func (c *crowd) scan(t *testing.T, what string, q limiter.Query, want map[limite
 			continue
 		}
 		found[entry.Key]++
-		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour && entry.StoreKey == limiter.StoreKey("rl", entry.Key)
+		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
+			entry.StoreKey == limiter.StoreKey("rl", entry.Key)
 		if q.Records {
 			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
 		}
@@ -167,6 +168,7 @@ func (c *crowd) stir(t *testing.T) (moved func() int64, stop func()) {
 }
 
 func TestScanOfACluster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	large := mustPattern(c.large[1])
 	names := mustPattern("limit/*")
@@ -219,6 +221,7 @@ func TestScanOfACluster(t *testing.T) {
 // A master that is lost ends the scan with an error that names it, and all keys of
 // the others have come.
 func TestScanLosesAMaster(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t, "--cluster-node-timeout", "60000")) // the others go on
 	victim, _ := owner(t, c.cluster, c.large[1])
 	master := c.cluster.Masters[victim]
@@ -249,7 +252,8 @@ func TestScanLosesAMaster(t *testing.T) {
 	}
 	wantLost := func(when string, err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "the master "+master.Addr) {
+		if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) ||
+			!strings.Contains(err.Error(), "the master "+master.Addr) {
 			t.Errorf("%s: %v, want one ErrUnavailable that names the master %s", when, err, master.Addr)
 		}
 	}
@@ -273,12 +277,14 @@ func TestScanLosesAMaster(t *testing.T) {
 		wantLost(what, last)
 	}
 	other := mustPattern(c.large[(victim+1)%3])
-	c.scan(t, "a subject of another master", limiter.Query{Subjects: other}, c.which(func(key limiter.Key) bool { return other.Match(key.Subject) }))
+	c.scan(t, "a subject of another master", limiter.Query{Subjects: other},
+		c.which(func(key limiter.Key) bool { return other.Match(key.Subject) }))
 }
 
 // Who may not look at single slots still finds all, with slots half moved, and with
 // some that move on.
 func TestScanWithoutTheRightToSlots(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, redistest.StartCluster(t))
 	for _, master := range c.cluster.Masters {
 		client := redis.NewClient(&redis.Options{Network: "unix", Addr: master.Socket, DisableIdentity: true})

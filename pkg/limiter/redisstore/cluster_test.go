@@ -85,6 +85,7 @@ func owner(t *testing.T, cluster *redistest.Cluster, subject string) (master, sl
 
 // While slots move every take is charged once, in pipelines, too.
 func TestTakesFollowASlotThatMoves(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
 	from, slot := owner(t, cluster, user.Subject)
@@ -120,7 +121,8 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 	// answers ASK, once for each of these.
 	from, _ = owner(t, cluster, user.Subject)
 	to = (from + 1) % 3
-	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
+	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl",
+		limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -143,8 +145,10 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 
 // Law 9 on a Cluster, whose client retries by default and on other nodes, too.
 func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "10000") // longer than the pause
-	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1, ReadTimeout: 500 * time.Millisecond})
+	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRedirects: 3, MaxRetries: 3, DialerRetries: 1,
+		ReadTimeout: 500 * time.Millisecond})
 	const callers = 12 // some go alone, the others in pipelines
 	errs := make([]error, callers)
 	take := func() {
@@ -193,8 +197,10 @@ func TestLaw09_NeverChargedTwiceOnACluster(t *testing.T) {
 
 // What did not get as far as a node is not in doubt.
 func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, DialerRetries: 1}
+	short := redis.ClusterOptions{Addrs: cluster.Addrs(), DialTimeout: 300 * time.Millisecond, ReadTimeout: 300 * time.Millisecond,
+		DialerRetries: 1}
 	encrypted := short
 	encrypted.TLSConfig = &tls.Config{InsecureSkipVerify: true}
 	late, _ := onCluster(t, short)
@@ -225,6 +231,7 @@ func TestWhatNeverReachedANodeIsNotInDoubt(t *testing.T) {
 
 // A long-lived client finds the new master although takes are not retried.
 func TestTakesFindANewMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartClusterWithReplicas(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs(), DialerRetries: 1})
 	if _, err := l.Take(ctx, user, hundred, 1); err != nil {
@@ -249,6 +256,7 @@ func TestTakesFindANewMaster(t *testing.T) {
 }
 
 func TestASingleServerIsNoCluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	l, _ := onCluster(t, redis.ClusterOptions{Addrs: []string{server.Addr}})
 	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "single server") {
@@ -258,13 +266,15 @@ func TestASingleServerIsNoCluster(t *testing.T) {
 	i, _ := owner(t, cluster, user.Subject)
 	other := slices.Concat(cluster.Masters[:i], cluster.Masters[i+1:])[0]
 	l = connected(t, &redistest.Server{Process: other}, redis.Options{})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "connect to it as a Cluster") {
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
+		!strings.Contains(err.Error(), "connect to it as a Cluster") {
 		t.Errorf("got %v, want an ErrRefused that says it is a Cluster", err)
 	}
 }
 
 // Nor is it after a scan, which gets to know the nodes before the first call does.
 func TestWhatNeverReachedANodeIsNotInDoubtAfterAScan(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 1, PoolTimeout: 50 * time.Millisecond})
 	store, err := redisstore.New(client)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -75,7 +76,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	healthy, hung := []string{}, []string{}
 	for i := 0; len(healthy) < 64 || len(hung) < 8; i++ {
 		subject := fmt.Sprintf("user:%d", i)
-		owner, err := cluster.Owner(slotOf(subject))
+		owner, err := cluster.Owner(redisserver.SlotOf(subject))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -456,7 +457,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	var reqs []limiter.Request
 	for i, owner := 0, 0; owner < 2; i++ {
 		subject := fmt.Sprintf("user:%d", i)
-		if on, err := cluster.Owner(slotOf(subject)); err != nil {
+		if on, err := cluster.Owner(redisserver.SlotOf(subject)); err != nil {
 			t.Fatal(err)
 		} else if on == owner {
 			reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: neverLapsing(1000), Cost: 1})

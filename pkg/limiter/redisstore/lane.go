@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -272,7 +273,7 @@ func (l *lane) exchange(ctx context.Context, e *exchange) error {
 	l.process(ctx, calls)
 	var again []*call
 	for i, m := range decisions {
-		if isServerError(calls[single+i].Err(), "NOSCRIPT") { // before anything ran
+		if redisserver.IsErrorReply(calls[single+i].Err(), "NOSCRIPT") { // before anything ran
 			calls[single+i] = m.call(ctx, l.scripts.decidingMany(m), false, l.reads(m), l.clock)
 			again = append(again, calls[single+i])
 		}

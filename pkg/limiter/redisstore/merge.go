@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -124,7 +125,7 @@ func (m *merged) took(c *call) {
 	if err == nil {
 		return
 	}
-	if isServerError(err, "") {
+	if redisserver.IsErrorReply(err, "") {
 		err = errAsk // it came before anything was decided, and is to be explained for each
 	} else {
 		err = c.outcome(err)
@@ -139,7 +140,7 @@ func (m *merged) took(c *call) {
 // distribute gives each ask its part of the script's reply.
 func (m *merged) distribute(reply string) error {
 	if len(reply) < 7 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	now, rest := instantOf(reply), reply[7:]
 	for _, group := range m.groups {
@@ -147,7 +148,7 @@ func (m *merged) distribute(reply string) error {
 			continue
 		}
 		if len(rest) < 1 {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		status := rest[0]
 		rest = rest[1:]
@@ -158,19 +159,19 @@ func (m *merged) distribute(reply string) error {
 			continue
 		}
 		if status != 0 || len(rest) < 2 {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		granted := int(rest[0])<<8 | int(rest[1])
 		rest = rest[2:]
 		end := 0
 		for range group[0].reqs {
 			if len(rest) < end+2 {
-				return errAnswer
+				return redisserver.ErrAnswer
 			}
 			end += 2 + int(rest[end+1])
 		}
 		if len(rest) < end || granted > len(group) || m.op == limiter.Peek && granted != 0 && granted != len(group) {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		for i, a := range group {
 			a.now, a.verdicts, a.granted = now, rest[:end], i < granted
@@ -181,7 +182,7 @@ func (m *merged) distribute(reply string) error {
 		rest = rest[end:]
 	}
 	if len(rest) > 0 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	return nil
 }

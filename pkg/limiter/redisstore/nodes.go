@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"net"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -58,44 +57,3 @@ func notYet(cmds ...redis.Cmder) {
 type discoveryError struct{ error }
 
 func (e *discoveryError) Unwrap() error { return e.error }
-
-// failoverAddress is what go-redis calls the address of a client that asks Sentinels for
-// its master.
-const failoverAddress = "FailoverClient"
-
-// watchMaster lets s know where its client connects to, if Sentinels say that.
-func (s *Store) watchMaster() {
-	if client, ok := s.client.(*redis.Client); ok && s.address == failoverAddress {
-		client.AddHook(dialHook(func(address string) { s.master.Store(&address) }))
-	}
-}
-
-// dialHook is a [redis.Hook] that is told where a connection leads to.
-type dialHook func(address string)
-
-// DialHook implements [redis.Hook].
-func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := next(ctx, network, address)
-		if err == nil {
-			h(conn.RemoteAddr().String())
-		}
-		return conn, err
-	}
-}
-
-// ProcessHook implements [redis.Hook].
-func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-// ProcessPipelineHook implements [redis.Hook].
-func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// serverAddress names the server or servers in messages.
-func (s *Store) serverAddress() string {
-	if address := s.master.Load(); address != nil {
-		return s.secrets.Text(*address)
-	}
-	return s.address
-}

@@ -9,6 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -16,7 +18,7 @@ import (
 func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, keys scannedKeys) error {
 	p := page{looked: keys.looked}
 	for selected := keys.selected; len(selected) > 0; {
-		n := min(keysPerRead, len(selected))
+		n := min(redisserver.KeysPerRead, len(selected))
 		read, err := sc.read(ctx, server, selected[:n])
 		if err != nil {
 			return err
@@ -84,7 +86,7 @@ func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
 
 // firstBytes is how much of each value a scan reads: every record whole but a
 // large log's, which is asked for by a peek.
-const firstBytes = 512
+const firstBytes = lua.HeadSize
 
 // movesFollowed is how often keys are followed that are elsewhere whenever they are
 // asked for.
@@ -100,14 +102,11 @@ func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found
 		found, moved, err = sc.readFrom(ctx, sc.client, moved)
 		kept = append(kept, found...)
 		if n == movesFollowed && len(moved) > 0 {
-			return nil, fmt.Errorf("key %q keeps moving: %w", moved[0].entry.StoreKey, errNoMaster)
+			return nil, fmt.Errorf("key %q keeps moving: %w", moved[0].entry.StoreKey, redisserver.ErrNoMaster)
 		}
 	}
 	return kept, err
 }
-
-// isElsewhere reports whether an answer says that a key is at another master.
-func isElsewhere(err error) bool { return isServerError(err, "MOVED") || isServerError(err, "ASK") }
 
 // readFrom is read for keys of which some may be elsewhere, which it returns.
 func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []found) (kept, moved []found, err error) {
@@ -127,13 +126,13 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			sizes[i] = pipe.MemoryUsage(ctx, selected[i].entry.StoreKey, 0)
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !isServerError(err, "") && !errors.Is(err, redis.Nil) {
+	if _, err := pipe.Exec(ctx); err != nil && !redisserver.IsErrorReply(err, "") && !errors.Is(err, redis.Nil) {
 		return nil, nil, err
 	}
 	if serverTime.Err() != nil {
 		return nil, nil, serverTime.Err()
 	}
-	if exactly && len(ttls) > 0 && (isServerError(ttls[0].Err(), "ERR unknown command") || isServerError(ttls[0].Err(), "NOPERM")) {
+	if exactly && len(ttls) > 0 && (redisserver.IsErrorReply(ttls[0].Err(), "ERR unknown command") || redisserver.IsErrorReply(ttls[0].Err(), "NOPERM")) {
 		sc.scripts.noExpireTime.Store(true)
 		return sc.readFrom(ctx, server, selected)
 	}
@@ -145,7 +144,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	for i, f := range selected {
 		value, err := values[i].Bytes()
 		// It may have gone between one answer and the next.
-		if isElsewhere(err) || isElsewhere(ttls[i].Err()) || sc.query.Bytes && isElsewhere(sizes[i].Err()) {
+		if redisserver.IsElsewhere(err) || redisserver.IsElsewhere(ttls[i].Err()) || sc.query.Bytes && redisserver.IsElsewhere(sizes[i].Err()) {
 			moved = append(moved, f)
 			continue
 		}
@@ -155,7 +154,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			return nil, nil, sizes[i].Err()
 		}
 		switch {
-		case isServerError(err, "WRONGTYPE"):
+		case redisserver.IsErrorReply(err, "WRONGTYPE"):
 			f.err = sc.wrongType(ctx, server, f.entry.StoreKey)
 		case err != nil:
 			return nil, nil, err
@@ -254,5 +253,5 @@ func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey st
 	if err != nil {
 		kind = "value of another type"
 	}
-	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.Redact(kind)), storeKey)
+	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.servers.Redact(kind)), storeKey)
 }

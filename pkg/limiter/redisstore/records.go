@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -18,7 +20,7 @@ const keysPerCall = 200
 
 // bytesTogether is how much of records one exchange carries from the server, where each
 // of them is not more by itself: as much as the export script does.
-const bytesTogether = 4 << 20
+const bytesTogether = lua.ExportBytes
 
 // together returns how many of the first of n records go in one exchange, at least one.
 func together(n int, size func(i int) int) int {
@@ -37,7 +39,7 @@ func (s *Store) alone(ctx context.Context) (end func(), err error) {
 	case s.large <- struct{}{}:
 		return func() { <-s.large }, nil
 	case <-ctx.Done():
-		return nil, s.translate(ctx.Err(), "call", false, nil)
+		return nil, s.explain(ctx.Err(), "call", false, nil)
 	}
 }
 
@@ -54,9 +56,9 @@ func (s *Store) export(ctx context.Context, keys []limiter.Key) ([]limiter.Recor
 	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
 		for len(batch) > 0 { // large values come in several answers
 			storeKeys := s.storeKeys(keys, batch)
-			reply, err := s.array(ctx, false, s.scripts.exporting(), storeKeys, nil, 2)
+			reply, err := s.array(ctx, false, s.scripts.toExport(), storeKeys, nil, 2)
 			if err != nil {
-				return s.translate(err, "export", false, storeKeys)
+				return s.explain(err, "export", false, storeKeys)
 			}
 			if len(reply) == 0 || len(reply)%2 != 0 || len(reply)/2 > len(batch) {
 				return s.refuse("export", false)
@@ -120,9 +122,9 @@ func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
 		for n, i := range batch {
 			kept[n] = keptValue(records[i].Value)
 		}
-		reply, err := s.array(ctx, true, s.scripts.deleting(), storeKeys, kept, 4)
+		reply, err := s.array(ctx, true, s.scripts.toDelete(), storeKeys, kept, 4)
 		if err != nil {
-			return s.translate(err, "deletion", true, storeKeys)
+			return s.explain(err, "deletion", true, storeKeys)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -136,7 +138,7 @@ func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
 				return s.refuse("deletion", true)
 			}
 			if holds := text(reply[n+1]); holds != "" {
-				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.Redact(holds)})
+				foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
 				continue
 			}
 			changed = append(changed, limiter.Record{Key: keys[batch[at]], Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])})
@@ -181,9 +183,9 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			}
 			arguments = append(arguments, records[i].Value, expires)
 		}
-		cmd, err := s.run(ctx, true, s.scripts.importing(), storeKeys, arguments)
+		cmd, err := s.run(ctx, true, s.scripts.toImport(), storeKeys, arguments)
 		if err != nil {
-			return s.translate(err, "import", true, storeKeys)
+			return s.explain(err, "import", true, storeKeys)
 		}
 		reply, err := cmd.Text()
 		if err != nil || len(reply) != len(batch) {
@@ -217,7 +219,7 @@ func (s *Store) array(ctx context.Context, changes bool, script *script, storeKe
 	}
 	reply, err := cmd.Slice()
 	if err != nil || len(reply)%size > 1 {
-		return nil, sentError{errAnswer}
+		return nil, sentError{redisserver.ErrAnswer}
 	}
 	return reply, nil
 }

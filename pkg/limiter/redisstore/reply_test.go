@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -50,7 +51,7 @@ func TestAnAnswerFollowsFromItsState(t *testing.T) {
 	} {
 		reqs := []limiter.Request{{Key: limiter.Key{Subject: "u", Name: "n"}, Limit: limit, Cost: 1}}
 		err := new(Store).parseReply(c.reply, c.op, []string{"rl:{u}:n"}, reqs, make([]limiter.Decision, 1))
-		if c.follows && err != nil || !c.follows && !errors.Is(err, errAnswer) {
+		if c.follows && err != nil || !c.follows && !errors.Is(err, redisserver.ErrAnswer) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -26,11 +27,11 @@ func newScript(source string) *script {
 
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
-	one                    []atomic.Pointer[script] // a request of a kind, by that
-	many                   []atomic.Pointer[script] // many requests of a kind, by that
-	manyNumbers            atomic.Pointer[script]
-	numbers, complete      atomic.Pointer[script]
-	remove, fetch, replant atomic.Pointer[script]
+	one                                      []atomic.Pointer[script] // a request of a kind, by that
+	many                                     []atomic.Pointer[script] // many requests of a kind, by that
+	manyNumbers                              atomic.Pointer[script]
+	numbers, complete                        atomic.Pointer[script]
+	deleteScript, exportScript, importScript atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -80,13 +81,13 @@ func (s *scripts) decidingMany(m *merged) *script {
 }
 
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny) }
-func (s *scripts) deleting() *script    { return made(&s.remove, lua.Delete) }
-func (s *scripts) exporting() *script   { return made(&s.fetch, lua.Export) }
-func (s *scripts) importing() *script   { return made(&s.replant, lua.Import) }
+func (s *scripts) toDelete() *script    { return made(&s.deleteScript, lua.Delete) }
+func (s *scripts) toExport() *script    { return made(&s.exportScript, lua.Export) }
+func (s *scripts) toImport() *script    { return made(&s.importScript, lua.Import) }
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.remove, &s.fetch, &s.replant}
+	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i])
 	}
@@ -105,7 +106,7 @@ func (s *scripts) bySHA(message string) *script {
 // A call that changes something is sent at most once.
 func (s *Store) run(ctx context.Context, changes bool, script *script, keys []string, arguments []any) (*redis.Cmd, error) {
 	cmd, err := s.call(ctx, changes, script, true, keys, arguments)
-	if isServerError(err, "NOSCRIPT") {
+	if redisserver.IsErrorReply(err, "NOSCRIPT") {
 		cmd, err = s.call(ctx, changes, script, false, keys, arguments)
 	}
 	return cmd, err
@@ -121,21 +122,21 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 		c.key = keys[0]
 	}
 	err := s.sender.send(ctx, c)
-	if readOnly && isServerError(err, "ERR unknown command") {
+	if readOnly && redisserver.IsErrorReply(err, "ERR unknown command") {
 		s.scripts.noReadOnly.Store(true)
 		return s.call(ctx, changes, script, byName, keys, arguments)
 	}
 	return c.Cmd, err
 }
 
-// Send sends a command that changes something and is no script of the store's, for
-// what works beside it on the same client: once, as a take is. verb is what the
+// Send sends a command of the caller's own that changes something, on the store's client.
+// Like a take it is sent once. verb is what the
 // error, one of the limiter's, calls it; [limiter.ErrOutcomeUnknown] says that it
 // may have been done.
 func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
 	c := &call{Cmd: redis.NewCmd(ctx, words...), once: true}
 	if err := c.outcome(s.client.Process(ctx, c)); err != nil {
-		return s.translate(err, verb, true, nil)
+		return s.explain(err, verb, true, nil)
 	}
 	return nil
 }

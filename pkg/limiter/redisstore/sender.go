@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -47,7 +48,7 @@ func (s *sender) send(ctx context.Context, c *call) error {
 
 // fromCaller marks err if it came because ctx, the caller's, has ended.
 func fromCaller(ctx context.Context, err error) error {
-	if err == nil || err == errAsk || isServerError(err, "") {
+	if err == nil || err == errAsk || redisserver.IsErrorReply(err, "") {
 		return err
 	}
 	if reason := limiter.GaveUp(ctx); reason != nil {
@@ -110,7 +111,7 @@ func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
 		return err
 	}
 	err = lane.send(ctx, c, deadline)
-	if isServerError(err, "MOVED") || isServerError(err, "ASK") {
+	if redisserver.IsErrorReply(err, "MOVED") || redisserver.IsErrorReply(err, "ASK") {
 		// The slot is elsewhere by now, or on its way. Nothing has happened yet.
 		s.cluster.ReloadState(context.Background())
 		c.state.CompareAndSwap(sent, unsent)

@@ -101,6 +101,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 // Law 9: a client that retries by default, a server that stops in the middle of
 // a take: one charge at most, and the caller knows that it does not know.
 func TestLaw09_NeverChargedTwice(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*redistest.Server){
 		"paused": func(s *redistest.Server) {},
 		"killed": func(s *redistest.Server) { s.Kill() },
@@ -183,7 +184,8 @@ func TestLaw02_PeekWithoutTheRightToWrite(t *testing.T) {
 	server := redistest.Start(t)
 	owner := connected(t, server, redis.Options{})
 	server.Do("ACL", "SETUSER", "nowrite", "on", ">pw", "~*", "+@all", "-@write")
-	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "-@all", "+evalsha_ro", "+eval_ro", "+get", "+getrange", "+exists", "+strlen", "+type", "+time",
+	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "-@all", "+evalsha_ro", "+eval_ro", "+get", "+getrange", "+exists",
+		"+strlen", "+type", "+time",
 		"+scan", "+pttl", "+hello", "+client")
 	for _, algorithm := range limiter.Algorithms() {
 		limit := limiter.Limit{Algorithm: algorithm, Count: 3, Period: time.Hour}
@@ -254,7 +256,8 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	partly := []limiter.Request{{Key: user, Limit: minute, Cost: 1}, {Key: user, Limit: hundred, Cost: 100}}
 	for _, command := range []string{"del", "set"} {
 		server.Do("ACL", "SETUSER", "lacking", "reset", "on", ">pw", "~*", "+@all", "-"+command)
-		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw", DisableIdentity: true}))
+		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, Username: "lacking", Password: "pw",
+			DisableIdentity: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +274,8 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 	server.Do("ACL", "SETUSER", "elsewhere", "reset", "on", ">pw", "~other:*", "+@all")
 	l := connected(t, server, redis.Options{Username: "elsewhere", Password: "pw"})
-	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl:{user:42}:token-bucket/1h") {
+	if _, err := l.Take(ctx, user, hundred, 1); !errors.Is(err, limiter.ErrRefused) ||
+		!strings.Contains(err.Error(), "rl:{user:42}:token-bucket/1h") {
 		t.Errorf("without the right to the key: %v; want an ErrRefused that names it", err)
 	}
 }
@@ -350,7 +354,8 @@ func TestLaw12_OtherTypesAreNotTouched(t *testing.T) {
 			t.Errorf("the scan finds %+v, %v", entry, err)
 		}
 	}
-	if deleted, _, err := store.Delete(ctx, limiter.Records(limiter.Key{Subject: "user:42", Name: "token-bucket/1h"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
+	if deleted, _, err := store.Delete(ctx, limiter.Records(limiter.Key{Subject: "user:42",
+		Name: "token-bucket/1h"})...); deleted != 0 || !errors.Is(err, limiter.ErrForeign) {
 		t.Errorf("delete: %d, %v", deleted, err)
 	}
 	if n != 1 || client.LLen(ctx, "rl:{user:42}:token-bucket/1h").Val() != 2 {
@@ -424,7 +429,8 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	client := server.Client()
 	// Each take at an instant of its own, as in real traffic.
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.New(socketClient(t, server), redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
+	store, err := redisstore.New(socketClient(t, server),
+		redisstore.WithClock(func() time.Time { now = now.Add(time.Microsecond); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,6 +454,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 // A key in slices takes at most 8 bytes for each, besides what any key does, however
 // many are in use; and a decision does not look at each.
 func TestBytesAndLooksPerSlice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	for _, n := range []int64{60, 600, limiter.MaxSlices} {
@@ -495,7 +502,8 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 // A log too large to read in passing is described by asking the server.
 func TestScanDescribesALargeLog(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	store, err := redisstore.New(redistest.Start(t).Client(), redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
+	store, err := redisstore.New(redistest.Start(t).Client(),
+		redisstore.WithClock(func() time.Time { now = now.Add(time.Second); return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,6 +523,7 @@ func TestScanDescribesALargeLog(t *testing.T) {
 }
 
 func TestScanEndsWhenTheCallerDoes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	store, err := redisstore.New(client)

@@ -6,32 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
-
-// slotCount is how many slots a Redis Cluster has.
-const slotCount = 16384
-
-// slotOf returns the slot of a subject's keys: the CRC-16 of the hash tag (the
-// XMODEM variant, as the Redis Cluster specification has it), modulo slotCount.
-func slotOf(subject string) int {
-	crc := uint16(0)
-	for _, c := range []byte(subject) {
-		crc ^= uint16(c) << 8
-		for range 8 {
-			carry := crc&0x8000 != 0
-			crc <<= 1
-			if carry {
-				crc ^= 0x1021
-			}
-		}
-	}
-	return int(crc) % slotCount
-}
 
 // groupBySlot returns the indexes of reqs that share a slot, in the order in which
 // the slots first come. Slots of shadows alone come last: they deny nothing, so
@@ -40,7 +20,7 @@ func groupBySlot(reqs []limiter.Request) [][]int {
 	var groups [][]int
 	bySlot := map[int]int{}
 	for i := range reqs {
-		slot := slotOf(reqs[i].Key.Subject)
+		slot := redisserver.SlotOf(reqs[i].Key.Subject)
 		group, known := bySlot[slot]
 		if !known {
 			group = len(groups)
@@ -72,7 +52,8 @@ const undoGrace = 20 * time.Millisecond
 // decideAcrossSlots decides groups one after the other, each atomically. A take
 // ends at the first group that denies or fails; what earlier ones charged is given
 // back, and later ones are only peeked at, so that the answer is complete.
-func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request,
+	decisions []limiter.Decision) error {
 	for n, group := range groups {
 		err := s.decideGroup(ctx, op, group, reqs, decisions)
 		switch {
@@ -212,92 +193,3 @@ func (e *unknownOutcome) Is(target error) bool {
 
 // As finds the details in the cause.
 func (e *unknownOutcome) As(target any) bool { return errors.As(e.cause, target) }
-
-// clusterCalls is how many slots of a Cluster are worked on at once; their calls
-// share pipelines.
-const clusterCalls = 64
-
-// oneByOne calls do with a batch, and should that be on its way, some keys of it here
-// and others there, with each by itself. Nothing has been done then: a server does
-// not run a script whose keys it has only some of.
-func oneByOne(batch []int, do func(batch []int) error) error {
-	err := do(batch)
-	if len(batch) == 1 || !isServerError(err, "TRYAGAIN") {
-		return err
-	}
-	for _, i := range batch {
-		if err := do([]int{i}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachBatch calls do with the indexes of keys that one script call can take: at
-// most size of them and, in a Cluster, of one slot. There several calls of do go on
-// at once. After an error, or when ctx ends, no more calls begin; it returns the first
-// error, and with it that of a call whose outcome is unknown, which no other may hide.
-func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
-	if !s.isCluster {
-		for first := 0; first < len(keys); first += size {
-			batch := make([]int, 0, size)
-			for i := first; i < min(first+size, len(keys)); i++ {
-				batch = append(batch, i)
-			}
-			if err := do(batch); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	bySlot := map[int][]int{}
-	for i := range keys {
-		slot := slotOf(keys[i].Subject)
-		bySlot[slot] = append(bySlot[slot], i)
-	}
-	going, end := context.WithCancel(ctx)
-	defer end()
-	var working panics.Group
-	free := make(chan struct{}, clusterCalls)
-	var mu sync.Mutex
-	var first, unknown error
-	skipped := false
-	for _, indexes := range bySlot {
-		for batch := range slices.Chunk(indexes, size) {
-			select {
-			case <-going.Done():
-			case free <- struct{}{}:
-			}
-			if going.Err() != nil { // both can be ready, and then either is chosen
-				skipped = true
-				break
-			}
-			working.Go(func() {
-				defer func() { <-free }()
-				err := oneByOne(batch, do)
-				if err == nil {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if first == nil {
-					first = err
-				}
-				if errors.Is(err, limiter.ErrOutcomeUnknown) {
-					unknown = err
-				}
-				end()
-			})
-		}
-	}
-	if panicked := working.Wait(); panicked != nil && unknown == nil {
-		return s.translate(sentError{panicked}, "call", true, nil)
-	}
-	switch {
-	case first == nil && skipped: // the caller's time was over
-		return s.translate(ctx.Err(), "call", false, nil)
-	case unknown == nil || errors.Is(first, limiter.ErrOutcomeUnknown):
-		return first
-	}
-	return errors.Join(first, unknown)
-}

@@ -11,54 +11,63 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/redact"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in Redis.
 type Store struct {
-	client       redis.UniversalClient
-	isCluster    bool
-	address      string                 // for messages, where an error does not say which node it is from
-	master       atomic.Pointer[string] // of a client that asks Sentinels, where it last connected to
-	undoing      sync.WaitGroup         // takes that are being given back
+	settings
+	client    redis.UniversalClient
+	servers   *redisserver.Servers
+	isCluster bool
+	scripts   scripts
+	sender    *sender
+	undoing   sync.WaitGroup // takes that are being given back
+	large     chan struct{}  // holds the one call whose answer may be large
+}
+
+// settings are what options change.
+type settings struct {
 	prefix       string
 	clock        func() time.Time // nil for the server's
-	scripts      scripts
-	sender       *sender
 	budget       time.Duration
-	secrets      *redact.Secrets // what no error may hold
+	secrets      []string
 	withoutHooks bool
-	large        chan struct{} // holds the one call whose answer may be large
 }
 
 // An Option changes how a Store is made.
-type Option func(*Store)
+type Option func(*settings)
 
 // WithPrefix makes store keys begin with prefix instead of
 // [limiter.DefaultPrefix].
-func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
 // clock decides what has lapsed.
-func WithClock(clock func() time.Time) Option { return func(s *Store) { s.clock = clock } }
+func WithClock(clock func() time.Time) Option { return func(s *settings) { s.clock = clock } }
 
-// WithoutHooks adds no hook to client, and so calls no [Guard] for it: for a client that
-// another Store looks after already, or one that is used for something else, too, whose
-// answers are larger than Guard lets through.
-func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
+// WithSecrets names texts that no error may hold, besides the password that the client
+// logs in with, which the store knows: a server can repeat what it was ever sent.
+func WithSecrets(secrets ...string) Option {
+	return func(s *settings) { s.secrets = append(s.secrets, secrets...) }
+}
+
+// WithoutHooks leaves client as it is: its answers are not bounded, and a panic of it ends
+// the process. It is for a client that another Store looks after already, or one that is
+// also used for something else whose answers are larger than a Store lets through.
+func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } }
 
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
 // still has. Unless said, it is the client's read time-out, or 3 s where that has
 // none. A caller's own deadline is a [limiter.ErrGaveUp] instead.
-func WithBudget(budget time.Duration) Option { return func(s *Store) { s.budget = budget } }
+func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
 
 // defaultBudget is as long as go-redis waits for an answer unless told otherwise.
 const defaultBudget = 3 * time.Second
@@ -81,26 +90,32 @@ func budgetOf(client redis.UniversalClient) time.Duration {
 }
 
 // New returns a Store on client, which Close closes. Whatever retries client is
-// configured for, takes and refunds are never sent twice. What its servers answer is
-// bounded by [Guard]. A Cluster's client should be new: nodes that it knows already are
-// not bounded, and what never reached them can end as a [limiter.ErrOutcomeUnknown].
+// configured for, takes and refunds are never sent twice.
+//
+// It bounds what the servers of client can cost, whether they are broken or hostile: an
+// answer that is not Redis' protocol, or that announces more than 22 MB for all that was
+// asked in one go, ends its connection, and a panic of the client becomes the error of what
+// was asked. [WithoutHooks] leaves that out. Nothing should have been asked of client
+// before: connections and nodes of a Cluster that it knows already are not bounded, and what
+// never reached them can end as a [limiter.ErrOutcomeUnknown].
+//
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
-		scripts: newScripts(), secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
+	s := &Store{client: client, settings: settings{prefix: limiter.DefaultPrefix},
+		scripts: newScripts(), large: make(chan struct{}, 1)}
 	for _, option := range options {
-		option(s)
+		option(&s.settings)
 	}
 	if s.budget <= 0 {
 		s.budget = budgetOf(client)
 	}
-	s.address = s.secrets.Text(s.address) // a Cluster names its nodes as it likes
+	s.servers = redisserver.New(client, s.prefix, s.secrets...)
+	s.isCluster = s.servers.IsCluster()
 	if !s.withoutHooks {
-		Guard(client)
-		learnLogins(client, s.secrets)
+		redisserver.Guard(client)
+		s.servers.LearnLogins()
 		watchNodes(client)
-		s.watchMaster()
+		s.servers.WatchMaster()
 	}
 	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(s.prefix)
@@ -142,7 +157,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	if canMerge(op, reqs) {
 		a := &ask{op: op, reqs: reqs, keys: keys}
 		if s.isCluster {
-			a.slot = slotOf(reqs[0].Key.Subject)
+			a.slot = redisserver.SlotOf(reqs[0].Key.Subject)
 		}
 		if err := s.sender.ask(ctx, a); err == nil {
 			if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, keys, reqs, decisions); err != nil {
@@ -150,29 +165,29 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 			}
 			return nil
 		} else if err != errAsk {
-			return s.translate(err, op.String(), op != limiter.Peek, keys)
+			return s.explain(err, op.String(), op != limiter.Peek, keys)
 		}
 	}
 	arguments := s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
-	if short && (isServerError(err, "COMPLETE") || isServerError(err, "WRONGTYPE")) {
+	if short && (redisserver.IsErrorReply(err, "COMPLETE") || redisserver.IsErrorReply(err, "WRONGTYPE")) {
 		// The key holds something unusual, and nothing has happened yet.
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
-	for waited := time.Duration(0); isServerError(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
 		// The keys are on their way to another master, and all of them are needed in
 		// one place. Nothing has happened yet.
 		select {
 		case <-ctx.Done():
-			return s.translate(ctx.Err(), op.String(), changes, keys)
+			return s.explain(ctx.Err(), op.String(), changes, keys)
 		case <-time.After(movePause):
 		}
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
 	if err != nil {
-		return s.translate(err, op.String(), changes, keys)
+		return s.explain(err, op.String(), changes, keys)
 	}
 	reply, err := cmd.Text()
 	if err == nil {
@@ -257,7 +272,7 @@ func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed,
 // are now, which the pure Go algorithms explain.
 func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if len(reply) < 7 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	now := instantOf(reply)
 	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
@@ -277,18 +292,18 @@ func (s *Store) parseVerdicts(
 	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request, decisions []limiter.Decision,
 ) error {
 	if s.clock == nil && now < longAgo {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			err := states[i].DecodeRecord([]byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
-				return errAnswer
+				return redisserver.ErrAnswer
 			} else if err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
@@ -297,12 +312,12 @@ func (s *Store) parseVerdicts(
 		rest = rest[2+int(rest[1]):]
 	}
 	if len(rest) > 0 {
-		return errAnswer
+		return redisserver.ErrAnswer
 	}
 	charged := op == limiter.Take && limiter.AllAllowed(decisions)
 	for i := range reqs {
 		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
-			return errAnswer
+			return redisserver.ErrAnswer
 		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
 		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {

@@ -23,6 +23,7 @@ type harnessed struct {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Sequences: 10_000,
 		New: func(tb testing.TB, clock func() time.Time) storetest.Store {

@@ -1,4 +1,4 @@
-package redisstore
+package redisserver
 
 import (
 	"context"
@@ -9,9 +9,13 @@ import (
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
-// WithSecrets names texts that no error may hold, besides the password that the client
-// logs in with, which the store knows: a server can repeat what it was ever sent.
-func WithSecrets(secrets ...string) Option { return func(s *Store) { s.secrets.Add(secrets...) } }
+// Redact returns a text of the server's, such as a field of INFO, without the secrets
+// that are known, and cut to a length that people read.
+func (s *Servers) Redact(text string) string { return s.secrets.Answer(text) }
+
+// LearnLogins learns the secrets that a credentials provider gives the client, when it
+// sends them. Call it before anything is asked of the client.
+func (s *Servers) LearnLogins() { learnLogins(s.client, s.secrets) }
 
 // passwordOf returns what client logs in with, as far as its options say.
 func passwordOf(client redis.UniversalClient) string {
@@ -87,7 +91,7 @@ func (h loginHook) learn(cmd redis.Cmder) {
 
 // clean returns an answer of the server's without the secrets and without what nobody
 // needs of it.
-func (s *Store) clean(err error) error {
+func (s *Servers) clean(err error) error {
 	var answer redis.Error
 	if !errors.As(err, &answer) || s.secrets.Answer(err.Error()) == err.Error() && s.secrets.Answer(answer.Error()) == answer.Error() {
 		return s.secrets.Error(err)

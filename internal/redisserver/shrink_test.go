@@ -1,4 +1,4 @@
-package redisstore
+package redisserver_test
 
 import (
 	"context"
@@ -9,94 +9,19 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
-
-// What was added was seen, and nothing else, whatever part of the table it falls in.
-func TestSeenKeysAreAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seen, want := newSeenKeys(rapid.SampledFrom([]int{0, 1, seenPartsFewer}).Draw(t, "bits")), map[string]bool{}
-		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
-			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 300).Draw(t, "user"))
-		}))
-		for range rapid.IntRange(0, 400).Draw(t, "steps") {
-			k := key.Draw(t, "key")
-			if seen.has(k) != want[k] {
-				t.Fatalf("%q: seen is %v, want %v", k, seen.has(k), want[k])
-			}
-			if !want[k] {
-				seen.add(k)
-				want[k] = true
-			}
-		}
-		if seen.count != len(want) {
-			t.Fatalf("it counts %d keys of %d", seen.count, len(want))
-		}
-	})
-}
-
-// So many that each part has several chunks, in many slabs.
-func TestSeenKeysOfAFullTable(t *testing.T) {
-	seen := newSeenKeys(seenPartsFewer)
-	const keys = 500_000
-	for i := range keys {
-		seen.add(fmt.Sprint("in", i))
-	}
-	for i := range keys {
-		if !seen.has(fmt.Sprint("in", i)) {
-			t.Fatalf("key %d was forgotten", i)
-		}
-		if seen.has(fmt.Sprint("out", i)) {
-			t.Fatalf("key %d was never there", i)
-		}
-	}
-	bytes := 0
-	for _, slab := range seen.slabs {
-		bytes += cap(slab)
-	}
-	if perKey := float64(bytes) / keys; perKey > 10 {
-		t.Errorf("%.1f bytes a key", perKey)
-	}
-}
-
-// The last generation is remembered whole, and what is older than two is not.
-func TestSeenLatelyRemembersAGeneration(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		seen := newSeenLately()
-		seen.generation = rapid.IntRange(1, 50).Draw(t, "generation")
-		n := rapid.IntRange(0, 300).Draw(t, "keys")
-		for i := range n {
-			seen.add(fmt.Sprint(i))
-		}
-		for i := range n {
-			switch age := n - i; { // 1 is the last
-			case age <= seen.generation && !seen.has(fmt.Sprint(i)):
-				t.Fatalf("of the last %d, number %d is forgotten", seen.generation, age)
-			case age > 2*seen.generation && seen.has(fmt.Sprint(i)):
-				t.Fatalf("number %d is still there with generations of %d", age, seen.generation)
-			}
-		}
-	})
-}
 
 // A server that shrinks its table during a scan gives keys twice, and the scan gives
 // them once, and all that stay.
 func TestScanWhileTheTableShrinks(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "--enable-debug-command", "yes") // which tells the size of its table
 	client := server.Client()
-	store, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const keys, stay = 200_000, 20 // one in so many
-	var state limiter.State
-	limit, _ := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Period: limiter.MaxPeriod}.Normalize()
-	state.Charge(limit, 7, limiter.InstantOf(time.Now()))
-	record := state.AppendRecord(nil)
 	each := func(do func(pipe redis.Pipeliner, i int)) {
 		for first := 0; first < keys; first += 5000 {
 			if _, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -111,7 +36,7 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 	}
 	round := 0
 	storeKey := func(i int) string { return fmt.Sprintf("rl:{user:%d:%d}:limit", round, i) }
-	pattern, _ := limiter.ParsePattern("*")
+	servers := redisserver.New(client, "rl")
 	given := &givenKeys{}
 	client.AddHook(given)
 	// Once in eight times the scan is just between two buckets of the smaller table,
@@ -119,15 +44,15 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 	// the same ones would lie in the same buckets of this server.
 	for round = range 12 {
 		server.Do("FLUSHALL")
-		each(func(pipe redis.Pipeliner, i int) { pipe.Set(ctx, storeKey(i), record, 0) })
+		each(func(pipe redis.Pipeliner, i int) { pipe.Set(ctx, storeKey(i), "x", 0) })
 		awaitTable(t, server, 2*keys)
 		given.reset()
-		found := map[string]int{}
-		for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
-			if err != nil {
-				t.Fatal(err)
+		found, seen := map[string]int{}, servers.NewSeen()
+		err := scanOf(servers, "rl:*", func(key string) {
+			if !seen.First(key) {
+				return
 			}
-			if found[entry.StoreKey]++; len(found) == 5000 { // the scan waits for its reader
+			if found[key]++; len(found) == 5000 { // the scan waits for its reader
 				given.await()
 				each(func(pipe redis.Pipeliner, i int) {
 					if i%stay != 0 && !given.has(storeKey(i)) { // those can come again
@@ -136,6 +61,9 @@ func TestScanWhileTheTableShrinks(t *testing.T) {
 				})
 				awaitTable(t, server, keys/4)
 			}
+		}).All(ctx)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for i := 0; i < keys; i += stay {
 			if n := found[storeKey(i)]; n != 1 {

@@ -1,6 +1,7 @@
-package redisstore_test
+package redisserver_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
@@ -18,7 +20,7 @@ import (
 
 // The documented users have exactly the rights of the table.
 func TestDocumentedRights(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,7 @@ func TestDocumentedRights(t *testing.T) {
 			n++
 		}
 	}
-	for _, role := range redisstore.Roles() {
+	for _, role := range redisserver.Roles() {
 		for _, want := range []string{
 			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name, "on", ">PASSWORD"}, role.Rule("rl")...)),
 			forShells(append([]string{"redis-cli", "ACL", "SETUSER", "limits-" + role.Name}, role.ClusterRule()...)),
@@ -58,16 +60,17 @@ func forShells(words []string) string {
 // With the documented rights each role can do what it is for and is refused
 // nothing on the way; without any one of them it is.
 func TestDocumentedRightsSuffice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	roles := redisstore.Roles()
-	for _, command := range redisstore.Commands() { // and for each command by itself
+	roles := redisserver.Roles()
+	for _, command := range redisserver.Commands() { // and for each command by itself
 		if command != "doctor" {
-			roles = append(roles, redisstore.Role{Name: command, For: []string{command}, Writes: command != "check" && command != "inspect"})
+			roles = append(roles, redisserver.Role{Name: command, For: []string{command}, Writes: command != "check" && command != "inspect"})
 		}
 	}
 	for _, role := range roles {
 		t.Run(role.Name, func(t *testing.T) {
-			examineRights(t, server, &role, role.Rule("rl"), redisstore.Rights("rl"), func(name string) redis.UniversalClient {
+			examineRights(t, server, &role, role.Rule("rl"), redisserver.Rights("rl"), func(name string) redis.UniversalClient {
 				return redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", DisableIdentity: true})
 			})
 		})
@@ -75,6 +78,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 }
 
 func TestDocumentedRightsSufficeInACluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(fmt.Sprint(server.Do("CLUSTER", "INFO")), "cluster_state:ok"); {
@@ -83,18 +87,21 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	for _, role := range redisstore.Roles() {
+	for _, role := range redisserver.Roles() {
 		t.Run(role.Name, func(t *testing.T) {
-			examineRights(t, server, &role, append(role.Rule("rl"), role.ClusterRule()...), redisstore.ClusterRights(), func(name string) redis.UniversalClient {
-				return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw", DisableIdentity: true, MaxRedirects: -1})
-			})
+			examineRights(t, server, &role, append(role.Rule("rl"), role.ClusterRule()...), redisserver.ClusterRights(),
+				func(name string) redis.UniversalClient {
+					return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: name, Password: "pw",
+						DisableIdentity: true, MaxRedirects: -1})
+				})
 		})
 	}
 }
 
 // examineRights has a user with the words of a rule do all that the role is for,
 // and then one without each of rights.
-func examineRights(t *testing.T, server *redistest.Server, role *redisstore.Role, rule []string, rights []redisstore.Right, connect func(user string) redis.UniversalClient) {
+func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
+	connect func(user string) redis.UniversalClient) {
 	try := func(words []string) (refused []string, err error) {
 		prepareRepertoire(t, connect)
 		command := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
@@ -141,13 +148,16 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisstore.Role
 
 // The keys of a repertoire, one for each case of the scripts.
 var (
-	fresh     = limiter.Key{Subject: "fresh"}
-	bucketKey = limiter.Key{Subject: "bucket"}
-	wholeKey  = limiter.Key{Subject: "whole"}
-	logKey    = limiter.Key{Subject: "log"}
-	listKey   = limiter.Key{Subject: "list", Name: "token-bucket/1h"}
-	textKey   = limiter.Key{Subject: "text", Name: "token-bucket/1h"}
-	bigLog    = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 500, Period: time.Hour}
+	ctx         = context.Background()
+	everyKey, _ = limiter.ParsePattern("*")
+	hundred     = limiter.Limit{Count: 100, Period: time.Hour}
+	fresh       = limiter.Key{Subject: "fresh"}
+	bucketKey   = limiter.Key{Subject: "bucket"}
+	wholeKey    = limiter.Key{Subject: "whole"}
+	logKey      = limiter.Key{Subject: "log"}
+	listKey     = limiter.Key{Subject: "list", Name: "token-bucket/1h"}
+	textKey     = limiter.Key{Subject: "text", Name: "token-bucket/1h"}
+	bigLog      = limiter.Limit{Algorithm: limiter.SlidingLog, Count: 500, Period: time.Hour}
 )
 
 func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalClient) {
@@ -177,7 +187,7 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 // repertoire does all that a role is for, and returns what failed but for the
 // foreign values that it meets. Each command has forgotten what scripts the one
 // before had the server keep.
-func repertoire(store *redisstore.Store, role *redisstore.Role, forget func()) error {
+func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) error {
 	var errs []error
 	decide := func(op limiter.Op, key limiter.Key, limit limiter.Limit, cost int64) {
 		err := store.Decide(ctx, op, []limiter.Request{{Key: key, Limit: limit, Cost: cost}}, make([]limiter.Decision, 1))

@@ -1,4 +1,4 @@
-package redisstore_test
+package redisserver_test
 
 import (
 	"context"
@@ -8,11 +8,27 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
+
+// scanOf returns a scan that hands each key to look.
+func scanOf(servers *redisserver.Servers, match string, look func(storeKey string)) *redisserver.Scan[string] {
+	return &redisserver.Scan[string]{
+		Servers: servers, Match: match, Pace: redisserver.NewPacer(0),
+		Select: func(storeKey string) (string, bool) { return storeKey, true },
+		Read: func(_ context.Context, page redisserver.Page[string]) error {
+			for _, storeKey := range page.Keys {
+				look(storeKey)
+			}
+			return nil
+		},
+	}
+}
 
 // pages is a server whose scan has so many pages, or no end for 0, with so many keys by
 // DBSIZE; what is no number stands for an answer.
@@ -54,14 +70,10 @@ func TestAScanEnds(t *testing.T) {
 		"nobody may say, and an end":   {pages(50, "-NOPERM no\r\n%.0d", counting), ""},
 		"nobody may say, and it stays": {pages(0, "-NOPERM no\r\n%.0d", func(int64) int64 { return 3 }), "the cursor 3 came twice in a row"},
 	} {
-		store, err := redisstore.New(plainClient(t, hostile.Start(t, sound, c.is, "SCAN", "DBSIZE").Addr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ended error
-		for _, err := range store.Scan(context.Background(), limiter.Query{Subjects: everyKey}) {
-			ended = err
-		}
+		client := redis.NewClient(&redis.Options{Addr: hostile.Start(t, sound, c.is, "SCAN", "DBSIZE").Addr, MaxRetries: -1})
+		defer client.Close()
+		servers := redisserver.New(client, "rl")
+		ended := servers.Explain(scanOf(servers, "*", func(string) {}).All(context.Background()))
 		refused := errors.Is(ended, limiter.ErrRefused)
 		if c.says == "" && ended != nil || c.says != "" && (!refused || !strings.Contains(ended.Error(), c.says)) {
 			t.Errorf("%s: it ended with %v, want %q", name, ended, c.says)

@@ -1,4 +1,4 @@
-package redisstore
+package redisserver
 
 import (
 	"cmp"
@@ -23,11 +23,11 @@ type Right struct {
 	// Writes: it changes keys by itself, unlike a script, which may only read.
 	Writes bool
 	// Before names the command that takes its place on a server too old to have
-	// it; empty if there is none.
+	// it; empty if nothing does.
 	Before string
 }
 
-// Role is a kind of Redis user: what it needs is no more than its commands do.
+// Role is a kind of Redis user. It needs the rights of its commands and no others.
 type Role struct {
 	Name string
 	// For are the limitctl commands that the role is for.
@@ -73,41 +73,45 @@ func Rights(prefix string) []Right {
 		{Command: "getrange", For: Commands(), Try: []any{"getrange", key, 0, 0}},
 		{Command: "exists", For: reading, Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
-		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the kind of a value that is no limit is not told"},
+		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
 		{Command: "time", For: Commands(), Try: []any{"time"}},
 		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
 		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take", Writes: true},
 		{Command: "pexpireat", For: deciding, Try: []any{"pexpireat", key, 1}, Else: "a sliding log is rewritten at each take", Writes: true},
-		{Command: "del", For: []string{"refund", "reset"}, Try: []any{"del", key}, Else: "what is given back whole leaves an unused record", Writes: true},
+		{Command: "del", For: []string{"refund", "reset"}, Try: []any{"del", key}, Else: "a full refund leaves an unused record behind",
+			Writes: true},
 		{Command: "unlink", For: []string{"reset"}, Try: []any{"unlink", key}, Writes: true},
 		{Command: "scan", For: scanning, Try: []any{"scan", 0, "match", key, "count", 1}},
 		{Command: "pttl", For: scanning, Try: []any{"pttl", key}},
-		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "how far a scan has come is not told"},
-		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not told"},
-		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off", Before: "pttl"},
+		{Command: "dbsize", For: scanning, Try: []any{"dbsize"}, Else: "scans show no progress"},
+		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not shown"},
+		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off",
+			Before: "pttl"},
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
 		{Command: "script|exists", For: doctor, Try: []any{"script", "exists", noScript}},
-		{Command: "object|freq", For: doctor, Try: []any{"object", "freq", key}, Else: "the hottest keys are not told"},
-		{Command: "object|idletime", For: doctor, Try: []any{"object", "idletime", key}, Else: "the hottest keys are not told"},
+		{Command: "object|freq", For: doctor, Try: []any{"object", "freq", key}, Else: "the hottest keys are not shown"},
+		{Command: "object|idletime", For: doctor, Try: []any{"object", "idletime", key}, Else: "the hottest keys are not shown"},
 		{Command: "acl|whoami", For: doctor, Try: []any{"acl", "whoami"}, Else: "rights are found out by trying"},
 		{Command: "acl|dryrun", For: doctor, Try: []any{"acl", "dryrun", "default", "ping"}, Else: "rights are found out by trying"},
 	}
 }
 
-// ClusterRights are what all roles need besides in a Cluster: those of the client,
-// and those of a scan while slots move.
+// ClusterRights are what roles need in a Cluster in addition: the rights of the client, and
+// those of a scan while slots move.
 func ClusterRights() []Right {
 	all := Commands()
 	scanning := []string{"inspect", "reset"}
 	return []Right{
 		{Command: "cluster|slots", For: all, Try: []any{"cluster", "slots"}},
 		{Command: "command", For: all, Try: []any{"command", "count"}, Else: "the client asks for it again at each command"},
-		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a slot that moves are not followed"},
+		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a moving slot are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
-		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0}, Else: "a slot that moves is looked for among all keys"},
-		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1}, Else: "a slot that moves is looked for among all keys"},
+		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0},
+			Else: "a moving slot is searched for among all keys"},
+		{Command: "cluster|getkeysinslot", For: scanning, Try: []any{"cluster", "getkeysinslot", 0, 1},
+			Else: "a moving slot is searched for among all keys"},
 		{Command: "cluster|info", For: []string{"doctor"}, Try: []any{"cluster", "info"}},
 	}
 }

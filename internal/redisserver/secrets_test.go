@@ -1,4 +1,4 @@
-package redisstore
+package redisserver_test
 
 import (
 	"context"
@@ -12,8 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
 // echoes are ways in which servers repeat what they were sent, as a refusal or as an
@@ -82,7 +84,8 @@ func texts(err error) []string {
 
 // Whatever a server says to a login, no error of the store's has the password.
 func TestErrorsHoldNoPassword(t *testing.T) {
-	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€", `back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
+	secrets := []string{"hunter2-secret", "it's \"quoted\" & so on", "two words-of-it", "line\r\nanother-line", "päßwörter-€",
+		`back\\slash\x41\n`, strings.Repeat("long0123456", 30), "%41%42%43%44%45"}
 	for name, echo := range echoes() {
 		for _, secret := range secrets {
 			address := redistest.Scripted(t, echo)
@@ -93,7 +96,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 				"server": redis.NewClient(single), "provider": redis.NewClient(&provided),
 				"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Username: "u", Password: secret, MaxRedirects: -1}),
 			} {
-				store, err := New(client)
+				store, err := redisstore.New(client)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -116,34 +119,37 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
+// replyError is an error reply.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
 // An error that has a secret is for errors.Is and errors.As what it was.
 func TestCleanedErrorsKeepTheirKind(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2-secret"})
 	defer client.Close()
-	store, err := New(client, WithSecrets("other-secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := store.Explain(errors.Join(errors.New("around other-secret"), cleanAnswer("ERR hunter2-secret is wrong")))
+	servers := redisserver.New(client, "rl", "other-secret")
+	refused := servers.Explain(errors.Join(errors.New("around other-secret"), replyError("ERR hunter2-secret is wrong")))
 	if !errors.Is(refused, limiter.ErrRefused) {
 		t.Errorf("%v is no refusal", refused)
 	}
 	mayNotShow(t, "refusal", refused.Error(), "hunter2-secret")
 	mayNotShow(t, "refusal", refused.Error(), "other-secret")
 	dial := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "hunter2-secret"}}
-	away := store.Explain(dial)
+	away := servers.Explain(dial)
 	if !errors.Is(away, limiter.ErrUnavailable) || !strings.Contains(away.Error(), "no such host") {
 		t.Errorf("%v does not say why", away)
 	}
 	for _, text := range texts(away) {
 		mayNotShow(t, "away", text, "hunter2-secret")
 	}
-	busy := store.Explain(cleanAnswer("LOADING hunter2-secret"))
+	busy := servers.Explain(replyError("LOADING hunter2-secret"))
 	var answer redis.Error
 	if !errors.Is(busy, limiter.ErrUnavailable) || !errors.As(busy, &answer) || answer.Error() != "LOADING xxxxx" {
 		t.Errorf("%v (%v)", busy, answer)
 	}
-	timeout := store.Explain(context.DeadlineExceeded)
+	timeout := servers.Explain(context.DeadlineExceeded)
 	if !errors.Is(timeout, context.DeadlineExceeded) {
 		t.Errorf("%v", timeout)
 	}

@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// examples is how many keys are named as examples.
+const examples = 3
+
+// keyFacts is what a look at the keys found, in a size that does not grow with
+// their number.
+type keyFacts struct {
+	prefix           string
+	looked, total    int64 // keys of the store, be they ours or not
+	counted          bool  // whether total could be had
+	complete         bool
+	limits, bytes    int64
+	noSize           error // why bytes could not be had
+	noTTL, foreign   sample
+	perPolicy        map[string]int64
+	biggest, hottest ranking
+	byFrequency      bool  // that is how hot a key is, and else how idle
+	noHeat           error // why that could not be had
+}
+
+// sample counts, and has the first few.
+type sample struct {
+	count    int64
+	examples []string
+}
+
+func (s *sample) add(text string) {
+	if s.count++; len(s.examples) < examples {
+		s.examples = append(s.examples, text)
+	}
+}
+
+// ranked is a key and what ranks it.
+type ranked struct {
+	storeKey string
+	value    int64 // bytes, a frequency, or seconds of idleness, negated
+	share    float64
+}
+
+// ranking has the few greatest.
+type ranking []ranked
+
+func (r *ranking) add(k ranked) {
+	greater := func(a, b ranked) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.share, a.share)) }
+	at, _ := slices.BinarySearchFunc(*r, k, greater)
+	if at >= examples {
+		return
+	}
+	*r = slices.Insert(*r, at, k)
+	if len(*r) > examples {
+		*r = (*r)[:examples]
+	}
+}
+
+// heatQuestion is what OBJECT is asked: a server counts uses under an LFU policy
+// only, and idleness under any other.
+func (f *keyFacts) heatQuestion() string {
+	if f.byFrequency {
+		return "freq"
+	}
+	return "idletime"
+}
+
+// classify counts a key as a limit, of its policy, or as foreign. share is how much
+// of the limit is used, as far as the beginning of its value tells.
+func (f *keyFacts) classify(storeKey string, value []byte, err error, now limiter.Instant) (share float64, ours bool) {
+	key, parsed := limiter.ParseStoreKey(f.prefix, storeKey)
+	if !parsed {
+		f.foreign.add(storeKey + " (not the key of a limit)")
+		return 0, false
+	}
+	if err != nil {
+		f.foreign.add(storeKey + " (not a string)")
+		return 0, false
+	}
+	var limit limiter.Limit
+	var state limiter.State
+	if len(value) == lua.HeadSize {
+		limit, err = limiter.DecodeRecordLimit(value)
+	} else if err = state.DecodeRecord(value); err == nil {
+		limit = state.Limit
+		share = float64(state.Used(now)) / float64(limit.Capacity())
+	}
+	if err != nil {
+		f.foreign.add(storeKey + " (" + err.Error() + ")")
+		return 0, false
+	}
+	f.perPolicy[groupOf(key, limit)]++
+	return share, true
+}
+
+// groupOf names what limits are counted under: "api/user" of a policy, or the
+// algorithm and period of one without.
+func groupOf(key limiter.Key, limit limiter.Limit) string {
+	if parts, ok := policy.ParseKey(key); ok {
+		return parts.Policy + "/" + parts.Limit
+	}
+	return limit.DefaultName()
+}

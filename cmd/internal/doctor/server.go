@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
+)
+
+const pings = 100
+
+// ping returns how long each of the pings takes. The first, which may have to connect, does
+// not count.
+func (e *examination) ping(ctx context.Context, s *server) ([]time.Duration, error) {
+	times := make([]time.Duration, 0, pings)
+	for i := range pings + 1 {
+		begun := time.Now()
+		err := s.client.Ping(ctx).Err()
+		if err != nil && !redisserver.LacksRight(err) { // a refusal takes as long
+			return nil, err
+		}
+		if i > 0 {
+			times = append(times, time.Since(begun))
+		}
+	}
+	return times, nil
+}
+
+// eachServer looks at what every server has for itself.
+func (e *examination) eachServer(ctx context.Context, servers []*server) error {
+	for _, s := range servers {
+		config, err := e.config(ctx, s)
+		if err != nil {
+			return err
+		}
+		about, err := s.alone.Info(ctx, s.client)
+		if err != nil && !redisserver.IsReply(err) {
+			return err
+		}
+		if err != nil {
+			e.cannotLook(s, "version", "info", err)
+		} else {
+			s.before = about
+			e.add(s, judgeVersion(s.before), judgePersistence(s.before, config), judgeMemory(s.before))
+			e.add(s, judgeRole(s.before, config)...)
+		}
+		readOnly, err := e.rights(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := e.scripts(ctx, s, config, readOnly); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config returns the settings that INFO does not tell, none without the right.
+func (e *examination) config(ctx context.Context, s *server) (redisserver.Info, error) {
+	config := redisserver.Info{}
+	for _, name := range []string{"save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "lua-time-limit"} {
+		values, err := s.client.ConfigGet(ctx, name).Result()
+		if err != nil && !redisserver.IsReply(err) {
+			return nil, err
+		}
+		if err != nil {
+			e.cannotLook(s, "settings", "config|get", err)
+			return config, nil
+		}
+		for name, value := range values {
+			config[name] = s.alone.RedactField(value)
+		}
+	}
+	return config, nil
+}
+
+// scripts looks at which of our scripts the server has cached. readOnly says whether it has
+// EVALSHA_RO.
+func (e *examination) scripts(ctx context.Context, s *server, config redisserver.Info, readOnly bool) error {
+	var shas []string
+	for _, source := range lua.All() {
+		sum := sha1.Sum([]byte(source)) // the name that a server caches it by
+		shas = append(shas, hex.EncodeToString(sum[:]))
+	}
+	facts := scriptFacts{total: len(shas), busyAfter: config["lua-time-limit"], readOnly: readOnly}
+	cached, err := s.client.ScriptExists(ctx, shas...).Result()
+	switch {
+	case err == nil:
+		facts.asked = true
+		for _, is := range cached {
+			if is {
+				facts.cached++
+			}
+		}
+	case !redisserver.IsReply(err):
+		return err
+	case !redisserver.LacksRight(err):
+		e.cannotLook(s, "scripts", "script|exists", err)
+		return nil
+	}
+	e.add(s, judgeScripts(facts))
+	return nil
+}
+
+// clocks asks each server for its time, and believes the fastest answer.
+func (e *examination) clocks(ctx context.Context, servers []*server) error {
+	const samples = 10
+	var skews []skew
+	for _, s := range servers {
+		best := skew{server: cmp.Or(s.name, "server"), off: -1}
+		for range samples {
+			begun := e.Now()
+			theirs, err := s.client.Time(ctx).Result()
+			took := e.Now().Sub(begun)
+			if err != nil && !redisserver.IsReply(err) {
+				return err
+			}
+			if err != nil {
+				e.cannotLook(s, "clock", "time", err)
+				return nil
+			}
+			if off := took / 2; best.off < 0 || off < best.off {
+				best.off, best.ahead = off, theirs.Sub(begun.Add(off))
+			}
+		}
+		skews = append(skews, best)
+	}
+	e.report.add(judgeClocks(skews))
+	return nil
+}
+
+// evictions looks again at what was evicted, now that some time has gone by.
+func (e *examination) evictions(ctx context.Context, servers []*server) error {
+	for _, s := range servers {
+		if s.before == nil {
+			continue
+		}
+		stats, err := s.alone.Info(ctx, s.client, "stats")
+		if err != nil {
+			return err
+		}
+		e.add(s, judgeEviction(s.before, stats.Int("evicted_keys")-s.before.Int("evicted_keys")))
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package redisserver
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// NewClient returns a client of one server with settings that fit a limiter. Its answer is
+// of use only while a caller waits for it: a context's deadline is kept, a dead server is
+// dialled once, nothing is sent twice, and the server is asked for nothing else. Each
+// time-out that options leave out is timeout.
+func NewClient(options redis.Options, timeout time.Duration) *redis.Client {
+	fit(&options, timeout)
+	return redis.NewClient(&options)
+}
+
+func fit(o *redis.Options, timeout time.Duration) {
+	o.DialTimeout = cmp.Or(o.DialTimeout, timeout)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, timeout)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, timeout)
+	o.PoolTimeout = cmp.Or(o.PoolTimeout, timeout)
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = quiet()
+}
+
+func quiet() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// maxRedirects is how often a command follows a slot to where it is. A node that
+// redirects has not run the command, so a take is followed up, too.
+const maxRedirects = 5
+
+// NewClusterClient is [NewClient] for a Cluster. A call takes no longer than ReadTimeout,
+// redirects included.
+func NewClusterClient(options redis.ClusterOptions, timeout time.Duration) *redis.ClusterClient {
+	options.DialTimeout = cmp.Or(options.DialTimeout, timeout)
+	options.ReadTimeout = cmp.Or(options.ReadTimeout, timeout)
+	options.WriteTimeout = cmp.Or(options.WriteTimeout, timeout)
+	options.PoolTimeout = cmp.Or(options.PoolTimeout, timeout)
+	options.MaxRedirects = cmp.Or(options.MaxRedirects, maxRedirects)
+	options.ContextTimeoutEnabled = true
+	options.MaintNotificationsConfig = quiet()
+	// Without the routing policies it need not ask what commands there are,
+	// which is a right and a round trip more.
+	options.DisableRoutingPolicies = true
+	newNode := options.NewClient
+	if newNode == nil {
+		newNode = redis.NewClient
+	}
+	within := options.ReadTimeout // negative for no bound
+	options.NewClient = func(settings *redis.Options) *redis.Client {
+		fit(settings, timeout)
+		node := newNode(settings)
+		if within > 0 {
+			// Seeds are asked one after the other: one that does not answer must
+			// leave time for the next, and for the command.
+			node.AddHook(deadline{within: within / time.Duration(len(options.Addrs)+1), only: "cluster slots"})
+		}
+		return node
+	}
+	client := redis.NewClusterClient(&options)
+	if within > 0 { // each attempt has a timeout, and there may be several
+		client.AddHook(deadline{within: within})
+	}
+	return client
+}
+
+// NewFailoverClient is [NewClient] for the master that Sentinels name. They are asked as
+// go-redis does it: every one of them has to answer or to time out.
+func NewFailoverClient(options redis.FailoverOptions, timeout time.Duration) *redis.Client {
+	options.DialTimeout = cmp.Or(options.DialTimeout, timeout)
+	options.ReadTimeout = cmp.Or(options.ReadTimeout, timeout)
+	options.WriteTimeout = cmp.Or(options.WriteTimeout, timeout)
+	options.PoolTimeout = cmp.Or(options.PoolTimeout, timeout)
+	options.ContextTimeoutEnabled = true
+	options.MaxRetries, options.DialerRetries = -1, 1
+	options.DisableIdentity = true
+	return redis.NewFailoverClient(&options)
+}
+
+// deadline is a [redis.Hook] that bounds how long commands take, redirects and
+// retries included.
+type deadline struct {
+	within time.Duration
+	only   string // the one command, or all if it is empty
+}
+
+// DialHook implements [redis.Hook].
+func (d deadline) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (d deadline) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if d.only != "" && cmd.FullName() != d.only {
+			return next(ctx, cmd)
+		}
+		ctx, cancel := context.WithTimeout(ctx, d.within)
+		defer cancel()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (d deadline) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if d.only != "" {
+			return next(ctx, cmds)
+		}
+		ctx, cancel := context.WithTimeout(ctx, d.within)
+		defer cancel()
+		return next(ctx, cmds)
+	}
+}

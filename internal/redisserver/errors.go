@@ -1,0 +1,194 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// IsReply reports whether err is a reply of the server: an error reply or nil.
+func IsReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// IsErrorReply reports whether err is an error reply of the server that begins with prefix.
+func IsErrorReply(err error, prefix string) bool {
+	var reply redis.Error
+	return err != nil && errors.As(err, &reply) && reply != redis.Nil && strings.HasPrefix(reply.Error(), prefix)
+}
+
+// LacksRight reports whether err says that the user may not run a command or may not use
+// a key.
+func LacksRight(err error) bool { return IsErrorReply(err, "NOPERM") }
+
+// IsElsewhere reports whether err says that a key is at another master.
+func IsElsewhere(err error) bool { return IsErrorReply(err, "MOVED") || IsErrorReply(err, "ASK") }
+
+// notNow are the error replies of a server that will serve again by itself. It has
+// done nothing of what was asked.
+var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached",
+	"NOREPLICAS"}
+
+// Call is what was asked when an error came.
+type Call struct {
+	// Verb is what errors call it, such as "take". It may be empty if it changes nothing.
+	Verb string
+	// Changes: it changes something when it is done. Sent: it may have reached a server.
+	Changes, Sent bool
+	// Address is the server's, if the error came from one of several.
+	Address string
+	// GaveUp, if not nil, is a [limiter.ErrGaveUp]: the caller's time was over.
+	GaveUp error
+	// Keys are those it was about. Without any, it was about all under the prefix.
+	Keys []string
+	// ScriptCommand returns the command at which a script failed, by the reply that says
+	// so, or "". It is nil if no script was called.
+	ScriptCommand func(reply string) string
+}
+
+// Explain turns an error of the client, met by a call that changes nothing, into one of
+// the limiter's that names the server.
+func (s *Servers) Explain(err error) error { return s.ExplainCall(err, Call{}) }
+
+// ExplainCall turns an error of the client into one of the limiter's, which names the
+// server and what was missing: the key, the right, the password. It is a
+// [limiter.ErrOutcomeUnknown] if the call may have changed something.
+func (s *Servers) ExplainCall(err error, call Call) error {
+	if err == nil || errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) ||
+		errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) {
+		return err // it is one already
+	}
+	if call.Address = s.secrets.Text(call.Address); call.Address == "" {
+		call.Address = s.serverAddress()
+	}
+	if !IsErrorReply(err, "") {
+		return s.explainNoReply(err, call)
+	}
+	reply := err.Error()
+	for _, prefix := range notNow {
+		if strings.HasPrefix(reply, prefix) {
+			s.lookForNodes()
+			if prefix == "READONLY" {
+				return fmt.Errorf("%w: redis at %s is a read-only replica; give the master's address, or wait for a failover to end: %w",
+					limiter.ErrUnavailable, call.Address, s.clean(err))
+			}
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, call.Address, s.clean(err))
+		}
+	}
+	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, call.Address, s.explainReply(reply, call))
+}
+
+// explainNoReply is ExplainCall for an error that is no reply: whether anything happened
+// then depends on whether the request had left.
+func (s *Servers) explainNoReply(err error, call Call) error {
+	s.lookForNodes()
+	var dial *net.OpError
+	mayHaveRun := call.Sent && !(errors.As(err, &dial) && dial.Op == "dial")
+	if call.GaveUp != nil && mayHaveRun && call.Changes {
+		return fmt.Errorf("%w: after the %s was sent to redis at %s, which may or may not have happened, %w",
+			limiter.ErrOutcomeUnknown, call.Verb, call.Address, call.GaveUp)
+	}
+	if call.GaveUp != nil {
+		return fmt.Errorf("redis at %s had not answered when %w", call.Address, call.GaveUp)
+	}
+	if wrong := WrongAnswer(err); wrong != nil {
+		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
+		if mayHaveRun && call.Changes {
+			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
+				limiter.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
+		}
+		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, call.Address, wrong)
+	}
+	reason := s.reason(err)
+	if mayHaveRun && call.Changes {
+		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
+			limiter.ErrOutcomeUnknown, call.Address, call.Verb, reason)
+	}
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, call.Address, reason)
+}
+
+// lookForNodes lets the client of a Cluster ask again which node has what: a replica may
+// have taken a master's place. The client would notice when it retries, which it does
+// not do with a take.
+func (s *Servers) lookForNodes() {
+	if s.cluster != nil {
+		s.cluster.ReloadState(context.Background())
+	}
+}
+
+// reason strips what go-redis and net wrap around the error and says the same again,
+// keeping it in the chain. All of it is without secrets, since an address, or an answer
+// that makes no sense, is the server's.
+func (s *Servers) reason(err error) error {
+	clean := s.secrets.Error(err)
+	var operation *net.OpError
+	var system syscall.Errno
+	var slow net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &shortError{"the caller gave up", clean}
+	case errors.As(err, &slow) && slow.Timeout():
+		return &shortError{"no answer in time", clean}
+	case errors.As(err, &operation) && errors.As(operation.Err, &system):
+		return &shortError{operation.Err.Error(), clean}
+	case errors.As(clean, &operation):
+		return &shortError{operation.Err.Error(), clean}
+	}
+	return clean
+}
+
+type shortError struct {
+	text string
+	error
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.error }
+
+// explainReply adds to a refusal what the operator needs: the right or the key.
+func (s *Servers) explainReply(reply string, call Call) string {
+	switch {
+	case strings.Contains(reply, "WRONGPASS"):
+		return "wrong user name or password"
+	case strings.HasPrefix(reply, "NOAUTH"):
+		return "it needs a password and none was given"
+	case strings.Contains(reply, "cluster support disabled"):
+		return "it is a single server, not a node of a Cluster"
+	case strings.HasPrefix(reply, "MOVED "), strings.HasPrefix(reply, "ASK "):
+		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
+	case strings.Contains(reply, "OOM command not allowed"):
+		return "out of memory (maxmemory reached), so nothing can be charged"
+	case strings.Contains(reply, "can't access at least one of the keys"),
+		strings.Contains(reply, "access one of the keys"):
+		return "the user lacks the right to " + s.keys(call.Keys)
+	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:
+		if command := call.ScriptCommand(reply); command != "" {
+			return "the user lacks the right to run " + command + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
+		}
+	}
+	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
+}
+
+// keys names what a call was about.
+func (s *Servers) keys(storeKeys []string) string {
+	switch {
+	case len(storeKeys) == 0 && s.prefix == "":
+		return "its keys"
+	case len(storeKeys) == 0:
+		return "keys under the prefix " + strconv.Quote(s.prefix)
+	}
+	quoted := make([]string, len(storeKeys))
+	for i, key := range storeKeys {
+		quoted[i] = strconv.Quote(key)
+	}
+	return "key " + strings.Join(quoted, ", ")
+}

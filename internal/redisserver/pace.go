@@ -1,0 +1,56 @@
+package redisserver
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Pacer spreads a scan out in time, over all masters together. It is safe for concurrent
+// use.
+type Pacer struct {
+	perKey time.Duration // 0: as fast as it goes
+	mu     sync.Mutex
+	next   time.Time
+}
+
+// NewPacer returns a Pacer for a rate in keys a second. 0 is as fast as it goes.
+func NewPacer(keysPerSecond int) *Pacer {
+	p := &Pacer{}
+	if keysPerSecond > 0 {
+		p.perKey = time.Second / time.Duration(keysPerSecond)
+	}
+	return p
+}
+
+// batch returns how many of at most that many keys to look at in one go. It is what the
+// pace allows in a tenth of a second, so that a slow scan does not come in bursts.
+func (p *Pacer) batch(most int) int {
+	if p.perKey == 0 {
+		return most
+	}
+	return max(1, min(most, int(100*time.Millisecond/p.perKey)))
+}
+
+// Wait waits until that many more keys may be looked at. Its error is that of ctx.
+func (p *Pacer) Wait(ctx context.Context, keys int) error {
+	if p.perKey == 0 {
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	pause := p.next.Sub(now)
+	p.next = p.next.Add(time.Duration(keys) * p.perKey)
+	p.mu.Unlock()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,160 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+const (
+	// keysPerScan is how many keys the server looks at in one SCAN. A thousand take it
+	// well under a millisecond.
+	keysPerScan = 1000
+	// KeysPerRead is how many keys one pipeline reads, so that others get their turn.
+	KeysPerRead = 250
+)
+
+// Scan is how to go through the keys of servers. K is what the caller makes of a key.
+type Scan[K any] struct {
+	Servers *Servers
+	// Match is the glob that the server selects keys by.
+	Match string
+	Pace  *Pacer
+	// Select makes a K of a key, and reports whether the key is wanted.
+	Select func(storeKey string) (key K, wanted bool)
+	// Known is told how many more keys are now known to exist. It may be nil.
+	Known func(ctx context.Context, keys int64) error
+	// Read gets the pages, those of several masters at once. Some keys come twice. An error
+	// ends the scan of that master.
+	Read func(ctx context.Context, page Page[K]) error
+}
+
+// Page is what a scan has found in one go.
+type Page[K any] struct {
+	Server redis.Cmdable // that has the keys
+	Keys   []K           // that are wanted
+	Looked int           // how many keys the server looked at to find them
+}
+
+// Coverage is how much of a server's keys a scan has looked at.
+type Coverage struct {
+	Looked   int64
+	Total    int64 // keys of the server when the scan began; 0 if the user may not know
+	Counted  bool  // the user may know
+	Complete bool  // it looked at all
+}
+
+// All goes through the keys of every master, all at once. In a Cluster it goes once more
+// through slots that moved meanwhile. A master that fails does not end the scan of the
+// others.
+func (s *Scan[K]) All(ctx context.Context) error {
+	if s.Servers.IsCluster() {
+		return s.cluster(ctx, -1)
+	}
+	_, err := s.Server(ctx, s.Servers.client, 0)
+	return err
+}
+
+// Tag goes through the keys with a hash tag: in a Cluster only through their slot.
+func (s *Scan[K]) Tag(ctx context.Context, tag string) error {
+	if s.Servers.IsCluster() {
+		return s.cluster(ctx, SlotOf(tag))
+	}
+	return s.All(ctx)
+}
+
+// Server goes through the keys of one server, at most about that many of them; 0 is all.
+func (s *Scan[K]) Server(ctx context.Context, server redis.Cmdable, most int) (Coverage, error) {
+	walk, err := newWalk(ctx, server)
+	if err != nil {
+		return Coverage{}, err
+	}
+	coverage := Coverage{Total: walk.total, Counted: walk.hidden == nil}
+	if err := s.known(ctx, walk.total); err != nil {
+		return coverage, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// While one page's keys are read, the next is looked for.
+	pages := make(chan Page[K], 1)
+	walked := make(chan error, 1)
+	panics.Go(func() (err error) {
+		coverage.Complete, err = s.walk(ctx, walk, most, pages)
+		return err
+	}, func(err error) {
+		walked <- err
+		close(pages)
+	})
+	for page := range pages {
+		coverage.Looked += int64(page.Looked)
+		if err := s.Read(ctx, page); err != nil {
+			return Coverage{}, err
+		}
+	}
+	err = <-walked
+	return coverage, err
+}
+
+func (s *Scan[K]) known(ctx context.Context, keys int64) error {
+	if s.Known == nil {
+		return nil
+	}
+	return s.Known(ctx, keys)
+}
+
+// walk sends the server's keys that match, a page for each SCAN. It stops when it has looked
+// at about most keys, 0 being no bound, and reports whether it came to the end.
+func (s *Scan[K]) walk(ctx context.Context, walk *walk, most int, pages chan<- Page[K]) (ended bool, err error) {
+	count := s.Pace.batch(keysPerScan)
+	for looked := 0; ; {
+		if most > 0 {
+			count = min(count, most-looked)
+		}
+		if err := s.Pace.Wait(ctx, count); err != nil {
+			return false, err
+		}
+		storeKeys, ended, err := walk.next(ctx, s.Match, count)
+		if err != nil {
+			return false, err
+		}
+		page := s.page(walk.server, storeKeys, max(count, len(storeKeys))) // a server can give more than it was asked for
+		select {
+		case pages <- page:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		looked += page.Looked
+		if ended || most > 0 && looked >= most {
+			return ended, nil
+		}
+	}
+}
+
+// page selects from the keys that a server gave.
+func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Page[K] {
+	page := Page[K]{Server: server, Looked: looked}
+	for _, storeKey := range storeKeys {
+		if key, wanted := s.Select(storeKey); wanted {
+			page.Keys = append(page.Keys, key)
+		}
+	}
+	return page
+}
+
+// masters goes through the keys of masters, all at once.
+func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
+	var scanning panics.Group
+	errs := make([]error, len(masters))
+	for i, master := range masters {
+		scanning.Go(func() {
+			if _, err := s.Server(ctx, master, 0); err != nil {
+				errs[i] = s.Servers.incomplete(err, master)
+			}
+		})
+	}
+	errs = append(errs, scanning.Wait())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,78 @@
+package redisserver
+
+import (
+	"fmt"
+	"hash/maphash"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What was added was seen, and nothing else, whatever part of the table it falls in.
+func TestSeenKeysAreAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seen, want := newSeenKeys(rapid.SampledFrom([]int{0, 1, seenPartBits}).Draw(t, "bits"), maphash.MakeSeed()), map[string]bool{}
+		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
+			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 300).Draw(t, "user"))
+		}))
+		for range rapid.IntRange(0, 400).Draw(t, "steps") {
+			k := key.Draw(t, "key")
+			if first := (&seenAll{seen}).First(k); first == want[k] {
+				t.Fatalf("%q: it comes for the first time: %v, want %v", k, first, !want[k])
+			}
+			want[k] = true
+		}
+		if seen.count != len(want) {
+			t.Fatalf("it counts %d keys of %d", seen.count, len(want))
+		}
+	})
+}
+
+// So many that each part has several chunks, in many slabs.
+func TestSeenKeysOfAFullTable(t *testing.T) {
+	seen := newSeenKeys(seenPartBits, maphash.MakeSeed())
+	const keys = 2_000_000
+	for i := range keys {
+		seen.add(seen.hash(fmt.Sprint("in", i)))
+	}
+	for i := range keys {
+		if !seen.has(seen.hash(fmt.Sprint("in", i))) {
+			t.Fatalf("key %d was forgotten", i)
+		}
+		if seen.has(seen.hash(fmt.Sprint("out", i))) {
+			t.Fatalf("key %d was never there", i)
+		}
+	}
+	bytes := 0
+	for _, slab := range seen.slabs {
+		bytes += cap(slab)
+	}
+	if perKey := float64(bytes) / keys; perKey > 10 {
+		t.Errorf("%.1f bytes a key", perKey)
+	}
+}
+
+// The last generation is remembered whole, and what is older than two is not.
+func TestSeenLatelyRemembersAGeneration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seen := newSeenLately(rapid.IntRange(1, 50).Draw(t, "generation"))
+		n := rapid.IntRange(0, 300).Draw(t, "keys")
+		for i := range n {
+			if !seen.First(fmt.Sprint(i)) {
+				t.Fatalf("number %d was there before it came", i)
+			}
+		}
+		has := func(i int) bool {
+			hash := seen.young.hash(fmt.Sprint(i))
+			return seen.young.has(hash) || seen.former.has(hash)
+		}
+		for i := range n {
+			switch age := n - i; { // 1 is the last
+			case age <= seen.generation && !has(i):
+				t.Fatalf("of the last %d, number %d is forgotten", seen.generation, age)
+			case age > 2*seen.generation && has(i):
+				t.Fatalf("number %d is still there with generations of %d", age, seen.generation)
+			}
+		}
+	})
+}

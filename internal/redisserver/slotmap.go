@@ -1,0 +1,131 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/clusternodes"
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// slotMap is which master of a Cluster has which slots, as the masters themselves say.
+type slotMap struct {
+	masters []*redis.Client
+	claims  []claim // of each master
+	lost    error   // names the masters that did not answer
+}
+
+// claim is what a master says of itself. When it gets a slot, also one that it had
+// before, its epoch becomes a newer one.
+type claim struct {
+	epoch uint64
+	slots *[SlotCount]byte // owned, moving or both; nil if it did not answer
+}
+
+const (
+	owned  = 1 // it serves the slot
+	moving = 2 // the slot's keys are moving to or from another master
+)
+
+// slotMap asks every master.
+func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
+	m := &slotMap{}
+	var mu sync.Mutex
+	failed := s.EachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		nodes, err := master.ClusterNodes(ctx).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		at, _ := slices.BinarySearchFunc(m.masters, master, byAddress)
+		m.masters, m.claims = slices.Insert(m.masters, at, master), slices.Insert(m.claims, at, claimIn(nodes))
+		if err != nil {
+			m.lost = errors.Join(m.lost, s.incomplete(err, master))
+		}
+		return err
+	})
+	var panicked *panics.Error
+	var wrong *answerError
+	if len(m.masters) == 0 || IsErrorReply(failed, "") || errors.As(failed, &panicked) || errors.As(failed, &wrong) {
+		return nil, failed
+	}
+	return m, nil
+}
+
+// incomplete names the master whose failure leaves a scan incomplete.
+func (s *Servers) incomplete(err error, master *redis.Client) error {
+	return fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), s.Redact(master.Options().Addr))
+}
+
+// claimIn reads what a master says about itself in CLUSTER NODES.
+func claimIn(nodes string) claim {
+	c := claim{}
+	for _, node := range clusternodes.Parse(nodes) {
+		if !node.Is("myself") {
+			continue
+		}
+		c.epoch, c.slots = node.Epoch, new([SlotCount]byte)
+		for _, slots := range node.Slots {
+			for slot := slots.First; slot <= min(slots.Last, SlotCount-1); slot++ {
+				c.slots[slot] |= owned
+			}
+		}
+		for _, slot := range node.Moving {
+			if slot < SlotCount {
+				c.slots[slot] |= moving
+			}
+		}
+	}
+	return c
+}
+
+func (c claim) says(slot int, what byte) bool { return c.slots != nil && c.slots[slot]&what != 0 }
+
+// stayed reports whether a slot was at a master, whole, all the time between two claims
+// of that master.
+func stayed(slot int, before, after claim) bool {
+	return before.epoch == after.epoch && before.slots != nil && before.slots[slot] == owned && after.slots != nil &&
+		after.slots[slot] == owned
+}
+
+// owner returns the index of the master that has a slot, -1 if none has. While one
+// takes it over, two say so, and the newer one is right.
+func (m *slotMap) owner(slot int) int {
+	owner := -1
+	for i, claim := range m.claims {
+		if claim.says(slot, owned) && (owner < 0 || claim.epoch > m.claims[owner].epoch) {
+			owner = i
+		}
+	}
+	return owner
+}
+
+// keeps reports whether between m and after a slot's keys only moved away from the master
+// that has it, and none moved back.
+func (m *slotMap) keeps(slot int, after *slotMap) bool {
+	i, j := m.owner(slot), after.owner(slot)
+	if i < 0 || j < 0 {
+		return i == j
+	}
+	return m.masters[i] == after.masters[j] && m.claims[i].epoch == after.claims[j].epoch
+}
+
+// isMoving reports whether a master says that a slot's keys are moving.
+func (m *slotMap) isMoving(slot int) bool {
+	return slices.ContainsFunc(m.claims, func(c claim) bool { return c.says(slot, moving) })
+}
+
+// missed returns the slots whose keys a scan of all masters between m and after may have
+// missed, because they were moving or may have been.
+func (m *slotMap) missed(after *slotMap) []int {
+	var slots []int
+	for slot := range SlotCount {
+		if !m.keeps(slot, after) || m.isMoving(slot) || after.isMoving(slot) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}

@@ -1,0 +1,54 @@
+package redisserver
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/respguard"
+)
+
+// garbled are the beginnings of what go-redis says of answers that are sound but of
+// another type than what was asked for.
+var garbled = []string{"redis: can't parse", "redis: got ", "redis: invalid ", "redis: unexpected ", "redis: RESP3 map key",
+	"redis: the length of the array", "got ", "strconv."}
+
+// answerError says what is wrong with an answer.
+type answerError struct{ text string }
+
+func (e *answerError) Error() string { return e.text }
+
+// ErrAnswer is an answer that no server gives to what was asked. A proxy might give it.
+var ErrAnswer error = &answerError{"its answer is not one that Redis gives to this"}
+
+// WrongAnswer returns what is wrong with an answer, if err is about one that no server
+// gives, or about a bug that it met. It returns nil for any other error.
+func WrongAnswer(err error) error {
+	var wrong *respguard.Error
+	var answer *answerError
+	var panicked *panics.Error
+	switch {
+	case errors.As(err, &wrong):
+		return wrong
+	case errors.As(err, &answer):
+		return answer
+	case errors.As(err, &panicked):
+		return panicked
+	case errors.Is(err, redis.Nil):
+		return ErrAnswer
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, is := err.(net.Error); is {
+			return nil // it is about the way to the server
+		}
+		text := err.Error()
+		if slices.ContainsFunc(garbled, func(beginning string) bool { return strings.HasPrefix(text, beginning) }) {
+			return ErrAnswer
+		}
+	}
+	return nil
+}
