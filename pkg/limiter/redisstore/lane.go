@@ -36,8 +36,8 @@ const (
 // the answer has come or the budget is over.
 type lane struct {
 	client redis.UniversalClient
-	// keepsDeadlines: client ends what it does at a context's deadline. It does not
-	// notice that a context is cancelled while it waits for the server.
+	// keepsDeadlines: client ends what it does at a context's deadline. No client
+	// notices that a context is cancelled while it waits for the server.
 	keepsDeadlines bool
 
 	scripts *scripts
@@ -70,40 +70,20 @@ type exchange struct {
 	cancel  context.CancelFunc // ends it
 }
 
-// newLane returns a lane to client, whose exchanges take at most the budget.
+// newLane returns a lane to client.
 func (s *sender) newLane(client redis.UniversalClient) *lane {
 	l := &lane{client: client, scripts: s.scripts, clock: s.clock}
-	single, ok := client.(*redis.Client)
-	if !ok {
-		return l
+	if single, ok := client.(*redis.Client); ok {
+		l.keepsDeadlines = single.Options().ContextTimeoutEnabled
 	}
-	if options := single.Options(); longer(options.ReadTimeout, s.budget) || longer(options.WriteTimeout, s.budget) || !options.ContextTimeoutEnabled {
-		// A client like it on the same connections, with options of its own. Nothing
-		// has read these yet. TestADeadlineIsKeptWhateverTheClientDoes fails should a
-		// later go-redis not go by them.
-		single = single.WithTimeout(shorter(options.ReadTimeout, s.budget))
-		single.Options().ContextTimeoutEnabled = true
-	}
-	l.client, l.keepsDeadlines = single, true
 	return l
-}
-
-// longer reports whether a client's time-out exceeds budget. One that is not above 0
-// is none at all.
-func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
-
-func shorter(timeout, budget time.Duration) time.Duration {
-	if longer(timeout, budget) {
-		return budget
-	}
-	return timeout
 }
 
 // send sends c and waits for its answer until deadline, or until ctx ends. An error of
 // a call that may have reached the server is a sentError.
 func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	l.mu.Lock()
-	if l.busy < inFlight && (l.keepsDeadlines || ctx.Done() == nil) {
+	if own, limited := ctx.Deadline(); l.busy < inFlight && (l.keepsDeadlines || !limited || own.After(deadline)) {
 		l.busy++
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)

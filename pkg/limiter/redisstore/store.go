@@ -116,6 +116,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		s.servers.LearnLogins()
 		watchNodes(client)
 		s.servers.WatchMaster()
+		redisserver.BoundExchanges(client, s.budget)
 	}
 	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(s.prefix)
