@@ -9,14 +9,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// opened is a command's options after it has opened the store of a context.
-func opened(t *testing.T, w *world, args ...string) *globalOptions {
+// opened is a command's options after it has opened the store of a context, and the store.
+func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "contexts.yaml")
 	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n  watched: {store: 'memory:', read_only: true}\n"
@@ -32,15 +34,30 @@ func opened(t *testing.T, w *world, args ...string) *globalOptions {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return g
+	return g, store
 }
 
-// consent asks as a command that deletes would.
-func (c *consent) given(ctx context.Context, g *globalOptions) error {
-	if err := c.check(g, "reset", "deletes", ""); err != nil {
+// resetThree resets three keys as far as the consent and the answers go.
+func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalOptions, store connect.Store) error {
+	t.Helper()
+	s, err := g.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.check(s.access(), g.env.InIsTerminal, "reset", "deletes", ""); err != nil {
 		return err
 	}
-	return c.ask(ctx, g, "Delete 3 keys")
+	var keys []limiter.Key
+	for _, subject := range []string{"a", "b", "c"} {
+		key := limiter.Key{Subject: subject, Name: "n"}
+		if _, err := limiter.New(store).Take(t.Context(), key, limiter.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Consent: o.given()}
+	_, err = g.runner(s, store, "memory").Reset(ctx, plan, &observer{global: g})
+	return err
 }
 
 func TestConsent(t *testing.T) {
@@ -75,7 +92,8 @@ func TestConsent(t *testing.T) {
 		if test.context != "" {
 			args = []string{"--context", test.context}
 		}
-		err := (&consent{yes: test.yes, confirm: test.confirm}).given(context.Background(), opened(t, w, args...))
+		g, store := opened(t, w, args...)
+		err := resetThree(context.Background(), t, &consentOptions{yes: test.yes, confirm: test.confirm}, g, store)
 		said := w.err.String()
 		if err != nil {
 			said += err.Error()
@@ -97,7 +115,8 @@ func TestInterruptWhileConfirming(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	if err := new(consent).given(ctx, opened(t, w, "--context", "prod")); !errors.Is(err, context.Canceled) {
+	g, store := opened(t, w, "--context", "prod")
+	if err := resetThree(ctx, t, new(consentOptions), g, store); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type refundOptions struct {
 	*globalOptions
 	limitOptions
-	demand *demand
 }
 
 func newRefundCmd(global *globalOptions) *cobra.Command {
@@ -24,11 +24,12 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Refund, args); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			demand, err := o.demand(cmd, global, limiter.Refund, args)
+			if err != nil {
 				return err
 			}
-			return runRefund(cmd.Context(), o)
+			return runRefund(cmd.Context(), o, demand)
 		},
 		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
@@ -38,15 +39,19 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 	return cmd
 }
 
-func runRefund(ctx context.Context, o *refundOptions) error {
-	store, _, err := o.open()
+func runRefund(ctx context.Context, o *refundOptions, demand *demand) error {
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.demand.reqs)
+	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: demand.reqs})
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", o.demand, decisions})
+	return o.answer(&decisionAnswer{"refunded", demand, result.Decisions})
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -37,8 +38,8 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 		t.Fatal(err)
 	}
 	used = map[limiter.Key]int64{}
-	err = contents.Each(bytes.NewReader(file), 100, func(records []limiter.Record) error {
-		for _, r := range records {
+	err = contents.Each(bytes.NewReader(file), 100, func(batch backup.Batch) error {
+		for _, r := range batch.Records {
 			var state limiter.State
 			if err := state.DecodeRecord(r.Value); err != nil {
 				return err
@@ -259,8 +260,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 					}
 				}
 				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
-				var entry auditEntry
-				if err != nil || json.Unmarshal(audit, &entry) != nil || entry.Outcome != "interrupted" || entry.Changed != deleted || entry.Backup != path {
+				var entry trail.Entry
+				if err != nil || json.Unmarshal(audit, &entry) != nil || entry.Outcome != trail.Interrupted || entry.Changed != deleted || entry.Backup != path {
 					t.Errorf("the audit has %s (%v)", audit, err)
 				}
 			}

@@ -97,7 +97,7 @@ type Contents struct {
 // Check reads a backup through. It is an error if it is none.
 func Check(in io.Reader) (*Contents, error) {
 	c := &Contents{amended: map[limiter.Key]int64{}}
-	err := c.read(in, func(number int64, l *line, r limiter.Record) error {
+	err := c.read(in, func(number int64, l *line, r limiter.Record, _ limiter.Limit) error {
 		if l.Amends {
 			c.amended[r.Key] = number
 		} else {
@@ -113,26 +113,49 @@ func Check(in io.Reader) (*Contents, error) {
 // one call, or than there is memory for.
 const maxBatch = 4 << 20
 
+// Batch is some records and the limit of each, as reading it has found out.
+type Batch struct {
+	Records []limiter.Record
+	Limits  []limiter.Limit
+}
+
+// Add adds a record of a limit.
+func (b *Batch) Add(r limiter.Record, limit limiter.Limit) {
+	b.Records, b.Limits = append(b.Records, r), append(b.Limits, limit)
+}
+
+// Split calls do with batches of at most size records of b.
+func (b *Batch) Split(size int, do func(Batch) error) error {
+	for from := 0; from < len(b.Records); from += size {
+		to := min(from+size, len(b.Records))
+		if err := do(Batch{b.Records[from:to], b.Limits[from:to]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Each calls do with batches of the records of a backup, each key once as it was
 // last: what amends others is known if it was checked. A batch has at most size
 // records, and fewer if they are large.
-func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error) error {
-	var batch []limiter.Record
+func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
+	var batch Batch
 	bytes := 0
 	again := Contents{}
-	err := again.read(in, func(number int64, l *line, r limiter.Record) error {
+	err := again.read(in, func(number int64, l *line, r limiter.Record, limit limiter.Limit) error {
 		if last, amended := c.amended[r.Key]; amended && number != last {
 			return nil
 		}
-		batch, bytes = append(batch, r), bytes+len(r.Value)
-		if len(batch) < size && bytes < maxBatch {
+		batch.Add(r, limit)
+		bytes += len(r.Value)
+		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
 		full := batch
-		batch, bytes = nil, 0
+		batch, bytes = Batch{}, 0
 		return do(full)
 	})
-	if err != nil || len(batch) == 0 {
+	if err != nil || len(batch.Records) == 0 {
 		return err
 	}
 	return do(batch)
@@ -145,8 +168,9 @@ const maxLine = 32 << 20
 // maxHeader is more than the first line has.
 const maxHeader = 1 << 20
 
-// read calls do with each record. A line that is none costs only itself.
-func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.Record) error) error {
+// read calls do with each record and its limit. A line that is not a record costs only
+// itself.
+func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.Record, limit limiter.Limit) error) error {
 	buffered := bufio.NewReaderSize(in, maxHeader)
 	switch header, err := buffered.ReadSlice('\n'); {
 	case errors.Is(err, io.EOF) && len(header) == 0:
@@ -173,12 +197,12 @@ func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.R
 			return nil
 		}
 		text.Number++ // the header is the first
-		l, r, err := readRecord(&text)
+		l, r, limit, err := readRecord(&text)
 		if err != nil {
 			c.damaged(text.Number, err)
 			continue
 		}
-		if err := do(text.Number, l, r); err != nil {
+		if err := do(text.Number, l, r, limit); err != nil {
 			return err
 		}
 	}
@@ -208,7 +232,17 @@ func (c *Contents) readHeader(text []byte) error {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
-func readRecord(text *lines.Line) (*line, limiter.Record, error) {
+func readRecord(text *lines.Line) (*line, limiter.Record, limiter.Limit, error) {
+	l, r, err := parseLine(text)
+	if err != nil {
+		return l, r, limiter.Limit{}, err
+	}
+	state, err := r.Decode()
+	return l, r, state.Limit, err
+}
+
+// parseLine reads a record whose value is not looked at.
+func parseLine(text *lines.Line) (*line, limiter.Record, error) {
 	l := &line{}
 	r := limiter.Record{}
 	if text.TooLong {
@@ -231,5 +265,5 @@ func readRecord(text *lines.Line) (*line, limiter.Record, error) {
 		r.Expires = time.UnixMilli(l.ExpiresMS)
 	}
 	r.Key, r.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
-	return l, r, r.Check()
+	return l, r, nil
 }

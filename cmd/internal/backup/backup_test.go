@@ -57,11 +57,16 @@ func read(file []byte, size int) (c *Contents, records []limiter.Record, batches
 	if c, err = Check(bytes.NewReader(file)); err != nil {
 		return c, nil, 0, err
 	}
-	err = c.Each(bytes.NewReader(file), size, func(batch []limiter.Record) error {
-		if len(batch) == 0 || len(batch) > size {
-			return fmt.Errorf("a batch of %d, and at most %d were asked for", len(batch), size)
+	err = c.Each(bytes.NewReader(file), size, func(batch Batch) error {
+		if len(batch.Records) == 0 || len(batch.Records) > size || len(batch.Limits) != len(batch.Records) {
+			return fmt.Errorf("a batch of %d of %d limits, and at most %d were asked for", len(batch.Records), len(batch.Limits), size)
 		}
-		records = append(records, batch...)
+		for i, r := range batch.Records {
+			if limit, err := limiter.DecodeRecordLimit(r.Value); err != nil || limit != batch.Limits[i] {
+				return fmt.Errorf("the limit of %s is %s, not %s (%v)", r.Key, limit, batch.Limits[i], err)
+			}
+		}
+		records = append(records, batch.Records...)
 		batches++
 		return nil
 	})
@@ -201,7 +206,7 @@ func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Each(bytes.NewReader(file), 1, func([]limiter.Record) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
+	if err := c.Each(bytes.NewReader(file), 1, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
 		t.Errorf("it ended with %v", err)
 	}
 }
