@@ -55,13 +55,15 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 		return usagef("the audit cannot be read: %s", err)
 	}
 	for _, bad := range history.FirstBad {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n", path, bad.Number, message(bad.Reason))
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
+			path, bad.Number, message(bad.Reason))
 	}
 	if history.Bad > len(history.FirstBad) {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
 	}
 	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n", shown, history.Total)
+		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
+			shown, history.Total)
 	}
 	if len(history.Runs) == 0 && !o.quiet {
 		fmt.Fprintf(o.env.Err, "limitctl: nothing was reset or restored yet\n")
@@ -112,7 +114,8 @@ func (a *auditAnswer) Lines() []any {
 
 // Records implements output.Answer.
 func (a *auditAnswer) Records() [][]string {
-	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection", "matched", "changed", "backup", "outcome", "error"}}
+	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection",
+		"matched", "changed", "backup", "outcome", "error"}}
 	for _, e := range a.entries {
 		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
 			number(e.Matched), number(e.Changed), e.Backup, string(e.Outcome), e.Error})
@@ -125,8 +128,10 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	if len(a.entries) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4}, {Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
-		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
+	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4},
+		{Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
+		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1},
+			{Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
 	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
 	var rows [][]output.Cell
 	for _, e := range a.entries {

@@ -37,7 +37,8 @@ func (o *consentOptions) check(access operation.Access, terminal bool, command, 
 	case errors.As(err, &wrong) && wrong.InUse == "":
 		return usagef("%s names a context, and none is in use; nothing was done", shell.Command("--confirm", o.confirm))
 	case wrong != nil:
-		return usagef("%s is not the name of the context in use, which is %s; nothing was done", shell.Command("--confirm", o.confirm), wrong.InUse)
+		return usagef("%s is not the name of the context in use, which is %s; nothing was done",
+			shell.Command("--confirm", o.confirm), wrong.InUse)
 	case err != nil:
 		return err
 	case consent.Covers(access) || terminal:

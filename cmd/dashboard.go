@@ -96,7 +96,8 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 		return options, usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
 	options = dash.Options{
-		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text, Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
+			Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
 		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
 	return options, o.checkFlags()

@@ -47,7 +47,8 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
 	cmd.RegisterFlagCompletionFunc("limit-name", global.completeLimitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
-	flags.IntVar(&s.scanRate, "rate-limit-scan", 0, "look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	flags.IntVar(&s.scanRate, "rate-limit-scan", 0,
+		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
 }
 
 // arguments is the check of a command's arguments.

@@ -35,7 +35,8 @@ func value(tb testing.TB, limit limiter.Limit, used int64) []byte {
 var tenAnHour = limiter.Limit{Count: 1000, Period: time.Hour}
 
 func record(tb testing.TB, subject string, used int64) limiter.Record {
-	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used), Expires: time.UnixMilli(1_800_000_000_000 + used)}
+	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
+		Expires: time.UnixMilli(1_800_000_000_000 + used)}
 }
 
 // written returns a backup of records, some of them amended.
@@ -179,7 +180,8 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is no record"},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
 		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is no instant"},
-		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`), "line 3: expires_ms 9223372036854775807 is no instant"},
+		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),
+			"line 3: expires_ms 9223372036854775807 is no instant"},
 		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
 		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
@@ -218,7 +220,8 @@ func FuzzBackup(f *testing.F) {
 	whole := written(f, []limiter.Record{one, two}, []limiter.Record{record(f, "u", 9)})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-9])
-	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` + base64.StdEncoding.EncodeToString(one.Value) + `","expires_ms":-1,"amends":true}` + "\n"))
+	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` +
+		base64.StdEncoding.EncodeToString(one.Value) + `","expires_ms":-1,"amends":true}` + "\n"))
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, records, _, err := read(file, 3)

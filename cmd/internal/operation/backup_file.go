@@ -53,7 +53,8 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile
 		return nil, &NoBackupError{err}
 	}
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
-	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(), Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
+	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
+		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
 		Command: entry.Command, Selection: trail.Bounded(entry.Selection)})
 	if err != nil {
 		b.discard()

@@ -23,7 +23,8 @@ type change struct {
 
 // newEntry returns the line of the trail of a run that begins.
 func (r *Runner) newEntry(command, selection string) *trail.Entry {
-	return &trail.Entry{User: r.User, Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Command: command, Selection: selection}
+	return &trail.Entry{User: r.User, Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix,
+		Command: command, Selection: selection}
 }
 
 // change opens the trail, asks, makes the change and writes its line. Unless made is

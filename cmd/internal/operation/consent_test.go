@@ -25,7 +25,8 @@ func TestConsentCovers(t *testing.T) {
 }
 
 func TestAClearYes(t *testing.T) {
-	for answer, want := range map[string]bool{"y": true, "Yes\n": true, " YES\r\n": true, "": false, "n": false, "yess": false, "prod": false} {
+	for answer, want := range map[string]bool{"y": true, "Yes\n": true, " YES\r\n": true, "": false,
+		"n": false, "yess": false, "prod": false} {
 		if got := (Question{Text: "Delete"}).IsYes(answer); got != want {
 			t.Errorf("%q is a yes: %v", answer, got)
 		}

@@ -189,7 +189,7 @@ type brokenStore struct {
 	connect.Store
 	// delete, importing and decide, if set, are called first. The first two are given
 	// the store's own method to call; an error of decide is that of the store.
-	delete func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
+	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
 	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
 	decide    func(reqs []limiter.Request) error
 }
@@ -200,7 +200,12 @@ type (
 )
 
 func (b *brokenStore) Delete(ctx context.Context, records ...limiter.Record) (int, []limiter.Record, error) {
-	do := func(records ...limiter.Record) (int, []limiter.Record, error) { return b.Store.Delete(ctx, records...) }
+	do := func(records ...limiter.Record) (int, []limiter.Record, error) {
+		if ctx.Err() != nil { // as a store does that needs time
+			return 0, nil, ctx.Err()
+		}
+		return b.Store.Delete(ctx, records...)
+	}
 	if b.delete == nil {
 		return do(records...)
 	}
@@ -209,6 +214,9 @@ func (b *brokenStore) Delete(ctx context.Context, records ...limiter.Record) (in
 
 func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	do := func(records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return b.Store.Import(ctx, replace, records...)
 	}
 	if b.importing == nil {

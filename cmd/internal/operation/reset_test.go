@@ -36,6 +36,11 @@ func TestReset(t *testing.T) {
 	if len(w.questions) != 1 || w.questions[0] != (Question{Text: "Delete 7 keys"}) {
 		t.Errorf("it asked %+v", w.questions)
 	}
+	for _, e := range w.selected.Sample {
+		if e.Record.Value != nil {
+			t.Errorf("the sample holds the record of %s", e.Key)
+		}
+	}
 	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (LimitCount{"n", 7}) {
 		t.Errorf("it showed %+v", w.selected)
 	}
@@ -68,15 +73,18 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 		"a read-only context": {func(s *site, _ *watcher, plan *ResetPlan) {
 			s.Place.Access = Access{Context: "prod", ReadOnly: true}
 			plan.Consent = Consent{Yes: true, Context: "prod"}
-		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) }, `context "prod" is read-only; a reset writes, so it was not done`},
+		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			`context "prod" is read-only; a reset writes, so it was not done`},
 		"a consent for another context": {func(s *site, _ *watcher, plan *ResetPlan) {
 			s.Place.Access = Access{Context: "prod", Protected: true}
 			plan.Consent = Consent{Yes: true, Context: "dev"}
-		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) }, "the consent is for context dev, and the context in use is prod"},
+		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			"the consent is for context dev, and the context in use is prod"},
 		"a trail that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.trail.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
 		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = new(int64); *plan.Remaining = 11 },
-			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) }, "11 remaining is more than limit token-bucket:10/1h of key "},
+			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+				"11 remaining is more than limit token-bucket:10/1h of key "},
 		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
 			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "the backup cannot be written: "},
 	} {
@@ -95,6 +103,22 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			s.checkUntouched(t, 1)
 		})
 	}
+}
+
+// That one limit is too small for what is to remain ends a reset before it changes others.
+func TestOneLimitIsTooSmall(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	large := limiter.Key{Subject: "large", Name: "n"}
+	if _, err := limiter.New(s.memory).Take(t.Context(), large, limiter.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
+		t.Fatal(err)
+	}
+	plan, remaining := s.planToReset(t), int64(50)
+	plan.Remaining, plan.Selection.Query = &remaining, limiter.Query{Keys: []limiter.Key{large, key("a")}}
+	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.checkUntouched(t, 2)
 }
 
 func TestABackupReplacesNoFile(t *testing.T) {
@@ -187,7 +211,9 @@ func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
 	} {
 		s, w := newSite(t), &watcher{}
 		s.take(t, "a", 3)
-		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) { return 0, nil, test.err }}
+		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+			return 0, nil, test.err
+		}}
 		result, err := s.Reset(t.Context(), s.planToReset(t), w)
 		if result == nil || !errors.Is(err, test.err) || errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), test.says) {
 			t.Errorf("%s: it came to %+v, %v", name, result, err)
@@ -289,7 +315,8 @@ func TestSomeAdjustmentsFail(t *testing.T) {
 	plan := s.planToReset(t)
 	plan.Remaining = new(int64)
 	result, err := s.Reset(t.Context(), plan, &watcher{})
-	if result == nil || result.Changed != 9 || !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(9 of 10 keys known to be done)") {
+	if result == nil || result.Changed != 9 || !errors.Is(err, outcome.ErrPartly) ||
+		!strings.HasSuffix(err.Error(), "(9 of 10 keys known to be done)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }
@@ -356,7 +383,24 @@ func TestAResetBesideAForeignValue(t *testing.T) {
 	s.take(t, "a", 3)
 	s.Store = &failingScan{Store: s.memory, foreign: true}
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
-	if result == nil || result.Matched != 1 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, limiter.ErrForeign) {
+	if result == nil || result.Matched != 1 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		!errors.Is(err, limiter.ErrForeign) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// A value that became foreign after the scan is left and told, and the others are reset.
+func TestAValueThatBecomesForeign(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 3)
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		n, late, err := do(records[1:]...)
+		return n, late, errors.Join(err, &limiter.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
+	}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Matched != 2 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		!errors.Is(err, limiter.ErrForeign) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 }

@@ -183,7 +183,8 @@ func (r *RestoreResult) err(records int, err error) error {
 		}
 		return err
 	case r.Foreign > 0:
-		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(r.Foreign), "key")))
+		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
+			output.Plural(int(r.Foreign), "key")))
 	case r.InUse > 0:
 		return outcome.Partly(&UsedSinceError{r.InUse})
 	}

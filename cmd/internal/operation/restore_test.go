@@ -73,7 +73,8 @@ func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	path := s.reset(t)
 	s.take(t, "busy", 1)
 	left := map[limiter.Key]bool{}
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), InUse: func(k limiter.Key) { left[k] = true }}, &watcher{})
+	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k limiter.Key) { left[k] = true }}
+	result, err := s.Restore(t.Context(), plan, &watcher{})
 	used := (*UsedSinceError)(nil)
 	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{Restored: 1, InUse: 1}) {
 		t.Fatalf("it came to %+v, %v", result, err)
@@ -83,7 +84,7 @@ func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
 	}
 	s.take(t, "calm", 2)
 	w := &watcher{}
-	plan := &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k limiter.Key) bool { return left[k] }}
+	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k limiter.Key) bool { return left[k] }}
 	result, err = s.Restore(t.Context(), plan, w)
 	if err != nil || *result != (RestoreResult{Restored: 1}) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
 		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
@@ -101,7 +102,8 @@ func TestARestoreThatDoesNotBegin(t *testing.T) {
 		asks   Question
 	}{
 		"a no to replacing":           {Access{}, RestorePlan{Replace: true}, nil, Question{Text: "Restore 1 key"}},
-		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{"Restore 1 key", "prod"}},
+		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
+			Question{"Restore 1 key", "prod"}},
 		"a read-only context":         {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
 		"a consent for another":       {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
 		"no trail":                    {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
@@ -114,7 +116,8 @@ func TestARestoreThatDoesNotBegin(t *testing.T) {
 		if result != nil || err == nil || s.inUse(t) > 0 || len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
 			t.Errorf("%s: it came to %+v, %v; the trail has %+v", name, result, err, s.trail)
 		}
-		if test.asks == (Question{}) && len(w.questions) > 0 || test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
+		if test.asks == (Question{}) && len(w.questions) > 0 ||
+			test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
 			t.Errorf("%s: it asked %+v", name, w.questions)
 		}
 	}
@@ -130,10 +133,12 @@ func TestAnInterruptedRestore(t *testing.T) {
 		return do(records...)
 	}}
 	result, err := s.Restore(ctx, &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
-	if result == nil || result.Restored != keysPerBatch || !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
+	if result == nil || result.Restored != keysPerBatch || !errors.Is(err, context.Canceled) ||
+		!strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
-	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Matched != many || entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
+	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Matched != many ||
+		entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
 		t.Errorf("the trail has %+v, and %d keys are in use", entry, s.inUse(t))
 	}
 }
@@ -171,7 +176,8 @@ func TestBackupsThatCannotBeRestored(t *testing.T) {
 		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenBackup(&s.Files, path, "rl"); err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), path) {
+		if _, err := OpenBackup(&s.Files, path, "rl"); err == nil || !strings.Contains(err.Error(), test.says) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
