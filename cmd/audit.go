@@ -131,7 +131,7 @@ func (a *auditAnswer) Print(p *output.Printer) {
 	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4},
 		{Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
 		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1},
-			{Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
+		{Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
 	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
 	var rows [][]output.Cell
 	for _, e := range a.entries {

@@ -97,7 +97,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-			Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
 		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
 	return options, o.checkFlags()

@@ -84,7 +84,7 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
 		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = new(int64); *plan.Remaining = 11 },
 			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
-				"11 remaining is more than limit token-bucket:10/1h of key "},
+			"11 remaining is more than limit token-bucket:10/1h of key "},
 		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
 			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "the backup cannot be written: "},
 	} {

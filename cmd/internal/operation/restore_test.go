@@ -101,12 +101,12 @@ func TestARestoreThatDoesNotBegin(t *testing.T) {
 		openIs error
 		asks   Question
 	}{
-		"a no to replacing":           {Access{}, RestorePlan{Replace: true}, nil, Question{Text: "Restore 1 key"}},
+		"a no to replacing": {Access{}, RestorePlan{Replace: true}, nil, Question{Text: "Restore 1 key"}},
 		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
 			Question{"Restore 1 key", "prod"}},
-		"a read-only context":         {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
-		"a consent for another":       {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
-		"no trail":                    {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
+		"a read-only context":   {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
+		"a consent for another": {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
+		"no trail":              {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
 	} {
 		s, w := newSite(t), &watcher{answer: errNo}
 		s.take(t, "a", 3)
