@@ -16,12 +16,13 @@ import (
 // selectionHelp explains the arguments of commands that take a selection.
 const selectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. Without any of these it is exactly that subject, all
-its limits; with --exact it is, whatever it holds.
+its limits; with --exact it is always that.
 
 With --policy the arguments are attributes instead, and select every key of the
-policy that has them, whatever comes after. Keys whose names follow from the
-configuration are reached directly, without a scan. With a glob for POLICY, such
-as 'api*', all keys are looked at, those of an earlier configuration among them.`
+policy that has them, whatever its other attributes. Keys whose names follow
+from the configuration are reached directly, without a scan. With a glob for
+POLICY, such as 'api*', all keys are looked at, and so are those of an earlier
+configuration.`
 
 // selectionOptions say which keys a command is for.
 type selectionOptions struct {
@@ -37,12 +38,12 @@ type selectionOptions struct {
 
 func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
-	flags.BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, whatever glob characters it holds")
+	flags.BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
 	flags.StringVar(&s.limit, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
 	flags.BoolVar(&s.denied, "denied", false, "only keys with nothing left now")
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
-	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which is somebody's doing")
+	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
 	cmd.RegisterFlagCompletionFunc("limit-name", global.completeLimitNames)
@@ -53,8 +54,8 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 
 // arguments is the check of a command's arguments.
 func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
-	// An empty one is a variable of a script that is not set. To go on without would
-	// select more than is meant.
+	// An empty value comes from a script's variable that is not set. Without it more would
+	// be selected than is meant.
 	for _, flag := range []string{"policy", "limit-name", "min-used"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
 			return usagef("--%s is empty, and would select by nothing; give it a value or leave it out", flag)
@@ -66,7 +67,7 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%s given, and %s takes one PATTERN; quote it, lest the shell expands it", several(args), cmd.Name())
+		return usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", several(args), cmd.Name())
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBackup(t *testing.T) {
+func TestFilesThatAreNotBackups(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"empty", "", "it is empty"},
 		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
@@ -158,7 +158,7 @@ func TestWhatIsNoBackup(t *testing.T) {
 	}
 }
 
-// A line that is no record, whatever it holds, is told by its number, and the records
+// A line that is not a record, whatever it holds, is told by its number, and the records
 // around it come back.
 func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	sound := string(written(t, []limiter.Record{record(t, "u", 1)}, nil))
@@ -171,17 +171,17 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 		return strings.Replace(line, old, new, 1)
 	}
 	for _, test := range []struct{ name, line, want string }{
-		{"not JSON", "x\n", "line 3: it is no record"},
-		{"nothing", "\n", "line 3: it is no record"},
-		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is no record"},
-		{"not UTF-8", "\xff\xfe\n", "line 3: it is no record"},
-		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is no record"},
+		{"not JSON", "x\n", "line 3: it is not a record"},
+		{"nothing", "\n", "line 3: it is not a record"},
+		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is not a record"},
+		{"not UTF-8", "\xff\xfe\n", "line 3: it is not a record"},
+		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is not a record"},
 		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is more than one record"},
-		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is no record"},
+		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is not a record"},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
-		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is no instant"},
+		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is neither a time"},
 		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),
-			"line 3: expires_ms 9223372036854775807 is no instant"},
+			"line 3: expires_ms 9223372036854775807 is neither a time"},
 		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
 		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
@@ -243,4 +243,31 @@ func FuzzBackup(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A batch is split in order, and each record keeps its limit.
+func TestSplit(t *testing.T) {
+	var batch Batch
+	for i := range 7 {
+		batch.Add(record(t, fmt.Sprint(i), 1), limiter.Limit{Count: int64(i + 1)})
+	}
+	for size, want := range map[int]int{1: 7, 3: 3, 7: 1, 10: 1} {
+		parts, n := 0, 0
+		err := batch.Split(size, func(part Batch) error {
+			parts++
+			for i, r := range part.Records {
+				if r.Key.Subject != fmt.Sprint(n) || part.Limits[i].Count != int64(n+1) || len(part.Records) > size {
+					t.Errorf("in parts of %d, record %d is %s of %+v", size, n, r.Key, part.Limits[i])
+				}
+				n++
+			}
+			return nil
+		})
+		if err != nil || parts != want || n != 7 {
+			t.Errorf("in parts of %d: %d parts of %d records, %v; want %d", size, parts, n, err, want)
+		}
+	}
+	if err := batch.Split(3, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
+		t.Errorf("it ended with %v", err)
+	}
 }

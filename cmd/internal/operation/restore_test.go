@@ -168,7 +168,7 @@ func TestBackupsThatCannotBeRestored(t *testing.T) {
 		t.Errorf("with another prefix: %v", err)
 	}
 	for name, test := range map[string]struct{ text, says string }{
-		"nothing":        {"", "it is empty, and so no backup; nothing was restored"},
+		"nothing":        {"", "it is empty, so it is not a backup; nothing was restored"},
 		"only damage":    {"{\"limitctl_backup\":1,\"prefix\":\"rl\"}\nnoise\n", "holds no record that can be read: line 2: "},
 		"something else": {"{}\n", "its first line is not that of a backup; nothing was restored"},
 	} {
