@@ -39,7 +39,7 @@ func newDashActions(g *globalOptions, s *settings, store connect.Store, where st
 	}
 }
 
-// undo are the ways back from what was reset, the first first.
+// undo are the ways back from all resets so far, in their order.
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
 
 // Reset implements dash.Actions.
@@ -99,8 +99,8 @@ func (*dashObserver) Begin(operation.Step) operation.Progress { return noProgres
 // Selected implements [operation.Observer].
 func (*dashObserver) Selected(*operation.Selected) {}
 
-// Confirm implements [operation.Observer]. The consent covers everything, so that nobody
-// is asked a second time.
+// Confirm implements [operation.Observer]. It is not called, since the consent covers
+// everything; if it were, nothing would be changed.
 func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
 	return fmt.Errorf("%s? was not asked in the dashboard", q.Text)
 }

@@ -73,8 +73,7 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // selected turns the flags and arguments into the keys that they select.
-func (s *selectionOptions) selected(g *globalOptions, args []string) (operation.Selection, error) {
-	selection, err := operation.Selection{}, error(nil)
+func (s *selectionOptions) selected(g *globalOptions, args []string) (selection operation.Selection, err error) {
 	if s.policy == "" {
 		selection, err = s.byPattern(args[0])
 	} else {
