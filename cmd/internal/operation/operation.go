@@ -6,8 +6,9 @@
 // a command turns its flags into a plan and the result into an answer, and the dashboard
 // calls the same operations.
 //
-// Whatever changes keys that others use goes through [Runner.change], so that nothing is
-// changed that the place forbids, that nobody agreed to, or that the audit trail cannot say.
+// What somebody has to agree to, such as a reset, goes through the method change of the
+// [Runner]. It changes nothing that the context forbids, that nobody agreed to, or that
+// cannot be written to the audit trail.
 package operation
 
 import (
