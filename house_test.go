@@ -22,7 +22,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
@@ -30,11 +30,15 @@ var layers = map[string][]string{
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy"},
 	"cmd/internal/files":      {"internal/filekind"},
+	"cmd/internal/memory":     {},
+	"cmd/internal/operation":  {"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/outcome":    {},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":      {},
 	"cmd/internal/storeurl":   {},
+	"cmd/internal/trail":      {"cmd/internal/files", "internal/lines"},
 	"cmd/internal/unasked":    {},
 	"cmd/internal/naive":      {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen":             {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
@@ -146,7 +150,7 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	known := []string{
 		`"--on-error " + onError`,                                      // one of three words
 		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
-		`"--exact " + s.text`,                 // which it wrote
+		`"--exact " + selection.Text`,         // which it wrote
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
 	}
 	n := 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
@@ -69,7 +70,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	}
 	switch {
 	case err != nil && report.Reached:
-		return &partlyError{fmt.Errorf("the examination is not complete: %w", err)}
+		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
 	case err != nil:
 		return err
 	case report.Count(doctor.Fail) > 0:

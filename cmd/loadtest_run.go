@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/cost"
+	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
@@ -95,7 +95,7 @@ func (r *loadtestRun) boundMemory() {
 	if r.log != nil {
 		limit += int64(len(r.log.Requests) * perRequest)
 	}
-	debug.SetMemoryLimit(limit)
+	memory.Limit(limit)
 }
 
 // prepare finds what is asked, and by whom.

@@ -118,14 +118,19 @@ func Records(keys ...Key) []Record {
 // Check reports, as an [ErrInvalid], what makes r unfit to be imported: its key,
 // or a value that is no limit record.
 func (r *Record) Check() error {
+	_, err := r.Decode()
+	return err
+}
+
+// Decode returns the state that r's value holds, or the error of [Record.Check].
+func (r *Record) Decode() (state State, err error) {
 	if err := r.Key.Validate(); err != nil {
-		return err
+		return state, err
 	}
-	var state State
 	if err := state.DecodeRecord(r.Value); err != nil {
-		return Invalidf("the value of key %s is no limit record: %s", r.Key, err)
+		return state, Invalidf("the value of key %s is no limit record: %s", r.Key, err)
 	}
-	return nil
+	return state, nil
 }
 
 // ImportOutcome is what became of a record that was to be imported.

@@ -79,7 +79,7 @@ func (r *row) rate() float64 { return r.taken.mean(lately) }
 // limitName is the name of the key's limit, without the attributes that can follow it.
 func (r *row) limitName() string {
 	if r.parts != nil {
-		return r.parts.Policy + "/" + r.parts.Limit
+		return r.parts.LimitName()
 	}
 	return r.Key.Name
 }
