@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -118,7 +117,7 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most so many rows, 0 being all.
-func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, found, error) {
+func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)
 		f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, _ error) error {
@@ -152,7 +151,7 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *output.Printer) error {
+func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
 	answer := &inspectAnswer{bytes: o.query.Bytes, foreign: o.foreign}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
@@ -200,7 +199,7 @@ func (o *inspectOptions) conclude(rows int, f *found, err error) error {
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit
