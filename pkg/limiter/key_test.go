@@ -167,11 +167,11 @@ func TestStoreKey(t *testing.T) {
 		{"a:b", Key{"tenant:acme:*", "n"}, "a:b:{tenant:acme:*}:n"},
 		{"rl", Key{"a:", ":b"}, "rl:{a:}::b"},
 	} {
-		got := StoreKey(test.prefix, test.key)
+		got := OwnLayout(test.prefix).StoreKey(test.key)
 		if got != test.want {
 			t.Errorf("got %q, not %q", got, test.want)
 		}
-		if key, ok := ParseStoreKey(test.prefix, got); !ok || key != test.key {
+		if key, ok := OwnLayout(test.prefix).Match(got); !ok || key != test.key {
 			t.Errorf("%q is taken apart into %q, %t", got, key, ok)
 		}
 	}
@@ -183,7 +183,7 @@ func TestParseStoreKeyOfOthers(t *testing.T) {
 		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n", "rl:{a}:\xff",
 		"rl:{" + strings.Repeat("x", MaxSubjectLength+1) + "}:n", "rl:{a}:" + strings.Repeat("x", MaxNameLength+1),
 	} {
-		if key, ok := ParseStoreKey("rl", storeKey); ok || key != (Key{}) {
+		if key, ok := OwnLayout("rl").Match(storeKey); ok || key != (Key{}) {
 			t.Errorf("%q is taken apart into %q, %t", storeKey, key, ok)
 		}
 	}
@@ -227,8 +227,8 @@ func FuzzKey(f *testing.F) {
 		if ValidatePrefix(prefix) != nil {
 			prefix = DefaultPrefix
 		}
-		if key, ok := ParseStoreKey(prefix, storeKey); ok && StoreKey(prefix, key) != storeKey {
-			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, StoreKey(prefix, key))
+		if key, ok := OwnLayout(prefix).Match(storeKey); ok && OwnLayout(prefix).StoreKey(key) != storeKey {
+			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, OwnLayout(prefix).StoreKey(key))
 		}
 		var whole []Key // the valid keys, which have a name
 		for _, key := range []Key{{subject, name}, {subject2, name2}} {
@@ -240,8 +240,8 @@ func FuzzKey(f *testing.F) {
 			if err != nil && (!errors.Is(err, ErrInvalid) || strings.ContainsFunc(err.Error(), unicode.IsControl)) {
 				t.Fatalf("not one line of ErrInvalid: %q", err)
 			}
-			made := StoreKey(prefix, key)
-			got, ok := ParseStoreKey(prefix, made)
+			made := OwnLayout(prefix).StoreKey(key)
+			got, ok := OwnLayout(prefix).Match(made)
 			if want := valid && key.Name != ""; ok != want || ok && got != key {
 				t.Fatalf("%q makes %q, which is taken apart into %q, %t", key, made, got, ok)
 			}
@@ -252,12 +252,12 @@ func FuzzKey(f *testing.F) {
 			if tag := hashTag(made); tag != key.Subject {
 				t.Fatalf("the hash tag of %q is %q", made, tag)
 			}
-			if _, ok := ParseStoreKey(prefix+"x", made); ok {
+			if _, ok := OwnLayout(prefix+"x").Match(made); ok {
 				t.Fatalf("%q is taken for a key of another prefix", made)
 			}
 		}
-		if len(whole) == 2 && (StoreKey(prefix, whole[0]) == StoreKey(prefix, whole[1])) != (whole[0] == whole[1]) {
-			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], StoreKey(prefix, whole[0]))
+		if len(whole) == 2 && (OwnLayout(prefix).StoreKey(whole[0]) == OwnLayout(prefix).StoreKey(whole[1])) != (whole[0] == whole[1]) {
+			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], OwnLayout(prefix).StoreKey(whole[0]))
 		}
 	})
 }

@@ -41,8 +41,8 @@ type Query struct {
 	// Keys, if set, are exactly the keys to look at, which then are reached
 	// directly instead of by a scan. The other selecting fields are not used.
 	Keys []Key
-	// Bytes and Records ask for [Entry.Bytes] and [Entry.Record], too.
-	Bytes, Records bool
+	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
+	Bytes, Records, States bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
 	// not, the store looks at in a second; 0 is no bound.
 	KeysPerSecond int
@@ -61,30 +61,6 @@ func (q *Query) Report(looked, total int64) {
 	if q.Progress != nil {
 		q.Progress(looked, total)
 	}
-}
-
-// Entry is the state of one key as Scan finds it.
-type Entry struct {
-	Key      Key
-	StoreKey string // the key as the store knows it
-	Limit    Limit  // as last applied
-	// Decision is what a peek of one unit under Limit would answer.
-	Decision Decision
-	// TTL is how long the store keeps the key; negative if for ever, which
-	// only somebody else can have brought about.
-	TTL time.Duration
-	// Bytes is the memory the key takes in the store, if [Query.Bytes] asked.
-	Bytes int64
-	// Record is what the store holds, if [Query.Records] asked.
-	Record Record
-}
-
-// NewEntry describes the state s of key at now, for a store that lets the key
-// lapse when it is unused.
-func NewEntry(key Key, storeKey string, s *State, now Instant) Entry {
-	reqs, decisions := [1]Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]Decision{}
-	Decide(Peek, reqs[:], []*State{s}, decisions[:], now)
-	return Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter}
 }
 
 // Record is what a store holds under one key: the value as [State.AppendRecord]

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Instant is a point in time as stores count it: whole microseconds since the
 // Unix epoch.
@@ -36,6 +39,17 @@ type State struct {
 	// microseconds, or what a sliding counter used in the window before.
 	Units, Rest int64
 	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
+}
+
+// Clone returns a copy of s that shares nothing with it.
+func (s *State) Clone() *State {
+	clone := *s
+	if s.log != nil {
+		log := *s.log
+		log.ring = slices.Clone(log.ring)
+		clone.log = &log
+	}
+	return &clone
 }
 
 // rule returns the rule that wrote s, which must not be unused.

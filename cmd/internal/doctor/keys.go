@@ -244,7 +244,7 @@ func (f *keyFacts) heatQuestion() string {
 // classify counts a key as a limit, of its policy, or as foreign. share is how much
 // of the limit is used, as far as the beginning of its value tells.
 func (f *keyFacts) classify(storeKey string, value []byte, err error, now limiter.Instant) (share float64, ours bool) {
-	key, parsed := limiter.ParseStoreKey(f.prefix, storeKey)
+	key, parsed := limiter.OwnLayout(f.prefix).Match(storeKey)
 	if !parsed {
 		f.foreign.add(storeKey + " (no limit's key)")
 		return 0, false

@@ -48,7 +48,7 @@ func TestConformanceOnACluster(t *testing.T) {
 		Dump:   func(tb testing.TB, store limiter.Keyspace) string { return store.(clustered).dump(tb) },
 		Prefix: func(store limiter.Keyspace) string { return store.(clustered).prefix },
 		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
-			storeKey := limiter.StoreKey(store.(clustered).prefix, key)
+			storeKey := limiter.OwnLayout(store.(clustered).prefix).StoreKey(key)
 			if err := client.Set(ctx, storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 			return dump(tb, store.(harnessed).client)
 		},
 		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
-			client, storeKey := store.(harnessed).client, limiter.StoreKey(limiter.DefaultPrefix, key)
+			client, storeKey := store.(harnessed).client, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

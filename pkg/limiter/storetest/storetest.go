@@ -38,7 +38,7 @@ func (h *Harness) storeKey(store limiter.Keyspace, key limiter.Key) string {
 	if h.Prefix != nil {
 		prefix = h.Prefix(store)
 	}
-	return limiter.StoreKey(prefix, key)
+	return limiter.OwnLayout(prefix).StoreKey(key)
 }
 
 // Run runs the suite.
