@@ -161,7 +161,7 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
 		row := inspectRow{*e, foreignText(foreign)}
 		n++
-		if err := stream.Write(answer.line(&row), func() []string { return answer.record(&row) }); err != nil {
+		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
 		}
 		return nil

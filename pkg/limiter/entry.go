@@ -26,8 +26,8 @@ type Entry struct {
 	Bytes int64
 	// Record is what the store holds, if [Query.Records] asked.
 	Record Record
-	// State is what Record says, decoded, if [Query.States] asked. It is nil where the
-	// store did not read the whole record, as with a large log, or where there is none.
+	// State is what the store holds, decoded, if [Query.States] asked. It is nil unless
+	// [State.IsShort], and where another limiter wrote the entry.
 	State *State
 }
 

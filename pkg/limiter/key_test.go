@@ -252,7 +252,7 @@ func FuzzKey(f *testing.F) {
 			if tag := hashTag(made); tag != key.Subject {
 				t.Fatalf("the hash tag of %q is %q", made, tag)
 			}
-			if _, ok := OwnLayout(prefix+"x").Match(made); ok {
+			if _, ok := OwnLayout(prefix + "x").Match(made); ok {
 				t.Fatalf("%q is taken for a key of another prefix", made)
 			}
 		}

@@ -41,6 +41,13 @@ type State struct {
 	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
 }
 
+// shortLog is up to how many entries a log is short.
+const shortLog = 40
+
+// IsShort reports whether s takes little memory, whatever happened: only a log, or a
+// counter in slices, can take much.
+func (s *State) IsShort() bool { return s.log == nil || s.log.length <= shortLog }
+
 // Clone returns a copy of s that shares nothing with it.
 func (s *State) Clone() *State {
 	clone := *s

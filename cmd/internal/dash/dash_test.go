@@ -597,7 +597,9 @@ func BenchmarkKeyPress(b *testing.B) {
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
+		s.Keys = append(s.Keys, Reading{Entry: limiter.Entry{
+			Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
+			Decision: limiter.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
 	}
 	m.absorbScan(scanned{readings: s.Keys, done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed

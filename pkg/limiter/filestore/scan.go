@@ -164,7 +164,7 @@ func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now lim
 	if q.Records {
 		entry.Record = record(key, entry.State, now)
 	}
-	if !q.States {
+	if !q.States || !entry.State.IsShort() {
 		entry.State = nil
 	}
 	return found{entry, nil}

@@ -221,7 +221,7 @@ func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, 
 	described := &room.entries[0]
 	described.Bytes = entry.Bytes
 	*entry = *described
-	if !sc.query.States {
+	if entry.State != nil && (!sc.query.States || !entry.State.IsShort()) {
 		entry.State = nil
 	}
 	return nil

@@ -22,9 +22,9 @@ import (
 type Store struct {
 	client       redis.UniversalClient
 	isCluster    bool
-	address      string // for messages
+	address      string            // for messages
 	own          limiter.OwnLayout // of its limits
-	clock        func() time.Time // nil for the server's
+	clock        func() time.Time  // nil for the server's
 	scripts      scripts
 	sender       sender
 	secrets      *redact.Secrets // what no error may hold
