@@ -53,7 +53,8 @@ found, however many there are.`,
 	}
 	o.addFlags(cmd, global)
 	flags := cmd.Flags()
-	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+	flags.StringVar(&o.sort, "sort", "",
+		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
 	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")

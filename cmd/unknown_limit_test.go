@@ -78,7 +78,8 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 			if key["key"] != subject {
 				continue
 			}
-			for _, field := range []string{"algorithm", "count", "period_ms", "burst", "used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"} {
+			for _, field := range []string{"algorithm", "count", "period_ms", "burst", "used", "remaining", "retry_after_ms",
+				"reset_after_ms", "delay_ms"} {
 				value, there := key[field]
 				if !there {
 					t.Errorf("%s has no %s", subject, field)

@@ -29,7 +29,8 @@ func TestWhatIsKnownOfAnEntry(t *testing.T) {
 				continue
 			}
 			found = true
-			got := [...]bool{e.UsedKnown(), e.CapacityKnown(), e.LimitKnown(), e.RemainingKnown(), e.RetryKnown(), e.ResetKnown(), e.AtLimit()}
+			got := [...]bool{e.UsedKnown(), e.CapacityKnown(), e.LimitKnown(), e.RemainingKnown(), e.RetryKnown(),
+				e.ResetKnown(), e.AtLimit()}
 			if got != [...]bool{want.used, want.capacity, want.limit, want.remaining, want.retry, want.reset, want.atLimit} {
 				t.Errorf("%s: known are %v, want %+v", want.subject, got, want)
 			}

@@ -66,7 +66,8 @@ func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for mail := range 3 {
-		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
+		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"},
+			limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
 		switch {
 		case err != nil:
 			fmt.Println(err) // the worker is told to stop, or the store is away
@@ -132,7 +133,8 @@ func (awayStore) Decide(context.Context, limiter.Op, []limiter.Request, []limite
 // While the store is away everybody is let through, and somebody is told.
 func ExampleWithFailurePolicy() {
 	store := limiter.WithFailurePolicy(awayStore{}, limiter.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
-	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 10, Period: time.Minute}, 1)
+	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:42"},
+		limiter.Limit{Count: 10, Period: time.Minute}, 1)
 	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)
 	// Output:
 	// alarm: store unavailable: no answer in time

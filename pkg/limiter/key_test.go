@@ -29,7 +29,8 @@ func TestKeyValidate(t *testing.T) {
 		{Key{long(MaxSubjectLength + 1), ""}, `subject "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{strings.Repeat("é", MaxSubjectLength/2), strings.Repeat("é", MaxNameLength/2)}, ""},
-		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) + `"… is 1025 bytes long; at most 1024 fit`},
+		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) +
+			`"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"", ""}, "subject is empty; it needs at least one character"},
 		{Key{"", "y"}, "subject is empty; it needs at least one character"},
 		{Key{"a{b", ""}, `subject "a{b" contains '{'` + delimits},
@@ -122,7 +123,8 @@ func TestPlainInEveryPairOfBytes(t *testing.T) {
 }
 
 func TestPlainOnRandomBytes(t *testing.T) {
-	aByte := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, ' ' - 1, ' ', 'z', 'z' + 1, 0x7f, 0x80, 0xff}), rapid.ByteRange(' ', 'z'))
+	aByte := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, ' ' - 1, ' ', 'z', 'z' + 1, 0x7f, 0x80, 0xff}),
+		rapid.ByteRange(' ', 'z'))
 	rapid.Check(t, func(t *rapid.T) {
 		for range 10 {
 			word := rapid.SliceOfN(aByte, 8, 8).Draw(t, "word")
@@ -179,8 +181,10 @@ func TestStoreKey(t *testing.T) {
 
 func TestParseStoreKeyOfOthers(t *testing.T) {
 	for _, storeKey := range []string{
-		"", "rl", "rl:", "rl:{", "rl:{}", "rl:{}:n", "rl:{a}", "rl:{a}:", "rl:{a}n", "rl:a:n", "rl{a}:n", "RL:{a}:n", "other:{a}:n", "xrl:{a}:n",
-		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n", "rl:{a}:\xff",
+		"", "rl", "rl:", "rl:{", "rl:{}", "rl:{}:n", "rl:{a}", "rl:{a}:", "rl:{a}n", "rl:a:n", "rl{a}:n", "RL:{a}:n", "other:{a}:n",
+		"xrl:{a}:n",
+		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n",
+		"rl:{a}:\xff",
 		"rl:{" + strings.Repeat("x", MaxSubjectLength+1) + "}:n", "rl:{a}:" + strings.Repeat("x", MaxNameLength+1),
 	} {
 		if key, ok := OwnLayout("rl").Match(storeKey); ok || key != (Key{}) {

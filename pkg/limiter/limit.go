@@ -131,7 +131,8 @@ func (l *Limit) check() error {
 	case l.Count < MinCount || l.Count > page.maxCount:
 		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
-		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
+		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
+			FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
 		return Invalidf("period %s is not a whole number of microseconds", l.Period)
 	case l.Slices != 0 && !l.Algorithm.HasSlices():

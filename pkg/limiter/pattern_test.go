@@ -18,7 +18,8 @@ func TestPatternMatch(t *testing.T) {
 		matches, not []string
 	}{
 		{"user:42", []string{"user:42"}, []string{"", "user:4", "user:421", "xuser:42", "USER:42", "user:*"}},
-		{"tenant:acme:*", []string{"tenant:acme:", "tenant:acme:user:42", "tenant:acme:*"}, []string{"tenant:acme", "tenant:acmee:x", "xtenant:acme:x"}},
+		{"tenant:acme:*", []string{"tenant:acme:", "tenant:acme:user:42", "tenant:acme:*"},
+			[]string{"tenant:acme", "tenant:acmee:x", "xtenant:acme:x"}},
 		{"*", []string{"a", "用户", "*"}, nil},
 		{"**", []string{"a", "ab"}, nil},
 		{"*a", []string{"a", "ba", "aa", "aba"}, []string{"b", "ab"}},

@@ -104,7 +104,8 @@ func TestDetailSaysWhatIsNotKnown(t *testing.T) {
 		}
 		d.press("<enter>")
 		d.second()
-		want := map[string]string{"no-period": "fixed-window:10/?", "no-count": "8/? used", "used-only": "7/? used", "silent": "resets in     not known"}
+		want := map[string]string{"no-period": "fixed-window:10/?", "no-count": "8/? used", "used-only": "7/? used",
+			"silent": "resets in     not known"}
 		if text := d.View(); !strings.Contains(text, want[e.Key.Subject]) {
 			t.Errorf("the page of %s lacks %q:\n%s", e.Key, want[e.Key.Subject], text)
 		}

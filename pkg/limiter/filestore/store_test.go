@@ -33,7 +33,8 @@ func TestConformance(t *testing.T) {
 			if err := take(store, limiter.Key{Subject: "somebody"}, limiter.Limit{Count: 1000, Period: time.Hour}, 1); err != nil {
 				tb.Fatal(err)
 			}
-			execute(tb, file, "INSERT INTO limits VALUES (?, ?, ?, ?, ?)", limiter.DefaultPrefix, key.Subject, key.Name, []byte(value), int64(1)<<60)
+			execute(tb, file, "INSERT INTO limits VALUES (?, ?, ?, ?, ?)", limiter.DefaultPrefix, key.Subject, key.Name,
+				[]byte(value), int64(1)<<60)
 			before := dump(tb, file)
 			return func() bool { return strings.Contains(dump(tb, file), rowText(key, []byte(value))) && before != "" }
 		},

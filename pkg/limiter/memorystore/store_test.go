@@ -109,7 +109,8 @@ func TestTableAgainstAMap(t *testing.T) {
 		model := map[limiter.Key]*entry{}
 		hashOf := func(key limiter.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
+			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")),
+				Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
 			if model[key] == nil {
 				e := &entry{key: key}
 				s.add(hashOf(key), e)

@@ -67,7 +67,8 @@ func NotAllKnown() Entries {
 	const storeKeys = "counter:"
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
 	entry := func(subject string, limit limiter.Limit, d limiter.Decision) limiter.Entry {
-		return limiter.Entry{Key: limiter.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit, Decision: d, TTL: time.Minute / 2}
+		return limiter.Entry{Key: limiter.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
+			Decision: d, TTL: time.Minute / 2}
 	}
 	noPeriod, noCount := limit, limit
 	noPeriod.Period = 0
