@@ -52,7 +52,7 @@ func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a == 0 || int(a) < len(pages) && pages[a].hasBurst }
+func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
 func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }

@@ -103,7 +103,7 @@ func (s *State) Charge(limit Limit, cost int64, now Instant) {
 }
 
 // Adjust leaves exactly used units in use at now: it charges under limit what
-// lacks of them, or gives back what is beyond. It reports whether that changed s.
+// is missing, or gives back what is too much. It reports whether that changed s.
 func (s *State) Adjust(limit Limit, used int64, now Instant) (changed bool) {
 	inUse := s.Used(now)
 	switch {

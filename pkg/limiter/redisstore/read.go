@@ -45,12 +45,7 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 	}
 	for len(logs) > 0 {
 		n := together(len(logs), func(i int) int {
-			e := &logs[i].entry
-			if e.Limit.Kind().HasSlices() {
-				return int(e.Limit.Slices+1) * limiter.LogEntrySize // an entry has less
-			}
-			// One whose limit was lowered can have more.
-			return int(max(e.Limit.Capacity(), e.Decision.Used)) * limiter.LogEntrySize
+			return int(logs[i].entry.Limit.MostRecordBytes(logs[i].entry.Used))
 		})
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
 			return nil, err
