@@ -72,7 +72,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return usagef("--sort %q is no order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+		return usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
 	}
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
@@ -81,7 +81,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
-		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
+		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
 	o.query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {

@@ -44,7 +44,7 @@ type Query struct {
 	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
-	// not, the store looks at in a second; 0 is no bound.
+	// not, the store looks at in a second; 0 is without bound.
 	KeysPerSecond int
 	// Progress, if set, is told now and then how many keys the store has looked
 	// at and about how many there are. The two are equal at the end.
@@ -71,8 +71,8 @@ type Record struct {
 	Expires time.Time
 }
 
-// Records returns records of keys for [Keyspace.Delete], which then deletes
-// whatever they hold.
+// Records returns records of keys without values for [Keyspace.Delete], which then
+// deletes what the keys hold, also if that has changed.
 func Records(keys ...Key) []Record {
 	records := make([]Record, len(keys))
 	for i, key := range keys {
@@ -82,14 +82,14 @@ func Records(keys ...Key) []Record {
 }
 
 // Check reports, as an [ErrInvalid], what makes r unfit to be imported: its key,
-// or a value that is no limit record.
+// or a value that is not a limit record.
 func (r *Record) Check() error {
 	if err := r.Key.Validate(); err != nil {
 		return err
 	}
 	var state State
 	if err := state.DecodeRecord(r.Value); err != nil {
-		return Invalidf("the value of key %s is no limit record: %s", r.Key, err)
+		return Invalidf("the value of key %s is not a limit record: %s", r.Key, err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ const (
 	NotKnown ImportOutcome = iota
 	// Imported: the key is as the record says, from now on or already.
 	Imported
-	// Lapsed: by now nothing of the record would be in use any more.
+	// Lapsed: nothing of the record would be in use any more by now.
 	Lapsed
 	// InUse: the key has been used since, and was left as it is.
 	InUse

@@ -140,11 +140,11 @@ func TestDecodeRecord(t *testing.T) {
 		record []byte
 		want   string // the error, or what is used
 	}{
-		{"nothing", nil, "0 bytes that are no limit record"},
-		{"text", []byte("hello"), "5 bytes that are no limit record"},
-		{"long text", bytes.Repeat([]byte("x"), 40), "40 bytes that are no limit record"},
-		{"other magic", bucket.with(func(r *record) { r.magic = "RK" }).bytes(), "37 bytes that are no limit record"},
-		{"half a header", bucket.bytes()[:25], "25 bytes that are no limit record"},
+		{"nothing", nil, "0 bytes that are not a limit record"},
+		{"text", []byte("hello"), "5 bytes that are not a limit record"},
+		{"long text", bytes.Repeat([]byte("x"), 40), "40 bytes that are not a limit record"},
+		{"other magic", bucket.with(func(r *record) { r.magic = "RK" }).bytes(), "37 bytes that are not a limit record"},
+		{"half a header", bucket.bytes()[:25], "25 bytes that are not a limit record"},
 		{"version 0", bucket.with(func(r *record) { r.version = 0 }).bytes(),
 			"a limit record of version 0, which this limitctl does not know"},
 		{"version 2", bucket.with(func(r *record) { r.version = 2 }).bytes(),

@@ -44,8 +44,8 @@ type State struct {
 // shortLog is up to how many entries a log is short.
 const shortLog = 40
 
-// IsShort reports whether s takes little memory, whatever happened: only a log, or a
-// counter in slices, can take much.
+// IsShort reports whether s takes little memory. Only a log, or a counter in slices, can
+// take much.
 func (s *State) IsShort() bool { return s.log == nil || s.log.length <= shortLog }
 
 // Clone returns a copy of s that shares nothing with it.

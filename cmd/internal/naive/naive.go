@@ -101,7 +101,7 @@ func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State)
 	case err == redis.Nil:
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is no string, and so no limit record"}
+		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}
 	case err != nil:
 		return s.Explain(err)
 	}

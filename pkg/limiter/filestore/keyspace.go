@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-func record(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.Record {
+func recordOf(key limiter.Key, state *limiter.State, now limiter.Instant) limiter.Record {
 	return limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: state.UnusedAt(now).Time()}
 }
 
@@ -30,7 +30,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 			}
 			if state.Used(now) > 0 {
 				deleted++
-				if r := record(records[i].Key, &state, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
+				if r := recordOf(records[i].Key, &state, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
 					changed = append(changed, r)
 				}
 			}

@@ -123,7 +123,7 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
 	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
 		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
-	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // what is longer is no key of ours, whoever wrote it
+	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // a key of ours is not longer
 	if q.Keys != nil {
 		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
 		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
@@ -162,7 +162,7 @@ func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now lim
 		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))
 	}
 	if q.Records {
-		entry.Record = record(key, entry.State, now)
+		entry.Record = recordOf(key, entry.State, now)
 	}
 	if !q.States || !entry.State.IsShort() {
 		entry.State = nil

@@ -32,8 +32,8 @@ func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, keys scan
 	return sc.send(ctx, p)
 }
 
-// sendLogs fetches the large logs among what was read, for who wants the records, and
-// sends them. A few at a time are held, however many there are. It returns the others.
+// sendLogs fetches the records of the large logs among what was read, and sends them. It
+// holds only a few at a time. It returns the others.
 func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err error) {
 	var logs []found
 	for _, f := range read {
@@ -44,7 +44,7 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 		}
 	}
 	for len(logs) > 0 {
-		n := together(len(logs), func(i int) int {
+		n := perExchange(len(logs), func(i int) int {
 			return int(logs[i].entry.Limit.MostRecordBytes(logs[i].entry.Used))
 		})
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
@@ -77,12 +77,11 @@ func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
 	return err
 }
 
-// firstBytes is how much of each value a scan reads: every record whole but a
-// large log's, which is asked for by a peek.
+// firstBytes is how much of each value a scan reads. That is the whole record, except of
+// a large log: the server is asked about that by a peek.
 const firstBytes = 512
 
-// movesFollowed is how often keys are followed that are elsewhere whenever they are
-// asked for.
+// movesFollowed is how often a scan follows keys to another master before it gives up.
 const movesFollowed = 10
 
 // read describes the selected keys, in one round trip and another for the large
@@ -184,8 +183,8 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	return dropUnused(kept), moved, err
 }
 
-// dropUnused leaves out keys that are about to expire, and keeps those that never
-// will: somebody took care of that, and they stay.
+// dropUnused leaves out keys of which nothing is in use any more. It keeps those that
+// never expire, because somebody removed their expiry and they stay.
 func dropUnused(page []found) []found {
 	kept := page[:0]
 	for _, f := range page {
@@ -255,11 +254,11 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 	return errors.Join(append(errs, asking.Wait())...)
 }
 
-// wrongType names what a key holds that is no string.
+// wrongType says what a key holds that is not a string.
 func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
 	kind, err := server.Type(ctx, storeKey).Result()
 	if err != nil {
 		kind = "value of another type"
 	}
-	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.Redact(kind)), storeKey)
+	return foreignIf(fmt.Errorf("a %s, which is not a limit record", sc.Redact(kind)), storeKey)
 }

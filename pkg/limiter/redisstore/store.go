@@ -203,7 +203,7 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 		}
 		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			err := states[i].DecodeRecord([]byte(record))
+			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
 				return errAnswer
 			} else if err != nil {
