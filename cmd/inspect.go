@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -57,7 +56,8 @@ found, however many there are.`,
 	}
 	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
-	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+	flags.StringVar(&o.sort, "sort", "",
+		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
 	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
@@ -71,7 +71,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return usagef("--sort %q is no order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+		return usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
 	}
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
@@ -80,7 +80,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
-		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
+		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {
@@ -117,7 +117,7 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most so many rows, 0 being all.
-func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, operation.Found, error) {
+func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)
 		f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, _ error) error {
@@ -151,7 +151,7 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *output.Printer) error {
+func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
 	answer := &inspectAnswer{bytes: o.keys.Query.Bytes, foreign: o.foreign}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
@@ -161,7 +161,7 @@ func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *out
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
 		row := inspectRow{*e, foreignText(foreign)}
 		n++
-		if err := stream.Write(answer.line(&row), func() []string { return answer.record(&row) }); err != nil {
+		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
 		}
 		return nil
@@ -199,7 +199,7 @@ func (o *inspectOptions) conclude(rows int, f *operation.Found, err error) error
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit

@@ -110,12 +110,13 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 
 // keep says which states of keys the flags select; nil for all.
 func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
-	denied, noTTL := s.denied, s.noTTL
-	if !denied && !noTTL && minShare == 0 {
+	denied, noTTL, minUsed := s.denied, s.noTTL, s.minUsed != ""
+	if !denied && !noTTL && !minUsed {
 		return nil
 	}
 	return func(e *limiter.Entry) bool {
-		return (!denied || e.Decision.Remaining == 0) && (minShare == 0 || share(e) >= minShare) && (!noTTL || e.TTL < 0)
+		share, known := e.Share()
+		return (!denied || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
 	}
 }
 
@@ -215,9 +216,4 @@ func parseMinUsed(text string) (float64, error) {
 		return 0, usagef("--min-used %s would be %s times the limit; write it like 80%% or 0.8", text, strings.TrimSpace(text))
 	}
 	return share, nil
-}
-
-// share is how much of its limit an entry has used: 1 is all.
-func share(e *limiter.Entry) float64 {
-	return float64(e.Decision.Used) / float64(e.Limit.Capacity())
 }

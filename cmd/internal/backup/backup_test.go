@@ -182,7 +182,7 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is neither a time"},
 		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),
 			"line 3: expires_ms 9223372036854775807 is neither a time"},
-		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
+		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is not a limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
 		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
 	} {

@@ -101,7 +101,7 @@ func newModel(ctx context.Context, o Options) *model {
 	}
 	m.reader = newReader(&m.Options)
 	for _, key := range o.Query.Keys {
-		m.rows[key] = newRow(Reading{Key: key}, m.now)
+		m.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -146,12 +146,8 @@ func (m *model) look() tea.Cmd {
 	}
 	m.fetching = true
 	ask := request{coverage: m.coverage}
-	for key, r := range m.rows {
-		if r.isLargeLog() {
-			ask.logs = append(ask.logs, key)
-		} else {
-			ask.keys = append(ask.keys, key)
-		}
+	for key := range m.rows {
+		ask.keys = append(ask.keys, key)
 	}
 	if m.screen == detailScreen {
 		of := m.detailOf // which may be another by the time of the answer
@@ -324,7 +320,7 @@ func (m *model) arrange() {
 }
 
 // selects reports whether the state of a row is one that was selected.
-func (m *model) selects(r *row) bool { return m.Keep == nil || r.known() && m.Keep(r.entry()) }
+func (m *model) selects(r *row) bool { return m.Keep == nil || r.found() && m.Keep(&r.Entry) }
 
 // shows reports whether a row is among those that were asked for.
 func (m *model) shows(r *row) bool {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -25,7 +25,7 @@ type row struct {
 }
 
 func newRow(reading Reading, now time.Time) *row {
-	r := &row{Reading: reading, usedAt: now, inUse: reading.Used > 0, taken: history{sums: true}}
+	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
@@ -35,11 +35,15 @@ func newRow(reading Reading, now time.Time) *row {
 // update takes in what the key is like at now.
 func (r *row) update(reading Reading, now time.Time) {
 	taken := float32(reading.Taken)
-	if r.updated.IsZero() { // there is nothing to compare with
+	if r.updated.IsZero() || reading.UsedUnknown { // there is nothing to compare with
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.updated, r.usedAt, r.inUse = reading, now, now, true
-	r.shares.add(now, float32(reading.share()))
+	if share, known := reading.Share(); known {
+		r.shares.add(now, float32(share))
+	} else {
+		r.shares.add(now, float32(math.NaN()))
+	}
 	r.taken.add(now, taken)
 }
 
@@ -47,28 +51,19 @@ func (r *row) update(reading Reading, now time.Time) {
 func (r *row) empty(now time.Time) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated = false, now
-	if r.Limit.Algorithm != 0 {
+	if r.UsedUnknown = false; r.CapacityKnown() {
 		r.Remaining = r.Limit.Capacity()
 	}
 	r.shares.add(now, 0)
 	r.taken.add(now, 0)
 }
 
-func (r *row) known() bool { return r.Limit.Algorithm != 0 }
+// found reports whether the key was ever found in use: one that was named need not be.
+func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 
-// entry is the row as a scan's entry, as far as a selection looks at it.
-func (r *row) entry() *limiter.Entry {
-	return &limiter.Entry{Key: r.Key, StoreKey: r.StoreKey, Limit: r.Limit, TTL: r.TTL,
-		Decision: limiter.Decision{Used: r.Used, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter}}
-}
-
-// largeLog is from what capacity on a sliding log is large, and from how many slices on
-// a counter is like one.
-const largeLog = 40
-
-func (r *row) isLargeLog() bool {
-	return r.Limit.Algorithm == limiter.SlidingLog && r.Limit.Capacity() > largeLog || r.Limit.Slices > largeLog
-}
+// isUnknown reports whether the key was found and what remains of its limit cannot be
+// told.
+func (r *row) isUnknown() bool { return r.found() && !r.RemainingKnown() }
 
 // lately is over how long the units a second are reckoned.
 const lately = 10
@@ -248,9 +243,9 @@ func (o order) compare(a, b *row) int {
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:
-		return cmp.Compare(b.Used, a.Used)
+		return cmp.Or(compareBool(a.UsedKnown(), b.UsedKnown()), cmp.Compare(b.Used, a.Used))
 	case byRemaining:
-		return cmp.Compare(a.Remaining, b.Remaining)
+		return cmp.Or(compareBool(!a.isUnknown(), !b.isUnknown()), cmp.Compare(a.Remaining, b.Remaining))
 	case byReset:
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case byLimit:
@@ -267,6 +262,14 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
+}
+
+// percentText is how much of the limit is used, in percent.
+func percentText(r *row) string {
+	if r.isUnknown() {
+		return "?"
+	}
+	return output.Thousands(int64(percent(r.share()))) + "%"
 }
 
 func percent(share float64) int { return int(math.Floor(share * 100)) }

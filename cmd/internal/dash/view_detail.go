@@ -29,11 +29,15 @@ func (m *model) detailLines() []line {
 	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
-	if !r.known() {
+	if !r.found() {
 		say("state", "unused", output.Plain)
 		return lines
 	}
-	say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	if r.LimitKnown() {
+		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	} else {
+		say("", r.LimitText()+": what is not known of it, its keys do not say", output.Plain)
+	}
 	if r.parts != nil {
 		text := ""
 		for _, attribute := range r.parts.Attributes {
@@ -41,9 +45,13 @@ func (m *model) detailLines() []line {
 		}
 		say("attributes", text, output.Plain)
 	}
-	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
-	if !r.inUse {
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+	switch {
+	case !r.inUse:
 		state = "unused"
+	case r.isUnknown():
+		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
 	if r.inUse {
@@ -51,7 +59,11 @@ func (m *model) detailLines() []line {
 		if r.TTL < 0 {
 			ttl = "never expires, which is somebody's doing"
 		}
-		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
+		resets := "not known"
+		if r.ResetKnown() {
+			resets = seconds(r.ResetAfter)
+		}
+		say("resets in", resets+", "+ttl, output.Plain)
 	}
 	if d := m.detail; d != nil {
 		for i, fit := range d.fits {

@@ -29,7 +29,7 @@ func (m *model) groupLines() []line {
 			title = "(none)"
 		}
 		l := cells(output.Plain, title, output.Thousands(int64(g.keys)), output.Thousands(int64(g.atLimit)), short(g.rate),
-			pad(output.Thousands(int64(percent(g.worst.share())))+"%", 4, true)+" "+output.Printable(g.worst.Key.Subject))
+			pad(percentText(g.worst), 4, true)+" "+output.Printable(g.worst.Key.Subject))
 		if g.atLimit > 0 {
 			l[2].style = output.AtEnd
 		}

@@ -46,6 +46,11 @@ type targets struct {
 
 // add adds a key that a scan found.
 func (t *targets) add(e *limiter.Entry, _ error) error {
+	if t.remaining != nil && !e.LimitKnown() {
+		t.failed = true
+		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or reset it whole",
+			*t.remaining, e.StoreKey, e.LimitText())
+	}
 	if capacity := e.Limit.Capacity(); t.remaining != nil && *t.remaining > capacity {
 		t.failed = true
 		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",

@@ -31,8 +31,8 @@ type Store struct {
 
 // settings are what options change.
 type settings struct {
-	prefix       string
-	clock        func() time.Time // nil for the server's
+	own          limiter.OwnLayout // of its limits
+	clock        func() time.Time  // nil for the server's
 	secrets      []string
 	withoutHooks bool
 }
@@ -42,7 +42,9 @@ type Option func(*settings)
 
 // WithPrefix makes store keys begin with prefix instead of
 // [limiter.DefaultPrefix].
-func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option {
+	return func(s *settings) { s.own = limiter.OwnLayout(prefix) }
+}
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
@@ -72,19 +74,19 @@ func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } 
 //
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s := &Store{client: client, settings: settings{prefix: limiter.DefaultPrefix},
+	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
 		scripts: newScripts(), sender: sender{client: client}, large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(&s.settings)
 	}
-	s.servers = redisserver.New(client, s.prefix, s.secrets...)
+	s.servers = redisserver.New(client, string(s.own), s.secrets...)
 	s.isCluster = s.servers.IsCluster()
 	if !s.withoutHooks {
 		redisserver.Guard(client)
 		s.servers.LearnLogins()
 		watchNodes(client)
 	}
-	return s, limiter.ValidatePrefix(s.prefix)
+	return s, limiter.ValidatePrefix(string(s.own))
 }
 
 // Close closes the client.
@@ -151,7 +153,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 func (s *Store) keys(reqs []limiter.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
-		keys[i] = limiter.StoreKey(s.prefix, reqs[i].Key)
+		keys[i] = s.own.StoreKey(reqs[i].Key)
 	}
 	return keys
 }
@@ -220,7 +222,7 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 		}
 		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			err := states[i].DecodeRecord([]byte(record))
+			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {
