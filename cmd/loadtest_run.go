@@ -358,9 +358,9 @@ func (r *loadtestRun) figures(result *loadgen.Result) *report.Run {
 func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
 	run := r.figures(result)
 	run.Store, run.Workers, run.StartedAt, run.IntervalMS = r.where, r.workers, result.Started.UTC(), result.Interval.Milliseconds()
-	run.Histograms = &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)}
+	run.Histograms = &report.Histograms{Latency: result.Latency, Service: result.Service}
 	if !r.closed {
-		run.Histograms.Lag = report.Encode(result.Lag)
+		run.Histograms.Lag = result.Lag
 	}
 	run.Load, run.Rate = r.loadWords()
 	if r.isRedis {

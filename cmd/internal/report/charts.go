@@ -204,14 +204,7 @@ type curves struct{ latency, service []curvePoint }
 // tells whether it has.
 func (r *Run) curvesOf() (c curves, exact bool) {
 	if r.Histograms != nil {
-		latency, err := Decode(r.Histograms.Latency)
-		if err == nil {
-			c.latency = curveOf(latency)
-		}
-		service, err := Decode(r.Histograms.Service)
-		if err == nil {
-			c.service = curveOf(service)
-		}
+		c.latency, c.service = curveOf(r.Histograms.Latency), curveOf(r.Histograms.Service)
 	}
 	if exact = c.latency != nil; !exact {
 		c.latency = curveOfQuantiles(r.Latency)

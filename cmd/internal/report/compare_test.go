@@ -83,7 +83,7 @@ func TestHistogramsTellChanceFromChange(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		run := func(n int, median float64) Run {
 			h := histogram(random, n, median, 0)
-			return Run{Requests: int64(n), Latency: QuantilesOf(h), Histograms: &Histograms{Latency: Encode(h)}}
+			return Run{Requests: int64(n), Latency: QuantilesOf(h), Histograms: &Histograms{Latency: h}}
 		}
 		compare := func(a, b Run) int {
 			base, latest := New(LoadTest), New(LoadTest)

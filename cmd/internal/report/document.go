@@ -108,7 +108,7 @@ type Run struct {
 	// Warnings is what a reader must know before believing the figures.
 	Warnings []string `json:"warnings,omitempty"`
 
-	// Histograms is in saved documents only.
+	// Histograms is nil where a document was printed and not saved.
 	Histograms *Histograms `json:"histograms,omitempty"`
 }
 
@@ -119,14 +119,6 @@ type Quantiles struct {
 	P99  int64 `json:"p99"`
 	P999 int64 `json:"p999"`
 	Max  int64 `json:"max"`
-}
-
-// Histograms are HDR histograms of microseconds in the V2 compressed encoding,
-// base64, so that runs can be merged.
-type Histograms struct {
-	Latency string `json:"latency_us,omitempty"`
-	Service string `json:"service_us,omitempty"`
-	Lag     string `json:"schedule_lag_us,omitempty"`
 }
 
 // Audit is how right the decisions were. Where a run has several limits it is the

@@ -46,7 +46,7 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 		Cost: &Cost{ServerCPU: pointer(9.4 + float64(seed)), RoundTrips: pointer(0.31), Commands: pointer(3), NetworkIn: pointer(212), NetworkOut: pointer(38.2),
 			BytesPerKey: pointer(136), ClientCPU: pointer(11.8)},
 		IntervalMS: 500,
-		Histograms: &Histograms{Latency: Encode(latency), Service: Encode(service), Lag: Encode(lag)},
+		Histograms: &Histograms{Latency: latency, Service: service, Lag: lag},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)

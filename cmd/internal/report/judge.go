@@ -45,7 +45,7 @@ type judge struct {
 	free float64
 	// quantile, and the histogram to find how sure one can be of it.
 	quantile  float64
-	histogram func(*Histograms) string
+	histogram func(*Histograms) *hdrhistogram.Histogram
 }
 
 func judges() []*judge {
@@ -63,10 +63,10 @@ func judges() []*judge {
 	for _, times := range []struct {
 		prefix    string
 		of        func(*Run) *Quantiles
-		histogram func(*Histograms) string
+		histogram func(*Histograms) *hdrhistogram.Histogram
 	}{
-		{"", func(r *Run) *Quantiles { return r.Latency }, func(h *Histograms) string { return h.Latency }},
-		{"service_", func(r *Run) *Quantiles { return r.Service }, func(h *Histograms) string { return h.Service }},
+		{"", func(r *Run) *Quantiles { return r.Latency }, func(h *Histograms) *hdrhistogram.Histogram { return h.Latency }},
+		{"service_", func(r *Run) *Quantiles { return r.Service }, func(h *Histograms) *hdrhistogram.Histogram { return h.Service }},
 	} {
 		for _, q := range quantiles {
 			all = append(all, &judge{metric: times.prefix + q.name + "_us", good: -1, least: timeResolution,
@@ -135,12 +135,8 @@ func (j *judge) certain(was, is *Run) bool {
 	if j.histogram == nil || was.Histograms == nil || is.Histograms == nil {
 		return true
 	}
-	before, err := Decode(j.histogram(was.Histograms))
-	if err != nil {
-		return true
-	}
-	after, err := Decode(j.histogram(is.Histograms))
-	if err != nil {
+	before, after := j.histogram(was.Histograms), j.histogram(is.Histograms)
+	if before == nil || after == nil {
 		return true
 	}
 	beforeLow, beforeHigh := interval(before, j.quantile)

@@ -205,33 +205,30 @@ func apart(parts []part) []string {
 func (r *Run) mergeTimes(parts []part) error {
 	r.Histograms = &Histograms{}
 	for _, times := range []struct {
-		saved     func(*Histograms) *string
+		histogram func(*Histograms) **hdrhistogram.Histogram
 		quantiles func(*Run) **Quantiles
 	}{
-		{func(h *Histograms) *string { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
-		{func(h *Histograms) *string { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
-		{func(h *Histograms) *string { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
 	} {
 		var merged *hdrhistogram.Histogram
 		for _, p := range parts {
 			if *times.quantiles(p.Run) == nil {
 				continue
 			}
-			if p.Histograms == nil || *times.saved(p.Histograms) == "" {
+			if p.Histograms == nil || *times.histogram(p.Histograms) == nil {
 				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; give the report that loadtest wrote with --save", p.file)
 			}
-			h, err := Decode(*times.saved(p.Histograms))
-			switch {
-			case err != nil:
-				return limiter.Invalidf("%s has a histogram that cannot be read: %v; save the report again", p.file, err)
+			switch h := *times.histogram(p.Histograms); {
 			case merged == nil:
-				merged = h
+				merged = h.Clone()
 			case merged.Merge(h) > 0:
 				return limiter.Invalidf("%s has times that are beyond those of %s; merge reports of one version of limitctl", p.file, parts[0].file)
 			}
 		}
 		if merged != nil {
-			*times.saved(r.Histograms), *times.quantiles(r) = Encode(merged), QuantilesOf(merged)
+			*times.histogram(r.Histograms), *times.quantiles(r) = merged, QuantilesOf(merged)
 		}
 	}
 	return nil
