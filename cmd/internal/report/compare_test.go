@@ -67,8 +67,8 @@ func TestWhatIsARegression(t *testing.T) {
 // Times of a few microseconds differ by more than any margin, and mean nothing.
 func TestTinyTimesAreNoise(t *testing.T) {
 	base, latest := New(LoadTest), New(LoadTest)
-	base.Runs = []Run{{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}
-	latest.Runs = []Run{{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}
+	base.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}}
+	latest.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}}
 	c, err := Compare(Named{"a", base}, Named{"b", latest}, DefaultMargins())
 	if err != nil || c.Regressions != 1 { // of p999, by 21 µs
 		t.Errorf("%d regressions, %v", c.Regressions, err)
@@ -83,7 +83,7 @@ func TestHistogramsTellChanceFromChange(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		run := func(n int, median float64) Run {
 			h := histogram(random, n, median, 0)
-			return Run{Requests: int64(n), Latency: QuantilesOf(h), Histograms: &Histograms{Latency: h}}
+			return Run{Figures: Figures{Requests: int64(n), Latency: QuantilesOf(h)}, Histograms: &Histograms{Latency: h}}
 		}
 		compare := func(a, b Run) int {
 			base, latest := New(LoadTest), New(LoadTest)

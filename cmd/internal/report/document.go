@@ -55,6 +55,30 @@ type Run struct {
 	Rate      float64   `json:"rate"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 
+	Figures
+
+	// Timeline is what happened in each interval of the run.
+	Timeline   []Interval `json:"timeline"`
+	IntervalMS int64      `json:"interval_ms"`
+	// Heat is the keys in the order of how much they asked for, the busiest first,
+	// in at most 200 groups.
+	Heat []HeatGroup `json:"heat"`
+	// MostDenied is the keys denied most often, at most ten.
+	MostDenied []KeyCount `json:"most_denied"`
+	// Neighbours is what became of all but the noisy one, in the scenario of that name.
+	Neighbours *KeyCount `json:"neighbours,omitempty"`
+	// ErrorTexts is the commonest errors, at most five.
+	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
+	// Warnings is what a reader must know before believing the figures.
+	Warnings []string `json:"warnings,omitempty"`
+
+	// Histograms is nil where a document was printed and not saved.
+	Histograms *Histograms `json:"histograms,omitempty"`
+}
+
+// Figures are the numbers of a run: all that a promise can be about. While a run is
+// under way its figures are of what was answered so far.
+type Figures struct {
 	// Requests is those that were sent: allowed, denied, or ended in an error.
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
@@ -92,24 +116,6 @@ type Run struct {
 	Audit  Audit   `json:"audit"`
 	Limits []Limit `json:"limits"` // each of the limits decided together
 	Cost   *Cost   `json:"cost,omitempty"`
-
-	// Timeline is what happened in each interval of the run.
-	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms"`
-	// Heat is the keys in the order of how much they asked for, the busiest first,
-	// in at most 200 groups.
-	Heat []HeatGroup `json:"heat"`
-	// MostDenied is the keys denied most often, at most ten.
-	MostDenied []KeyCount `json:"most_denied"`
-	// Neighbours is what became of all but the noisy one, in the scenario of that name.
-	Neighbours *KeyCount `json:"neighbours,omitempty"`
-	// ErrorTexts is the commonest errors, at most five.
-	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
-	// Warnings is what a reader must know before believing the figures.
-	Warnings []string `json:"warnings,omitempty"`
-
-	// Histograms is nil where a document was printed and not saved.
-	Histograms *Histograms `json:"histograms,omitempty"`
 }
 
 // Quantiles are of a distribution of times, in whole microseconds.

@@ -36,15 +36,25 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	if seed == 2 {
 		stalled = 900
 	}
-	latency, service, lag := histogram(random, 30_000, 380+60*float64(seed), stalled), histogram(random, 30_000, 300+60*float64(seed), 0), histogram(random, 30_000, 20, 0)
+	latency := histogram(random, 30_000, 380+60*float64(seed), stalled)
+	service := histogram(random, 30_000, 300+60*float64(seed), 0)
+	lag := histogram(random, 30_000, 20, 0)
 	run := Run{
-		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script", Store: "redis://localhost:6379/0",
-		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000, StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
-		Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
-		Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
-		Audit: Audit{WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211, Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000}},
-		Cost: &Cost{ServerCPU: pointer(9.4 + float64(seed)), RoundTrips: pointer(0.31), Commands: pointer(3), NetworkIn: pointer(212), NetworkOut: pointer(38.2),
-			BytesPerKey: pointer(136), ClientCPU: pointer(11.8)},
+		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
+		Store: "redis://localhost:6379/0", Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
+		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
+		Figures: Figures{
+			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
+			Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
+			Audit: Audit{
+				WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211,
+				Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
+			},
+			Cost: &Cost{
+				ServerCPU: pointer(9.4 + float64(seed)), ClientCPU: pointer(11.8), RoundTrips: pointer(0.31), Commands: pointer(3),
+				NetworkIn: pointer(212), NetworkOut: pointer(38.2), BytesPerKey: pointer(136),
+			},
+		},
 		IntervalMS: 500,
 		Histograms: &Histograms{Latency: latency, Service: service, Lag: lag},
 	}
@@ -135,9 +145,15 @@ func simulation() *Document {
 	d := New(Simulation)
 	for i, limit := range []string{"30/1m", "60/1m"} {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
-		run := Run{Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip", StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
-			Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234, IntervalMS: time.Hour.Milliseconds(),
-			Audit: Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31}}
+		run := Run{
+			Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip",
+			StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
+			Figures: Figures{
+				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
+				Audit: Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31},
+			},
+			IntervalMS: time.Hour.Milliseconds(),
+		}
 		for hour := range int64(84) {
 			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
 			denied := max(0, asked-150) / int64(i+1)

@@ -68,7 +68,7 @@ func (d *Document) holdAgain(all []Named) error {
 			if err != nil {
 				return limiter.Invalidf("%s: %v", from.Name, err)
 			}
-			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r) == nil }); i >= 0 {
+			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r.Figures) == nil }); i >= 0 {
 				d.Runs[i].Warnings = append(d.Runs[i].Warnings, fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e))
 				continue
 			}
@@ -111,8 +111,8 @@ func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS
 func mergeRuns(parts []part) (*Run, error) {
 	first := parts[0]
 	run := &Run{
-		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation, Scenario: first.Scenario,
-		StartedAt: first.StartedAt, Limits: slices.Clone(first.Limits),
+		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation,
+		Scenario: first.Scenario, StartedAt: first.StartedAt, Figures: Figures{Limits: slices.Clone(first.Limits)},
 	}
 	counted, end := first.counted(), first.end()
 	var loads, stores []string

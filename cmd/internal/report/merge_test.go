@@ -24,8 +24,8 @@ func TestMergedQuantilesAreThoseOfAllRequests(t *testing.T) {
 	both.Merge(fast)
 	both.Merge(slow)
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	a := Run{Requests: 9000, Allowed: 9000, StartedAt: start, DurationMS: 10_000, Latency: QuantilesOf(fast), Histograms: &Histograms{Latency: fast}}
-	b := Run{Requests: 1000, Allowed: 900, Errors: 100, StartedAt: start.Add(2 * time.Second), DurationMS: 10_000, Latency: QuantilesOf(slow), Histograms: &Histograms{Latency: slow}}
+	a := Run{Figures: Figures{Requests: 9000, Allowed: 9000, DurationMS: 10_000, Latency: QuantilesOf(fast)}, StartedAt: start, Histograms: &Histograms{Latency: fast}}
+	b := Run{Figures: Figures{Requests: 1000, Allowed: 900, Errors: 100, DurationMS: 10_000, Latency: QuantilesOf(slow)}, StartedAt: start.Add(2 * time.Second), Histograms: &Histograms{Latency: slow}}
 	merged, err := Merge([]Named{named("a", a), named("b", b)})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestMergedQuantilesAreThoseOfAllRequests(t *testing.T) {
 // What was sent to warm up is in no count, so its time is in no rate.
 func TestRatesAreOfTheTimeThatCounts(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	a := Run{Requests: 5000, Allowed: 5000, StartedAt: start, DurationMS: 10_000, WarmupMS: 5000}
+	a := Run{Figures: Figures{Requests: 5000, Allowed: 5000, DurationMS: 10_000, WarmupMS: 5000}, StartedAt: start}
 	b := a
 	b.StartedAt = start.Add(time.Second)
 	merged, err := Merge([]Named{named("a", a), named("b", b)})
@@ -69,7 +69,7 @@ func TestRatesAreOfTheTimeThatCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, actual, err := e.Holds(&a); !ok || err != nil {
+	if ok, actual, err := e.Holds(&a.Figures); !ok || err != nil {
 		t.Errorf("5000 requests in the last 5 of 10 seconds are %s a second, %v", actual, err)
 	}
 	if words := a.where(LoadTest); words != "for 10s, of which 5s to warm up, on " {
@@ -91,7 +91,7 @@ func TestMergedAudit(t *testing.T) {
 	}
 	// Each machine was fair to its own keys, and yet the keys of one had three times
 	// what those of the other had: (4×10+4×30)²/(8×(4×100+4×900)) is 0.8.
-	one, other := Run{Requests: 40, Audit: audit(1, 2, 30, sums(10, 10, 10, 10))}, Run{Requests: 120, Audit: audit(1.5, 3, 20, sums(30, 30, 30, 30))}
+	one, other := Run{Figures: Figures{Requests: 40, Audit: audit(1, 2, 30, sums(10, 10, 10, 10))}}, Run{Figures: Figures{Requests: 120, Audit: audit(1.5, 3, 20, sums(30, 30, 30, 30))}}
 	merged, err := Merge([]Named{named("a", one), named("b", other)})
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +117,8 @@ func TestMergedAudit(t *testing.T) {
 func TestMergedTimelines(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	timeline := []Interval{{OffsetMS: 0, Allowed: 1, P99: 10, Max: 20}, {OffsetMS: 1000, Allowed: 10, Denied: 5, P99: 30, Max: 40}}
-	a := Run{StartedAt: start.Add(time.Second), DurationMS: 2000, IntervalMS: 1000, Timeline: timeline}
-	b := Run{StartedAt: start, DurationMS: 2000, IntervalMS: 1000, Timeline: timeline}
+	a := Run{StartedAt: start.Add(time.Second), Figures: Figures{DurationMS: 2000}, IntervalMS: 1000, Timeline: timeline}
+	b := Run{StartedAt: start, Figures: Figures{DurationMS: 2000}, IntervalMS: 1000, Timeline: timeline}
 	merged, err := Merge([]Named{named("a", a), named("b", b)})
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +136,8 @@ func TestMergedTimelines(t *testing.T) {
 }
 
 func TestMergedKeysAndErrors(t *testing.T) {
-	a := Run{Keys: 3, KeysDenied: 2, MostDenied: []KeyCount{{"u:1", 1, 9}, {"u:2", 1, 5}}, ErrorTexts: []ErrorCount{{"x", 1}, {"y", 3}}}
-	b := Run{Keys: 4, KeysDenied: 1, MostDenied: []KeyCount{{"v:1", 1, 8}, {"u:2", 2, 6}}, ErrorTexts: []ErrorCount{{"x", 5}}}
+	a := Run{Figures: Figures{Keys: 3, KeysDenied: 2}, MostDenied: []KeyCount{{"u:1", 1, 9}, {"u:2", 1, 5}}, ErrorTexts: []ErrorCount{{"x", 1}, {"y", 3}}}
+	b := Run{Figures: Figures{Keys: 4, KeysDenied: 1}, MostDenied: []KeyCount{{"v:1", 1, 8}, {"u:2", 2, 6}}, ErrorTexts: []ErrorCount{{"x", 5}}}
 	for i := range int64(150) {
 		a.Heat = append(a.Heat, HeatGroup{Keys: 2, Allowed: 2 * (300 - i)})
 		b.Heat = append(b.Heat, HeatGroup{Keys: 1, Allowed: 100, Denied: 50 - min(i, 50)})
@@ -162,7 +162,7 @@ func TestMergedKeysAndErrors(t *testing.T) {
 // Thresholds are held against the whole: here each machine kept its promise, and
 // together they did not.
 func TestThresholdsAreHeldAgainstTheMerged(t *testing.T) {
-	run := Run{Requests: 100, DurationMS: 1000, Audit: Audit{OverAdmitted: 3}}
+	run := Run{Figures: Figures{Requests: 100, DurationMS: 1000, Audit: Audit{OverAdmitted: 3}}}
 	a, b := named("a", run), named("b", run)
 	promised(a.Document, "over_admitted<=5", "fairness>=0")
 	promised(b.Document, "over_admitted<=5")

@@ -53,12 +53,12 @@ func TestVerdictsInWords(t *testing.T) {
 		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted":                            {WorstWindowRatio: 1.97, UnderAdmitted: 2},
 		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {WorstWindowRatio: 2, OverAdmitted: 3, UnderAdmitted: 2},
 	} {
-		f := (&Run{Requests: 10, Audit: audit}).verdict()
+		f := (&Run{Figures: Figures{Requests: 10, Audit: audit}}).verdict()
 		if got := f.mark() + " " + f.text; got != want {
 			t.Errorf("%+v: %s, want %s", audit, got, want)
 		}
 	}
-	if f := (&Run{Audit: Audit{WorstWindowRatio: 0}}).verdict(); f.text != "nothing was sent, so nothing is known" {
+	if f := (&Run{Figures: Figures{Audit: Audit{WorstWindowRatio: 0}}}).verdict(); f.text != "nothing was sent, so nothing is known" {
 		t.Errorf("of no requests: %s", f.text)
 	}
 }
@@ -153,7 +153,7 @@ func TestFiguresInWords(t *testing.T) {
 
 // The scenario of the noisy neighbour asks whether anyone else was hurt.
 func TestNeighboursAreToldOf(t *testing.T) {
-	run := Run{Requests: 12, Allowed: 5, Denied: 7, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
+	run := Run{Figures: Figures{Requests: 12, Allowed: 5, Denied: 7}, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
 	const alarm, line = "! the noisy key was not all that was hurt: 5 requests of all others, 1 denied\n", "neighbours 5 requests of all others, 1 denied\n"
 	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); !strings.Contains(got, alarm) || !strings.Contains(got, line) {
 		t.Errorf("neighbours that were denied:\n%s", got)

@@ -29,7 +29,7 @@ func (r *Run) Title() string {
 func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":") }
 
 // countedMS is how long the requests were sent that count.
-func (r *Run) countedMS() int64 { return r.DurationMS - r.WarmupMS }
+func (f *Figures) countedMS() int64 { return f.DurationMS - f.WarmupMS }
 
 // naive is the implementation that is no script.
 const naive = "naive"
