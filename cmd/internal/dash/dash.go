@@ -81,7 +81,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
-	if panicked := m.working.Wait(); m.failed == nil { // what was begun is finished, as its audit says
+	if panicked := m.changes.working.Wait(); m.failed == nil { // what was begun is finished, as its audit says
 		m.failed = panicked
 	}
 	switch {
@@ -121,8 +121,8 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		if failed, is := msg.(recordingFailed); is {
 			return failed.err
 		}
-		if m.problem != nil {
-			return m.problem
+		if m.feed.problem != nil {
+			return m.feed.problem
 		}
 	}
 	for text := range strings.Lines(m.View()) {
