@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
 	"cmd/internal/files":      {"internal/filekind"},
 	"cmd/internal/output":     {},
-	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
+	"cmd/internal/report":     {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
 	"cmd/internal/storeurl":   {},
@@ -62,6 +62,7 @@ var layers = map[string][]string{
 	"internal/hostiletext":       {},
 
 	"cmd/internal/noterminalquery": {},
+	"cmd/internal/report/chart":    {"cmd/internal/output"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

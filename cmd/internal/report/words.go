@@ -212,16 +212,11 @@ func decimal(f float64) string {
 	case size >= 99.95:
 		return output.Thousands(int64(math.Round(f)))
 	case size >= 9.995:
-		return trimmed(f, 1)
+		return output.Decimals(f, 1)
 	case size >= 0.0995:
-		return trimmed(f, 2)
+		return output.Decimals(f, 2)
 	}
-	return trimmed(f, 3)
-}
-
-func trimmed(f float64, digits int) string {
-	text := strconv.FormatFloat(f, 'f', digits, 64)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	return output.Decimals(f, 3)
 }
 
 // perSecond writes a rate.
