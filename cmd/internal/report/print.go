@@ -94,71 +94,6 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	printMostDenied(p, r)
 }
 
-// loadInWords is what was sent where.
-func (r *Run) loadInWords(kind Kind) string {
-	text := r.Load
-	if r.Scenario != "" {
-		text = "scenario " + r.Scenario + ": " + text
-	}
-	if r.Workers > 0 && !strings.Contains(r.Load, "worker") {
-		text += fmt.Sprintf(", %s", plural(int64(r.Workers), "worker"))
-	}
-	return text + ", " + r.where(kind)
-}
-
-// neighboursInWords is whether anyone but the noisy one was hurt.
-func (r *Run) neighboursInWords() string {
-	n := r.Neighbours
-	return fmt.Sprintf("%s of %s, %s denied", requests(n.Allowed+n.Denied), n.Key, output.Thousands(n.Denied))
-}
-
-// auditInWords is the figures behind the verdict.
-func (r *Run) auditInWords() string {
-	a := r.Audit
-	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
-		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), output.Thousands(a.LongestDenialRun))
-	if r.Audit.FairnessUnknown {
-		text += "; fairness is not known"
-	} else {
-		text += "; fairness " + decimal(a.Fairness)
-	}
-	if n := r.Neighbours; n != nil {
-		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied), requests(n.Allowed+n.Denied))
-	}
-	return text
-}
-
-// costPart is one figure of the cost, with its unit, and what it is of.
-type costPart struct{ figure, of string }
-
-// costParts is what could be learnt of the cost.
-func (r *Run) costParts() []costPart {
-	var parts []costPart
-	for _, cost := range costs {
-		if r.Cost == nil || cost.of(r.Cost) == nil {
-			continue
-		}
-		figure := decimal(*cost.of(r.Cost))
-		if cost.unit != "" {
-			figure += " " + cost.unit
-		}
-		words := cost.words
-		if figure == "1" {
-			words = strings.TrimSuffix(words, "s") // "1 round trip"
-		}
-		parts = append(parts, costPart{figure, words})
-	}
-	return parts
-}
-
-func joinCost(parts []costPart) string {
-	texts := make([]string, len(parts))
-	for i, part := range parts {
-		texts[i] = part.figure + " " + part.of
-	}
-	return strings.Join(texts, " · ")
-}
-
 // times are the distributions of a run, those that it has.
 func (r *Run) times() []namedTimes {
 	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}
@@ -186,41 +121,6 @@ func printTimes(p *output.Printer, r *Run) {
 		rows = append(rows, row)
 	}
 	p.Table(columns, rows)
-}
-
-// limitsTable is the audit of each limit of a run.
-func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "WORST", Right: true},
-		{Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 1}}
-	var rows [][]output.Cell
-	for _, l := range r.Limits {
-		name := l.Name + " " + l.Limit
-		if l.Shadow {
-			name += " (shadow)"
-		}
-		rows = append(rows, []output.Cell{{Text: strings.TrimSpace(name)}, {Text: output.Thousands(l.Denied)},
-			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
-	}
-	return columns, rows
-}
-
-func worstCell(a *Audit) output.Cell {
-	cell := output.Cell{Text: ratio(a.WorstWindowRatio), Style: output.Calm}
-	switch {
-	case a.OverAdmitted > 0 && a.WorstWindowRatio > 1:
-		cell.Style = output.AtEnd
-	case a.WorstWindowRatio > 1:
-		cell.Style = output.Near
-	}
-	return cell
-}
-
-// overCell is for units that there should be none of.
-func overCell(n int64) output.Cell {
-	if n > 0 {
-		return output.Cell{Text: output.Thousands(n), Style: output.AtEnd}
-	}
-	return output.Cell{Text: "0"}
 }
 
 func printMostDenied(p *output.Printer, r *Run) {
@@ -284,76 +184,6 @@ func (d *Document) printSeveral(p *output.Printer) {
 	columns, rows := d.comparison()
 	fmt.Fprintln(p.Out)
 	p.Table(columns, rows)
-}
-
-// commonLoad is what was sent where in all runs, and for how long in the longest.
-func (d *Document) commonLoad() string {
-	run := d.Runs[0]
-	for i := range d.Runs {
-		run.DurationMS = max(run.DurationMS, d.Runs[i].DurationMS)
-	}
-	return run.loadInWords(d.Kind)
-}
-
-// comparison is the table of several runs.
-func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
-		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4}}
-	if d.Kind == Simulation {
-		columns = append(columns, output.Column{Header: "DENIED", Right: true, Drops: 2}, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3},
-			output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8}, output.Column{Header: "DENIED OVER TIME", Drops: 9})
-	} else {
-		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
-			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
-	}
-	denied, top := d.deniedOverTime()
-	var rows [][]output.Cell
-	for i := range d.Runs {
-		r := &d.Runs[i]
-		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
-			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
-		if d.Kind == Simulation {
-			most := "-"
-			if len(r.MostDenied) > 0 {
-				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
-			}
-			row = append(row, output.Cell{Text: output.Thousands(r.Denied)}, output.Cell{Text: output.Thousands(r.Keys)}, output.Cell{Text: output.Thousands(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: sparkline(denied[i], top)})
-		} else {
-			p50, p99 := "-", "-"
-			if r.Latency != nil {
-				p50, p99 = micros(r.Latency.P50), micros(r.Latency.P99)
-			}
-			cost := Cost{}
-			if r.Cost != nil {
-				cost = *r.Cost
-			}
-			row = append(row, output.Cell{Text: p50}, output.Cell{Text: p99}, output.Cell{Text: perSecond(r.ThroughputPerS)},
-				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
-		}
-		rows = append(rows, row)
-	}
-	return columns, rows
-}
-
-// deniedOverTime is what was denied over the time of each run, and the most of it in any,
-// so that all are drawn to one scale.
-func (d *Document) deniedOverTime() (denied [][]int64, top int64) {
-	const width = 24
-	denied = make([][]int64, len(d.Runs))
-	for i := range d.Runs {
-		for _, c := range d.Runs[i].columnsOf(width) {
-			denied[i], top = append(denied[i], c.Denied), max(top, c.Denied)
-		}
-	}
-	return denied, top
-}
-
-// known writes a figure, or a dash if it could not be learnt.
-func known(figure *float64) string {
-	if figure == nil {
-		return "-"
-	}
-	return decimal(*figure)
 }
 
 func (d *Document) printSuggestions(p *output.Printer) {
