@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
 	"cmd/internal/files":      {"internal/filekind"},
-	"cmd/internal/output":     {},
+	"cmd/internal/output":     {"internal/textcut"},
 	"cmd/internal/report":     {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	"internal/clusternodes":   {},
 	"internal/filekind":       {},
 	"internal/lines":          {},
-	"internal/redact":         {},
+	"internal/redact":         {"internal/textcut"},
 	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
@@ -62,6 +62,7 @@ var layers = map[string][]string{
 	"internal/hostiletext":       {},
 
 	"cmd/internal/noterminalquery": {},
+	"internal/textcut":             {},
 	"cmd/internal/report/chart":    {"cmd/internal/output"},
 }
 

@@ -5,16 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Print implements [output.Answer]: what is wrong first, then one run in words and
-// numbers or several side by side, then the thresholds.
+// Print implements [output.Answer]: first what is wrong, then one run in words and
+// numbers or several runs side by side, then the thresholds.
 func (d *Document) Print(p *output.Printer) {
 	if d.Interrupted {
-		say(p, finding{output.Near, "interrupted: this is what there was until then"})
+		say(p, finding{output.Near, "interrupted: these are the results up to then"})
 	}
 	switch len(d.Runs) {
 	case 0:
@@ -42,7 +40,8 @@ func line(p *output.Printer, label string, style output.Style, text string) {
 		}
 	}
 	for _, part := range output.Wrap(text, p.Width-at) {
-		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+strings.Repeat(" ", at-runewidth.StringWidth(label))+p.Paint(style, part), " "))
+		space := strings.Repeat(" ", at-output.Width(label))
+		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+space+p.Paint(style, part), " "))
 		label = ""
 	}
 }
@@ -69,7 +68,8 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	line(p, "answers", output.Plain, answers)
 	if r.Keys > 0 {
-		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)", output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
+		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
+			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
 	}
 	if r.Neighbours != nil {
 		line(p, "neighbours", output.Plain, r.neighboursInWords())
@@ -127,11 +127,17 @@ func printMostDenied(p *output.Printer, r *Run) {
 	if len(r.MostDenied) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true}, {Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1}}
+	columns := []output.Column{
+		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
+		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
+	}
 	fmt.Fprintln(p.Out)
 	var rows [][]output.Cell
 	for _, key := range r.MostDenied {
-		rows = append(rows, []output.Cell{{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)}, {Text: share(key.Denied, key.Denied+key.Allowed)}})
+		rows = append(rows, []output.Cell{
+			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
+			{Text: share(key.Denied, key.Denied+key.Allowed)},
+		})
 	}
 	p.Table(columns, rows)
 }
@@ -157,7 +163,7 @@ func printTimeline(p *output.Printer, r *Run) {
 	line(p, "denied", output.Plain, sparkline(denied, top))
 }
 
-// sparkline draws values as blocks; what is not zero can be seen.
+// sparkline draws values as blocks. Any value above 0 is visible.
 func sparkline(values []int64, top int64) string {
 	const blocks = "▁▂▃▄▅▆▇█"
 	levels := []rune(blocks)
