@@ -19,8 +19,7 @@ type changes struct {
 	working   panics.Group  // runs the actions
 }
 
-// act does what was asked for, beside the loop. It is not left behind when the
-// dashboard is left in the middle of it.
+// act does what was asked for, beside the loop. The dashboard ends only after it is done.
 func (m *model) act(do func() tea.Msg) tea.Cmd {
 	m.changes.acting = true
 	done := make(chan tea.Msg, 1)
@@ -72,7 +71,7 @@ func (m *model) askReset() tea.Cmd {
 	if more := len(keys) - shownKeys; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
-	lines = append(lines, "", "What they hold is kept in a backup; u brings it back.")
+	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.Actions.Reset(m.ctx, keys)
 		return resetDone{done, keys, err}
@@ -82,7 +81,7 @@ func (m *model) askReset() tea.Cmd {
 // isBusy says so if something is being done already.
 func (m *model) isBusy() bool {
 	if m.changes.acting {
-		m.say("wait until what was asked for before is done")
+		m.say("wait until the last action is done")
 	}
 	return m.changes.acting
 }
@@ -96,7 +95,7 @@ func (m *model) askUndo() tea.Cmd {
 		return nil
 	}
 	reset, replace := *m.changes.lastReset, m.changes.lastReset.InUse > 0
-	// The last keys that were chosen may be others, of which none was in use.
+	// lastKeys are those of the reset that is undone, and not those chosen last.
 	var lines []string
 	for _, key := range m.changes.lastKeys[:min(len(m.changes.lastKeys), shownKeys)] {
 		lines = append(lines, output.Printable(key.String()))
@@ -104,11 +103,11 @@ func (m *model) askUndo() tea.Cmd {
 	if more := len(m.changes.lastKeys) - shownKeys; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
-	expiry := "They get the expiry they would have had by now."
+	expiry := "They keep their original expiry."
 	title := "Bring back " + output.Plural(int(reset.Keys), "key")
 	if replace {
 		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
-		expiry = "What was used of them since is forgotten."
+		expiry = "What was used since the reset is lost."
 	}
 	lines = append(lines, expiry, "Backup: "+reset.Backup)
 	return m.ask(title, lines, func() tea.Msg {
@@ -134,8 +133,8 @@ func (m *model) askConsume() tea.Cmd {
 	return m.ask("Consume one unit", []string{output.Printable(r.Key.String())}, do)
 }
 
-// absorbReset, absorbUndo and absorbConsumed say what became of an action, and look at
-// once what is so now.
+// absorbReset, absorbUndo and absorbConsumed say what an action did, and read the keys
+// again at once.
 func (m *model) absorbReset(done resetDone) tea.Cmd {
 	m.changes.acting = false
 	for _, key := range done.keys {
@@ -147,12 +146,12 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 		m.changes.lastReset, m.changes.lastKeys = &done.Changed, done.keys
 	}
 	switch {
-	case done.err != nil && done.Backup != "": // first what one has to know, as the line is cut
+	case done.err != nil && done.Backup != "": // the end of a long line is cut, so the facts come first
 		m.complain(fmt.Errorf("only %s deleted for sure, u brings back: %w", output.Plural(int(done.Keys), "key"), done.err))
 	case done.err != nil:
 		m.complain(done.err)
 	case done.Keys == 0:
-		m.say("nothing of it was in use, and nothing was deleted")
+		m.say("none of it was in use, so nothing was deleted")
 		clear(m.keys.marked)
 	default:
 		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
@@ -168,12 +167,13 @@ func (m *model) absorbUndo(done undoDone) tea.Cmd {
 		m.complain(done.err)
 	case done.InUse > 0:
 		m.changes.lastReset.InUse = done.InUse
-		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings back these, too", output.Plural(int(done.Keys), "key"), done.InUse))
+		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings these back, too",
+			output.Plural(int(done.Keys), "key"), done.InUse))
 	default:
 		m.changes.lastReset = nil
 		text := "brought back " + output.Plural(int(done.Keys), "key")
 		if done.Lapsed > 0 {
-			text += fmt.Sprintf(", %d lapsed meanwhile", done.Lapsed)
+			text += fmt.Sprintf(", %d expired meanwhile", done.Lapsed)
 		}
 		m.say(text)
 	}

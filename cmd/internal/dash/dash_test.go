@@ -73,7 +73,8 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
 		Servers: func(context.Context) []Server {
-			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000, RoundTrip: 400 * time.Microsecond}}
+			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
+				RoundTrip: 400 * time.Microsecond}}
 		},
 	}
 	if change != nil {
@@ -280,7 +281,8 @@ func TestReset(t *testing.T) {
 	for _, test := range []struct {
 		keys, want string // what was reset
 	}{
-		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry", "full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
+		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry",
+			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)
@@ -296,7 +298,8 @@ func TestReset(t *testing.T) {
 }
 
 func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
-	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false, "rprod<esc>": false} {
+	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false,
+		"rprod<esc>": false} {
 		d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
 		d.press(keys)
 		if got := d.actions.reset != nil; got != want {
@@ -355,7 +358,7 @@ func TestUndoOfWhatWasUsedSince(t *testing.T) {
 		t.Errorf("undone:\n%s", d.View())
 	}
 	d.press("u")
-	if !strings.Contains(d.View(), "What was used of them since is forgotten.") {
+	if !strings.Contains(d.View(), "What was used since the reset is lost.") {
 		t.Errorf("asked again:\n%s", d.View())
 	}
 	d.press("y")
@@ -440,7 +443,8 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 
 func TestUnitsASecond(t *testing.T) {
 	key := limiter.Key{Subject: "a"}
-	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m", "sliding-counter:1000/1m", "sliding-log:30/1m"} {
+	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m",
+		"sliding-counter:1000/1m", "sliding-log:30/1m"} {
 		d := begin(t, func(d *driver) { d.take(key, limit, 1) }, nil)
 		for range 10 {
 			d.take(key, limit, 2)
@@ -463,7 +467,8 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	if want := "[full] user:49 user:48 user:47 user:46"; d.subjects() != want {
 		t.Errorf("it follows %s, want %s", d.subjects(), want)
 	}
-	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") || !strings.Contains(text, "about 51 keys, about 1 at the limit") {
+	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") ||
+		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
 		t.Errorf("it says:\n%s", text)
 	}
 	d.take(limiter.Key{Subject: "user:00"}, "100/1h", 99)
@@ -504,7 +509,7 @@ func TestTheMouse(t *testing.T) {
 		t.Errorf("after a click on a header it is sorted by %s", d.keys.order)
 	}
 	if click(3, head); !d.keys.reversed {
-		t.Error("a second click does not turn the order around")
+		t.Error("a second click does not reverse the order")
 	}
 	d.send(tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonWheelDown})
 	click(200, 200)
@@ -562,7 +567,8 @@ func TestOnce(t *testing.T) {
 	if err := Once(t.Context(), &out, o, 80, 24); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") || slept != time.Second {
+	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") ||
+		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
 	store := &awayStore{Store: d.store, away: true}
@@ -590,7 +596,8 @@ func BenchmarkKeyPress(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := newModel(b.Context(), Options{Query: limiter.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second, Color: true})
+	m := newModel(b.Context(), Options{Query: limiter.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
+		Color: true})
 	m.width, m.height = 200, 50
 	limit, err := limiter.ParseLimit("100/1m")
 	if err != nil {
@@ -598,7 +605,8 @@ func BenchmarkKeyPress(b *testing.B) {
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
+		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"},
+			Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
 	}
 	m.absorbScan(scanned{readings: s.Keys, done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed
@@ -649,7 +657,8 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 
 // A recording may be anybody's, and does nothing to the terminal.
 func TestARecordingSendsNothingToTheTerminal(t *testing.T) {
-	recording := `{"time":"2026-03-01T12:00:00Z","store":"a\u001b[2Jb\nc","servers":[{"name":"\u001b[2Jx","version":"\u001b]0;x\u0007","role":"\u001b[2J","problem":""},` +
+	recording := `{"time":"2026-03-01T12:00:00Z","store":"a\u001b[2Jb\nc","servers":[` +
+		`{"name":"\u001b[2Jx","version":"\u001b]0;x\u0007","role":"\u001b[2J","problem":""},` +
 		`{"name":"z","problem":"\u001b[2J"}],"coverage":{},"keys":[]}` + "\n"
 	d := begin(t, nil, func(o *Options) { o.Play = strings.NewReader(recording) })
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
@@ -663,7 +672,8 @@ func TestARecordingOfAnyTime(t *testing.T) {
 	var recording strings.Builder
 	for i := range historyLength + 10 {
 		at := time.Date(1960, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
-		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)
+		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[`+
+			`{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)
 	}
 	d := begin(t, nil, func(o *Options) {
 		o.Play, o.Sleep = strings.NewReader(recording.String()), func(context.Context, time.Duration) error { return nil }

@@ -81,7 +81,8 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			}
 			asked = units
 			var decision [1]limiter.Decision
-			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}}, decision[:]); err != nil {
+			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}},
+				decision[:]); err != nil {
 				return nil, err
 			}
 			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})

@@ -15,14 +15,15 @@ type history struct {
 	sums   bool      // values of one second add up; else the greatest counts
 }
 
-// longestRefresh is up to how far apart two values say what was between them.
+// longestRefresh is how many seconds apart two values may be for the time between them to
+// be filled in.
 const longestRefresh = 60
 
 // slot is where in the ring a second is, also one before 1970.
 func slot(second int64) int64 { return (second%historyLength + historyLength) % historyLength }
 
-// add puts a value into its second. What was between it and the last is taken as
-// even, unless that is too long ago.
+// add puts a value into its second, and fills in the seconds since the last value evenly,
+// unless those are too many.
 func (h *history) add(at time.Time, value float32) {
 	second := at.Unix()
 	if h.values == nil {
@@ -92,8 +93,8 @@ func (h *history) at(second int64) float32 {
 	return h.values[slot(second)]
 }
 
-// mean is that of the last so many seconds, of those that are known. The second that
-// is going on is one of them.
+// mean is the mean of the known values of the last so many seconds, the current second
+// included.
 func (h *history) mean(seconds int64) float64 {
 	sum, known := 0.0, 0
 	for second := h.last - min(seconds, int64(len(h.values))) + 1; second <= h.last; second++ {

@@ -194,7 +194,7 @@ func TestHostileRecordings(t *testing.T) {
 		if shown := d.View(); !strings.Contains(shown, "left out") {
 			t.Errorf("%s is passed over in silence:\n%s", name, shown)
 		}
-		if d, _ := play(t, text); d.failed == nil || !strings.Contains(d.failed.Error(), "line 1 of the recording is no frame") {
+		if d, _ := play(t, text); d.failed == nil || !strings.Contains(d.failed.Error(), "line 1 of the recording is not a frame") {
 			t.Errorf("a recording of nothing but %s ends with %v", name, d.failed)
 		}
 	}
@@ -275,7 +275,8 @@ func FuzzPlay(f *testing.F) {
 	for _, text := range hostiletext.Texts() {
 		f.Add(frame(0, nil) + text + "\n" + frame(1, map[string]any{"problem": text}))
 	}
-	f.Add(frame(0, map[string]any{"servers": []any{map[string]any{"round_trip_ns": -5, "version": "x"}}, "coverage": map[string]any{"full": true}}))
+	f.Add(frame(0, map[string]any{"servers": []any{map[string]any{"round_trip_ns": -5, "version": "x"}},
+		"coverage": map[string]any{"full": true}}))
 	f.Fuzz(func(t *testing.T, recording string) {
 		d, slept := play(t, recording)
 		if len(slept) > 0 && slices.Max(slept) > longestGap {

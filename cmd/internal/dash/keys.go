@@ -34,15 +34,15 @@ func (m *model) bindings() []binding {
 		bind([]string{"esc", "backspace", "h", "left"}, "esc", "go back; end the filter", nil, (*model).goBack),
 		bind([]string{"/"}, "/", "filter: a part or a glob, !inverted, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),
-		bind([]string{"S"}, "S", "turn the order around", []screen{&m.keys}, (*model).turnOrder),
+		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
 		bind([]string{"g"}, "g", "group by limit, then by each attribute", lists, (*model).nextGrouping),
-		bind([]string{" "}, "space", "pause, and go on", nil, (*model).pause),
+		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
 		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
 	}
 	if m.mayChange() {
 		all = append(all,
-			bind([]string{"m"}, "m", "mark a key, or not", []screen{&m.keys}, (*model).mark),
+			bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
 			bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset),
 			bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo),
 			bind([]string{"c"}, "c", "consume one unit of this key", rows, (*model).askConsume),
@@ -59,7 +59,7 @@ func (b *binding) isOn(s screen) bool {
 	return b.on == nil || slices.Contains(b.on, s)
 }
 
-// press does what a key is for.
+// press does what is bound to a key.
 func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	if msg.Type == tea.KeyCtrlC {
 		m.interrupted = true
@@ -71,10 +71,10 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	case m.filter.editing:
 		return m.typeFilter(msg)
 	}
-	if msg.Paste { // what was meant for somewhere else
+	if msg.Paste { // a paste was meant for another program
 		return nil
 	}
-	if msg.Type == tea.KeyRunes && len(msg.Runes) > 1 { // several, typed faster than they were read
+	if msg.Type == tea.KeyRunes && len(msg.Runes) > 1 { // keys that were typed faster than they were read
 		var all []tea.Cmd
 		for _, typed := range msg.Runes {
 			all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}))
@@ -116,8 +116,10 @@ func (m *model) enter() tea.Cmd { return m.screen.enter(m) }
 
 // intervals are those that a dashboard can be refreshed at by its keys.
 func intervals() []time.Duration {
-	return []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
-		10 * time.Second, 30 * time.Second, time.Minute}
+	return []time.Duration{
+		100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+	}
 }
 
 func (m *model) pause() tea.Cmd {

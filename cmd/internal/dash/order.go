@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// place is where a row belongs by its closeness to the limit: in whole percent, so that
-// what changes little keeps it.
+// place is where a row belongs by its closeness to the limit. It is in whole percent, so
+// that a row that changes little stays where it is.
 type place struct {
 	inUse, atLimit bool
 	percent        int
@@ -20,8 +20,7 @@ func (r *row) place() place {
 	return place{r.inUse, r.inUse && r.atLimit(), percent(r.share())}
 }
 
-// hold keeps the row in its place for a while, whatever becomes of it, so that one sees
-// what one has done.
+// hold keeps the row in its place for a while, so that the result of an action is seen.
 func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
 
 // order is one that rows can be in.

@@ -46,7 +46,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		text := "this is the end of the recording"
 		if msg.bad > 0 {
-			text += fmt.Sprintf("; %s that were no frames are left out", output.Plural(msg.bad, "line"))
+			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.bad, "line"))
 		}
 		m.say(text)
 	case clockTick:

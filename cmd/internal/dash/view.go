@@ -84,7 +84,7 @@ func boxed(lines []line, columns int) []line {
 	return append(box, plain(border.BottomLeft+strings.Repeat(border.Bottom, inner+2)+border.BottomRight))
 }
 
-// footLine is what is asked or said, else the keys one needs most.
+// footLine is what is asked or said, or else the keys that are needed most.
 func (m *model) footLine() line {
 	switch {
 	case m.changes.question != nil || m.still:
@@ -105,8 +105,8 @@ func (m *model) footLine() line {
 	return styled("? help  q quit  "+m.screen.hints(m), output.Faint)
 }
 
-// headLines say where this is and how it is: on one line where the screen is low, with
-// a line for each master of a Cluster where there is room.
+// headLines say which store this is and how it is. A high screen has a line for each
+// master of a Cluster, too.
 func (m *model) headLines() []line {
 	first := line{{"limitctl ", bold}}
 	if m.Context != "" {
@@ -124,7 +124,9 @@ func (m *model) headLines() []line {
 	}
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
-		lines = append(lines, styled(fmt.Sprintf("no answer for %s, retrying: %s", output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second)), oneLine(m.feed.problem)), output.AtEnd))
+		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
+		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
 	}
@@ -141,7 +143,7 @@ func (m *model) headLines() []line {
 	return lines
 }
 
-// withClock puts the clock, and what else is to be seen at all times, to the right.
+// withClock puts the clock and the state of the refresh to the right of a line.
 func (m *model) withClock(l line) line {
 	clock := m.now.Format(time.TimeOnly)
 	state := span{"every " + output.Duration(m.Refresh), output.Faint}
@@ -217,7 +219,8 @@ func (m *model) serverLine(s *Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
-	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s", s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s",
+		s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
 // matchedText says how many keys there are.
@@ -248,12 +251,13 @@ func (m *model) coverageText() string {
 	case m.isAway():
 		return ""
 	case m.feed.scanError != nil:
-		return "not all keys could be looked for: " + oneLine(m.feed.scanError)
+		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took, passEvery), time.Second)))
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
+				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
-		return fmt.Sprintf("looking for keys: %s of %s looked at", output.Thousands(c.Looked), output.Thousands(c.Total))
+		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
 	}
 	return ""
 }

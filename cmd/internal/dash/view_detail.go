@@ -41,7 +41,8 @@ func (v *detailView) text(m *model) []line {
 		}
 		say("attributes", text, output.Plain)
 	}
-	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
 	if !r.inUse {
 		state = "unused"
 	}
@@ -49,7 +50,7 @@ func (v *detailView) text(m *model) []line {
 	if r.inUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {
-			ttl = "never expires, which is somebody's doing"
+			ttl = "never expires, because something else removed its expiry"
 		}
 		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
 	}

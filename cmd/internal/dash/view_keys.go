@@ -28,8 +28,11 @@ func columns() []column {
 		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
 	}
 	return []column{
-		{title: "SUBJECT", order: bySubject, least: 16, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
+		{title: "SUBJECT", order: bySubject, least: 16, most: 60,
+			cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
+		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string {
+			return output.Printable(r.limitName())
+		})},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
 			if !r.known() {
 				return ""

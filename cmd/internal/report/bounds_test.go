@@ -34,10 +34,10 @@ func TestBombs(t *testing.T) {
 		"thresholds":      {head + `"runs":[],"thresholds":` + list("{}", MaxSize) + "}", more},
 		"suggestions":     {head + `"runs":[],"suggestions":` + list("{}", MaxSize) + "}", more},
 		"nesting":         {head + `"runs":[` + strings.Repeat("[", MaxSize), "exceeded max depth"},
-		"another list":    {head + `"x":` + list("{}", MaxSize) + "}", "is JSON, but no report"},
+		"another list":    {head + `"x":` + list("{}", MaxSize) + "}", "is JSON, but not a report"},
 		"a large number":  {head + `"runs":[{"rate":1e400}]}`, "cannot unmarshal number 1e400"},
 		"a long number":   {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
-		"runs of no list": {head + `"runs":{}}`, "is JSON, but no report"},
+		"runs of no list": {head + `"runs":{}}`, "is JSON, but not a report"},
 	} {
 		var err error
 		took := allocated(func() { _, err = Read("x.json", []byte(test.text)) })

@@ -6,7 +6,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// finding is something that the reader is told in words, and how bad it is.
+// finding is a sentence for the reader, and how bad it is.
 type finding struct {
 	style output.Style
 	text  string
@@ -22,15 +22,17 @@ func (f finding) mark() string {
 	return "!"
 }
 
-// finding says which count keeps a promise.
+// finding says which count keeps the promise.
 func (s *Suggestion) finding() finding {
 	switch {
 	case !s.Kept:
-		return finding{output.AtEnd, fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count), s.Actual)}
+		text := fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count), s.Actual)
+		return finding{output.AtEnd, text}
 	case s.Below == "":
 		return finding{output.Calm, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)}
 	}
-	return finding{output.Calm, fmt.Sprintf("%s needs %s: %s, and with one less %s", s.Promise, s.Limit, s.Actual, s.Below)}
+	text := fmt.Sprintf("%s needs %s: %s, and with one less %s", s.Promise, s.Limit, s.Actual, s.Below)
+	return finding{output.Calm, text}
 }
 
 // verdict says in words how right the decisions were.
@@ -51,12 +53,12 @@ func (r *Run) verdict() finding {
 	case a.UnderAdmitted > 0:
 		return finding{output.AtEnd, let + under}
 	case a.WorstWindowRatio > 1:
-		return finding{output.Near, let + ", as its algorithm does"}
+		return finding{output.Near, let + ", as this algorithm may"}
 	}
 	return finding{output.Calm, "never more than the limit"}
 }
 
-// alarms are what a reader must know before believing the figures, the worst first.
+// alarms are what a reader must know before trusting the figures, the worst first.
 func (r *Run) alarms() []finding {
 	var all []finding
 	add := func(style output.Style, format string, args ...any) {
@@ -70,12 +72,14 @@ func (r *Run) alarms() []finding {
 		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on%s", lag)
 	}
 	if r.Dropped > 0 {
-		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time", output.Thousands(r.Dropped), output.Thousands(r.Requests+r.Dropped), share(r.Dropped, r.Requests+r.Dropped))
+		arrivals := r.Requests + r.Dropped
+		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time",
+			output.Thousands(r.Dropped), output.Thousands(arrivals), share(r.Dropped, arrivals))
 	}
 	if r.Errors > 0 {
 		unknown := ""
 		if r.Unknown > 0 {
-			unknown = fmt.Sprintf("; %s of them may have been charged nevertheless", output.Thousands(r.Unknown))
+			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
 		}
 		add(output.AtEnd, "%s ended in an error (%s)%s", requests(r.Errors), share(r.Errors, r.Requests), unknown)
 		for _, e := range r.ErrorTexts {
@@ -83,10 +87,11 @@ func (r *Run) alarms() []finding {
 		}
 	}
 	if r.Late > 0 {
-		add(output.Near, "%s answered more than %s after being due (%s)", requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
+		add(output.Near, "%s answered more than %s after they were due (%s)",
+			requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
 	}
 	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
-		add(output.Near, "the noisy key was not all that was hurt: %s", r.neighboursInWords())
+		add(output.Near, "others than the noisy key were denied, too: %s", r.neighboursInWords())
 	}
 	for _, warning := range r.Warnings {
 		add(output.Near, "%s", warning)
@@ -94,8 +99,8 @@ func (r *Run) alarms() []finding {
 	return all
 }
 
-// alarms are those of all runs, each with the title of its run; what is so of all of
-// several is said once, and of none in particular.
+// alarms are those of all runs, each with the title of its run. An alarm that all of
+// several runs have is listed once, with no title.
 func (d *Document) alarms() (all []finding, titles []string) {
 	common := map[string]int{}
 	for i := range d.Runs {

@@ -60,7 +60,10 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)
-		interval := Interval{OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)), P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500))}
+		interval := Interval{
+			OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)),
+			P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500)),
+		}
 		if i%20 == 0 {
 			interval.Allowed += 200
 		}
@@ -136,7 +139,13 @@ func racing() *Document {
 	}
 	run.ErrorTexts = []ErrorCount{{"redis://localhost:6379 did not answer within 2s", 300}, {"outcome unknown: connection reset by peer", 12}}
 	run.Warnings = []string{"the server's clock stepped back by 3 ms"}
-	run.Limits = append(run.Limits, Limit{Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77, Audit: Audit{WorstWindowRatio: 0.42}})
+	run.Limits = append(
+		run.Limits,
+		Limit{
+			Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77,
+			Audit: Audit{WorstWindowRatio: 0.42},
+		},
+	)
 	d.Runs, d.Interrupted = []Run{run}, true
 	return d
 }
@@ -166,7 +175,9 @@ func simulation() *Document {
 			run.Heat = append(run.Heat, HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)), Denied: int64(max(0, 300-40*group*(i+1)))})
 		}
 		for key := range 6 {
-			run.MostDenied = append(run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))})
+			run.MostDenied = append(
+				run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
+			)
 		}
 		d.Runs = append(d.Runs, run)
 	}
@@ -183,7 +194,8 @@ func emptyRun() *Document {
 func hostile() *Document {
 	d := New(LoadTest)
 	bad := []string{
-		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`, strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
+		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`,
+		strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
 		"caf\xe9\xff", "{{.Title}}", "a\x00b\nc", strings.Repeat("W", 119) + "日本語",
 	}
 	run := loadRun("token-bucket", 1, 1, 0)
@@ -206,7 +218,10 @@ func long() *Document {
 	run := loadRun("sliding-counter", 3, 1, 0)
 	run.Timeline, run.IntervalMS, run.DurationMS, run.Histograms = nil, 1000, 3_600_000, nil
 	for i := range int64(3600) {
-		run.Timeline = append(run.Timeline, Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i})
+		run.Timeline = append(
+			run.Timeline,
+			Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
+		)
 	}
 	tiny := loadRun("fixed-window", 4, 2, 0)
 	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil

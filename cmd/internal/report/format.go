@@ -12,7 +12,7 @@ import (
 func units(n int64) string    { return plural(n, "unit") }
 func requests(n int64) string { return plural(n, "request") }
 
-// plural writes a count with its noun, and thousands apart.
+// plural writes a count with thousands separators and its noun: "1,234 keys".
 func plural(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -20,8 +20,8 @@ func plural(n int64, noun string) string {
 	return output.Thousands(n) + " " + noun
 }
 
-// share writes part of whole as a percentage. It is "0%" only of nothing and "100%"
-// only of all.
+// share writes part of whole as a percentage. "0%" means nothing at all, and "100%"
+// everything.
 func share(part, whole int64) string {
 	if whole == 0 {
 		return "-"
@@ -45,7 +45,7 @@ func share(part, whole int64) string {
 	return text + "%"
 }
 
-// ratio writes a multiple of the limit: "1.97 ×". It is "1.00 ×" only if it is one.
+// ratio writes a multiple of the limit: "1.97 ×". "1.00 ×" means exactly the limit.
 func ratio(f float64) string {
 	if 0 < f && f < 0.005 {
 		return "<0.01 ×"
@@ -60,8 +60,8 @@ func ratio(f float64) string {
 	return text + " ×"
 }
 
-// micros writes microseconds to three digits, in the unit that suits them:
-// "840 µs", "1.24 ms", "12 s".
+// micros writes microseconds with three digits, in a fitting unit: "840 µs", "1.24 ms",
+// "12 s".
 func micros(us int64) string {
 	switch {
 	case us < 1000:
@@ -72,7 +72,7 @@ func micros(us int64) string {
 	return decimal(float64(us)/1e6) + " s"
 }
 
-// decimal writes a figure to three digits, or all of those before the point.
+// decimal writes a figure with three digits, or with all digits before its point.
 func decimal(f float64) string {
 	switch size := math.Abs(f); {
 	case math.IsNaN(f), math.IsInf(f, 0):

@@ -22,10 +22,10 @@ const (
 	mostErrorTexts = 5
 )
 
-// Merge makes one load test of those that several machines ran at the same time,
-// each with keys of its own. Histograms are merged, so the quantiles are those of
-// all requests together. The thresholds that any of them had are held against the
-// result. What cannot be merged is a [limiter.ErrInvalid].
+// Merge makes one load test of several that machines ran at the same time, each with
+// keys of its own. Histograms are merged, so the quantiles are those of all requests
+// together. The result is judged by the thresholds of all of them. Reports that cannot be
+// merged are a [limiter.ErrInvalid].
 func Merge(all []Named) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)
@@ -49,8 +49,8 @@ func Merge(all []Named) (*Document, error) {
 	return merged, merged.holdAgain(all)
 }
 
-// holdAgain evaluates the thresholds of all documents against the merged one. One
-// that is about what could not be merged becomes a warning.
+// holdAgain judges the merged document by the thresholds of all documents. A threshold
+// about a figure that could not be merged becomes a warning.
 func (d *Document) holdAgain(all []Named) error {
 	var expressions []Expression
 	seen := map[string]bool{}
@@ -64,11 +64,14 @@ func (d *Document) holdAgain(all []Named) error {
 			if err != nil {
 				return limiter.Invalidf("%s: %v", from.Name, err)
 			}
-			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r.Figures) == nil }); i >= 0 {
-				d.Runs[i].Warnings = append(d.Runs[i].Warnings, fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e))
+			lacks := func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r.Figures) == nil }
+			i := slices.IndexFunc(d.Runs, lacks)
+			if i < 0 {
+				expressions = append(expressions, e)
 				continue
 			}
-			expressions = append(expressions, e)
+			warning := fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e)
+			d.Runs[i].Warnings = append(d.Runs[i].Warnings, warning)
 		}
 	}
 	_, err := d.Evaluate(expressions)
@@ -80,26 +83,29 @@ func mergeable(a, b Named) error {
 	case b.Kind != LoadTest:
 		return limiter.Invalidf("%s is a simulation; only load tests are merged", b.Name)
 	case len(a.Runs) != len(b.Runs):
-		return limiter.Invalidf("%s has %s and %s has %s; merge reports of the same test", a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
+		return limiter.Invalidf("%s has %s and %s has %s; merge reports of the same test",
+			a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
 	}
 	for i := range a.Runs {
 		if ours, theirs := a.Runs[i].Title(), b.Runs[i].Title(); ours != theirs {
-			return limiter.Invalidf("run %d of %s is of %q, and of %s of %q; merge reports of the same test", i+1, a.Name, ours, b.Name, theirs)
+			return limiter.Invalidf("run %d is of %q in %s and of %q in %s; merge reports of the same test",
+				i+1, ours, a.Name, theirs, b.Name)
 		}
 		if len(a.Runs[i].Limits) != len(b.Runs[i].Limits) {
-			return limiter.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test", i+1, len(a.Runs[i].Limits), a.Name, len(b.Runs[i].Limits), b.Name)
+			return limiter.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test",
+				i+1, len(a.Runs[i].Limits), a.Name, len(b.Runs[i].Limits), b.Name)
 		}
 	}
 	return nil
 }
 
-// part is what one machine did of a run.
+// part is one machine's part of a run, and the file it was read from.
 type part struct {
 	file string
 	*Run
 }
 
-// counted is when the warm-up was over.
+// counted is when the warm-up ended.
 func (p part) counted() time.Time { return p.StartedAt.Add(milliseconds(p.WarmupMS)) }
 
 func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS)) }
@@ -170,7 +176,7 @@ func mergeRuns(parts []part) (*Run, error) {
 	return run, nil
 }
 
-// joined lists texts, each once.
+// joined lists texts, each of them once.
 func joined(texts []string) string {
 	var once []string
 	for _, text := range texts {
@@ -181,7 +187,7 @@ func joined(texts []string) string {
 	return strings.Join(once, " and ")
 }
 
-// apart warns of machines that were not at work at the same time, by their clocks.
+// apart warns of machines that did not work at the same time, by their clocks.
 func apart(parts []part) []string {
 	var warnings []string
 	for i, a := range parts {
@@ -189,8 +195,9 @@ func apart(parts []part) []string {
 			if b.StartedAt.Before(a.StartedAt) {
 				a, b = b, a
 			}
-			if !b.StartedAt.Before(a.end()) {
-				warnings = append(warnings, fmt.Sprintf("%s began %s after %s had ended: they did not load the store together", b.file, b.StartedAt.Sub(a.end()).Round(time.Millisecond), a.file))
+			if gap := b.StartedAt.Sub(a.end()); gap >= 0 {
+				warnings = append(warnings, fmt.Sprintf("%s began %s after %s had ended: they did not load the store together",
+					b.file, gap.Round(time.Millisecond), a.file))
 			}
 		}
 	}

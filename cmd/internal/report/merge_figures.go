@@ -8,7 +8,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// mergeTimes merges the histograms, and reckons the quantiles of all.
+// mergeTimes merges the histograms, and computes the quantiles of all requests.
 func (r *Run) mergeTimes(parts []part) error {
 	r.Histograms = &Histograms{}
 	for _, times := range []struct {
@@ -25,13 +25,15 @@ func (r *Run) mergeTimes(parts []part) error {
 				continue
 			}
 			if p.Histograms == nil || *times.histogram(p.Histograms) == nil {
-				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; give the report that loadtest wrote with --save", p.file)
+				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
+					"give the report that loadtest wrote with --save", p.file)
 			}
 			switch h := *times.histogram(p.Histograms); {
 			case merged == nil:
 				merged = h.Clone()
 			case merged.Merge(h) > 0:
-				return limiter.Invalidf("%s has times that are beyond those of %s; merge reports of one version of limitctl", p.file, parts[0].file)
+				return limiter.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
+					p.file, parts[0].file)
 			}
 		}
 		if merged != nil {
@@ -41,7 +43,7 @@ func (r *Run) mergeTimes(parts []part) error {
 	return nil
 }
 
-// mergeAudits is the worst of what was seen of any key, and the sum of the units.
+// mergeAudits returns the worst of the ratios and the sum of the units.
 func mergeAudits(all []*Audit) Audit {
 	merged := Audit{KeySums: &KeySums{}}
 	for _, a := range all {
@@ -64,8 +66,8 @@ func mergeAudits(all []*Audit) Audit {
 	return merged
 }
 
-// mergeCost keeps what each machine knows of itself and of its keys. What a server
-// counts is of all machines, so that none of them knows what its own part was.
+// mergeCost keeps what each machine knows of itself and of its keys. A server counts the
+// work of all machines together, so no machine knows its own part.
 func (r *Run) mergeCost(parts []part) {
 	cost, left := Cost{}, false
 	for _, figure := range []struct {
@@ -93,7 +95,7 @@ func (r *Run) mergeCost(parts []part) {
 		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil || p.Cost.NetworkOut != nil)
 	}
 	if left {
-		r.Warnings = append(r.Warnings, "the server's own cost is left out: what it counts is of all machines, and none of them knows its part")
+		r.Warnings = append(r.Warnings, "the server's cost is left out: it counts the work of all machines together")
 	}
 	if cost != (Cost{}) {
 		r.Cost = &cost

@@ -166,9 +166,9 @@ func (m *metric) valueHint() string {
 func (m *metric) absence() string {
 	switch {
 	case m.kind == duration:
-		return "a simulation measures no times, nor does a load test before its first answer"
+		return "a simulation measures no times, and a load test has none before its first answer"
 	case m.name == "fairness":
-		return "it is not to be had of reports without the sums of their keys"
+		return "it needs the sums over keys, which one of the reports lacks"
 	}
-	return strings.ReplaceAll(m.name, "_", " ") + " could not be learnt from this store"
+	return strings.ReplaceAll(m.name, "_", " ") + " is not known of this store"
 }

@@ -66,15 +66,17 @@ func (p *page) keys(d *Document) {
 			most = max(most, k.Denied)
 		}
 		for _, k := range r.MostDenied {
-			one.MostDenied = append(one.MostDenied, deniedKey{name(k.Key), output.Thousands(k.Denied), output.Thousands(k.Allowed), share(k.Denied, k.Denied+k.Allowed),
-				rounded(100 * float64(k.Denied) / float64(max(most, 1)))})
+			one.MostDenied = append(one.MostDenied, deniedKey{
+				Key: name(k.Key), Denied: output.Thousands(k.Denied), Allowed: output.Thousands(k.Allowed),
+				Share: share(k.Denied, k.Denied+k.Allowed), Percent: rounded(100 * float64(k.Denied) / float64(max(most, 1))),
+			})
 		}
 		p.HasMostDenied = p.HasMostDenied || len(one.MostDenied) > 0
 	}
 }
 
-// heat is how strong the colour of a share is. The least is seen to be a cell, and
-// any denial to be more than none.
+// heat is how strong the colour of a share is, from 0 to 1. Any denial is visibly more
+// than none.
 func heat(part float64) float64 {
 	if part <= 0 {
 		return 0

@@ -66,7 +66,7 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	switch {
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
-		return nil, limiter.Invalidf("%s is JSON, but no report; give one that loadtest or simulate saved", name)
+		return nil, limiter.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
 	case *head.SchemaVersion != output.SchemaVersion:
 		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
@@ -91,7 +91,8 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
-			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))
+			return nil, limiter.Invalidf("%s is not a report: threshold %q is about run %d, and there are %d",
+				name, t.Expression, t.Run, len(d.Runs))
 		}
 	}
 	if d.Thresholds == nil {
@@ -114,7 +115,7 @@ func notJSON(name string, err error) error {
 
 func notAReport(name string, err error) error {
 	// What is wrong can be a number of a million digits.
-	return limiter.Invalidf("%s is no report: %.200s; give one that loadtest or simulate saved", name, err.Error())
+	return limiter.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
 }
 
 func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }

@@ -34,7 +34,7 @@ func worstCell(a *Audit) output.Cell {
 	return cell
 }
 
-// overCell is for units that there should be none of.
+// overCell is a count of units that should be 0.
 func overCell(n int64) output.Cell {
 	if n > 0 {
 		return output.Cell{Text: output.Thousands(n), Style: output.AtEnd}
@@ -44,14 +44,22 @@ func overCell(n int64) output.Cell {
 
 // comparison is the table of several runs.
 func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
-		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4}}
+	columns := []output.Column{
+		{Header: "LIMIT", Shrinks: 14}, {Header: "REQUESTS", Right: true, Drops: 6}, {Header: "ALLOWED", Right: true},
+		{Header: "WORST", Right: true}, {Header: "OVER", Right: true}, {Header: "UNDER", Right: true, Drops: 4},
+	}
 	if d.Kind == Simulation {
-		columns = append(columns, output.Column{Header: "DENIED", Right: true, Drops: 2}, output.Column{Header: "KEYS", Right: true, Drops: 7}, output.Column{Header: "KEYS DENIED", Right: true, Drops: 3},
-			output.Column{Header: "MOST DENIED", Shrinks: 12, Drops: 8}, output.Column{Header: "DENIED OVER TIME", Drops: 9})
+		columns = append(columns, []output.Column{
+			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
+			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
+			{Header: "DENIED OVER TIME", Drops: 9},
+		}...)
 	} else {
-		columns = append(columns, output.Column{Header: "p50", Right: true, Drops: 5}, output.Column{Header: "p99", Right: true, Drops: 1}, output.Column{Header: "THROUGHPUT", Right: true, Drops: 7},
-			output.Column{Header: "SERVER µs", Right: true, Drops: 8}, output.Column{Header: "BYTES/KEY", Right: true, Drops: 9})
+		columns = append(columns, []output.Column{
+			{Header: "p50", Right: true, Drops: 5}, {Header: "p99", Right: true, Drops: 1},
+			{Header: "THROUGHPUT", Right: true, Drops: 7}, {Header: "SERVER µs", Right: true, Drops: 8},
+			{Header: "BYTES/KEY", Right: true, Drops: 9},
+		}...)
 	}
 	denied, top := d.deniedOverTime()
 	var rows [][]output.Cell
@@ -64,7 +72,10 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 			if len(r.MostDenied) > 0 {
 				most = fmt.Sprintf("%s (%s)", output.Printable(r.MostDenied[0].Key), output.Thousands(r.MostDenied[0].Denied))
 			}
-			row = append(row, output.Cell{Text: output.Thousands(r.Denied)}, output.Cell{Text: output.Thousands(r.Keys)}, output.Cell{Text: output.Thousands(r.KeysDenied)}, output.Cell{Text: most}, output.Cell{Text: sparkline(denied[i], top)})
+			row = append(row, []output.Cell{
+				{Text: output.Thousands(r.Denied)}, {Text: output.Thousands(r.Keys)}, {Text: output.Thousands(r.KeysDenied)},
+				{Text: most}, {Text: sparkline(denied[i], top)},
+			}...)
 		} else {
 			p50, p99 := "-", "-"
 			if r.Latency != nil {
@@ -82,8 +93,8 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	return columns, rows
 }
 
-// deniedOverTime is what was denied over the time of each run, and the most of it in any,
-// so that all are drawn to one scale.
+// deniedOverTime returns the denied requests over the time of each run, and the most at
+// any time of any run, so that all are drawn to one scale.
 func (d *Document) deniedOverTime() (denied [][]int64, top int64) {
 	const width = 24
 	denied = make([][]int64, len(d.Runs))

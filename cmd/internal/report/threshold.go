@@ -53,7 +53,7 @@ func ParseThreshold(text string) (Expression, error) {
 	e.unit = value[len(digits):]
 	var ok bool
 	if e.bound, ok = parseDecimal(digits); !ok {
-		return Expression{}, wrong(text, "%q is no value of %s; write %s", value, name, e.metric.valueHint())
+		return Expression{}, wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
 	}
 	switch factor, isDuration := durationUnits[e.unit]; {
 	case e.metric.kind == duration && isDuration:

@@ -90,21 +90,22 @@ func TestWrongThresholds(t *testing.T) {
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
 		"p99<5m":                                 `"5m" has no unit of time`,
 		"p99<5%":                                 `"5%" has no unit of time`,
-		"p99<ms":                                 `"ms" is no value of p99`,
-		"p99<-5ms":                               `"-5ms" is no value of p99`,
-		"p99<1e9ms":                              `"1e9ms" is no value of p99`,
-		"p99<1/2ms":                              `is no value of p99`,
-		"p99<<5ms":                               `"<5ms" is no value of p99`,
+		"p99<ms":                                 `"ms" is not a value of p99`,
+		"p99<-5ms":                               `"-5ms" is not a value of p99`,
+		"p99<1e9ms":                              `"1e9ms" is not a value of p99`,
+		"p99<1/2ms":                              `is not a value of p99`,
+		"p99<<5ms":                               `"<5ms" is not a value of p99`,
 		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
 		"requests>5%":                            `requests is not in "%"`,
 		"errors==0ms":                            `errors is not in "ms"`,
 		"denied<1.5":                             "denied is a whole number and never 1.5",
 		"denied<1%%":                             `denied is not in "%%"`,
-		"throughput>1000/s":                      `"1000/s" is no value of throughput; write a number such as 1.5`,
-		"denied<1" + "0000000000000000000000000": "is no value of denied",
+		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
+		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
 		_, err := ParseThreshold(text)
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -114,9 +115,9 @@ func TestWrongThresholds(t *testing.T) {
 func TestAbsentMetrics(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99<5ms":           `threshold "p99<5ms": the run has no p99: a simulation measures no times`,
-		"server_cpu_us<20":  "server cpu us could not be learnt from this store",
-		"bytes_per_unit<20": "bytes per unit could not be learnt",
-		"fairness>0.5":      "reports without the sums of their keys",
+		"server_cpu_us<20":  "server cpu us is not known of this store",
+		"bytes_per_unit<20": "bytes per unit is not known of this store",
+		"fairness>0.5":      "it needs the sums over keys",
 	} {
 		e, err := ParseThreshold(text)
 		if err != nil {
@@ -164,7 +165,9 @@ func TestEvaluate(t *testing.T) {
 			missed += d.Runs[threshold.Run].Algorithm + " " + threshold.Expression + " " + threshold.Actual + "; "
 		}
 	}
-	if want := "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; sliding-counter worst_window_ratio<=1 1.08; "; missed != want {
+	const want = "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; " +
+		"sliding-counter worst_window_ratio<=1 1.08; "
+	if missed != want {
 		t.Errorf("missed are %s", missed)
 	}
 	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Missed() {
@@ -174,7 +177,9 @@ func TestEvaluate(t *testing.T) {
 
 // What is read is either an expression that reads the same again, or an error in one line.
 func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>"} {
+	for _, text := range []string{
+		"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>",
+	} {
 		f.Add(text)
 	}
 	run := loadRun("token-bucket", 1, 1, 0)

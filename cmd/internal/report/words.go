@@ -25,16 +25,16 @@ func (r *Run) Title() string {
 // limit is the limit without the algorithm, which it may be written with.
 func (r *Run) limit() string { return strings.TrimPrefix(r.Limit, r.Algorithm+":") }
 
-// countedMS is how long the requests were sent that count.
+// countedMS is how long requests were sent that count: all but the warm-up, in ms.
 func (f *Figures) countedMS() int64 { return f.DurationMS - f.WarmupMS }
 
-// naive is the implementation that is no script.
+// naive is the implementation with several commands instead of a script.
 const naive = "naive"
 
-// NoStore is the store of a simulation that none decided.
+// NoStore is the store of a simulation that was decided without one.
 const NoStore = "none"
 
-// where is the store and what was done to it: "for 30s on redis://localhost:6379".
+// where says how long the run took and on which store: "for 30s on redis://localhost:6379".
 func (r *Run) where(kind Kind) string {
 	duration := output.Duration(milliseconds(r.DurationMS))
 	if kind == Simulation {
@@ -62,7 +62,7 @@ func (r *Run) loadInWords(kind Kind) string {
 	return text + ", " + r.where(kind)
 }
 
-// neighboursInWords is whether anyone but the noisy one was hurt.
+// neighboursInWords says whether any key but the noisy one was denied.
 func (r *Run) neighboursInWords() string {
 	n := r.Neighbours
 	return fmt.Sprintf("%s of %s, %s denied", requests(n.Allowed+n.Denied), n.Key, output.Thousands(n.Denied))
@@ -84,10 +84,10 @@ func (r *Run) auditInWords() string {
 	return text
 }
 
-// costPart is one figure of the cost, with its unit, and what it is of.
+// costPart is one figure of the cost with its unit, and the words after it.
 type costPart struct{ figure, of string }
 
-// costParts is what could be learnt of the cost.
+// costParts is the known part of the cost.
 func (r *Run) costParts() []costPart {
 	var parts []costPart
 	for _, cost := range costs {
@@ -115,7 +115,7 @@ func joinCost(parts []costPart) string {
 	return strings.Join(texts, " · ")
 }
 
-// commonLoad is what was sent where in all runs, and for how long in the longest.
+// commonLoad says what was sent where in all runs, and how long the longest took.
 func (d *Document) commonLoad() string {
 	run := d.Runs[0]
 	for i := range d.Runs {
