@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -54,7 +53,8 @@ found, however many there are.`,
 	}
 	o.addFlags(cmd, global)
 	flags := cmd.Flags()
-	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+	flags.StringVar(&o.sort, "sort", "",
+		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
 	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
@@ -118,7 +118,7 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most so many rows, 0 being all.
-func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, found, error) {
+func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)
 		f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, _ error) error {
@@ -152,7 +152,7 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *output.Printer) error {
+func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
 	answer := &inspectAnswer{bytes: o.query.Bytes, foreign: o.foreign}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *out
 	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
 		row := inspectRow{*e, foreignText(foreign)}
 		n++
-		if err := stream.Write(answer.line(&row), func() []string { return answer.record(&row) }); err != nil {
+		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
 		}
 		return nil
@@ -200,7 +200,7 @@ func (o *inspectOptions) conclude(rows int, f *found, err error) error {
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit

@@ -157,9 +157,20 @@ func (b *burstFlag) fill(limit *limiter.Limit) {
 // unused is the mistake of a burst that no limit took.
 func (b *burstFlag) unused() error {
 	if b.given && !b.used {
-		return usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", b.n)
+		return usagef("--burst %d applies to none of the limits; only %s limits without a burst of their own take it",
+			b.n, strings.Join(withBurst(), " and "))
 	}
 	return nil
+}
+
+// withBurst are the names of the algorithms whose limits have a burst.
+func withBurst() (names []string) {
+	for _, algorithm := range limiter.Algorithms() {
+		if algorithm.HasBurst() {
+			names = append(names, algorithm.String())
+		}
+	}
+	return names
 }
 
 // oneSubject is the argument check of commands that take one KEY.

@@ -89,7 +89,7 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 			}
 			tried = append(tried, one)
 		}
-		if limit.Algorithm == limiter.SlidingCounter && o.algorithms == everyAlgorithm && len(under) > 1 {
+		if limit.Algorithm.HasSlices() && o.algorithms == everyAlgorithm && len(under) > 1 {
 			limit.Slices = slicesTried
 			if _, err := limit.Normalize(); err == nil { // the period can be cut so
 				tried = append(tried, limit)

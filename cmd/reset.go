@@ -219,6 +219,11 @@ type targets struct {
 const shown = 5
 
 func (t *targets) add(e *limiter.Entry, _ error) error {
+	if t.toRemaining >= 0 && !e.LimitKnown() {
+		t.refused = true
+		return usagef("--to-remaining %d cannot be set for key %q, whose limit is not known (%s); select fewer keys, or reset it whole",
+			t.toRemaining, e.StoreKey, e.LimitText())
+	}
 	if capacity := e.Limit.Capacity(); t.toRemaining > capacity {
 		t.refused = true
 		return usagef("--to-remaining %d is more than limit %s of key %q holds; give at most %d, or select fewer keys",

@@ -224,14 +224,10 @@ func parseShare(text string) (share float64, percent bool, err error) {
 
 // keeps reports whether the state of a key is one that is selected.
 func (s *selection) keeps(e *limiter.Entry) bool {
-	return (!s.denied || e.Decision.Remaining == 0) &&
-		(s.minUsed == "" || share(e) >= s.minShare) &&
+	share, known := e.Share()
+	return (!s.denied || e.AtLimit()) &&
+		(s.minUsed == "" || known && share >= s.minShare) &&
 		(!s.noTTL || e.TTL < 0)
-}
-
-// share is how much of its limit an entry has used: 1 is all.
-func share(e *limiter.Entry) float64 {
-	return float64(e.Decision.Used) / float64(e.Limit.Capacity())
 }
 
 // foreignKeys are the foreign values that a command met: how many, and the first

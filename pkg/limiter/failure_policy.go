@@ -43,14 +43,14 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 
 // WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
 // peeks are decided by policy instead of failing; their decisions are
-// Unguarded. Any other error, and every error of a refund or an adjustment, passes through:
-// a wrong password is not an outage. onFailure, if not nil, is told each error
-// that policy replaced and may be called concurrently.
+// Unguarded. Any other error, and every error of a refund or an adjustment, passes
+// through: a wrong password is not an outage. onFailure, if not nil, is told each error
+// that policy replaced and may be called concurrently. The keys are those of store.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
 	if policy == FailOnError {
 		return store
 	}
-	return &failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}
+	return KeepKeyspace(&failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}, store)
 }
 
 type failurePolicyStore struct {
@@ -62,7 +62,7 @@ type failurePolicyStore struct {
 func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err == nil || op == Refund || op == Adjust || !IsAway(err) || errors.Is(ctx.Err(), context.Canceled) {
-		return err // a caller that gave up is no outage either
+		return err // a caller that gave up is not an outage either
 	}
 	if s.onFailure != nil {
 		s.onFailure(err)

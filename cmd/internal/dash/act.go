@@ -63,8 +63,8 @@ func (m *model) askReset() tea.Cmd {
 	var lines []string
 	for _, key := range keys[:min(len(keys), shownKeys)] {
 		used := ""
-		if r := m.feed.rows[key]; r != nil && r.known() {
-			used = fmt.Sprintf("  %s/%s used", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()))
+		if r := m.feed.rows[key]; r != nil && r.found() {
+			used = fmt.Sprintf("  %s used", usedOf(r))
 		}
 		lines = append(lines, output.Printable(key.String())+used)
 	}
@@ -118,7 +118,11 @@ func (m *model) askUndo() tea.Cmd {
 
 func (m *model) askConsume() tea.Cmd {
 	r := m.current()
-	if r == nil || !r.known() || m.isBusy() {
+	if r == nil || !r.found() || m.isBusy() {
+		return nil
+	}
+	if !r.LimitKnown() {
+		m.say("the limit of " + output.Printable(r.Key.String()) + " is not known, so nothing can be taken")
 		return nil
 	}
 	req := limiter.Request{Key: r.Key, Limit: r.Limit, Cost: 1}

@@ -16,15 +16,10 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Store is what is looked at.
-type Store interface {
-	limiter.Store
-	limiter.Keyspace
-}
-
 // Options say what a dashboard shows and what it may do.
 type Options struct {
-	Store Store
+	// Store is what is looked at.
+	Store limiter.Keyspace
 	// Query selects the keys, and Keep, if set, which of their states are shown.
 	Query limiter.Query
 	Keep  func(*limiter.Entry) bool

@@ -405,7 +405,7 @@ func TestConsume(t *testing.T) {
 
 // awayStore is one that does not answer while it is away.
 type awayStore struct {
-	Store
+	limiter.Keyspace
 	away bool
 }
 
@@ -415,13 +415,13 @@ func (s *awayStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter
 			yield(limiter.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", limiter.ErrUnavailable))
 		}
 	}
-	return s.Store.Scan(ctx, q)
+	return s.Keyspace.Scan(ctx, q)
 }
 
 func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	store := &awayStore{}
 	d := begin(t, three, func(o *Options) {
-		store.Store = o.Store
+		store.Keyspace = o.Store
 		o.Store, o.Color = store, true
 	})
 	store.away = true
@@ -571,7 +571,7 @@ func TestOnce(t *testing.T) {
 		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
-	store := &awayStore{Store: d.store, away: true}
+	store := &awayStore{Keyspace: d.store, away: true}
 	o.Store = store
 	if err := Once(t.Context(), &out, o, 80, 24); !errors.Is(err, limiter.ErrUnavailable) {
 		t.Errorf("of a store that is away: %v", err)
@@ -605,8 +605,9 @@ func BenchmarkKeyPress(b *testing.B) {
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"},
-			Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
+		s.Keys = append(s.Keys, Reading{Entry: limiter.Entry{
+			Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit,
+			Decision: limiter.Decision{Used: int64(i % 101), Remaining: int64(100 - i%101)}}})
 	}
 	m.absorbScan(scanned{readings: s.Keys, done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed

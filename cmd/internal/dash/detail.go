@@ -73,6 +73,9 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			return nil, err
 		}
 		d := &detail{of: key, record: entry.Record.Value}
+		if !entry.LimitKnown() {
+			return d, nil
+		}
 		capacity := entry.Limit.Capacity()
 		asked := int64(0)
 		for _, units := range []int64{1, (capacity + 1) / 2, capacity} {

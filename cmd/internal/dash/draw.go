@@ -104,6 +104,8 @@ func closeness(r *row) output.Style {
 	switch {
 	case !r.inUse:
 		return output.Faint
+	case r.isUnknown():
+		return output.Plain
 	case r.atLimit():
 		return output.AtEnd
 	case r.share() >= nearShare:

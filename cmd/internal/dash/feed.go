@@ -28,12 +28,8 @@ func (m *model) look() tea.Cmd {
 	}
 	m.feed.fetching = true
 	ask := request{coverage: m.feed.coverage}
-	for key, r := range m.feed.rows {
-		if r.isLargeLog() {
-			ask.logs = append(ask.logs, key)
-		} else {
-			ask.keys = append(ask.keys, key)
-		}
+	for key := range m.feed.rows {
+		ask.keys = append(ask.keys, key)
 	}
 	if m.screen == &m.detail {
 		of := m.detail.key // which may change before the answer comes

@@ -83,6 +83,8 @@ func (f *filter) matches(r *row) bool {
 
 func (t *term) matches(r *row) bool {
 	switch {
+	case t.sign != 0 && r.inUse && r.isUnknown():
+		return false // it may be any share
 	case t.sign == '>':
 		return r.share() > t.share
 	case t.sign == '<':

@@ -163,7 +163,7 @@ func (l *groupList) lines(m *model) []line {
 		if g.name == "" {
 			title = "(none)"
 		}
-		share := pad(output.Thousands(int64(percent(g.closest.share())))+"%", 4, true)
+		share := pad(percentText(g.closest), 4, true)
 		drawn := cells(output.Plain, title, output.Thousands(int64(g.keys)), output.Thousands(int64(g.atLimit)), short(g.rate),
 			share+" "+output.Printable(g.closest.Key.Subject))
 		if g.atLimit > 0 {

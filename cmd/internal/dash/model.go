@@ -76,7 +76,7 @@ func newModel(ctx context.Context, o Options) *model {
 	}
 	m.reader = newReader(&m.Options)
 	for _, key := range o.Query.Keys {
-		m.feed.rows[key] = newRow(Reading{Key: key}, m.now)
+		m.feed.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -169,7 +169,7 @@ func (m *model) arrange() {
 }
 
 // selects reports whether the state of a row is one that was selected.
-func (m *model) selects(r *row) bool { return m.Keep == nil || r.known() && m.Keep(r.entry()) }
+func (m *model) selects(r *row) bool { return m.Keep == nil || r.found() && m.Keep(&r.Entry) }
 
 // current returns the row that an action is about, or nil.
 func (m *model) current() *row {

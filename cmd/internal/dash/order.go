@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // place is where a row belongs by its closeness to the limit. It is in whole percent, so
@@ -50,9 +52,9 @@ func (o order) compare(a, b *row) int {
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:
-		return cmp.Compare(b.Used, a.Used)
+		return cmp.Or(compareBool(a.UsedKnown(), b.UsedKnown()), cmp.Compare(b.Used, a.Used))
 	case byRemaining:
-		return cmp.Compare(a.Remaining, b.Remaining)
+		return cmp.Or(compareBool(!a.isUnknown(), !b.isUnknown()), cmp.Compare(a.Remaining, b.Remaining))
 	case byReset:
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case byLimit:
@@ -69,6 +71,14 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
+}
+
+// percentText is how much of the limit is used, in percent.
+func percentText(r *row) string {
+	if r.isUnknown() {
+		return "?"
+	}
+	return output.Thousands(int64(percent(r.share()))) + "%"
 }
 
 func percent(share float64) int { return int(math.Floor(share * 100)) }

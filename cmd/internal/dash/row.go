@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -23,7 +22,7 @@ type row struct {
 }
 
 func newRow(reading Reading, now time.Time) *row {
-	r := &row{Reading: reading, usedAt: now, inUse: reading.Used > 0, taken: history{sums: true}}
+	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
@@ -33,11 +32,15 @@ func newRow(reading Reading, now time.Time) *row {
 // update takes in what the key is like at now.
 func (r *row) update(reading Reading, now time.Time) {
 	taken := float32(reading.Taken)
-	if r.updated.IsZero() { // there is nothing to compare with
+	if r.updated.IsZero() || reading.UsedUnknown { // there is nothing to compare with
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.updated, r.usedAt, r.inUse = reading, now, now, true
-	r.shares.add(now, float32(reading.share()))
+	if share, known := reading.Share(); known {
+		r.shares.add(now, float32(share))
+	} else {
+		r.shares.add(now, float32(math.NaN()))
+	}
 	r.taken.add(now, taken)
 }
 
@@ -45,28 +48,19 @@ func (r *row) update(reading Reading, now time.Time) {
 func (r *row) empty(now time.Time) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
 	r.inUse, r.updated = false, now
-	if r.Limit.Algorithm != 0 {
+	if r.UsedUnknown = false; r.CapacityKnown() {
 		r.Remaining = r.Limit.Capacity()
 	}
 	r.shares.add(now, 0)
 	r.taken.add(now, 0)
 }
 
-func (r *row) known() bool { return r.Limit.Algorithm != 0 }
+// found reports whether the key was ever found in use: one that was named need not be.
+func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 
-// entry is the row as a scan's entry, as far as a selection looks at it.
-func (r *row) entry() *limiter.Entry {
-	return &limiter.Entry{Key: r.Key, StoreKey: r.StoreKey, Limit: r.Limit, TTL: r.TTL,
-		Decision: limiter.Decision{Used: r.Used, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter}}
-}
-
-// largeLog is from what capacity on a sliding log is large, and from how many slices on
-// a counter is like one.
-const largeLog = 40
-
-func (r *row) isLargeLog() bool {
-	return r.Limit.Algorithm == limiter.SlidingLog && r.Limit.Capacity() > largeLog || r.Limit.Slices > largeLog
-}
+// isUnknown reports whether the key was found and what remains of its limit cannot be
+// told.
+func (r *row) isUnknown() bool { return r.found() && !r.RemainingKnown() }
 
 // lately is over how long the units a second are reckoned.
 const lately = 10

@@ -29,11 +29,15 @@ func (v *detailView) text(m *model) []line {
 	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
-	if !r.known() {
+	if !r.found() {
 		say("state", "unused", output.Plain)
 		return lines
 	}
-	say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	if r.LimitKnown() {
+		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	} else {
+		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
+	}
 	if r.parts != nil {
 		text := ""
 		for _, attribute := range r.parts.Attributes {
@@ -43,8 +47,11 @@ func (v *detailView) text(m *model) []line {
 	}
 	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
 		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
-	if !r.inUse {
+	switch {
+	case !r.inUse:
 		state = "unused"
+	case r.isUnknown():
+		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
 	if r.inUse {
@@ -52,7 +59,11 @@ func (v *detailView) text(m *model) []line {
 		if r.TTL < 0 {
 			ttl = "never expires, because something else removed its expiry"
 		}
-		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
+		resets := "not known"
+		if r.ResetKnown() {
+			resets = seconds(r.ResetAfter)
+		}
+		say("resets in", resets+", "+ttl, output.Plain)
 	}
 	if d := v.read; d != nil {
 		for i, fit := range d.fits {

@@ -34,20 +34,23 @@ func columns() []column {
 			return output.Printable(r.limitName())
 		})},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
-			if !r.known() {
+			if r.Limit.Algorithm == 0 {
 				return ""
 			}
 			return r.Limit.Algorithm.String()
 		})},
 		{title: "USED", order: byCloseness, least: 6, most: 30, cell: func(_ *model, r *row, width int) line {
-			if !r.known() {
+			if !r.RemainingKnown() {
 				return nil
 			}
 			return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 		}},
 		{title: "OF LIMIT", order: byUsed, right: true, least: 11, most: 15, cell: func(_ *model, r *row, width int) line {
-			if !r.known() {
+			switch {
+			case !r.found():
 				return plain("-")
+			case !r.RemainingKnown():
+				return styled(usedOf(r), closeness(r))
 			}
 			text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 			if len(text) > width {
@@ -56,6 +59,9 @@ func columns() []column {
 			return styled(text, closeness(r))
 		}},
 		{title: "LEFT", order: byRemaining, right: true, least: 5, most: 9, drops: 5, cell: func(_ *model, r *row, width int) line {
+			if r.isUnknown() {
+				return plain("?")
+			}
 			text := output.Thousands(r.Remaining)
 			if len(text) > width {
 				text = short(float64(r.Remaining))
@@ -68,7 +74,12 @@ func columns() []column {
 			case r.inUse && r.TTL < 0:
 				return styled("no TTL", output.Near)
 			case r.inUse && r.atLimit():
+				if !r.RetryKnown() {
+					return styled("+?", output.AtEnd)
+				}
 				return styled("+"+seconds(r.RetryAfter), output.AtEnd)
+			case r.inUse && !r.ResetKnown():
+				return plain("?")
 			}
 			return plain(seconds(r.ResetAfter))
 		}},
@@ -76,6 +87,18 @@ func columns() []column {
 			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
 		}},
 	}
+}
+
+// usedOf is what is used of the limit, with a question mark for what is not known.
+func usedOf(r *row) string {
+	used, capacity := "?", "?"
+	if r.UsedKnown() {
+		used = output.Thousands(r.Used)
+	}
+	if r.CapacityKnown() {
+		capacity = output.Thousands(r.Limit.Capacity())
+	}
+	return used + "/" + capacity
 }
 
 // markWidth is the column of the cursor and of marks.

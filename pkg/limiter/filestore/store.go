@@ -163,7 +163,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *li
 		return err
 	}
 	if err := decode(state, record); err != nil {
-		return &limiter.ForeignError{StoreKey: limiter.StoreKey(s.prefix, key), Holds: err.Error()}
+		return &limiter.ForeignError{StoreKey: limiter.OwnLayout(s.prefix).StoreKey(key), Holds: err.Error()}
 	}
 	return nil
 }

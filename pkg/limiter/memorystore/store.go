@@ -26,7 +26,7 @@ const (
 // has lapsed are reclaimed a few at a time by the calls that come by, so that it
 // holds at most a small multiple of the keys in use.
 type Store struct {
-	prefix string
+	layout limiter.OwnLayout
 	clock  func() limiter.Instant
 	seed   maphash.Seed
 	shards [shardCount]shard
@@ -41,11 +41,11 @@ func WithClock(clock func() time.Time) Option {
 }
 
 // WithPrefix sets what the store keys shown by Scan begin with.
-func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = limiter.OwnLayout(prefix) } }
 
 // New returns an empty Store.
 func New(options ...Option) *Store {
-	s := &Store{prefix: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
+	s := &Store{layout: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	for i := range s.shards {
 		s.shards[i].slots = make([]slot, minSlots)
 	}

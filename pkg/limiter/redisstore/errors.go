@@ -163,7 +163,7 @@ func (s *Store) explain(answer string, keys []string) string {
 	case strings.Contains(answer, "can't access at least one of the keys"),
 		strings.Contains(answer, "access one of the keys"):
 		if names == "" {
-			names = "s under the prefix " + strconv.Quote(s.prefix)
+			names = "s under the prefix " + strconv.Quote(string(s.own))
 		}
 		return "the user lacks the right to key" + names
 	case strings.Contains(answer, "can't run this command"):

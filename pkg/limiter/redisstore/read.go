@@ -45,12 +45,7 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 	}
 	for len(logs) > 0 {
 		n := together(len(logs), func(i int) int {
-			e := &logs[i].entry
-			if e.Limit.Kind().HasSlices() {
-				return int(e.Limit.Slices+1) * limiter.LogEntrySize // an entry has less
-			}
-			// One whose limit was lowered can have more.
-			return int(max(e.Limit.Capacity(), e.Decision.Used)) * limiter.LogEntrySize
+			return int(logs[i].entry.Limit.MostRecordBytes(logs[i].entry.Used))
 		})
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
 			return nil, err
@@ -91,8 +86,9 @@ const firstBytes = 512
 const movesFollowed = 10
 
 // read describes the selected keys, in one round trip and another for the large
-// logs among them, whose records it does not have. It leaves out those that are gone or unused. Those that went to
-// another master before they could be read, the Cluster's client finds.
+// logs among them, whose records it does not have. It leaves out those that are gone or
+// unused. Those that went to another master before they could be read, the Cluster's
+// client finds.
 func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
 	kept, moved, err := sc.readFrom(ctx, server, selected)
 	for n := 0; err == nil && len(moved) > 0 && sc.isCluster; n++ {
@@ -142,6 +138,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		now = limiter.InstantOf(sc.clock())
 	}
 	var largeLogs []int // in kept
+	decoding := decoding{found: limiter.Found{Values: make([]limiter.Value, 1), Now: now}}
 	for i, f := range selected {
 		value, err := values[i].Bytes()
 		// It may have gone between one answer and the next.
@@ -173,17 +170,13 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			default:
 				expires = serverTime.Val().Add(ttl)
 			}
-			if len(value) >= firstBytes {
-				f.entry.TTL = ttl
+			f.err = sc.describe(&f.entry, value, ttl, &decoding)
+			switch {
+			case f.entry.UsedUnknown:
 				largeLogs = append(largeLogs, len(kept))
-				f.entry.Limit, err = limiter.DecodeRecordLimit(value)
-				f.err = foreignIf(err, f.entry.StoreKey)
-				break
-			}
-			if sc.query.Records {
+			case sc.query.Records:
 				f.entry.Record = limiter.Record{Key: f.entry.Key, Value: value, Expires: expires}
 			}
-			f.err = describe(&f.entry, value, ttl, now)
 		}
 		kept = append(kept, f)
 	}
@@ -203,15 +196,29 @@ func dropUnused(page []found) []found {
 	return kept
 }
 
-// describe fills in what a value says about its key.
-func describe(entry *limiter.Entry, value []byte, ttl time.Duration, now limiter.Instant) error {
-	var state limiter.State
-	if err := state.DecodeRecord(value); err != nil {
+// decoding is what decoding one value after the other needs room for.
+type decoding struct {
+	found   limiter.Found
+	entries []limiter.Entry
+}
+
+// describe fills in what the first bytes of a value say about its key. Of a large log
+// they tell only the limit.
+func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, room *decoding) (err error) {
+	value := limiter.Value{StoreKey: entry.StoreKey, Type: limiter.StringValue, Text: first, Length: int64(len(first)), TTL: ttl}
+	if len(first) >= firstBytes {
+		value.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
+	}
+	room.found.Key, room.found.Values[0] = entry.Key, value
+	if room.entries, err = sc.own.Decode(room.entries[:0], &room.found); err != nil {
 		return foreignIf(err, entry.StoreKey)
 	}
-	described := limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
-	entry.Limit, entry.Decision = described.Limit, described.Decision
-	entry.TTL = ttl // as the server has it, which may be somebody's doing
+	described := &room.entries[0]
+	described.Bytes = entry.Bytes
+	*entry = *described
+	if entry.State != nil && (!sc.query.States || !entry.State.IsShort()) {
+		entry.State = nil
+	}
 	return nil
 }
 
@@ -237,7 +244,7 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 			var decisions [1]limiter.Decision
 			reqs := []limiter.Request{{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}}
 			err := sc.Decide(ctx, limiter.Peek, reqs, decisions[:])
-			f.entry.Decision = decisions[0]
+			f.entry.Decision, f.entry.UsedUnknown = decisions[0], false
 			if errors.Is(err, limiter.ErrForeign) {
 				f.err = err
 			} else {

@@ -245,7 +245,7 @@ func keysOf(records []limiter.Record) []limiter.Key {
 func (s *Store) storeKeys(keys []limiter.Key, indexes []int) []string {
 	storeKeys := make([]string, len(indexes))
 	for n, i := range indexes {
-		storeKeys[n] = limiter.StoreKey(s.prefix, keys[i])
+		storeKeys[n] = s.own.StoreKey(keys[i])
 	}
 	return storeKeys
 }

@@ -43,12 +43,8 @@ type scan struct {
 func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		names := "*"
-		if !q.Names.IsZero() {
-			names = q.Names.RedisGlob()
-		}
 		sc := &scan{Store: s, query: q, pages: make(chan page), pace: newPacer(q.KeysPerSecond),
-			match: limiter.EscapeGlob(s.prefix) + ":{" + q.Subjects.RedisGlob() + "}:" + names}
+			match: s.own.Glob(q.Subjects, q.Names)}
 		scanned := make(chan error, 1)
 		panics.Go(func() error { return sc.run(ctx) }, func(err error) {
 			scanned <- err
@@ -124,7 +120,7 @@ func (sc *scan) readKeys(ctx context.Context) error {
 		}
 		selected := make([]found, len(batch))
 		for n, i := range batch {
-			selected[n].entry = limiter.Entry{Key: keys[i], StoreKey: limiter.StoreKey(sc.prefix, keys[i])}
+			selected[n].entry = limiter.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
 		}
 		server, err := sc.serverOf(ctx, selected[0].entry.StoreKey)
 		if err != nil {
@@ -214,7 +210,7 @@ func (sc *scan) walk(ctx context.Context, server redis.Cmdable, walk *Walk, page
 func (sc *scan) selected(storeKeys []string, looked int) scannedKeys {
 	keys := scannedKeys{looked: int64(looked)}
 	for _, storeKey := range storeKeys {
-		if key, ok := limiter.ParseStoreKey(sc.prefix, storeKey); ok && sc.query.Selects(key) {
+		if key, ok := sc.own.Match(storeKey); ok && sc.query.Selects(key) {
 			keys.selected = append(keys.selected, found{entry: limiter.Entry{Key: key, StoreKey: storeKey}})
 		}
 	}

@@ -22,9 +22,9 @@ import (
 type Store struct {
 	client       redis.UniversalClient
 	isCluster    bool
-	address      string // for messages
-	prefix       string
-	clock        func() time.Time // nil for the server's
+	address      string            // for messages
+	own          limiter.OwnLayout // of its limits
+	clock        func() time.Time  // nil for the server's
 	scripts      scripts
 	sender       sender
 	secrets      *redact.Secrets // what no error may hold
@@ -37,7 +37,7 @@ type Option func(*Store)
 
 // WithPrefix makes store keys begin with prefix instead of
 // [limiter.DefaultPrefix].
-func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *Store) { s.own = limiter.OwnLayout(prefix) } }
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
@@ -56,7 +56,7 @@ func WithoutHooks() Option { return func(s *Store) { s.withoutHooks = true } }
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	_, isCluster := client.(*redis.ClusterClient)
-	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), prefix: limiter.DefaultPrefix,
+	s := &Store{client: client, isCluster: isCluster, address: addressOf(client), own: limiter.DefaultPrefix,
 		scripts: newScripts(), sender: sender{client: client}, secrets: redact.New(passwordOf(client)), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
@@ -67,7 +67,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		learnLogins(client, s.secrets)
 		watchNodes(client)
 	}
-	return s, limiter.ValidatePrefix(s.prefix)
+	return s, limiter.ValidatePrefix(string(s.own))
 }
 
 // Close closes the client.
@@ -134,7 +134,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 func (s *Store) keys(reqs []limiter.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
-		keys[i] = limiter.StoreKey(s.prefix, reqs[i].Key)
+		keys[i] = s.own.StoreKey(reqs[i].Key)
 	}
 	return keys
 }
