@@ -134,8 +134,11 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 		}
 	}
 	*r = Reading{Taken: d.Taken, Entry: limiter.Entry{
-		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
-		Decision: limiter.Decision{Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter)},
+		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit,
+		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
+		Decision: limiter.Decision{
+			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),
+		},
 	}}
 	return r.Key.Validate()
 }

@@ -47,7 +47,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 		t.Errorf("%d are at the limit, want 1", atLimit)
 	}
 	inOrder := func() (subjects string) {
-		for _, r := range d.shown {
+		for _, r := range d.keys.rows {
 			subjects += r.Key.Subject + " "
 		}
 		return subjects
@@ -56,7 +56,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 		byUsed: "whole no-period no-count used-only silent ", byRemaining: "whole no-period no-count silent used-only ",
 		byCloseness: "whole no-period no-count silent used-only ",
 	} {
-		d.model.order = by
+		d.keys.order = by
 		d.arrange()
 		if got := inOrder(); got != want {
 			t.Errorf("%s: %s, want %s", by, got, want)
@@ -66,7 +66,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 
 func TestGraphsLeaveOutWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown())
-	for _, r := range d.rows {
+	for _, r := range d.feed.rows {
 		last := r.shares.at(r.shares.last)
 		if known := r.RemainingKnown(); known == math.IsNaN(float64(last)) {
 			t.Errorf("%s: a share of %v, known %v", r.Key, last, known)
@@ -81,10 +81,10 @@ func TestFilterBySharesNeedsThemKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.filter = filter
+		d.filter.filter = filter
 		d.arrange()
-		if len(d.shown) != want {
-			t.Errorf("%q keeps %d, want %d", text, len(d.shown), want)
+		if len(d.keys.rows) != want {
+			t.Errorf("%q keeps %d, want %d", text, len(d.keys.rows), want)
 		}
 	}
 }
