@@ -21,47 +21,74 @@ const module = "github.com/limitctl/limitctl"
 // layers says what each part of the house may import of the others, from the
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
-	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
-	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
-	"cmd/internal/progress":   {"cmd/internal/output"},
-	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/connect":    {"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "internal/redisserver", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
-	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy"},
-	"cmd/internal/files":      {"internal/filekind"},
-	"cmd/internal/output":     {},
-	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
-	"cmd/internal/shell":      {},
-	"cmd/internal/storeurl":   {},
-	"cmd/internal/unasked":    {},
-	"cmd/internal/naive":      {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
-	"pkg/loadgen":             {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
-	"pkg/loadgen/audit":       {"pkg/limiter"},
-	"pkg/loadgen/trace":       {"internal/panics", "pkg/limiter"},
-	"pkg/limiter":             {"internal/panics", "internal/spelling"},
-	"internal/clusternodes":   {},
-	"internal/filekind":       {},
-	"internal/lines":          {},
-	"internal/redact":         {},
-	"internal/hostile":        {"internal/panics"},
-	"internal/panics":         {},
-	"internal/redisserver":    {"internal/clusternodes", "internal/panics", "internal/redact", "internal/respguard", "pkg/limiter"},
-	"internal/respguard":      {},
-	"internal/spelling":       {},
-	"pkg/limiter/policy":      {"pkg/limiter"},
-	"pkg/limiter/filestore":   {"internal/filekind", "pkg/limiter"},
-	"pkg/limiter/memorystore": {"pkg/limiter"},
-	"pkg/limiter/redisstore":  {"internal/panics", "internal/redisserver", "lua", "pkg/limiter"},
-	"pkg/limiter/storetest":   {"pkg/limiter"},
-	"lua":                     {"pkg/limiter"},
-	"internal/redistest":      {"internal/hostile"},
-
+	"": {"cmd"},
+	"cmd": {
+		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor",
+		"cmd/internal/files", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/noterminalquery",
+		"cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress",
+		"cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "internal/panics",
+		"internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+	},
+	"cmd/internal/backup":   {"internal/lines", "pkg/limiter"},
+	"cmd/internal/progress": {"cmd/internal/output"},
+	"cmd/internal/config": {
+		"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter",
+		"pkg/limiter/policy",
+	},
+	"cmd/internal/connect": {
+		"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "internal/redisserver",
+		"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore",
+	},
+	"cmd/internal/dash": {"cmd/internal/output", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/doctor": {
+		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics",
+		"internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore",
+		"pkg/limiter/policy",
+	},
+	"cmd/internal/files":  {"internal/filekind"},
+	"cmd/internal/memory": {},
+	"cmd/internal/operation": {
+		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/memory",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "internal/panics", "pkg/limiter",
+		"pkg/limiter/policy",
+	},
+	"cmd/internal/outcome":         {},
+	"cmd/internal/output":          {"internal/textcut"},
+	"cmd/internal/report":          {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
+	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
+	"cmd/internal/shell":           {},
+	"cmd/internal/storeurl":        {},
+	"cmd/internal/trail":           {"cmd/internal/files", "internal/lines"},
+	"cmd/internal/noterminalquery": {},
+	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
+	"pkg/loadgen":                  {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"pkg/loadgen/audit":            {"pkg/limiter"},
+	"pkg/loadgen/trace":            {"internal/panics", "pkg/limiter"},
+	"pkg/limiter":                  {"internal/panics", "internal/spelling"},
+	"internal/clusternodes":        {},
+	"internal/filekind":            {},
+	"internal/lines":               {},
+	"internal/redact":              {"internal/textcut"},
+	"internal/hostile":             {"internal/panics"},
+	"internal/panics":              {},
+	"internal/redisserver": {
+		"internal/clusternodes", "internal/panics", "internal/redact", "internal/respguard", "pkg/limiter",
+	},
+	"internal/respguard":         {},
+	"internal/spelling":          {},
+	"pkg/limiter/policy":         {"pkg/limiter"},
+	"pkg/limiter/filestore":      {"internal/filekind", "pkg/limiter"},
+	"pkg/limiter/memorystore":    {"pkg/limiter"},
+	"pkg/limiter/redisstore":     {"internal/panics", "internal/redisserver", "lua", "pkg/limiter"},
+	"pkg/limiter/storetest":      {"pkg/limiter"},
+	"lua":                        {"pkg/limiter"},
+	"internal/redistest":         {"internal/hostile"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
 	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
 	"internal/hostiletext":       {},
+	"internal/textcut":           {},
+	"cmd/internal/report/chart":  {"cmd/internal/output"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -96,7 +123,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}
@@ -146,7 +173,7 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	known := []string{
 		`"--on-error " + onError`,                                      // one of three words
 		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
-		`"--exact " + s.text`,                 // which it wrote
+		`"--exact " + selection.Text`,         // which it wrote
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
 	}
 	n := 0

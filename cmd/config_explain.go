@@ -59,7 +59,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	}
 	for i, req := range d.reqs {
 		explained := explainedLimit{
-			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.StoreKey(s.prefix.value, req.Key),
+			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
 			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst, Slices: req.Limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
 		}

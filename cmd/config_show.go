@@ -55,7 +55,7 @@ func runConfigShow(o *configShowOptions) error {
 	answer.add("timeout", o.timeout.String(), timeout)
 	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value), Prefix: s.prefix.value,
 		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
-	name, _, _ := o.inUse()
+	name := s.access().Context
 	answer.document.Context = name
 	for _, p := range c.Policies {
 		answer.addPolicy(c, p)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -81,7 +82,11 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 		return err
 	}
 	defer store.Close()
-	if _, readOnly, _ := o.inUse(); readOnly {
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	if s.access().ReadOnly {
 		o.patience = 0 // it is refused now, not after a wait
 	}
 	decisions, err := o.take(ctx, store)
@@ -106,7 +111,7 @@ func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limit
 	}
 	decisions, err := turn.Take(ctx, o.demand.reqs...)
 	if errors.Is(err, limiter.ErrNotGivenBack) {
-		err = &partlyError{err}
+		err = outcome.Partly(err)
 	}
 	return decisions, err
 }

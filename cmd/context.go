@@ -287,25 +287,6 @@ func (a *contextAnswer) Print(p *output.Printer) {
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
 }
 
-// inUse returns the name of the context in use and what may be done to its store; the
-// name is empty if the store was chosen otherwise. It is known once settings are.
-func (g *globalOptions) inUse() (name string, readOnly, protected bool) {
-	if g.chosen == nil || g.chosen.context == nil {
-		return "", false, false
-	}
-	x := g.chosen.context
-	return x.Name, x.ReadOnly, x.Protected
-}
-
-// place is what to call the open store to people: the name of its context, if it has
-// one.
-func (g *globalOptions) place(where string) string {
-	if name, _, _ := g.inUse(); name != "" {
-		return name
-	}
-	return where
-}
-
 // completeContexts offers the names of contexts to a shell.
 func (g *globalOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string

@@ -9,17 +9,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// opened is a command's options after it has opened the store of a context.
-func opened(t *testing.T, w *world, args ...string) *globalOptions {
+// opened is a command's options after it has opened the store of a context, and the store.
+func opened(t *testing.T, w *world, args ...string) (*globalOptions, connect.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "contexts.yaml")
-	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n  watched: {store: 'memory:', read_only: true}\n"
+	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n" +
+		"  watched: {store: 'memory:', read_only: true}\n"
 	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -32,15 +35,30 @@ func opened(t *testing.T, w *world, args ...string) *globalOptions {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return g
+	return g, store
 }
 
-// consent asks as a command that deletes would.
-func (c *consent) given(ctx context.Context, g *globalOptions) error {
-	if err := c.check(g, "reset", "deletes", ""); err != nil {
+// resetThree resets three keys as far as the consent and the answers go.
+func resetThree(ctx context.Context, t *testing.T, o *consentOptions, g *globalOptions, store connect.Store) error {
+	t.Helper()
+	s, err := g.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.check(s.access(), g.env.InIsTerminal, "reset", "deletes", ""); err != nil {
 		return err
 	}
-	return c.ask(ctx, g, "Delete 3 keys")
+	var keys []limiter.Key
+	for _, subject := range []string{"a", "b", "c"} {
+		key := limiter.Key{Subject: subject, Name: "n"}
+		if _, err := limiter.New(store).Take(t.Context(), key, limiter.Limit{Count: 3, Period: time.Hour}, 1); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Consent: o.given()}
+	_, err = g.runner(s, store, "memory").Reset(ctx, plan, &observer{global: g})
+	return err
 }
 
 func TestConsent(t *testing.T) {
@@ -52,7 +70,8 @@ func TestConsent(t *testing.T) {
 	}{
 		{"prod", "prod", "", false, false, exitYes, ""},
 		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context in use, which is prod"},
-		{"prod", "", "", true, false, exitUsage, "context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
+		{"prod", "", "", true, false, exitUsage,
+			"context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
 		{"prod", "", "prod\n", false, true, exitYes, "Delete 3 keys? Type its name to go on: "},
 		{"prod", "", " prod \r\n", true, true, exitYes, ""},
 		{"prod", "", "y\n", true, true, exitNo, "Nothing was changed."},
@@ -75,7 +94,8 @@ func TestConsent(t *testing.T) {
 		if test.context != "" {
 			args = []string{"--context", test.context}
 		}
-		err := (&consent{yes: test.yes, confirm: test.confirm}).given(context.Background(), opened(t, w, args...))
+		g, store := opened(t, w, args...)
+		err := resetThree(context.Background(), t, &consentOptions{yes: test.yes, confirm: test.confirm}, g, store)
 		said := w.err.String()
 		if err != nil {
 			said += err.Error()
@@ -97,7 +117,8 @@ func TestInterruptWhileConfirming(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	if err := new(consent).given(ctx, opened(t, w, "--context", "prod")); !errors.Is(err, context.Canceled) {
+	g, store := opened(t, w, "--context", "prod")
+	if err := resetThree(ctx, t, new(consentOptions), g, store); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -113,7 +134,8 @@ func TestAReadOnlyStoreWritesNothing(t *testing.T) {
 	}
 	refused := func(err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage || !strings.Contains(err.Error(), `context "prod" is read-only`) {
+		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage ||
+			!strings.Contains(err.Error(), `context "prod" is read-only`) {
 			t.Errorf("the error is %v", err)
 		}
 	}

@@ -18,14 +18,12 @@ import (
 
 type dashboardOptions struct {
 	*globalOptions
-	selection
+	selectionOptions
 	refresh string
 	maxKeys int
 	once    bool
 	record  string
 	play    string
-
-	interval time.Duration
 }
 
 func newDashboardCmd(global *globalOptions) *cobra.Command {
@@ -51,14 +49,15 @@ it can be left open beside a busy server; it says how much it covers.
   limitctl dashboard --play incident.jsonl`,
 		Args: o.checkArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args); err != nil {
+			options, err := o.plan(args)
+			if err != nil {
 				return err
 			}
-			return runDashboard(cmd.Context(), o)
+			return runDashboard(cmd.Context(), o, options)
 		},
 		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
+	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.refresh, "refresh", "1s", "look at the keys every `INTERVAL`")
 	flags.IntVar(&o.maxKeys, "max-keys", 5000, "follow at most `N` keys, those closest to their limit")
@@ -83,20 +82,29 @@ func orAll(args []string) []string {
 	return args
 }
 
-func (o *dashboardOptions) parse(args []string) (err error) {
+// plan turns the flags and arguments into what is to be shown. Where from is not in it yet.
+func (o *dashboardOptions) plan(args []string) (options dash.Options, err error) {
 	if o.policy == "" {
 		args = orAll(args)
 	}
-	known, err := o.knownPolicies(&o.selection)
+	selection, err := o.selected(o.globalOptions, args)
 	if err != nil {
-		return err
+		return options, err
 	}
-	if err := o.selection.parse(args, known); err != nil {
-		return err
+	interval, err := limiter.ParsePeriod(o.refresh)
+	if err != nil || interval < 100*time.Millisecond || interval > time.Minute {
+		return options, usagef("--refresh %q is not an interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
 	}
-	if o.interval, err = limiter.ParsePeriod(o.refresh); err != nil || o.interval < 100*time.Millisecond || o.interval > time.Minute {
-		return usagef("--refresh %q is no interval from 100ms to 1m; write it like 500ms or 2s", o.refresh)
+	options = dash.Options{
+		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
+		Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
+	return options, o.checkFlags()
+}
+
+// checkFlags reports flags that the dashboard has no use for.
+func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
 	case o.foreign:
@@ -115,14 +123,7 @@ func (o *dashboardOptions) parse(args []string) (err error) {
 	return nil
 }
 
-func runDashboard(ctx context.Context, o *dashboardOptions) error {
-	options := dash.Options{
-		Query: o.query, Selection: o.text, Refresh: o.interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
-		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
-	}
-	if o.denied || o.minUsed != "" || o.noTTL {
-		options.Keep = o.keeps
-	}
+func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
 	if o.play != "" {
 		recording, err := o.env.Open(o.play)
 		if err != nil {
@@ -146,7 +147,11 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 	}
 	defer store.Close()
 	options.Store, options.Where = store, where
-	options.Context, _, options.Protected = o.inUse()
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	options.Context, options.Protected = s.access().Context, s.access().Protected
 	if client != nil {
 		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
 		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
@@ -168,14 +173,14 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		columns, lines := o.env.Size()
 		return dash.Once(ctx, o.env.Out, options, columns, lines)
 	}
-	actions := o.newDashActions(store, where)
+	actions := newDashActions(o.globalOptions, s, store, where)
 	if actions == nil {
 		return o.show(ctx, options)
 	}
 	options.Actions = actions
 	err = o.show(ctx, options)
-	for _, command := range actions.undo {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", command)
+	for _, undo := range actions.undo() {
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoCommand(s, undo))
 	}
 	return err
 }

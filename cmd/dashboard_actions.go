@@ -4,84 +4,115 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// dashActions is what the dashboard does to keys, by the same way as reset and
-// restore do. It has asked already, and shows itself what there is to say.
+// dashActions changes keys for the dashboard, by the operations of reset and restore.
 type dashActions struct {
-	*globalOptions
-	consent
-	store connect.Store
-	where string
-	// undo are the commands that bring back what was reset.
-	undo []string
-	// inUse are the keys that the last undo of a backup left, as they had been used
-	// since. Only these are brought back over what they hold: the others have been
-	// brought back already, and may have been used since then.
-	inUse map[string]map[limiter.Key]bool
+	runner *operation.Runner
+	// consent covers everything: the dashboard has asked already, in its own way.
+	consent   operation.Consent
+	newBackup func() (*operation.BackupPlan, error)
+	observer  dashObserver
+	// usedSince are, for each backup, the keys that its last undo left because they had
+	// been used since. Only these are brought back over what they hold: the others are
+	// back already, and may have been used since then.
+	usedSince map[string]map[limiter.Key]bool
 }
 
 // newDashActions returns nil where nothing may be changed.
-func (o *dashboardOptions) newDashActions(store connect.Store, where string) *dashActions {
-	name, readOnly, protected := o.inUse()
-	if readOnly {
+func newDashActions(g *globalOptions, s *settings, store connect.Store, where string) *dashActions {
+	access := s.access()
+	if access.ReadOnly {
 		return nil
 	}
-	silent, env := *o.globalOptions, *o.env
-	silent.quiet, silent.env, env.Err = true, &env, io.Discard // nothing is to be printed over the screen
-	a := &dashActions{globalOptions: &silent, store: store, where: where, consent: consent{yes: true},
-		inUse: map[string]map[limiter.Key]bool{}}
-	if protected {
-		a.confirm = name
+	return &dashActions{
+		runner:    g.runner(s, store, where),
+		consent:   operation.Consent{Yes: true, Context: access.Context},
+		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
+		usedSince: map[string]map[limiter.Key]bool{},
 	}
-	return a
 }
+
+// undo are the ways back from all resets so far, in their order.
+func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
 
 // Reset implements dash.Actions.
 func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.Changed, err error) {
-	o := &resetOptions{globalOptions: a.globalOptions, consent: a.consent, toRemaining: -1}
-	o.query.Keys = keys
-	o.text = "in the dashboard: " + output.Printable(keys[0].String())
+	text := "in the dashboard: " + output.Printable(keys[0].String())
 	if more := len(keys) - 1; more > 0 {
-		o.text += fmt.Sprintf(" and %d more", more)
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	answer, err := o.reset(ctx, a.store, a.where)
-	if answer != nil {
-		done = dash.Changed{Keys: answer.Deleted, Backup: answer.Backup}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent}
+	if plan.Backup, err = a.newBackup(); err != nil {
+		return done, err
 	}
-	if done.Backup != "" {
-		a.undo = append(a.undo, answer.Undo)
+	result, err := a.runner.Reset(ctx, plan, &a.observer)
+	if result != nil {
+		done.Keys = result.Changed
+		if result.Undo != nil {
+			done.Backup = result.Undo.Backup
+		}
 	}
 	return done, err
 }
 
-// Undo implements dash.Actions. That keys were used since and left is no error here:
-// it is asked about.
+// Undo implements dash.Actions. That keys were used since and left is not an error here:
+// the dashboard asks about them.
 func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool) (done dash.Changed, err error) {
-	o := &restoreOptions{globalOptions: a.globalOptions, consent: a.consent, path: reset.Backup, replace: replace, left: map[limiter.Key]bool{}}
+	left := map[limiter.Key]bool{}
+	plan := &operation.RestorePlan{Replace: replace, Consent: a.consent, InUse: func(key limiter.Key) { left[key] = true }}
 	if replace {
-		o.only = a.inUse[reset.Backup]
+		again := a.usedSince[reset.Backup]
+		plan.Only = func(key limiter.Key) bool { return again[key] }
 	}
-	file, contents, err := o.readBackup()
-	if err != nil {
+	if plan.Backup, err = operation.OpenBackup(&a.runner.Files, reset.Backup, a.runner.Place.Prefix); err != nil {
 		return done, err
 	}
-	defer file.Close()
-	answer, err := o.restore(ctx, a.store, a.where, file, contents, true)
-	if answer != nil {
-		if !replace {
-			a.inUse[reset.Backup] = o.left
-		}
-		done = dash.Changed{Keys: answer.Restored, InUse: answer.InUse, Lapsed: answer.Lapsed, Backup: reset.Backup}
-		if left := usedSinceError(0); errors.As(err, &left) {
-			err = nil
-		}
+	defer plan.Backup.Close()
+	result, err := a.runner.Restore(ctx, plan, &a.observer)
+	if result == nil {
+		return done, err
+	}
+	if !replace {
+		a.usedSince[reset.Backup] = left
+	}
+	done = dash.Changed{Keys: result.Restored, InUse: result.InUse, Lapsed: result.Lapsed, Backup: reset.Backup}
+	if used := (*operation.UsedSinceError)(nil); errors.As(err, &used) {
+		err = nil
 	}
 	return done, err
 }
+
+// dashObserver shows nothing, as the dashboard shows what there is to show, and remembers
+// the ways back.
+type dashObserver struct{ undo []operation.Undo }
+
+// Begin implements [operation.Observer].
+func (*dashObserver) Begin(operation.Step) operation.Progress { return noProgress{} }
+
+// Selected implements [operation.Observer].
+func (*dashObserver) Selected(*operation.Selected) {}
+
+// Confirm implements [operation.Observer]. It is not called, since the consent covers
+// everything; if it were, nothing would be changed.
+func (*dashObserver) Confirm(_ context.Context, q operation.Question) error {
+	return fmt.Errorf("%s? was not asked in the dashboard", q.Text)
+}
+
+// Undoable implements [operation.Observer].
+func (o *dashObserver) Undoable(u operation.Undo) { o.undo = append(o.undo, u) }
+
+// noProgress shows nothing.
+type noProgress struct{}
+
+// Set implements [operation.Progress].
+func (noProgress) Set(int64, int64, int64) {}
+
+// Close implements [operation.Progress].
+func (noProgress) Close() {}

@@ -14,13 +14,14 @@ import (
 // dashActionsOf returns the actions of a dashboard of a store.
 func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
 	t.Helper()
-	o := &dashboardOptions{globalOptions: &globalOptions{env: newWorld(t).Env}}
-	newRootCmd(o.globalOptions) // which has the flags
-	o.timeout = time.Second
-	if _, err := o.settings(); err != nil {
+	g := &globalOptions{env: newWorld(t).Env}
+	newRootCmd(g) // which has the flags
+	g.timeout = time.Second
+	s, err := g.settings()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return o.newDashActions(store, "memory")
+	return newDashActions(g, s, store, "memory")
 }
 
 // An undo over what was used since is of the keys that the one before it left: what that

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
@@ -69,7 +69,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 	}
 	switch {
 	case err != nil && report.Reached:
-		return &partlyError{fmt.Errorf("the examination is not complete: %w", err)}
+		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
 	case err != nil:
 		return err
 	case report.Count(doctor.Fail) > 0:
@@ -152,7 +152,7 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
 	names, servers := 0, 0
 	for _, f := range findings {
-		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(output.Escape(f.Server)))
+		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
 	}
 	for _, f := range findings {
 		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2

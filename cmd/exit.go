@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -22,8 +23,6 @@ const (
 var (
 	// errDenied is the answer no. It was printed as an answer already.
 	errDenied = errors.New("denied")
-	// errPartly marks an error after which some of the work is done.
-	errPartly = errors.New("partly done")
 	// errUsage marks a mistake on the command line.
 	errUsage = errors.New("usage")
 )
@@ -38,26 +37,11 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// partlyError says of err that some of the work was done before it or beside it.
-type partlyError struct{ error }
-
-func (e *partlyError) Is(target error) bool { return target == errPartly }
-func (e *partlyError) Unwrap() error        { return e.error }
-
-// progressError says of err how far the work had come.
-type progressError struct {
-	error
-	progress string // "500 of 30000 keys done"
-}
-
-func (e *progressError) Error() string { return e.error.Error() + " (" + e.progress + ")" }
-func (e *progressError) Unwrap() error { return e.error }
-
 // outputError says that the answer could not be printed, though the work is done.
 type outputError struct{ error }
 
 func (e *outputError) Error() string        { return "the answer could not be printed: " + e.error.Error() }
-func (e *outputError) Is(target error) bool { return target == errPartly }
+func (e *outputError) Is(target error) bool { return target == outcome.ErrPartly }
 func (e *outputError) Unwrap() error        { return e.error }
 
 // exitCode is the table of what each error means to the caller's script.
@@ -69,7 +53,7 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, errPartly):
+	case errors.Is(err, outcome.ErrPartly):
 		return exitPartly
 	case errors.Is(err, errDenied):
 		return exitNo

@@ -9,20 +9,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type inspectOptions struct {
 	*globalOptions
-	selection
+	selectionOptions
 	sort     string
 	limit    int
 	bytes    bool
 	summary  bool
 	watch    string
 	interval time.Duration
+	keys     operation.Selection
 }
 
 func newInspectCmd(global *globalOptions) *cobra.Command {
@@ -52,9 +54,10 @@ found, however many there are.`,
 		},
 		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
-	o.addFlags(cmd, global)
+	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
-	flags.StringVar(&o.sort, "sort", "", "`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+	flags.StringVar(&o.sort, "sort", "",
+		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
 	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
@@ -64,15 +67,11 @@ found, however many there are.`,
 }
 
 func (o *inspectOptions) parse(args []string) (err error) {
-	known, err := o.knownPolicies(&o.selection)
-	if err != nil {
-		return err
-	}
-	if err := o.selection.parse(args, known); err != nil {
+	if o.keys, err = o.selected(o.globalOptions, args); err != nil {
 		return err
 	}
 	if o.sort != "" && orders()[o.sort] == nil {
-		return usagef("--sort %q is no order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
+		return usagef("--sort %q is not an order; it is one of %s", o.sort, strings.Join(orderNames(), ", "))
 	}
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
@@ -81,9 +80,9 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
-		return usagef("--foreign shows values that are no limits; they have no order but --sort key")
+		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	o.query.Bytes = o.bytes || o.summary || o.sort == "bytes"
+	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return o.stream(ctx, store, p)
 	}
 	answer, f, err := o.look(ctx, store, o.limit)
-	if err == nil || f.matched > 0 {
+	if err == nil || f.Matched > 0 {
 		if err := o.print(answer); err != nil {
 			return err
 		}
@@ -118,10 +117,10 @@ type inspection interface {
 }
 
 // look scans once, for an answer of at most so many rows, 0 being all.
-func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int) (inspection, found, error) {
+func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)
-		f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, _ error) error {
+		f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, _ error) error {
 			answer.add(e)
 			return nil
 		})
@@ -136,11 +135,11 @@ func (o *inspectOptions) look(ctx context.Context, store connect.Store, most int
 		order = o.sort
 	}
 	kept := newTopRows(orders()[order], most)
-	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
 		kept.add(inspectRow{*e, foreignText(foreign)})
 		return nil
 	})
-	return &inspectAnswer{inspected: kept.sorted(), bytes: o.query.Bytes, foreign: o.foreign}, f, err
+	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign}, f, err
 }
 
 func foreignText(err error) string {
@@ -152,17 +151,17 @@ func foreignText(err error) string {
 }
 
 // stream prints the keys as they are found.
-func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *output.Printer) error {
-	answer := &inspectAnswer{bytes: o.query.Bytes, foreign: o.foreign}
+func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
+	answer := &inspectAnswer{bytes: o.keys.Query.Bytes, foreign: o.foreign}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
 		return &outputError{err}
 	}
 	n := 0
-	f, err := o.scan(ctx, store, &o.selection, func(e *limiter.Entry, foreign error) error {
+	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
 		row := inspectRow{*e, foreignText(foreign)}
 		n++
-		if err := stream.Write(answer.line(&row), func() []string { return answer.record(&row) }); err != nil {
+		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
 		}
 		return nil
@@ -175,47 +174,47 @@ func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *out
 }
 
 // conclude says what the answer does not, and what went wrong after all.
-func (o *inspectOptions) conclude(rows int, f *found, err error) error {
+func (o *inspectOptions) conclude(rows int, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
 		return err
-	case err != nil && f.matched > 0:
-		return &partlyError{scanError(f, err)}
+	case err != nil && f.Matched > 0:
+		return outcome.Partly(f.WithProgress(err))
 	case err != nil:
-		return scanError(f, err)
+		return f.WithProgress(err)
 	}
 	if !o.quiet {
-		if o.limit > 0 && f.matched > int64(rows) && !o.summary {
-			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.matched)
+		if o.limit > 0 && f.Matched > int64(rows) && !o.summary {
+			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.Matched)
 		}
-		if f.matched == 0 && f.foreign.count == 0 {
-			o.note("nothing in use matches %s", o.text)
+		if f.Matched == 0 && f.Foreign.Count() == 0 {
+			o.note("nothing in use matches %s", o.keys.Text)
 		}
 	}
 	if o.foreign {
 		return nil
 	}
-	return f.foreign.err(f.matched > 0)
+	return f.Foreign.Err(f.Matched > 0)
 }
 
 // watchInspect looks again and again.
-func (o *inspectOptions) watchInspect(ctx context.Context, store connect.Store) error {
+func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspace) error {
 	return o.watchAnswers(ctx, o.interval, func(rows int) (output.Answer, string, error) {
 		if o.limit > 0 && (rows == 0 || o.limit < rows) {
 			rows = o.limit
 		}
 		answer, f, err := o.look(ctx, store, rows)
-		note := output.Plural(int(f.matched), "key")
+		note := output.Plural(int(f.Matched), "key")
 		if summary, is := answer.(*summaryAnswer); is {
 			if shown, all := len(summary.shown()), summary.rows(); shown < all {
 				note += fmt.Sprintf(", %d of %s", shown, output.Plural(all, "limit"))
 			}
-		} else if shown := answer.rows(); int64(shown) < f.matched {
+		} else if shown := answer.rows(); int64(shown) < f.Matched {
 			note = fmt.Sprintf("%d of %s", shown, note)
 		}
-		if f.foreign.count > 0 && !o.foreign {
-			note += fmt.Sprintf(", %d foreign", f.foreign.count)
+		if f.Foreign.Count() > 0 && !o.foreign {
+			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
 		}
 		return answer, note, err
 	})

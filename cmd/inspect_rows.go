@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -16,24 +17,30 @@ type inspectRow struct {
 	holds string
 }
 
-// orders are the orders that keys can be shown in; equals are in the order of their
-// names.
+// orders are the orders that keys can be shown in. Keys of which nothing is known that
+// the order needs come last, and equals are in the order of their names.
 func orders() map[string]func(a, b *inspectRow) int {
 	byName := func(a, b *inspectRow) int {
 		return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
 	}
-	most := func(value func(e *limiter.Entry) float64) func(a, b *inspectRow) int {
+	most := func(value func(e *limiter.Entry) (n float64, known bool)) func(a, b *inspectRow) int {
+		orLast := func(e *limiter.Entry) float64 {
+			if n, known := value(e); known {
+				return n
+			}
+			return math.Inf(-1)
+		}
 		return func(a, b *inspectRow) int {
-			return cmp.Or(cmp.Compare(value(&b.entry), value(&a.entry)), byName(a, b))
+			return cmp.Or(cmp.Compare(orLast(&b.entry), orLast(&a.entry)), byName(a, b))
 		}
 	}
 	return map[string]func(a, b *inspectRow) int{
 		"key":       byName,
-		"share":     most(share),
-		"used":      most(func(e *limiter.Entry) float64 { return float64(e.Decision.Used) }),
-		"remaining": most(func(e *limiter.Entry) float64 { return -float64(e.Decision.Remaining) }),
-		"bytes":     most(func(e *limiter.Entry) float64 { return float64(e.Bytes) }),
-		"reset":     most(func(e *limiter.Entry) float64 { return float64(e.Decision.ResetAfter) }),
+		"share":     most((*limiter.Entry).Share),
+		"used":      most(func(e *limiter.Entry) (float64, bool) { return float64(e.Used), e.UsedKnown() }),
+		"remaining": most(func(e *limiter.Entry) (float64, bool) { return -float64(e.Remaining), e.RemainingKnown() }),
+		"bytes":     most(func(e *limiter.Entry) (float64, bool) { return float64(e.Bytes), true }),
+		"reset":     most(func(e *limiter.Entry) (float64, bool) { return float64(e.ResetAfter), e.ResetKnown() }),
 	}
 }
 
@@ -87,22 +94,6 @@ type inspectAnswer struct {
 
 func (a *inspectAnswer) rows() int { return len(a.inspected) }
 
-type entryDocument struct {
-	Key      string `json:"key"`
-	StoreKey string `json:"store_key"`
-	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
-	limitDocument
-	Bytes int64 `json:"bytes,omitempty"`
-}
-
-func newEntryDocument(e *limiter.Entry) entryDocument {
-	ttl := output.Milliseconds(e.TTL)
-	if e.TTL < 0 {
-		ttl = -1
-	}
-	return entryDocument{e.Key.Subject, e.StoreKey, ttl, newLimitDocument(e.Key.Name, e.Limit, e.Decision), e.Bytes}
-}
-
 // foreignDocument is a value that limitctl did not write.
 type foreignDocument struct {
 	Key      string `json:"key"`
@@ -123,7 +114,7 @@ func (a *inspectAnswer) header() []string {
 	if a.foreign {
 		return []string{"key", "store_key", "name", "holds"}
 	}
-	header := []string{"key", "store_key", "ttl_ms", "name", "algorithm", "count", "period_ms", "burst",
+	header := []string{"key", "store_key", "ttl_ms", "name", "algorithm", "count", "period_ms", "burst", "slices",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"}
 	if a.bytes {
 		header = append(header, "bytes")
@@ -131,18 +122,31 @@ func (a *inspectAnswer) header() []string {
 	return header
 }
 
-// record is one row of CSV.
-func (a *inspectAnswer) record(row *inspectRow) []string {
+// csvRow is one row of CSV. What is not known is an empty cell.
+func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.foreign {
 		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
 	}
 	d := newEntryDocument(&row.entry)
-	record := []string{d.Key, d.StoreKey, number(d.TTLMS), d.Name, d.Algorithm, number(d.Count), number(d.PeriodMS),
-		number(d.Burst), number(d.Used), number(d.Remaining), number(d.RetryAfterMS), number(d.ResetAfterMS), number(d.DelayMS)}
-	if a.bytes {
-		record = append(record, number(d.Bytes))
+	cell := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return number(*n)
 	}
-	return record
+	algorithm, slices := "", ""
+	if d.Algorithm != nil {
+		algorithm = *d.Algorithm
+	}
+	if d.Slices != 0 {
+		slices = number(d.Slices)
+	}
+	cells := []string{d.Key, d.StoreKey, number(d.TTLMS), d.Name, algorithm, cell(d.Count), cell(d.PeriodMS), cell(d.Burst), slices,
+		cell(d.Used), cell(d.Remaining), cell(d.RetryAfterMS), cell(d.ResetAfterMS), cell(d.DelayMS)}
+	if a.bytes {
+		cells = append(cells, number(d.Bytes))
+	}
+	return cells
 }
 
 // Document implements output.Answer.
@@ -166,13 +170,10 @@ func (a *inspectAnswer) Lines() []any {
 func (a *inspectAnswer) Records() [][]string {
 	records := [][]string{a.header()}
 	for i := range a.inspected {
-		records = append(records, a.record(&a.inspected[i]))
+		records = append(records, a.csvRow(&a.inspected[i]))
 	}
 	return records
 }
-
-// barWidth is the bar's columns in the table.
-const barWidth = 10
 
 // Print implements output.Answer.
 func (a *inspectAnswer) Print(p *output.Printer) {
@@ -193,8 +194,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		e := &a.inspected[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
-			{Text: output.Bar(e.Decision.Used, e.Limit.Capacity(), barWidth), Style: style}, {Text: usedText(e), Style: style},
-			{Text: number(e.Decision.Remaining)}, resetText(e)}
+			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}, resetText(e)}
 		if a.bytes {
 			row = append(row, output.Cell{Text: number(e.Bytes)})
 		}
@@ -210,36 +210,4 @@ func (a *inspectAnswer) printForeign(p *output.Printer) {
 		rows = append(rows, []output.Cell{{Text: a.inspected[i].entry.StoreKey}, {Text: a.inspected[i].holds}})
 	}
 	p.Table(columns, rows)
-}
-
-// resetText says when a key is unused again, and warns of one that stays for ever.
-func resetText(e *limiter.Entry) output.Cell {
-	if e.TTL < 0 {
-		return output.Cell{Text: "no TTL", Style: output.Near}
-	}
-	return output.Cell{Text: orDash(e.Decision.ResetAfter)}
-}
-
-// limitText is the limit, without the algorithm where the key's name says it.
-func limitText(e *limiter.Entry) string {
-	text := e.Limit.String()
-	if e.Key.Name == e.Limit.DefaultName() {
-		text = text[len(e.Limit.Algorithm.String())+1:]
-	}
-	return text
-}
-
-func usedText(e *limiter.Entry) string {
-	return number(e.Decision.Used) + "/" + number(e.Limit.Capacity())
-}
-
-// closeness is the colour of an entry: calm, near the limit, or at it.
-func closeness(e *limiter.Entry) output.Style {
-	switch {
-	case e.Decision.Remaining == 0:
-		return output.AtEnd
-	case share(e) >= 0.8:
-		return output.Near
-	}
-	return output.Calm
 }

@@ -25,6 +25,17 @@ type summaryGroup struct {
 	Keys    int64  `json:"keys"`
 	AtLimit int64  `json:"at_limit"`
 	Bytes   int64  `json:"bytes"`
+	// Unknown are the keys of which nobody can tell whether they are at their limit.
+	Unknown int64 `json:"unknown,omitempty"`
+}
+
+// atLimitText is how many keys are at their limit, and notKnown if that can be told of
+// none of them.
+func (g *summaryGroup) atLimitText() string {
+	if g.Unknown > 0 && g.Unknown == g.Keys {
+		return notKnown
+	}
+	return number(g.AtLimit)
 }
 
 // newSummaryAnswer returns a summary of at most so many lines, that of all keys among
@@ -47,8 +58,11 @@ func (a *summaryAnswer) add(e *limiter.Entry) {
 	for _, g := range []*summaryGroup{group, &a.overall} {
 		g.Keys++
 		g.Bytes += e.Bytes
-		if e.Decision.Remaining == 0 {
+		if e.AtLimit() {
 			g.AtLimit++
+		}
+		if !e.RemainingKnown() {
+			g.Unknown++
 		}
 	}
 }
@@ -78,7 +92,8 @@ func (a *summaryAnswer) Document() any {
 		Keys          int64           `json:"keys"`
 		AtLimit       int64           `json:"at_limit"`
 		Bytes         int64           `json:"bytes"`
-	}{output.SchemaVersion, a.groups, a.overall.Keys, a.overall.AtLimit, a.overall.Bytes}
+		Unknown       int64           `json:"unknown,omitempty"`
+	}{output.SchemaVersion, a.groups, a.overall.Keys, a.overall.AtLimit, a.overall.Bytes, a.overall.Unknown}
 }
 
 // Lines implements output.Answer.
@@ -94,7 +109,11 @@ func (a *summaryAnswer) Lines() []any {
 func (a *summaryAnswer) Records() [][]string {
 	records := [][]string{{"policy", "limit", "keys", "at_limit", "bytes"}}
 	for _, g := range a.groups {
-		records = append(records, []string{g.Policy, g.Limit, number(g.Keys), number(g.AtLimit), number(g.Bytes)})
+		atLimit := ""
+		if text := g.atLimitText(); text != notKnown {
+			atLimit = text
+		}
+		records = append(records, []string{g.Policy, g.Limit, number(g.Keys), atLimit, number(g.Bytes)})
 	}
 	return records
 }
@@ -113,7 +132,7 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 			style = output.AtEnd
 		}
 		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: g.Limit}, {Text: number(g.Keys)},
-			{Text: number(g.AtLimit), Style: style}, {Text: output.Bytes(g.Bytes)}}
+			{Text: g.atLimitText(), Style: style}, {Text: output.Bytes(g.Bytes)}}
 		if g == &a.overall {
 			row[0].Text, row[1].Text = "all", ""
 		}

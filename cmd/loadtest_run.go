@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/cost"
+	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/naive"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/progress"
@@ -95,7 +95,7 @@ func (r *loadtestRun) boundMemory() {
 	if r.log != nil {
 		limit += int64(len(r.log.Requests) * perRequest)
 	}
-	debug.SetMemoryLimit(limit)
+	memory.Limit(limit)
 }
 
 // prepare finds what is asked, and by whom.
@@ -314,13 +314,8 @@ func progressWords(r *loadgen.Result, length time.Duration) string {
 
 // lost reports whether a threshold is missed that cannot be met any more.
 func (r *loadtestRun) lost(partial *loadgen.Result) bool {
-	run := r.figures(partial)
-	for _, e := range r.expressions {
-		if ok, _, err := e.Holds(run); err == nil && !ok && e.IsBound() {
-			return true
-		}
-	}
-	return false
+	figures := r.figures(partial)
+	return report.Lost(r.expressions, &figures)
 }
 
 // remove deletes the keys of the run, unless they are to be kept.
@@ -334,33 +329,34 @@ func (r *loadtestRun) remove(ctx context.Context) error {
 	return nil
 }
 
-// figures are the numbers of a result: all that can be promised of it but its cost.
-func (r *loadtestRun) figures(result *loadgen.Result) *report.Run {
-	run := &report.Run{
+// figures returns the numbers of a result, all but its cost and those of each limit.
+func (r *loadtestRun) figures(result *loadgen.Result) report.Figures {
+	f := report.Figures{
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied, Errors: result.Errors, Unknown: result.Unknown,
 		Dropped: result.Dropped, Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
 		DurationMS: output.Milliseconds(result.Elapsed), WarmupMS: min(output.Milliseconds(r.warmup), output.Milliseconds(result.Elapsed)),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
+		Audit: bindingAudit(r.limits, result.Findings),
 	}
 	if !r.closed {
-		run.Lag = report.QuantilesOf(result.Lag)
-		run.GeneratorLimited = result.GeneratorLimited()
+		f.Lag = report.QuantilesOf(result.Lag)
+		f.GeneratorLimited = result.GeneratorLimited()
 	}
 	if counted := result.Elapsed - r.warmup; counted > 0 {
-		run.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
+		f.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
 	}
-	describeLimits(run, r.limits, result.Findings)
-	return run
+	return f
 }
 
 // report puts a result in the terms of a report.
 func (r *loadtestRun) report(result *loadgen.Result) *report.Run {
-	run := r.figures(result)
+	run := &report.Run{Figures: r.figures(result)}
+	describeLimits(run, r.limits, result.Findings)
 	run.Store, run.Workers, run.StartedAt, run.IntervalMS = r.where, r.workers, result.Started.UTC(), result.Interval.Milliseconds()
-	run.Histograms = &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)}
+	run.Histograms = &report.Histograms{Latency: result.Latency, Service: result.Service}
 	if !r.closed {
-		run.Histograms.Lag = report.Encode(result.Lag)
+		run.Histograms.Lag = result.Lag
 	}
 	run.Load, run.Rate = r.loadWords()
 	if r.isRedis {

@@ -5,13 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type refundOptions struct {
 	*globalOptions
 	limitOptions
-	demand *demand
 }
 
 func newRefundCmd(global *globalOptions) *cobra.Command {
@@ -24,29 +24,35 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Refund, args); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			demand, err := o.demand(cmd, global, limiter.Refund, args)
+			if err != nil {
 				return err
 			}
-			return runRefund(cmd.Context(), o)
+			return runRefund(cmd.Context(), o, demand)
 		},
 		ValidArgsFunction: global.completeKeyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
-	cmd.Flags().Lookup("policy").Usage = "give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
+	cmd.Flags().Lookup("policy").Usage =
+		"give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
 	return cmd
 }
 
-func runRefund(ctx context.Context, o *refundOptions) error {
-	store, _, err := o.open()
+func runRefund(ctx context.Context, o *refundOptions, demand *demand) error {
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.demand.reqs)
+	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: demand.reqs})
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", o.demand, decisions})
+	return o.answer(&decisionAnswer{"refunded", demand, result.Decisions})
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
@@ -37,8 +38,8 @@ func usedIn(t *testing.T, path string) (used map[limiter.Key]int64, amendments i
 		t.Fatal(err)
 	}
 	used = map[limiter.Key]int64{}
-	err = contents.Each(bytes.NewReader(file), 100, func(records []limiter.Record) error {
-		for _, r := range records {
+	err = contents.Each(bytes.NewReader(file), 100, func(batch backup.Batch) error {
+		for _, r := range batch.Records {
 			var state limiter.State
 			if err := state.DecodeRecord(r.Value); err != nil {
 				return err
@@ -225,7 +226,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 
 			dir := t.TempDir()
 			path := filepath.Join(dir, "backup.jsonl")
-			cmd := exec.Command("limitctl", "reset", "tenant:acme:*", "--yes", "-o", "json", "--backup", path, "--store", "redis://"+g.addr, "--timeout", "1s")
+			cmd := exec.Command("limitctl", "reset", "tenant:acme:*", "--yes", "-o", "json",
+				"--backup", path, "--store", "redis://"+g.addr, "--timeout", "1s")
 			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -247,20 +249,24 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 			}
 			if sig == syscall.SIGINT {
 				var answer resetAnswer
-				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Deleted != deleted || answer.Matched != all || answer.Backup != path {
+				if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil || answer.Deleted != deleted ||
+					answer.Matched != all || answer.Backup != path {
 					t.Errorf("it says %s (%v), and %d are deleted", &stdout, err, deleted)
 				}
 				if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 					t.Errorf("exit code %d, want %d", code, exitInterrupted)
 				}
-				for _, want := range []string{"undo with: limitctl restore " + path, "interrupted: ", "outcome unknown: redis at " + g.addr, fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
+				for _, want := range []string{"undo with: limitctl restore " + path, "interrupted: ",
+					"outcome unknown: redis at " + g.addr,
+					fmt.Sprintf("%d of %d keys known to be done", deleted, all)} {
 					if !strings.Contains(stderr.String(), want) {
 						t.Errorf("it does not say %q:\n%s", want, &stderr)
 					}
 				}
 				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
-				var entry auditEntry
-				if err != nil || json.Unmarshal(audit, &entry) != nil || entry.Outcome != "interrupted" || entry.Changed != deleted || entry.Backup != path {
+				var entry trail.Entry
+				if err != nil || json.Unmarshal(audit, &entry) != nil || entry.Outcome != trail.Interrupted ||
+					entry.Changed != deleted || entry.Backup != path {
 					t.Errorf("the audit has %s (%v)", audit, err)
 				}
 			}

@@ -4,29 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type restoreOptions struct {
 	*globalOptions
-	consent
+	consentOptions
 	replace bool
 	dryRun  bool
-	path    string
-	// only, if set, are the keys that are brought back, and left gets those that were
-	// not, as they have been used since.
-	only, left map[limiter.Key]bool
 }
 
 func newRestoreCmd(global *globalOptions) *cobra.Command {
@@ -34,9 +25,9 @@ func newRestoreCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring back what a reset deleted",
-		Long: `Restore brings back every record of a backup that reset wrote, with the TTL that
-it would have by now; what would have lapsed meanwhile stays away. A key that
-has been used since is left as it is, unless --replace is given: then it asks
+		Long: `Restore brings back every record of a backup that reset wrote, with its original
+expiry; keys that would have expired by now are not restored. A key that has
+been used since is left as it is, unless --replace is given: then it asks
 first, and where it cannot ask it needs --yes. In a protected context it wants
 the context's name, typed or as --confirm NAME.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
@@ -49,11 +40,10 @@ the context's name, typed or as --confirm NAME.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.path = args[0]
-			return runRestore(cmd.Context(), o)
+			return runRestore(cmd.Context(), o, args[0])
 		},
 	}
-	o.addFlags(cmd)
+	o.addConsentFlags(cmd)
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "read the backup through and show what it holds, and change nothing")
 	return cmd
@@ -70,188 +60,85 @@ type restoreAnswer struct {
 	DryRun        bool  `json:"dry_run"`
 }
 
-func runRestore(ctx context.Context, o *restoreOptions) error {
-	if _, err := o.settings(); err != nil {
-		return err
-	}
-	_, readOnly, protected := o.inUse()
-	mustAsk := !o.dryRun && (o.replace || protected || o.confirm != "")
-	if mustAsk || readOnly && !o.dryRun {
-		if err := o.check(o.globalOptions, "restore", "overwrites", ""); err != nil {
-			return err
-		}
-	}
-	file, contents, err := o.readBackup()
+func runRestore(ctx context.Context, o *restoreOptions, path string) error {
+	s, err := o.settings()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	plan := &operation.RestorePlan{Replace: o.replace, Consent: o.given()}
+	asks := !o.dryRun && plan.MustAsk(s.access())
+	if asks || !o.dryRun && (o.confirm != "" || s.access().ReadOnly) {
+		if err := o.check(s.access(), o.env.InIsTerminal, "restore", "overwrites", ""); err != nil {
+			return err
+		}
+	}
+	files := o.operationFiles()
+	if plan.Backup, err = operation.OpenBackup(&files, path, s.prefix.value); err != nil {
+		return withPrefixHint(err)
+	}
+	defer plan.Backup.Close()
 	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if !o.quiet || mustAsk && !o.consented(o.globalOptions) {
-		// The file may be anybody's.
-		o.say("%s of %s (%s %s at %s), into %s", output.Plural(contents.Records, "record"), output.Printable(contents.Store),
-			output.Printable(contents.Command), output.Printable(contents.Selection), contents.Time.UTC().Format("2006-01-02 15:04:05 MST"), o.place(where))
+	if !o.quiet || asks && !plan.Consent.Covers(s.access()) {
+		o.showBackup(plan.Backup, s.place(where))
 	}
-	if withoutLogin(contents.Store) != withoutLogin(where) {
-		o.note("warning: %s is of another store, %s, and this is %s", o.path, output.Printable(contents.Store), where)
-	}
-	if contents.Torn {
-		o.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", o.path)
-	}
-	for _, damage := range contents.Damage {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", o.path, message(damage))
-	}
+	o.warnOfBackup(plan.Backup, where)
+	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: plan.Backup.Records, DryRun: o.dryRun}
 	if o.dryRun {
-		answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records, DryRun: true}
-		return errors.Join(damageError(contents), o.print(answer))
+		return errors.Join(plan.Backup.DamageError(), o.print(answer))
 	}
-	answer, err := o.restore(ctx, store, where, file, contents, mustAsk)
-	if answer == nil {
+	result, err := o.runner(s, store, where).Restore(ctx, plan, &observer{global: o.globalOptions})
+	if result == nil {
 		return err
 	}
-	return errors.Join(err, o.print(answer))
+	answer.Restored, answer.Lapsed, answer.InUse, answer.Foreign = result.Restored, result.Lapsed, result.InUse, result.Foreign
+	return errors.Join(withReplaceHint(err), o.print(answer))
 }
 
-// readBackup opens the backup and reads it through. The caller closes the file.
-func (o *restoreOptions) readBackup() (files.File, *backup.Contents, error) {
-	file, err := o.env.Open(o.path)
-	if err != nil {
-		return nil, nil, usagef("the backup cannot be read: %s", err)
-	}
-	contents, err := backup.Check(file)
-	switch {
-	case err != nil:
-		err = usagef("%s: %s; nothing was restored", o.path, err)
-	case contents.Records == 0 && contents.Damaged > 0:
-		err = usagef("%s holds no record that can be read: %s; nothing was restored", o.path, message(contents.Damage[0]))
-	case contents.Prefix != o.chosen.prefix.value:
-		err = usagef("%s holds keys of the prefix %q, and the prefix here is %q; give %s", o.path, contents.Prefix, o.chosen.prefix.value,
-			shell.Command("--prefix", contents.Prefix))
-	}
-	if err != nil {
-		file.Close()
-		return nil, nil, err
-	}
-	return file, contents, nil
+// showBackup shows what is about to be restored, and where.
+func (o *restoreOptions) showBackup(b *operation.Backup, place string) {
+	o.say("%s of %s (%s %s at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), // the file may be anybody's
+		output.Printable(b.Command), output.Printable(b.Selection), b.Time.UTC().Format("2006-01-02 15:04:05 MST"), place)
 }
 
-// restore brings back what a backup holds, asking first if it must. Without an answer
-// nothing was changed.
-func (o *restoreOptions) restore(ctx context.Context, store connect.Store, where string, file files.File, contents *backup.Contents,
-	mustAsk bool) (*restoreAnswer, error) {
-	audit, err := o.openAudit()
-	if err != nil {
-		return nil, err
+// warnOfBackup warns of a backup of another store, and of lines that are left out.
+func (o *restoreOptions) warnOfBackup(b *operation.Backup, where string) {
+	if withoutLogin(b.Store) != withoutLogin(where) {
+		o.note("warning: %s is of another store, %s, and this is %s", b.Path, output.Printable(b.Store), where)
 	}
-	defer audit.Close()
-	if mustAsk {
-		if err := o.ask(ctx, o.globalOptions, "Restore "+output.Plural(contents.Records, "key")); err != nil {
-			return nil, err
-		}
+	if b.Torn {
+		o.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
 	}
-	if _, err := file.Seek(0, 0); err != nil {
-		return nil, usagef("the backup cannot be read again: %s", err)
+	for _, damage := range b.Damage {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", b.Path, message(damage))
 	}
-	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: contents.Records}
-	bar := o.progress("restoring", "")
-	err = contents.Each(file, keysPerBatch, func(records []limiter.Record) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if o.only != nil {
-			records = slices.DeleteFunc(records, func(r limiter.Record) bool { return !o.only[r.Key] })
-		}
-		if len(records) == 0 {
-			return nil
-		}
-		batch, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
-		defer cancel()
-		outcomes, err := store.Import(batch, o.replace, records...)
-		for i, outcome := range outcomes {
-			answer.count(outcome)
-			if o.left != nil && outcome == limiter.InUse {
-				o.left[records[i].Key] = true
-			}
-		}
-		if err != nil {
-			return err
-		}
-		bar.Set(answer.Restored+answer.left(), int64(contents.Records), 0)
-		return nil
-	})
-	bar.Close()
-	absolute, absErr := filepath.Abs(o.path)
-	if absErr != nil {
-		absolute = o.path
-	}
-	entry := &auditEntry{Store: where, Command: "restore", Selection: absolute,
-		Matched: int64(contents.Records), Changed: answer.Restored}
-	if err = answer.err(err); err == nil {
-		err = damageError(contents)
-	}
-	return answer, o.record(ctx, audit, entry, err)
 }
 
-// damageError says how many lines of a backup could not be brought back; nil if all could.
-func damageError(contents *backup.Contents) error {
-	if contents.Damaged == 0 {
-		return nil
-	}
-	return &partlyError{fmt.Errorf("%s of the backup damaged: what they held was left out", output.Plural(contents.Damaged, "line"))}
-}
-
-// withoutLogin is the name of a store, whoever goes there.
+// withoutLogin is the name of a store without the user that goes there.
 func withoutLogin(where string) string {
 	scheme, rest, _ := strings.Cut(where, "://")
 	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
-func (a *restoreAnswer) count(outcome limiter.ImportOutcome) {
-	switch outcome {
-	case limiter.Imported:
-		a.Restored++
-	case limiter.Lapsed:
-		a.Lapsed++
-	case limiter.InUse:
-		a.InUse++
-	case limiter.Foreign:
-		a.Foreign++
+// withPrefixHint adds to the error of a backup of another prefix which flag helps.
+func withPrefixHint(err error) error {
+	var other *operation.PrefixError
+	if errors.As(err, &other) {
+		return usagef("%s; give %s", other, shell.Command("--prefix", other.Backup))
 	}
+	return err
 }
 
-func (a *restoreAnswer) left() int64 { return a.Lapsed + a.InUse + a.Foreign }
-
-// err is the error a restore ends with: what ended it early, or that not all of it
-// could be done.
-func (a *restoreAnswer) err(err error) error {
-	switch {
-	case err != nil:
-		done := "restored"
-		if errors.Is(err, limiter.ErrOutcomeUnknown) {
-			done = "known to be restored"
-		}
-		err = &progressError{err, fmt.Sprintf("%d of %s %s", a.Restored, output.Plural(a.InBackup, "record"), done)}
-		if a.Restored+a.left() > 0 {
-			return &partlyError{err}
-		}
-		return err
-	case a.Foreign > 0:
-		return &partlyError{fmt.Errorf("%s with values that limitctl did not write: left unchanged", output.Plural(int(a.Foreign), "key"))}
-	case a.InUse > 0:
-		return &partlyError{usedSinceError(a.InUse)}
+// withReplaceHint adds to the error about keys that were left which flag helps.
+func withReplaceHint(err error) error {
+	var left *operation.UsedSinceError
+	if errors.As(err, &left) {
+		return fmt.Errorf("%w; --replace brings them back, too", err)
 	}
-	return nil
-}
-
-// usedSinceError says how many keys were left, as they have been used since.
-type usedSinceError int64
-
-func (n usedSinceError) Error() string {
-	return output.Plural(int(n), "key") + " used since: left unchanged; --replace brings them back, too"
+	return err
 }
 
 // Document implements output.Answer.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -53,11 +54,11 @@ type interruptedError struct{ error }
 
 // Error leaves out what only says that the command was interrupted.
 func (e *interruptedError) Error() string {
-	var progress *progressError
+	var progress *outcome.ProgressError
 	if errors.As(e.error, &progress) && !errors.Is(e.error, limiter.ErrOutcomeUnknown) {
-		return "interrupted: " + progress.progress
+		return "interrupted: " + progress.Progress
 	}
-	if errors.Is(e.error, limiter.ErrOutcomeUnknown) || errors.Is(e.error, errPartly) {
+	if errors.Is(e.error, limiter.ErrOutcomeUnknown) || errors.Is(e.error, outcome.ErrPartly) {
 		return "interrupted: " + e.error.Error()
 	}
 	return "interrupted"
@@ -319,14 +320,18 @@ func (g *globalOptions) guarded(store connect.Store, err error) (connect.Store, 
 
 // allowed is a store as the context in use allows it to be used.
 func (g *globalOptions) allowed(store connect.Store, err error) (connect.Store, error) {
-	name, readOnly, _ := g.inUse()
+	s, settingsErr := g.settings()
+	if settingsErr != nil {
+		return nil, settingsErr
+	}
+	access := s.access()
 	switch {
-	case err != nil && name != "":
-		return nil, fmt.Errorf("context %q: %w", name, err)
+	case err != nil && access.Context != "":
+		return nil, fmt.Errorf("context %q: %w", access.Context, err)
 	case err != nil:
 		return nil, err
-	case readOnly:
-		store = connect.ReadOnly(store, name)
+	case access.ReadOnly:
+		store = connect.ReadOnly(store, access.Context)
 	}
 	return store, nil
 }

@@ -34,7 +34,6 @@ func describePolicy(p *policy.Policy) []describedLimit {
 // describeLimits fills in what the limits of a run are and what their audits found.
 func describeLimits(run *report.Run, limits []describedLimit, findings []audit.Finding) {
 	var algorithms, texts []string
-	var binding []audit.Finding
 	for i, l := range limits {
 		algorithm := l.limit.Algorithm.String()
 		if !slices.Contains(algorithms, algorithm) {
@@ -49,12 +48,20 @@ func describeLimits(run *report.Run, limits []describedLimit, findings []audit.F
 			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
 			Denied: findings[i].Denied, Audit: reportAudit(findings[i]),
 		})
+	}
+	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), strings.Join(texts, " and ")
+	run.Audit = bindingAudit(limits, findings)
+}
+
+// bindingAudit sums up what the audits found of all limits but those in shadow.
+func bindingAudit(limits []describedLimit, findings []audit.Finding) report.Audit {
+	var binding []audit.Finding
+	for i, l := range limits {
 		if !l.shadow {
 			binding = append(binding, findings[i])
 		}
 	}
-	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), strings.Join(texts, " and ")
-	run.Audit = reportAudit(binding...)
+	return reportAudit(binding...)
 }
 
 // describeKeys fills in what became of the subjects of a run; name is what to call one.

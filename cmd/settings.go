@@ -10,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -27,6 +28,23 @@ type settings struct {
 	context *config.Context
 	// byFlag: somebody typed the store or the context just now.
 	byFlag bool
+}
+
+// access is what the context in use allows; without a context nothing is forbidden.
+func (s *settings) access() operation.Access {
+	if s.context == nil {
+		return operation.Access{}
+	}
+	return operation.Access{Context: s.context.Name, ReadOnly: s.context.ReadOnly, Protected: s.context.Protected}
+}
+
+// place is what to call the open store to people: the name of its context, if it has one,
+// else where, which is the store's own name.
+func (s *settings) place(where string) string {
+	if s.context != nil {
+		return s.context.Name
+	}
+	return where
 }
 
 // settings finds out which store is meant: that of --store, else of --context,

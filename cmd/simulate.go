@@ -215,7 +215,9 @@ func (o *simulateOptions) search(ctx context.Context, log *trace.Trace, document
 
 // holds reports whether what was tallied keeps the promise, and its own figure.
 func (o *simulateOptions) holds(t *loadgen.Tally) (kept bool, actual string) {
-	kept, actual, _ = o.promise.Holds(&report.Run{Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied()}) // every run has these
+	kept, actual, _ = o.promise.Holds(&report.Figures{ // which every run has
+		Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied(),
+	})
 	return kept, actual
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -18,14 +19,15 @@ import (
 // refuseGuarded refuses what only tries a store out, where the context says that it is
 // not for that; what is such as "simulation".
 func (g *globalOptions) refuseGuarded(what string) error {
-	if _, err := g.settings(); err != nil {
+	s, err := g.settings()
+	if err != nil {
 		return err
 	}
-	switch name, readOnly, protected := g.inUse(); {
-	case readOnly:
-		return usagef("context %q is read-only; a %s writes, so it was not done", name, what)
-	case protected:
-		return usagef("context %q is protected; a %s is for another store", name, what)
+	switch access := s.access(); {
+	case access.ReadOnly:
+		return &connect.ReadOnlyError{Context: access.Context, What: what}
+	case access.Protected:
+		return usagef("context %q is protected; a %s is for another store", access.Context, what)
 	}
 	return nil
 }
@@ -52,7 +54,7 @@ func removeTrial(ctx context.Context, store connect.Store, what, prefix string, 
 	defer cancel()
 	for some := range slices.Chunk(keys, removalBatch) {
 		if _, _, err := store.Delete(ctx, limiter.Records(some...)...); err != nil {
-			return &partlyError{fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", what, prefix, err)}
+			return outcome.Partly(fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", what, prefix, err))
 		}
 	}
 	return nil

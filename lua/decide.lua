@@ -44,7 +44,7 @@ local function load(i)
   if type(raw) == 'table' then
     if string.find(raw.err, 'WRONGTYPE', 1, true) then
       local kind = redis.pcall('TYPE', key)
-      return foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record')
+      return foreign(i, 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record')
     end
     return nil, { err = raw.err .. ' (GETRANGE)' }
   end
@@ -56,7 +56,7 @@ local function load(i)
     size = redis.call('STRLEN', key)
   end
   if size < RECORD_HEADER_SIZE or string.sub(raw, 1, 2) ~= 'RL' then
-    return foreign(i, string.format('%.0f', size) .. ' bytes that are no limit record')
+    return foreign(i, string.format('%.0f', size) .. ' bytes that are not a limit record')
   end
   local version, kind, count, burst, period, time = struct.unpack('>BBI4I4I7I7', raw, 3)
   local rule = rules[kind]

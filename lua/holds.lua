@@ -8,14 +8,14 @@ local function holds(key)
       return head
     end
     local kind = redis.pcall('TYPE', key)
-    return 'a ' .. (kind.ok or 'value of another type') .. ', which is no limit record'
+    return 'a ' .. (kind.ok or 'value of another type') .. ', which is not a limit record'
   elseif #head == RECORD_HEADER_SIZE and string.find(head, '^RL[\RECORD_VERSION-\LAST_VERSION][\FIRST_KIND-\LAST_KIND]')
     and redis.call('GETRANGE', key, 'MAX_RECORD_SIZE', 'MAX_RECORD_SIZE') == '' then -- no record is longer
     return 'record'
   elseif head == '' and redis.call('EXISTS', key) == 0 then
     return nil
   end
-  return string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are no limit record'
+  return string.format('%.0f', redis.call('STRLEN', key)) .. ' bytes that are not a limit record'
 end
 
 -- expires_at returns when a key expires, in ms since the epoch, or -1 for never.

@@ -121,7 +121,7 @@ func newGrowingLog(client *redis.Client) (*growingLog, error) {
 }
 
 func logStoreKey(subject string) string {
-	return limiter.StoreKey(limiter.DefaultPrefix, limiter.Key{Subject: subject, Name: logLimit.DefaultName()})
+	return limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: subject, Name: logLimit.DefaultName()})
 }
 
 // weigh grows the log to units and on to a quarter more, which takes it once

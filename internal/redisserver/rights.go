@@ -54,7 +54,7 @@ func Commands() []string {
 // Rights returns what a user must be allowed to run, trying it on a key under
 // prefix that is not in use.
 func Rights(prefix string) []Right {
-	key := limiter.StoreKey(prefix, limiter.Key{Subject: "limitctl", Name: "no-such-limit"})
+	key := limiter.OwnLayout(prefix).StoreKey(limiter.Key{Subject: "limitctl", Name: "no-such-limit"})
 	const noScript, nothing = "0000000000000000000000000000000000000000", "return 1"
 	var (
 		deciding = []string{"consume", "refund", "reset"}

@@ -170,8 +170,8 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	}
 	l := limiter.New(store)
 	client.FlushAll(ctx)
-	client.RPush(ctx, limiter.StoreKey("rl", listKey), "a")
-	client.Set(ctx, limiter.StoreKey("rl", textKey), "somebody else's", 0)
+	client.RPush(ctx, limiter.OwnLayout("rl").StoreKey(listKey), "a")
+	client.Set(ctx, limiter.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
 	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
 	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
 	err = errors.Join(err1, err2)

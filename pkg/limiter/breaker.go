@@ -83,7 +83,7 @@ func WithBreaker(store Store, settings Breaker) Store {
 	if settings.Clock == nil {
 		settings.Clock = time.Now
 	}
-	return &breakerStore{Store: store, Breaker: settings}
+	return KeepKeyspace(&breakerStore{Store: store, Breaker: settings}, store)
 }
 
 type breakerStore struct {

@@ -11,7 +11,7 @@ import (
 // over, the store is away ([IsAway]), which is something else than a caller whose own
 // context has ended ([ErrGaveUp]): a failure policy decides in its place.
 func WithBudget(store Store, budget time.Duration) Store {
-	return &budgetStore{Store: store, budget: budget}
+	return KeepKeyspace(&budgetStore{Store: store, budget: budget}, store)
 }
 
 type budgetStore struct {

@@ -15,9 +15,9 @@ const (
 	Peek
 	// Refund gives units back, the newest first, never more than were used.
 	Refund
-	// Adjust brings each key to exactly Cost units in use, by charging what
-	// lacks of them or giving back what is beyond; Cost may be 0. It is an
-	// operator's correction and denies nothing.
+	// Adjust leaves exactly Cost units of each key in use: it charges what is missing,
+	// or gives back what is too much. Cost may be 0. It is an operator's correction
+	// and denies nothing.
 	Adjust
 )
 
@@ -140,10 +140,10 @@ type Decision struct {
 	// its own. A clock that was set back shows here as it is, although for the
 	// key no time passed.
 	At Instant
-	// Unguarded: the store, or the part of it with this key, was away, and not
-	// the limit made this decision but a failure policy (see
-	// [WithFailurePolicy]), or nobody, another limit having denied the call
-	// already. The other fields are zero.
+	// Unguarded: this decision was not made by the limit, because the store, or the
+	// part of it that has this key, was away. A failure policy made it (see
+	// [WithFailurePolicy]), or nobody did, where another limit had denied the call
+	// already. The fields of what is used and of when are zero then.
 	Unguarded bool
 }
 
@@ -220,8 +220,9 @@ func (s *State) Answer(req *Request, now Instant, allowed bool) Decision {
 // turn: in a leaky bucket until all that is queued has left at limit's rate,
 // else not at all.
 func (s *State) Delay(limit *Limit, now Instant) time.Duration {
-	if limit.Algorithm != LeakyBucket || s.IsZero() {
+	queue := pages[limit.Kind()].queue
+	if queue == nil || s.IsZero() {
 		return 0
 	}
-	return now.until(leakyBucket{}.turn(s, limit, s.clock(now)))
+	return now.until(queue.turn(s, *limit, s.clock(now)))
 }

@@ -23,8 +23,13 @@
 //   - package redisstore: many machines share a Redis, by itself, behind Sentinels or as
 //     a Cluster. Each decision is one atomic script call.
 //
-// All of them give the same answers. What wraps a Store is a Store again: see
-// [WithFailurePolicy], and the example of a store of one's own around another.
+// All of them give the same answers, and all are a [Keyspace]: their keys can be listed,
+// deleted and brought back.
+//
+// What wraps a Store is a Store again, so that wrappers can be put around each other:
+// [WithFailurePolicy] is one. Write your own as a struct that embeds a Store and has its
+// own Decide, and return it through [KeepKeyspace], so that the keys of the store can be
+// reached through it. The example of Store is such a wrapper.
 //
 // # Several limits at once
 //
@@ -37,7 +42,7 @@
 //
 // A denial is a [Decision] and never an error. After an error nothing was decided:
 //
-//   - [ErrInvalid]: the request is wrong. Mend the program or its configuration.
+//   - [ErrInvalid]: the request is wrong. Correct the program or its configuration.
 //     [ErrNeverFits] is one: the cost is more than the limit ever allows at once.
 //   - [ErrUnavailable]: the store is away, and nothing was charged.
 //   - [ErrOutcomeUnknown]: the store is away, and may have charged. Trying again can

@@ -63,7 +63,7 @@ func Invalidf(format string, args ...any) error {
 // errors.Is(err, ErrForeign) holds for it.
 type ForeignError struct {
 	StoreKey string // the key as the store knows it
-	Holds    string // what was found there, such as "a list, which is no limit record"
+	Holds    string // what was found there, such as "a list, which is not a limit record"
 }
 
 func (e *ForeignError) Error() string {

@@ -66,7 +66,8 @@ func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for mail := range 3 {
-		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"}, limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
+		turn, err := limits.Wait(ctx, limiter.Key{Subject: "mails"},
+			limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 20, Period: time.Second}, 1)
 		switch {
 		case err != nil:
 			fmt.Println(err) // the worker is told to stop, or the store is away
@@ -132,7 +133,8 @@ func (awayStore) Decide(context.Context, limiter.Op, []limiter.Request, []limite
 // While the store is away everybody is let through, and somebody is told.
 func ExampleWithFailurePolicy() {
 	store := limiter.WithFailurePolicy(awayStore{}, limiter.AllowOnError, func(err error) { fmt.Println("alarm:", err) })
-	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 10, Period: time.Minute}, 1)
+	d, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "user:42"},
+		limiter.Limit{Count: 10, Period: time.Minute}, 1)
 	fmt.Println("allowed", d.Allowed, "unguarded", d.Unguarded, err)
 	// Output:
 	// alarm: store unavailable: no answer in time
@@ -140,24 +142,31 @@ func ExampleWithFailurePolicy() {
 }
 
 // countingStore is a store around another, which counts denials. Whatever needs to see
-// each decision can be built so.
+// each decision can be built like it.
 type countingStore struct {
 	limiter.Store
-	denied int
+	denied *int
+}
+
+// withCount returns store with a count of its denials. KeepKeyspace makes that a store
+// whose keys can be listed and deleted, if store is one.
+func withCount(store limiter.Store, denied *int) limiter.Store {
+	return limiter.KeepKeyspace(&countingStore{Store: store, denied: denied}, store)
 }
 
 // Decide has the other store decide, and looks at the answer.
 func (s *countingStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
 	if err == nil && op == limiter.Take && !limiter.AllAllowed(decisions) {
-		s.denied++
+		*s.denied++
 	}
 	return err
 }
 
-// A store of one's own around another.
+// Your own store around another.
 func ExampleStore() {
-	store := &countingStore{Store: exampleStore()}
+	denied := 0
+	store := withCount(exampleStore(), &denied)
 	limits := limiter.New(store)
 	once := limiter.Limit{Count: 1, Period: time.Hour}
 	for range 5 {
@@ -166,6 +175,12 @@ func ExampleStore() {
 		}
 	}
 	_, err := limits.Take(context.Background(), limiter.Key{Subject: "user:42"}, once, 2)
-	fmt.Println(store.denied, "denied;", err, errors.Is(err, limiter.ErrNeverFits))
-	// Output: 4 denied; cost 2 can never fit limit token-bucket:1/1h, which allows at most 1 at once true
+	fmt.Println(denied, "denied;", err, errors.Is(err, limiter.ErrNeverFits))
+	everybody, _ := limiter.ParsePattern("*")
+	for entry, err := range store.(limiter.Keyspace).Scan(context.Background(), limiter.Query{Subjects: everybody}) {
+		fmt.Println(entry.Key, entry.Decision.Used, "used", err)
+	}
+	// Output:
+	// 4 denied; cost 2 can never fit limit token-bucket:1/1h, which allows at most 1 at once true
+	// user:42 token-bucket/1h 1 used <nil>
 }

@@ -45,12 +45,12 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 // Unguarded. Any other error passes through, since a wrong password is not an outage, nor
 // is the end of the caller's own time ([ErrGaveUp]). So does every error of a refund or an
 // adjustment. onFailure, if not nil, is told each error
-// that policy replaced and may be called concurrently.
+// that policy replaced and may be called concurrently. The keys are those of store.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
 	if policy == FailOnError {
 		return store
 	}
-	return &failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}
+	return KeepKeyspace(&failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}, store)
 }
 
 type failurePolicyStore struct {

@@ -124,7 +124,8 @@ func TestFailurePolicy(t *testing.T) {
 
 func TestFailurePolicyWithoutCallback(t *testing.T) {
 	store := limiter.WithFailurePolicy(&fakeStore{err: limiter.ErrUnavailable}, limiter.AllowOnError, nil)
-	decision, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "a"}, limiter.Limit{Count: 1, Period: time.Second}, 1)
+	decision, err := limiter.New(store).Take(context.Background(), limiter.Key{Subject: "a"},
+		limiter.Limit{Count: 1, Period: time.Second}, 1)
 	if err != nil || !decision.Allowed || !decision.Unguarded {
 		t.Errorf("%+v, %v", decision, err)
 	}
@@ -141,7 +142,8 @@ func TestFailurePolicyCloses(t *testing.T) {
 }
 
 func TestErrorKinds(t *testing.T) {
-	kinds := []error{limiter.ErrInvalid, limiter.ErrNeverFits, limiter.ErrUnavailable, limiter.ErrOutcomeUnknown, limiter.ErrRefused, limiter.ErrForeign}
+	kinds := []error{limiter.ErrInvalid, limiter.ErrNeverFits, limiter.ErrUnavailable, limiter.ErrOutcomeUnknown,
+		limiter.ErrRefused, limiter.ErrForeign}
 	limit := limiter.Limit{Count: 10, Period: time.Minute}
 	ask := func(op limiter.Op, cost int64) error {
 		req := limiter.Request{Key: limiter.Key{Subject: "a"}, Limit: limit, Cost: cost}
@@ -154,7 +156,8 @@ func TestErrorKinds(t *testing.T) {
 		text string
 	}{
 		{ask(limiter.Take, 0), []error{limiter.ErrInvalid}, false, "cost 0 is not positive; it must be 1 or more"},
-		{ask(limiter.Take, 11), []error{limiter.ErrInvalid, limiter.ErrNeverFits}, false, "cost 11 can never fit limit token-bucket:10/1m, which allows at most 10 at once"},
+		{ask(limiter.Take, 11), []error{limiter.ErrInvalid, limiter.ErrNeverFits}, false,
+			"cost 11 can never fit limit token-bucket:10/1m, which allows at most 10 at once"},
 		{ask(limiter.Take, 10), nil, false, ""},
 		{ask(limiter.Refund, 11), nil, false, ""},
 		{fmt.Errorf("a: %w", limiter.ErrUnavailable), []error{limiter.ErrUnavailable}, true, "a: store unavailable"},

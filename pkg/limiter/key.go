@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -104,25 +103,4 @@ func checkPartSlowly(what, text string) error {
 		}
 	}
 	return nil
-}
-
-// StoreKey returns the key under which a store keeps k's state:
-// "<prefix>:{<subject>}:<name>". The subject is the Redis Cluster hash tag, so
-// all limits of a subject share a slot.
-func StoreKey(prefix string, k Key) string {
-	return prefix + ":{" + k.Subject + "}:" + k.Name
-}
-
-// ParseStoreKey takes a store key of that prefix apart again. ok is false for
-// a key that StoreKey cannot have made, which is then somebody else's.
-func ParseStoreKey(prefix, storeKey string) (k Key, ok bool) {
-	rest, ok := strings.CutPrefix(storeKey, prefix+":{")
-	if !ok {
-		return Key{}, false
-	}
-	k.Subject, k.Name, ok = strings.Cut(rest, "}:")
-	if !ok || k.Name == "" || k.Validate() != nil {
-		return Key{}, false
-	}
-	return k, true
 }

@@ -29,7 +29,8 @@ func TestKeyValidate(t *testing.T) {
 		{Key{long(MaxSubjectLength + 1), ""}, `subject "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"x", long(MaxNameLength + 1)}, `name "xxxxxxxxxxxxxxxxxxxx"… is 1025 bytes long; at most 1024 fit`},
 		{Key{strings.Repeat("é", MaxSubjectLength/2), strings.Repeat("é", MaxNameLength/2)}, ""},
-		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) + `"… is 1025 bytes long; at most 1024 fit`},
+		{Key{strings.Repeat("\n", MaxSubjectLength+1), ""}, `subject "` + strings.Repeat(`\n`, 20) +
+			`"… is 1025 bytes long; at most 1024 fit`},
 		{Key{"", ""}, "subject is empty; it needs at least one character"},
 		{Key{"", "y"}, "subject is empty; it needs at least one character"},
 		{Key{"a{b", ""}, `subject "a{b" contains '{'` + delimits},
@@ -122,7 +123,8 @@ func TestPlainInEveryPairOfBytes(t *testing.T) {
 }
 
 func TestPlainOnRandomBytes(t *testing.T) {
-	aByte := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, ' ' - 1, ' ', 'z', 'z' + 1, 0x7f, 0x80, 0xff}), rapid.ByteRange(' ', 'z'))
+	aByte := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte{0, ' ' - 1, ' ', 'z', 'z' + 1, 0x7f, 0x80, 0xff}),
+		rapid.ByteRange(' ', 'z'))
 	rapid.Check(t, func(t *rapid.T) {
 		for range 10 {
 			word := rapid.SliceOfN(aByte, 8, 8).Draw(t, "word")
@@ -167,11 +169,11 @@ func TestStoreKey(t *testing.T) {
 		{"a:b", Key{"tenant:acme:*", "n"}, "a:b:{tenant:acme:*}:n"},
 		{"rl", Key{"a:", ":b"}, "rl:{a:}::b"},
 	} {
-		got := StoreKey(test.prefix, test.key)
+		got := OwnLayout(test.prefix).StoreKey(test.key)
 		if got != test.want {
 			t.Errorf("got %q, not %q", got, test.want)
 		}
-		if key, ok := ParseStoreKey(test.prefix, got); !ok || key != test.key {
+		if key, ok := OwnLayout(test.prefix).Match(got); !ok || key != test.key {
 			t.Errorf("%q is taken apart into %q, %t", got, key, ok)
 		}
 	}
@@ -179,11 +181,13 @@ func TestStoreKey(t *testing.T) {
 
 func TestParseStoreKeyOfOthers(t *testing.T) {
 	for _, storeKey := range []string{
-		"", "rl", "rl:", "rl:{", "rl:{}", "rl:{}:n", "rl:{a}", "rl:{a}:", "rl:{a}n", "rl:a:n", "rl{a}:n", "RL:{a}:n", "other:{a}:n", "xrl:{a}:n",
-		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n", "rl:{a}:\xff",
+		"", "rl", "rl:", "rl:{", "rl:{}", "rl:{}:n", "rl:{a}", "rl:{a}:", "rl:{a}n", "rl:a:n", "rl{a}:n", "RL:{a}:n", "other:{a}:n",
+		"xrl:{a}:n",
+		"rl:x:{a}:n", "rl:{a:n", "rl:{a}b}:n", "rl:{{a}:n", "rl:{a}:n}", "rl:{a}:{n}", "rl:{a\n}:n", "rl:{a}:n\x00", "rl:{\xff}:n",
+		"rl:{a}:\xff",
 		"rl:{" + strings.Repeat("x", MaxSubjectLength+1) + "}:n", "rl:{a}:" + strings.Repeat("x", MaxNameLength+1),
 	} {
-		if key, ok := ParseStoreKey("rl", storeKey); ok || key != (Key{}) {
+		if key, ok := OwnLayout("rl").Match(storeKey); ok || key != (Key{}) {
 			t.Errorf("%q is taken apart into %q, %t", storeKey, key, ok)
 		}
 	}
@@ -227,8 +231,8 @@ func FuzzKey(f *testing.F) {
 		if ValidatePrefix(prefix) != nil {
 			prefix = DefaultPrefix
 		}
-		if key, ok := ParseStoreKey(prefix, storeKey); ok && StoreKey(prefix, key) != storeKey {
-			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, StoreKey(prefix, key))
+		if key, ok := OwnLayout(prefix).Match(storeKey); ok && OwnLayout(prefix).StoreKey(key) != storeKey {
+			t.Fatalf("%q is taken apart into %q, which makes %q", storeKey, key, OwnLayout(prefix).StoreKey(key))
 		}
 		var whole []Key // the valid keys, which have a name
 		for _, key := range []Key{{subject, name}, {subject2, name2}} {
@@ -240,8 +244,8 @@ func FuzzKey(f *testing.F) {
 			if err != nil && (!errors.Is(err, ErrInvalid) || strings.ContainsFunc(err.Error(), unicode.IsControl)) {
 				t.Fatalf("not one line of ErrInvalid: %q", err)
 			}
-			made := StoreKey(prefix, key)
-			got, ok := ParseStoreKey(prefix, made)
+			made := OwnLayout(prefix).StoreKey(key)
+			got, ok := OwnLayout(prefix).Match(made)
 			if want := valid && key.Name != ""; ok != want || ok && got != key {
 				t.Fatalf("%q makes %q, which is taken apart into %q, %t", key, made, got, ok)
 			}
@@ -252,12 +256,12 @@ func FuzzKey(f *testing.F) {
 			if tag := hashTag(made); tag != key.Subject {
 				t.Fatalf("the hash tag of %q is %q", made, tag)
 			}
-			if _, ok := ParseStoreKey(prefix+"x", made); ok {
+			if _, ok := OwnLayout(prefix + "x").Match(made); ok {
 				t.Fatalf("%q is taken for a key of another prefix", made)
 			}
 		}
-		if len(whole) == 2 && (StoreKey(prefix, whole[0]) == StoreKey(prefix, whole[1])) != (whole[0] == whole[1]) {
-			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], StoreKey(prefix, whole[0]))
+		if len(whole) == 2 && (OwnLayout(prefix).StoreKey(whole[0]) == OwnLayout(prefix).StoreKey(whole[1])) != (whole[0] == whole[1]) {
+			t.Fatalf("%q and %q share the store key %q", whole[0], whole[1], OwnLayout(prefix).StoreKey(whole[0]))
 		}
 	})
 }

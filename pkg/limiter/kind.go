@@ -22,6 +22,22 @@ type page struct {
 	inSlices bool
 	// recordsOf is the kind whose records and script these are, 0 for its own.
 	recordsOf Kind
+	// entries returns how many log entries a record under a limit can have, used units
+	// being in use; nil if there is no log.
+	entries func(l *Limit, used int64) int64
+	// countsEachUnit: a log of every unit, so that what is in use is exactly what was
+	// charged in the last period.
+	countsEachUnit bool
+	// queue says when an allowed request has its turn; nil if at once.
+	queue queue
+}
+
+// queue is a kind whose allowed requests wait for their turn.
+type queue interface {
+	// turn returns the instant at which everything in s by now has left at the rate of
+	// limit, the one that takes over. The limit is passed by value, so that requests stay off the
+	// heap.
+	turn(s *State, limit Limit, now Instant) Instant
 }
 
 // pages holds every kind by its number, which never changes.
@@ -101,6 +117,20 @@ func (k Kind) RecordSize() int {
 	}
 	return RecordHeaderSize + pages[k].stateSize
 }
+
+// MostRecordBytes returns the most bytes that a record under l can have, which must be
+// normalized, used units being in use: more than the capacity fits if l was lowered.
+func (l *Limit) MostRecordBytes(used int64) int64 {
+	kind := l.Kind()
+	if entries := pages[kind].entries; entries != nil {
+		return int64(RecordHeaderSize) + LogEntrySize*entries(l, used)
+	}
+	return int64(kind.RecordSize())
+}
+
+// CountsEachUnit reports whether a record of kind k has the time of every unit. Then what
+// is in use is exactly what was charged in the last period, and takes memory for it.
+func (k Kind) CountsEachUnit() bool { return pages[k].countsEachUnit }
 
 // HasSlices reports whether limits of kind k have more than one slice.
 func (k Kind) HasSlices() bool { return pages[k].inSlices }

@@ -11,12 +11,12 @@ type leakyBucket struct{ tokenBucket }
 
 var leakyBucketPage = page{
 	name: "leaky-bucket", algorithm: LeakyBucket, rule: leakyBucket{}, hasBurst: true, maxCount: MaxCount,
-	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket),
+	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket), queue: leakyBucket{},
 }
 
 // turn returns the instant at which everything queued in s by now has left at
 // the rate of limit, the one that takes over.
-func (b leakyBucket) turn(s *State, limit *Limit, now Instant) Instant {
+func (b leakyBucket) turn(s *State, limit Limit, now Instant) Instant {
 	units, fraction := s.Used(now), int64(0)
 	if s.Limit.Algorithm == limit.Algorithm && s.Limit.Period == limit.Period {
 		units, fraction = b.level(s, now)

@@ -52,7 +52,7 @@ func (a Algorithm) known() bool { return a != 0 && int(a) < len(pages) && pages[
 // HasBurst reports whether a limit of this algorithm has a burst of its own.
 // The window algorithms have none: their count is all that fits at once. The
 // zero Algorithm has one, as it stands for TokenBucket.
-func (a Algorithm) HasBurst() bool { return a == 0 || int(a) < len(pages) && pages[a].hasBurst }
+func (a Algorithm) HasBurst() bool { return a == 0 || a.known() && pages[a].hasBurst }
 
 // HasSlices reports whether a limit of this algorithm can have slices.
 func (a Algorithm) HasSlices() bool { return a == pages[slicedCounterKind].algorithm }
@@ -131,7 +131,8 @@ func (l *Limit) check() error {
 	case l.Count < MinCount || l.Count > page.maxCount:
 		return Invalidf("count %d of a %s limit is out of range; it must be from %d to %d", l.Count, l.Algorithm, MinCount, page.maxCount)
 	case l.Period < MinPeriod || l.Period > MaxPeriod:
-		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod), FormatPeriod(MaxPeriod))
+		return Invalidf("period %s is out of range; it must be from %s to %s", FormatPeriod(l.Period), FormatPeriod(MinPeriod),
+			FormatPeriod(MaxPeriod))
 	case l.Period%time.Microsecond != 0:
 		return Invalidf("period %s is not a whole number of microseconds", l.Period)
 	case l.Slices != 0 && !l.Algorithm.HasSlices():

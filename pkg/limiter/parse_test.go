@@ -292,7 +292,8 @@ func TestParsePeriod(t *testing.T) {
 func TestParsePeriodErrors(t *testing.T) {
 	for _, text := range []string{
 		"", "1", "1y", "1w", "y", "us", "1 m", "m1", "d1", "-1s", "+1s", "-1d", "+1d", "1d-1h", "1d+1h", "1dd", "1d1d", "1h1d", "1.5d",
-		"1_0d", "65536d", "9999999d", "99999999999999999999d", "99999999999999999999s", "9223372037s", "65535d9999999h", "\n", "1d\n", "1m\x00",
+		"1_0d", "65536d", "9999999d", "99999999999999999999d", "99999999999999999999s", "9223372037s", "65535d9999999h", "\n", "1d\n",
+		"1m\x00",
 		"9999999d\n", "\x1b[1m", "\xff",
 	} {
 		period, err := limiter.ParsePeriod(text)

@@ -18,7 +18,8 @@ func TestPatternMatch(t *testing.T) {
 		matches, not []string
 	}{
 		{"user:42", []string{"user:42"}, []string{"", "user:4", "user:421", "xuser:42", "USER:42", "user:*"}},
-		{"tenant:acme:*", []string{"tenant:acme:", "tenant:acme:user:42", "tenant:acme:*"}, []string{"tenant:acme", "tenant:acmee:x", "xtenant:acme:x"}},
+		{"tenant:acme:*", []string{"tenant:acme:", "tenant:acme:user:42", "tenant:acme:*"},
+			[]string{"tenant:acme", "tenant:acmee:x", "xtenant:acme:x"}},
 		{"*", []string{"a", "用户", "*"}, nil},
 		{"**", []string{"a", "ab"}, nil},
 		{"*a", []string{"a", "ba", "aa", "aba"}, []string{"b", "ab"}},
@@ -449,7 +450,7 @@ func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
 		if literal, ok := escaped.Exact(); !ok || literal != subject {
 			t.Fatalf("%q escaped selects exactly %q, %t", subject, literal, ok)
 		}
-		if !redisMatch(scan(exact), limiter.StoreKey(prefix, limiter.Key{Subject: subject, Name: name})) {
+		if !redisMatch(scan(exact), limiter.OwnLayout(prefix).StoreKey(limiter.Key{Subject: subject, Name: name})) {
 			t.Fatalf("Redis misses %q by %q", subject, scan(exact))
 		}
 	}
@@ -488,7 +489,7 @@ func checkPattern(t interface{ Fatalf(string, ...any) }, text, subject string) {
 		if !redisMatch(p.RedisGlob(), subject) {
 			t.Fatalf("%q selects %q, but by %q Redis does not", text, subject, p.RedisGlob())
 		}
-		if storeKey := limiter.StoreKey(prefix, key); !redisMatch(scan(p), storeKey) {
+		if storeKey := limiter.OwnLayout(prefix).StoreKey(key); !redisMatch(scan(p), storeKey) {
 			t.Fatalf("%q selects %q, but Redis misses %q by %q", text, subject, storeKey, scan(p))
 		}
 	}

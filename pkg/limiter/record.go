@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A record is a State as bytes, the value stores keep under a key. All numbers
+// A record is a State as bytes, the value that stores keep under a key. All numbers
 // are big-endian and unsigned; an instant or a period has 7 bytes, which hold
 // microseconds until the year 4253.
 //
@@ -30,7 +30,7 @@ import (
 // A program that is older than a kind refuses its records by their version. Slices are
 // numbered from the epoch on, of which the record has the last two bytes.
 //
-// What a ring is, is at [ringLayout]. lua/ reads and writes the same: the header in
+// For what a ring is see [ringLayout]. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.
 const (
 	RecordMagic      = "RL"
@@ -65,13 +65,21 @@ func (s *State) AppendRecord(buf []byte) []byte {
 	return s.rule().appendState(buf, s)
 }
 
-// DecodeRecord reads a record into s, replacing what s was. The error says what
-// is wrong with a value that is no record, or one that limitctl cannot have
-// written; it is meant for [ForeignError].Holds.
-func (s *State) DecodeRecord(record []byte) error {
+// DecodeRecord reads a record into s, replacing what s was. The error says what is
+// wrong with a value that limitctl cannot have written; it is meant for
+// [ForeignError].Holds.
+func (s *State) DecodeRecord(record []byte) error { return s.decodeRecord(record, &Limit{}) }
+
+// DecodeRecordUnder is [State.DecodeRecord] for a record that is expected to be under
+// limit. If it is, that is not checked again: it must have been normalized.
+func (s *State) DecodeRecordUnder(limit *Limit, record []byte) error {
+	return s.decodeRecord(record, limit)
+}
+
+func (s *State) decodeRecord(record []byte, checked *Limit) error {
 	*s = State{}
 	r := recordReader{rest: record}
-	decoded, err := r.header(len(record))
+	decoded, err := r.header(len(record), checked)
 	if err != nil {
 		return err
 	}
@@ -88,18 +96,19 @@ func (s *State) DecodeRecord(record []byte) error {
 	return nil
 }
 
-// DecodeRecordLimit returns the limit last applied out of the beginning of a
-// record, its header of 26 bytes or more. The error is as in [State.DecodeRecord].
+// DecodeRecordLimit returns the limit last applied, from the beginning of a record: its
+// header of 26 bytes, or more. The error is as in [State.DecodeRecord].
 func DecodeRecordLimit(beginning []byte) (Limit, error) {
 	r := recordReader{rest: beginning}
-	s, err := r.header(len(beginning))
+	s, err := r.header(len(beginning), &Limit{})
 	return s.Limit, err
 }
 
-// header reads what all records begin with. size is for the message.
-func (r *recordReader) header(size int) (State, error) {
+// header reads what all records begin with. size is for the message. A limit that
+// equals checked is known to be within its bounds.
+func (r *recordReader) header(size int, checked *Limit) (State, error) {
 	if string(r.bytes(2)) != RecordMagic || size < RecordHeaderSize || size > MaxRecordSize {
-		return State{}, fmt.Errorf("%d bytes that are no limit record", size)
+		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)
 	}
 	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
 	known := kind.known() && kind.RecordVersion() == version
@@ -115,8 +124,10 @@ func (r *recordReader) header(size int) (State, error) {
 	}
 	s.Limit.Period = time.Duration(min(r.uint(7), int64(MaxPeriod/time.Microsecond)+1)) * time.Microsecond
 	s.Time = Instant(r.uint(7))
-	if err := s.Limit.check(); err != nil {
-		return State{}, damaged(err.Error())
+	if s.Limit != *checked {
+		if err := s.Limit.check(); err != nil {
+			return State{}, damaged(err.Error())
+		}
 	}
 	if s.Limit.Kind() != kind {
 		return State{}, damaged(fmt.Sprintf("%d slices of a kind that has several", s.Limit.Slices))

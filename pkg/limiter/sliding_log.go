@@ -8,7 +8,8 @@ package limiter
 type slidingLog struct{ wholeUnits }
 
 var slidingLogPage = page{
-	name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount,
+	name: "sliding-log", algorithm: SlidingLog, rule: slidingLog{}, maxCount: MaxSlidingLogCount, countsEachUnit: true,
+	entries: func(l *Limit, used int64) int64 { return max(l.Count, used) },
 }
 
 // LogEntrySize is how many bytes of a record a sliding log takes for each entry.

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Instant is a point in time as stores count it: whole microseconds since the
 // Unix epoch.
@@ -36,6 +39,24 @@ type State struct {
 	// microseconds, or what a sliding counter used in the window before.
 	Units, Rest int64
 	log         *unitLog // of a sliding log or a counter in slices, instead of Units and Rest
+}
+
+// shortLog is up to how many entries a log is short.
+const shortLog = 40
+
+// IsShort reports whether s takes little memory. Only a log, or a counter in slices, can
+// take much.
+func (s *State) IsShort() bool { return s.log == nil || s.log.length <= shortLog }
+
+// Clone returns a copy of s that shares nothing with it.
+func (s *State) Clone() *State {
+	clone := *s
+	if s.log != nil {
+		log := *s.log
+		log.ring = slices.Clone(log.ring)
+		clone.log = &log
+	}
+	return &clone
 }
 
 // rule returns the rule that wrote s, which must not be unused.
@@ -82,7 +103,7 @@ func (s *State) Charge(limit Limit, cost int64, now Instant) {
 }
 
 // Adjust leaves exactly used units in use at now: it charges under limit what
-// lacks of them, or gives back what is beyond. It reports whether that changed s.
+// is missing, or gives back what is too much. It reports whether that changed s.
 func (s *State) Adjust(limit Limit, used int64, now Instant) (changed bool) {
 	inUse := s.Used(now)
 	switch {

@@ -1,145 +1,15 @@
 package limiter
 
-import (
-	"context"
-	"iter"
-	"time"
-)
+import "context"
 
 // Store keeps the state of keys and decides against it, by its own clock. It is
 // safe for concurrent use. What wraps a store is a Store again.
 type Store interface {
 	// Decide answers op on reqs, at one instant, into decisions, which must be
 	// of the same length. A Take charges all requests if every decision is
-	// allowed and else none. A denial is no error; the errors are those of
+	// allowed and else none. A denial is not an error; the errors are those of
 	// this package, and after one the decisions mean nothing.
 	Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error
 	// Close releases what the store holds. Its state stays, except in memory.
 	Close() error
 }
-
-// Keyspace is what an operator needs of a store besides decisions. The stores
-// of this module all have it.
-type Keyspace interface {
-	// Scan yields every key in use that q selects, each once, in no particular
-	// order, and holds only a part of them at a time. A [ForeignError] concerns
-	// one key, whose Entry has only its names, and the scan goes on; any other
-	// error ends it, with all that could be had before it. Scan writes nothing.
-	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
-	// Delete makes the records' keys unused and returns how many were in use.
-	// Where a Record has a Value that the key no longer holds, changed has what
-	// was deleted instead, so that a backup made before can be completed.
-	// Values that limitctl did not write stay, each with a [ForeignError] among
-	// the joined errors; any other error may have come after some were deleted.
-	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
-	// Import brings records of a scan back, with the expiry they had, and returns
-	// what became of each. A key in use is overwritten only if replace is set.
-	// After an error some may have been imported: those of which the outcomes, if
-	// there are any, say so, and perhaps others whose outcome is NotKnown.
-	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
-}
-
-// Query selects keys for [Keyspace.Scan].
-type Query struct {
-	// Subjects selects by subject.
-	Subjects Pattern
-	// Names selects by the name of the limit; the zero Pattern is every name.
-	Names Pattern
-	// Match, if set, has the last word on a key, before its value is read. It
-	// may be called concurrently.
-	Match func(Key) bool
-	// Keys, if set, are exactly the keys to look at, which then are reached
-	// directly instead of by a scan. The other selecting fields are not used.
-	Keys []Key
-	// Bytes and Records ask for [Entry.Bytes] and [Entry.Record], too.
-	Bytes, Records bool
-	// KeysPerSecond bounds how many keys of all that there are, selected or
-	// not, the store looks at in a second; 0 is no bound.
-	KeysPerSecond int
-	// Progress, if set, is told now and then how many keys the store has looked
-	// at and about how many there are. The two are equal at the end.
-	Progress func(looked, total int64)
-}
-
-// Selects reports whether q selects key, if it is in use.
-func (q *Query) Selects(key Key) bool {
-	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
-}
-
-// Report tells q.Progress, if there is one.
-func (q *Query) Report(looked, total int64) {
-	if q.Progress != nil {
-		q.Progress(looked, total)
-	}
-}
-
-// Entry is the state of one key as Scan finds it.
-type Entry struct {
-	Key      Key
-	StoreKey string // the key as the store knows it
-	Limit    Limit  // as last applied
-	// Decision is what a peek of one unit under Limit would answer.
-	Decision Decision
-	// TTL is how long the store keeps the key; negative if for ever, which
-	// only somebody else can have brought about.
-	TTL time.Duration
-	// Bytes is the memory the key takes in the store, if [Query.Bytes] asked.
-	Bytes int64
-	// Record is what the store holds, if [Query.Records] asked.
-	Record Record
-}
-
-// NewEntry describes the state s of key at now, for a store that lets the key
-// lapse when it is unused.
-func NewEntry(key Key, storeKey string, s *State, now Instant) Entry {
-	reqs, decisions := [1]Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]Decision{}
-	Decide(Peek, reqs[:], []*State{s}, decisions[:], now)
-	return Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter}
-}
-
-// Record is what a store holds under one key: the value as [State.AppendRecord]
-// writes it and when it expires by the store's clock, zero if never.
-type Record struct {
-	Key     Key
-	Value   []byte
-	Expires time.Time
-}
-
-// Records returns records of keys for [Keyspace.Delete], which then deletes
-// whatever they hold.
-func Records(keys ...Key) []Record {
-	records := make([]Record, len(keys))
-	for i, key := range keys {
-		records[i].Key = key
-	}
-	return records
-}
-
-// Check reports, as an [ErrInvalid], what makes r unfit to be imported: its key,
-// or a value that is no limit record.
-func (r *Record) Check() error {
-	if err := r.Key.Validate(); err != nil {
-		return err
-	}
-	var state State
-	if err := state.DecodeRecord(r.Value); err != nil {
-		return Invalidf("the value of key %s is no limit record: %s", r.Key, err)
-	}
-	return nil
-}
-
-// ImportOutcome is what became of a record that was to be imported.
-type ImportOutcome uint8
-
-const (
-	// NotKnown: an error came before the store had said what became of it.
-	NotKnown ImportOutcome = iota
-	// Imported: the key is as the record says, from now on or already.
-	Imported
-	// Lapsed: by now nothing of the record would be in use any more.
-	Lapsed
-	// InUse: the key has been used since, and was left as it is.
-	InUse
-	// Foreign: the key holds what limitctl did not write, and was left so.
-	Foreign
-)

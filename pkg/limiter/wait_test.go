@@ -29,7 +29,8 @@ func newVirtual() (*virtual, *limiter.Waiter) {
 }
 
 func request(algorithm limiter.Algorithm, count int64, period time.Duration) limiter.Request {
-	return limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Algorithm: algorithm, Count: count, Period: period}, Cost: 1}
+	return limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Algorithm: algorithm, Count: count,
+		Period: period}, Cost: 1}
 }
 
 // Every turn comes at the exact instant, and never later than patience lasts.
@@ -67,7 +68,8 @@ func TestWaiterDoesNotBeginAWaitThatIsTooLong(t *testing.T) {
 		}
 		v.slept = nil
 		decisions, err := w.Take(context.Background(), req)
-		if err != nil || limiter.AllAllowed(decisions) || decisions[0].RetryAfter <= time.Second || decisions[0].Used != 1 || len(v.slept) > 0 {
+		if err != nil || limiter.AllAllowed(decisions) || decisions[0].RetryAfter <= time.Second || decisions[0].Used != 1 ||
+			len(v.slept) > 0 {
 			t.Errorf("%s: %+v, %v, slept %v", algorithm, decisions, err, v.slept)
 		}
 	}

@@ -86,20 +86,20 @@ type Contents struct {
 	Records int // amendments aside
 	// Torn says that the last line is not whole: the backup's writer was killed.
 	Torn bool
-	// Damaged is how many lines are no records, and Damage says so of the first few. A
-	// key that only such a line had is not brought back; one that such a line amended
-	// comes back as it was a moment earlier.
+	// Damaged is how many lines are not records, and Damage has the errors of the first
+	// few. A key that only such a line had is not brought back; one that such a line
+	// amended comes back as it was a moment earlier.
 	Damaged int
 	Damage  []error
 	amended map[limiter.Key]int64 // the line that amends a key, the last of several
 }
 
-// Check reads a backup through. It is an error if it is none.
+// Check reads a backup through. A file that is not a backup is an error.
 func Check(in io.Reader) (*Contents, error) {
 	c := &Contents{amended: map[limiter.Key]int64{}}
-	err := c.read(in, func(number int64, l *line, r limiter.Record) error {
-		if l.Amends {
-			c.amended[r.Key] = number
+	err := c.read(in, func(e *entry) error {
+		if e.amends {
+			c.amended[e.Key] = e.number
 		} else {
 			c.Records++
 		}
@@ -113,26 +113,49 @@ func Check(in io.Reader) (*Contents, error) {
 // one call, or than there is memory for.
 const maxBatch = 4 << 20
 
+// Batch is some records and the limit of each, as reading it has found out.
+type Batch struct {
+	Records []limiter.Record
+	Limits  []limiter.Limit
+}
+
+// Add adds a record of a limit.
+func (b *Batch) Add(r limiter.Record, limit limiter.Limit) {
+	b.Records, b.Limits = append(b.Records, r), append(b.Limits, limit)
+}
+
+// Split calls do with batches of at most size records of b.
+func (b *Batch) Split(size int, do func(Batch) error) error {
+	for from := 0; from < len(b.Records); from += size {
+		to := min(from+size, len(b.Records))
+		if err := do(Batch{b.Records[from:to], b.Limits[from:to]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Each calls do with batches of the records of a backup, each key once as it was
 // last: what amends others is known if it was checked. A batch has at most size
 // records, and fewer if they are large.
-func (c *Contents) Each(in io.Reader, size int, do func([]limiter.Record) error) error {
-	var batch []limiter.Record
+func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
+	var batch Batch
 	bytes := 0
 	again := Contents{}
-	err := again.read(in, func(number int64, l *line, r limiter.Record) error {
-		if last, amended := c.amended[r.Key]; amended && number != last {
+	err := again.read(in, func(e *entry) error {
+		if last, amended := c.amended[e.Key]; amended && e.number != last {
 			return nil
 		}
-		batch, bytes = append(batch, r), bytes+len(r.Value)
-		if len(batch) < size && bytes < maxBatch {
+		batch.Add(e.Record, e.limit)
+		bytes += len(e.Value)
+		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
 		full := batch
-		batch, bytes = nil, 0
+		batch, bytes = Batch{}, 0
 		return do(full)
 	})
-	if err != nil || len(batch) == 0 {
+	if err != nil || len(batch.Records) == 0 {
 		return err
 	}
 	return do(batch)
@@ -145,13 +168,21 @@ const maxLine = 32 << 20
 // maxHeader is more than the first line has.
 const maxHeader = 1 << 20
 
-// read calls do with each record. A line that is none costs only itself.
-func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.Record) error) error {
+// entry is a record as it was read from a line.
+type entry struct {
+	limiter.Record
+	limit  limiter.Limit
+	number int64 // of the line, from 1
+	amends bool
+}
+
+// read calls do with each record. A line that is not a record costs only itself.
+func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	buffered := bufio.NewReaderSize(in, maxHeader)
 	switch header, err := buffered.ReadSlice('\n'); {
 	case errors.Is(err, io.EOF) && len(header) == 0:
-		return errors.New("it is empty, and so no backup")
-	case errors.Is(err, bufio.ErrBufferFull): // and so far no line at all, of gigabytes perhaps
+		return errors.New("it is empty, so it is not a backup")
+	case errors.Is(err, bufio.ErrBufferFull): // the first line may go on for gigabytes
 		return errNoHeader
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
@@ -173,12 +204,12 @@ func (c *Contents) read(in io.Reader, do func(number int64, l *line, r limiter.R
 			return nil
 		}
 		text.Number++ // the header is the first
-		l, r, err := readRecord(&text)
+		e, err := readEntry(&text)
 		if err != nil {
 			c.damaged(text.Number, err)
 			continue
 		}
-		if err := do(text.Number, l, r); err != nil {
+		if err := do(e); err != nil {
 			return err
 		}
 	}
@@ -208,28 +239,30 @@ func (c *Contents) readHeader(text []byte) error {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
-func readRecord(text *lines.Line) (*line, limiter.Record, error) {
-	l := &line{}
-	r := limiter.Record{}
+func readEntry(text *lines.Line) (*entry, error) {
 	if text.TooLong {
-		return l, r, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
+		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
 	}
+	l := &line{}
 	decoder := json.NewDecoder(bytes.NewReader(text.Text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(l); err != nil {
-		return l, r, fmt.Errorf("it is no record: %w", err)
+		return nil, fmt.Errorf("it is not a record: %w", err)
 	}
 	if decoder.More() {
-		return l, r, errors.New("it is more than one record")
+		return nil, errors.New("it is more than one record")
 	}
+	e := &entry{number: text.Number, amends: l.Amends}
 	switch {
 	case l.Name == "":
-		return l, r, errors.New("it names no limit")
+		return nil, errors.New("it names no limit")
 	case l.ExpiresMS < -1 || l.ExpiresMS > latest:
-		return l, r, fmt.Errorf("expires_ms %d is no instant in ms since 1970, nor -1 for never", l.ExpiresMS)
+		return nil, fmt.Errorf("expires_ms %d is neither a time in ms since 1970 nor -1 for never", l.ExpiresMS)
 	case l.ExpiresMS >= 0:
-		r.Expires = time.UnixMilli(l.ExpiresMS)
+		e.Expires = time.UnixMilli(l.ExpiresMS)
 	}
-	r.Key, r.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
-	return l, r, r.Check()
+	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	state, err := e.Decode()
+	e.limit = state.Limit
+	return e, err
 }

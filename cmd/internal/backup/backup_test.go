@@ -35,7 +35,8 @@ func value(tb testing.TB, limit limiter.Limit, used int64) []byte {
 var tenAnHour = limiter.Limit{Count: 1000, Period: time.Hour}
 
 func record(tb testing.TB, subject string, used int64) limiter.Record {
-	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used), Expires: time.UnixMilli(1_800_000_000_000 + used)}
+	return limiter.Record{Key: limiter.Key{Subject: subject, Name: "n"}, Value: value(tb, tenAnHour, used),
+		Expires: time.UnixMilli(1_800_000_000_000 + used)}
 }
 
 // written returns a backup of records, some of them amended.
@@ -57,11 +58,16 @@ func read(file []byte, size int) (c *Contents, records []limiter.Record, batches
 	if c, err = Check(bytes.NewReader(file)); err != nil {
 		return c, nil, 0, err
 	}
-	err = c.Each(bytes.NewReader(file), size, func(batch []limiter.Record) error {
-		if len(batch) == 0 || len(batch) > size {
-			return fmt.Errorf("a batch of %d, and at most %d were asked for", len(batch), size)
+	err = c.Each(bytes.NewReader(file), size, func(batch Batch) error {
+		if len(batch.Records) == 0 || len(batch.Records) > size || len(batch.Limits) != len(batch.Records) {
+			return fmt.Errorf("a batch of %d of %d limits, and at most %d were asked for", len(batch.Records), len(batch.Limits), size)
 		}
-		records = append(records, batch...)
+		for i, r := range batch.Records {
+			if limit, err := limiter.DecodeRecordLimit(r.Value); err != nil || limit != batch.Limits[i] {
+				return fmt.Errorf("the limit of %s is %s, not %s (%v)", r.Key, limit, batch.Limits[i], err)
+			}
+		}
+		records = append(records, batch.Records...)
 		batches++
 		return nil
 	})
@@ -138,7 +144,7 @@ func TestBatchesOfLargeRecords(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoBackup(t *testing.T) {
+func TestFilesThatAreNotBackups(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"empty", "", "it is empty"},
 		{"no header", `{"key":"u"}` + "\n", "its first line is not that of a backup"},
@@ -152,7 +158,7 @@ func TestWhatIsNoBackup(t *testing.T) {
 	}
 }
 
-// A line that is no record, whatever it holds, is told by its number, and the records
+// A line that is not a record, whatever it holds, is told by its number, and the records
 // around it come back.
 func TestADamagedLineCostsItselfAlone(t *testing.T) {
 	sound := string(written(t, []limiter.Record{record(t, "u", 1)}, nil))
@@ -165,17 +171,18 @@ func TestADamagedLineCostsItselfAlone(t *testing.T) {
 		return strings.Replace(line, old, new, 1)
 	}
 	for _, test := range []struct{ name, line, want string }{
-		{"not JSON", "x\n", "line 3: it is no record"},
-		{"nothing", "\n", "line 3: it is no record"},
-		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is no record"},
-		{"not UTF-8", "\xff\xfe\n", "line 3: it is no record"},
-		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is no record"},
+		{"not JSON", "x\n", "line 3: it is not a record"},
+		{"nothing", "\n", "line 3: it is not a record"},
+		{"zeros, where the disk failed", strings.Repeat("\x00", 4096) + "\n", "line 3: it is not a record"},
+		{"not UTF-8", "\xff\xfe\n", "line 3: it is not a record"},
+		{"deep", strings.Repeat("[", 100_000) + "\n", "line 3: it is not a record"},
 		{"two on a line", strings.TrimSuffix(line, "\n") + line, "line 3: it is more than one record"},
-		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is no record"},
+		{"another field", with(`"name"`, `"extra":1,"name"`), "line 3: it is not a record"},
 		{"no name", with(`"name":"n"`, `"name":""`), "line 3: it names no limit"},
-		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is no instant"},
-		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`), "line 3: expires_ms 9223372036854775807 is no instant"},
-		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is no limit record"},
+		{"before 1970", with(`"expires_ms":1800000000001`, `"expires_ms":-2`), "line 3: expires_ms -2 is neither a time"},
+		{"after all stores end", with(`"expires_ms":1800000000001`, `"expires_ms":9223372036854775807`),
+			"line 3: expires_ms 9223372036854775807 is neither a time"},
+		{"a value of somebody else's", with(`"value":"`, `"value":"AAAA`), "line 3: the value of key u n is not a limit record"},
 		{"a subject that ends early", with(`"key":"u"`, `"key":"u}:x{"`), "line 3: subject"},
 		{"too long", strings.Repeat("x", maxLine+1<<17) + "\n", "line 3: it is longer than"},
 	} {
@@ -201,7 +208,7 @@ func TestEachEndsWithTheErrorOfDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Each(bytes.NewReader(file), 1, func([]limiter.Record) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
+	if err := c.Each(bytes.NewReader(file), 1, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
 		t.Errorf("it ended with %v", err)
 	}
 }
@@ -213,7 +220,8 @@ func FuzzBackup(f *testing.F) {
 	whole := written(f, []limiter.Record{one, two}, []limiter.Record{record(f, "u", 9)})
 	f.Add(whole)
 	f.Add(whole[:len(whole)-9])
-	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` + base64.StdEncoding.EncodeToString(one.Value) + `","expires_ms":-1,"amends":true}` + "\n"))
+	f.Add([]byte(`{"limitctl_backup":1}` + "\n" + `{"key":"u","name":"n","value":"` +
+		base64.StdEncoding.EncodeToString(one.Value) + `","expires_ms":-1,"amends":true}` + "\n"))
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, records, _, err := read(file, 3)
@@ -235,4 +243,31 @@ func FuzzBackup(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A batch is split in order, and each record keeps its limit.
+func TestSplit(t *testing.T) {
+	var batch Batch
+	for i := range 7 {
+		batch.Add(record(t, fmt.Sprint(i), 1), limiter.Limit{Count: int64(i + 1)})
+	}
+	for size, want := range map[int]int{1: 7, 3: 3, 7: 1, 10: 1} {
+		parts, n := 0, 0
+		err := batch.Split(size, func(part Batch) error {
+			parts++
+			for i, r := range part.Records {
+				if r.Key.Subject != fmt.Sprint(n) || part.Limits[i].Count != int64(n+1) || len(part.Records) > size {
+					t.Errorf("in parts of %d, record %d is %s of %+v", size, n, r.Key, part.Limits[i])
+				}
+				n++
+			}
+			return nil
+		})
+		if err != nil || parts != want || n != 7 {
+			t.Errorf("in parts of %d: %d parts of %d records, %v; want %d", size, parts, n, err, want)
+		}
+	}
+	if err := batch.Split(3, func(Batch) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe {
+		t.Errorf("it ended with %v", err)
+	}
 }

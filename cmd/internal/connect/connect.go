@@ -20,10 +20,7 @@ import (
 )
 
 // Store is what commands need: decisions, and looking after keys.
-type Store interface {
-	limiter.Store
-	limiter.Keyspace
-}
+type Store = limiter.Keyspace
 
 // Options is what a URL does not say.
 type Options struct {

@@ -19,19 +19,24 @@ type readOnlyStore struct {
 	name  string
 }
 
-// readOnlyError says that a context may not be written to.
-type readOnlyError struct{ context, what string }
-
-func (e *readOnlyError) Error() string {
-	return fmt.Sprintf("context %q is read-only; a %s writes, so it was not done", e.context, e.what)
+// ReadOnlyError says that a context may not be written to. It is a [limiter.ErrInvalid].
+type ReadOnlyError struct {
+	Context string
+	What    string // what was not done, such as "reset"
 }
 
-func (e *readOnlyError) Is(target error) bool { return target == limiter.ErrInvalid }
+// Error names the context and what was not done.
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("context %q is read-only; a %s writes, so it was not done", e.Context, e.What)
+}
+
+// Is makes every ReadOnlyError a [limiter.ErrInvalid].
+func (e *ReadOnlyError) Is(target error) bool { return target == limiter.ErrInvalid }
 
 // Decide lets a peek through.
 func (s *readOnlyStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if op != limiter.Peek {
-		return &readOnlyError{s.name, op.String()}
+		return &ReadOnlyError{s.name, op.String()}
 	}
 	return s.store.Decide(ctx, op, reqs, decisions)
 }
@@ -43,12 +48,12 @@ func (s *readOnlyStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[lim
 
 // Delete refuses.
 func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limiter.Record, error) {
-	return 0, nil, &readOnlyError{s.name, "deletion"}
+	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
 // Import refuses.
 func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
-	return nil, &readOnlyError{s.name, "import"}
+	return nil, &ReadOnlyError{s.name, "import"}
 }
 
 // Close implements limiter.Store.

@@ -118,7 +118,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%g µs of this process", *c.ClientCPU)
 	}
 	// *5 EVALSHA, sha, 1, the key and 21 packed bytes; $ and 36 bytes come back.
-	words := []int{len("evalsha"), 40, len("1"), len(limiter.StoreKey(limiter.DefaultPrefix, key(0))), 21}
+	words := []int{len("evalsha"), 40, len("1"), len(limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key(0))), 21}
 	request := len("*5\r\n")
 	for _, n := range words {
 		request += len("$\r\n\r\n") + len(strconv.Itoa(n)) + n
@@ -259,7 +259,7 @@ func TestCluster(t *testing.T) {
 	slots := map[int]bool{}
 	for i := range reqs {
 		reqs[i] = limiter.Request{Key: key(i), Limit: many, Cost: 1}
-		slot, err := cluster.SlotOf(limiter.StoreKey(limiter.DefaultPrefix, reqs[i].Key))
+		slot, err := cluster.SlotOf(limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[i].Key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -444,7 +444,7 @@ func TestSample(t *testing.T) {
 	store := scripts(t, client)
 	take(t, store, 300, 300)
 	usage := func(key limiter.Key) float64 {
-		return float64(server.Do("MEMORY", "USAGE", limiter.StoreKey(limiter.DefaultPrefix, key)).(int64))
+		return float64(server.Do("MEMORY", "USAGE", limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)).(int64))
 	}
 	keys := []limiter.Key{{Subject: "nobody", Name: "limit"}} // does not count
 	for i := range 300 {
@@ -452,7 +452,7 @@ func TestSample(t *testing.T) {
 	}
 	// As many as stand for all, from all over: the first is not in use, nor is one a string.
 	before := server.CommandCalls("memory|usage")
-	server.Do("RPUSH", limiter.StoreKey(limiter.DefaultPrefix, limiter.Key{Subject: "list", Name: "limit"}), "a")
+	server.Do("RPUSH", limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: "list", Name: "limit"}), "a")
 	var c report.Cost
 	if warnings := cost.Sample(ctx, store, keys, &c); len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)

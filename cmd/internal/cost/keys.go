@@ -37,7 +37,7 @@ func Sample(ctx context.Context, keyspace limiter.Keyspace, keys []limiter.Key, 
 		}
 		found++
 		bytes += entry.Bytes
-		if entry.Limit.Algorithm == limiter.SlidingLog {
+		if entry.Limit.Kind().CountsEachUnit() {
 			logBytes += entry.Bytes
 			logUnits += entry.Decision.Used
 		}

@@ -3,7 +3,6 @@ package dash
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -23,11 +22,12 @@ type reader struct {
 	playing   *player
 }
 
-// seen is what a key was at a look, so that at the next one can say what was taken.
+// seen is what a key was at a look, from which the next look tells what was taken.
 type seen struct {
-	at    limiter.Instant
-	state limiter.State // zero if the record was not read
-	used  int64
+	at     limiter.Instant
+	used   int64
+	period time.Duration  // 0 if it is not known
+	state  *limiter.State // nil if it was not read
 }
 
 func newReader(o *Options) *reader {
@@ -43,10 +43,7 @@ func newReader(o *Options) *reader {
 
 // request is what the loop wants to know.
 type request struct {
-	keys []limiter.Key
-	// logs are keys of large sliding logs, whose records are not read at every look:
-	// they have a part for each unit.
-	logs     []limiter.Key
+	keys     []limiter.Key
 	coverage Coverage
 	detail   *limiter.Key
 }
@@ -67,7 +64,7 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, asked: slices.Concat(ask.keys, ask.logs)}}
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, asked: ask.keys}}
 		answer.Servers = r.askServers(ctx, begun)
 		answer.Keys, answer.err = r.read(ctx, &ask)
 		if ask.detail != nil && answer.err == nil {
@@ -98,47 +95,39 @@ func (r *reader) askServers(ctx context.Context, now time.Time) []Server {
 
 // read returns the state of those of the keys that are in use.
 func (r *reader) read(ctx context.Context, ask *request) ([]Reading, error) {
-	asked := len(ask.keys) + len(ask.logs)
-	readings := make([]Reading, 0, asked)
-	now := make(map[limiter.Key]seen, asked)
-	err := r.readSome(ctx, ask.keys, true, &readings, now)
-	if err == nil {
-		err = r.readSome(ctx, ask.logs, false, &readings, now)
-	}
+	readings := make([]Reading, 0, len(ask.keys))
+	now := make(map[limiter.Key]seen, len(ask.keys))
+	err := r.readEach(ctx, ask.keys, &readings, now)
 	if err != nil { // what is known of the others is still so
 		for key, s := range now {
 			r.before[key] = s
 		}
 		return readings, err
 	}
-	for _, keys := range [][]limiter.Key{ask.keys, ask.logs} {
-		for _, key := range keys {
-			if _, there := now[key]; !there {
-				now[key] = seen{} // it is unused
-			}
+	for _, key := range ask.keys {
+		if _, there := now[key]; !there {
+			now[key] = seen{} // it is unused
 		}
 	}
 	r.before = now
 	return readings, nil
 }
 
-func (r *reader) readSome(ctx context.Context, keys []limiter.Key, records bool, readings *[]Reading, now map[limiter.Key]seen) error {
+func (r *reader) readEach(ctx context.Context, keys []limiter.Key, readings *[]Reading, now map[limiter.Key]seen) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys, Records: records}) {
+	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys, States: true}) {
 		if isForeign(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		s := seen{at: entry.Decision.At, used: entry.Decision.Used, state: limiter.State{Limit: entry.Limit}}
-		if records && s.state.DecodeRecord(entry.Record.Value) != nil {
-			s.state = limiter.State{Limit: entry.Limit}
-		}
-		reading := newReading(&entry)
-		if before, known := r.before[entry.Key]; known {
+		s := seen{at: entry.At, used: entry.Used, period: entry.Limit.Period, state: entry.State}
+		entry.State = nil // which is for the next look alone
+		reading := Reading{Entry: entry}
+		if before, known := r.before[entry.Key]; known && entry.UsedKnown() {
 			reading.Taken = before.taken(&s)
 		}
 		now[entry.Key] = s
@@ -150,12 +139,12 @@ func (r *reader) readSome(ctx context.Context, keys []limiter.Key, records bool,
 // taken returns the units that were charged since s was seen.
 func (s *seen) taken(now *seen) int64 {
 	left := s.used // of what was used then
-	switch limit := &s.state.Limit; {
-	case s.state.Time != 0: // the record was read, and says it exactly
+	switch {
+	case s.state != nil: // which says it exactly
 		left = s.state.Used(now.at)
-	case limit.Algorithm != 0: // a large log, taken as even
+	case s.period > 0: // a large log, taken as even
 		elapsed := time.Duration(now.at-s.at) * time.Microsecond
-		left -= int64(float64(s.used) * min(1, float64(elapsed)/float64(limit.Period)))
+		left -= int64(float64(s.used) * min(1, float64(elapsed)/float64(s.period)))
 	}
 	return max(0, now.used-left)
 }

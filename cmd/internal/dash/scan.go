@@ -131,7 +131,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		if p.Keep != nil && !p.Keep(&entry) {
 			continue
 		}
-		reading := newReading(&entry)
+		reading := Reading{Entry: entry}
 		now.matched++
 		if reading.atLimit() {
 			now.atLimit++

@@ -56,45 +56,33 @@ type Coverage struct {
 
 // Reading is the state of one key.
 type Reading struct {
-	Key        limiter.Key
-	StoreKey   string
-	Limit      limiter.Limit
-	Used       int64
-	Remaining  int64
-	RetryAfter time.Duration
-	ResetAfter time.Duration
-	TTL        time.Duration // negative: it never expires
+	limiter.Entry
 	// Taken is the units charged since the reading before.
 	Taken int64
 }
 
-// newReading is what a scan found.
-func newReading(e *limiter.Entry) Reading {
-	return Reading{Key: e.Key, StoreKey: e.StoreKey, Limit: e.Limit, Used: e.Decision.Used, Remaining: e.Decision.Remaining,
-		RetryAfter: e.Decision.RetryAfter, ResetAfter: e.Decision.ResetAfter, TTL: e.TTL}
-}
+// isUsed reports whether anything of the limit is used, as far as that is known.
+func (r *Reading) isUsed() bool { return r.Used > 0 || r.UsedUnknown }
 
-// share is how much of the limit is used: 1 is all.
+// share is how much of the limit is used: 1 is all. It is 0 if that is not known.
 func (r *Reading) share() float64 {
-	if r.Limit.Count == 0 { // it was never found
-		return 0
-	}
-	return float64(r.Used) / float64(r.Limit.Capacity())
+	share, _ := r.Share()
+	return share
 }
 
-// atLimit reports whether a request of one unit is denied now.
-func (r *Reading) atLimit() bool { return r.Remaining == 0 }
+// atLimit reports whether a request of one unit is denied now, as far as is known.
+func (r *Reading) atLimit() bool { return r.AtLimit() }
 
 // readingDocument is a Reading as JSON, with the names that inspect has.
 type readingDocument struct {
 	Key          string `json:"key"`
 	Name         string `json:"name"`
 	StoreKey     string `json:"store_key"`
-	Limit        string `json:"limit"`
-	Used         int64  `json:"used"`
-	Remaining    int64  `json:"remaining"`
-	RetryAfterMS int64  `json:"retry_after_ms"`
-	ResetAfterMS int64  `json:"reset_after_ms"`
+	Limit        string `json:"limit"` // empty if not all of it is known
+	Used         *int64 `json:"used"`  // as the following, null if it is not known
+	Remaining    *int64 `json:"remaining"`
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	ResetAfterMS *int64 `json:"reset_after_ms"`
 	TTLMS        int64  `json:"ttl_ms"` // -1: it never expires
 	Taken        int64  `json:"taken"`
 }
@@ -105,8 +93,19 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 	if r.TTL < 0 {
 		ttl = -1
 	}
-	return json.Marshal(readingDocument{r.Key.Subject, r.Key.Name, r.StoreKey, r.Limit.String(), r.Used, r.Remaining,
-		output.Milliseconds(r.RetryAfter), output.Milliseconds(r.ResetAfter), ttl, r.Taken})
+	limit := ""
+	if r.LimitKnown() {
+		limit = r.Limit.String()
+	}
+	ifKnown := func(known bool, n int64) *int64 {
+		if !known {
+			return nil
+		}
+		return &n
+	}
+	return json.Marshal(readingDocument{r.Key.Subject, r.Key.Name, r.StoreKey, limit, ifKnown(r.UsedKnown(), r.Used),
+		ifKnown(r.RemainingKnown(), r.Remaining), ifKnown(r.RetryKnown(), output.Milliseconds(r.RetryAfter)),
+		ifKnown(r.ResetKnown(), output.Milliseconds(r.ResetAfter)), ttl, r.Taken})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -115,17 +114,32 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return err
 	}
-	limit, err := limiter.ParseLimit(d.Limit)
-	if err != nil {
-		return err
+	var limit limiter.Limit
+	if d.Limit != "" {
+		var err error
+		if limit, err = limiter.ParseLimit(d.Limit); err != nil {
+			return err
+		}
 	}
-	for _, n := range []int64{d.Used, d.Remaining, d.Taken, d.RetryAfterMS, d.ResetAfterMS, d.TTLMS + 1} {
+	orZero := func(n *int64) int64 {
+		if n == nil {
+			return 0
+		}
+		return *n
+	}
+	used, remaining, retryAfter, resetAfter := orZero(d.Used), orZero(d.Remaining), orZero(d.RetryAfterMS), orZero(d.ResetAfterMS)
+	for _, n := range []int64{used, remaining, d.Taken, retryAfter, resetAfter, d.TTLMS + 1} {
 		if n < 0 || n > mostOfAnything {
 			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
 		}
 	}
-	*r = Reading{Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit, Used: d.Used, Remaining: d.Remaining,
-		RetryAfter: milliseconds(d.RetryAfterMS), ResetAfter: milliseconds(d.ResetAfterMS), TTL: milliseconds(d.TTLMS), Taken: d.Taken}
+	*r = Reading{Taken: d.Taken, Entry: limiter.Entry{
+		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit,
+		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
+		Decision: limiter.Decision{
+			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),
+		},
+	}}
 	return r.Key.Validate()
 }
 

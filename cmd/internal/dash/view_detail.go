@@ -9,11 +9,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// detailLines are everything about one key.
-func (m *model) detailLines() []line {
-	r := m.rows[m.detailOf]
+// text is everything about the key.
+func (v *detailView) text(m *model) []line {
+	r := m.feed.rows[v.key]
 	if r == nil {
-		return []line{nil, plain("  " + output.Printable(m.detailOf.String()) + " is not followed any more; esc goes back")}
+		return []line{nil, plain("  " + output.Printable(v.key.String()) + " is not followed any more; esc goes back")}
 	}
 	var lines []line
 	const indent = 14
@@ -29,11 +29,15 @@ func (m *model) detailLines() []line {
 	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
-	if !r.known() {
+	if !r.found() {
 		say("state", "unused", output.Plain)
 		return lines
 	}
-	say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	if r.LimitKnown() {
+		say("", r.Limit.String()+": "+limitWords(r.Limit), output.Plain)
+	} else {
+		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
+	}
 	if r.parts != nil {
 		text := ""
 		for _, attribute := range r.parts.Attributes {
@@ -41,19 +45,27 @@ func (m *model) detailLines() []line {
 		}
 		say("attributes", text, output.Plain)
 	}
-	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
-	if !r.inUse {
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+	switch {
+	case !r.inUse:
 		state = "unused"
+	case r.isUnknown():
+		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
 	if r.inUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {
-			ttl = "never expires, which is somebody's doing"
+			ttl = "never expires, because something else removed its expiry"
 		}
-		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
+		resets := "not known"
+		if r.ResetKnown() {
+			resets = seconds(r.ResetAfter)
+		}
+		say("resets in", resets+", "+ttl, output.Plain)
 	}
-	if d := m.detail; d != nil {
+	if d := v.read; d != nil {
 		for i, fit := range d.fits {
 			label := ""
 			if i == 0 {
@@ -64,7 +76,7 @@ func (m *model) detailLines() []line {
 	}
 	top := lines
 	lines = nil
-	if d := m.detail; d != nil && len(d.record) > 0 {
+	if d := v.read; d != nil && len(d.record) > 0 {
 		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
 		if len(d.record) > shownBytes {
 			text += "…"
@@ -103,20 +115,3 @@ func (m *model) graphLines(r *row, height int) []line {
 
 // shownBytes is how much of a record is shown.
 const shownBytes = 64
-
-// helpLines say what each key does.
-func (m *model) helpLines() []line {
-	lines := []line{styled("keys", bold), nil}
-	for _, b := range m.bindings() {
-		help := b.Help()
-		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
-	}
-	lines = append(lines, nil, styled("colours", bold), nil,
-		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
-		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
-		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
-	if m.Actions == nil && m.Play == nil {
-		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
-	}
-	return lines
-}

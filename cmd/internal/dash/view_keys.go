@@ -28,23 +28,29 @@ func columns() []column {
 		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
 	}
 	return []column{
-		{title: "SUBJECT", order: bySubject, least: 16, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
+		{title: "SUBJECT", order: bySubject, least: 16, most: 60,
+			cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
+		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string {
+			return output.Printable(r.limitName())
+		})},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
-			if !r.known() {
+			if r.Limit.Algorithm == 0 {
 				return ""
 			}
 			return r.Limit.Algorithm.String()
 		})},
 		{title: "USED", order: byCloseness, least: 6, most: 30, cell: func(_ *model, r *row, width int) line {
-			if !r.known() {
+			if !r.RemainingKnown() {
 				return nil
 			}
 			return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
 		}},
 		{title: "OF LIMIT", order: byUsed, right: true, least: 11, most: 15, cell: func(_ *model, r *row, width int) line {
-			if !r.known() {
+			switch {
+			case !r.found():
 				return plain("-")
+			case !r.RemainingKnown():
+				return styled(usedOf(r), closeness(r))
 			}
 			text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
 			if len(text) > width {
@@ -53,6 +59,9 @@ func columns() []column {
 			return styled(text, closeness(r))
 		}},
 		{title: "LEFT", order: byRemaining, right: true, least: 5, most: 9, drops: 5, cell: func(_ *model, r *row, width int) line {
+			if r.isUnknown() {
+				return plain("?")
+			}
 			text := output.Thousands(r.Remaining)
 			if len(text) > width {
 				text = short(float64(r.Remaining))
@@ -65,7 +74,12 @@ func columns() []column {
 			case r.inUse && r.TTL < 0:
 				return styled("no TTL", output.Near)
 			case r.inUse && r.atLimit():
+				if !r.RetryKnown() {
+					return styled("+?", output.AtEnd)
+				}
 				return styled("+"+seconds(r.RetryAfter), output.AtEnd)
+			case r.inUse && !r.ResetKnown():
+				return plain("?")
 			}
 			return plain(seconds(r.ResetAfter))
 		}},
@@ -73,6 +87,18 @@ func columns() []column {
 			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
 		}},
 	}
+}
+
+// usedOf is what is used of the limit, with a question mark for what is not known.
+func usedOf(r *row) string {
+	used, capacity := "?", "?"
+	if r.UsedKnown() {
+		used = output.Thousands(r.Used)
+	}
+	if r.CapacityKnown() {
+		capacity = output.Thousands(r.Limit.Capacity())
+	}
+	return used + "/" + capacity
 }
 
 // markWidth is the column of the cursor and of marks.
@@ -126,15 +152,15 @@ func (m *model) fit() []column {
 	return all
 }
 
-// keyLines are the header and the rows in sight.
-func (m *model) keyLines() []line {
+// lines are the header and the rows in sight.
+func (l *keyList) lines(m *model) []line {
 	fitted := m.fit()
 	header := plain(strings.Repeat(" ", markWidth))
 	for i, c := range fitted {
 		title, style := c.title, output.Faint
-		if c.order == m.order {
+		if c.order == l.order {
 			arrow := "▾"
-			if m.reversed {
+			if l.reversed {
 				arrow = "▴"
 			}
 			title, style = c.title+arrow, bold
@@ -145,18 +171,18 @@ func (m *model) keyLines() []line {
 		}
 	}
 	lines := []line{header}
-	if len(m.shown) == 0 {
+	if len(l.rows) == 0 {
 		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
-	for i := m.top; i < min(m.top+m.listHeight(), len(m.shown)); i++ {
-		lines = append(lines, m.keyLine(m.shown[i], fitted, i == m.cursor && !m.still))
+	for i := l.top; i < min(l.top+m.listHeight(), len(l.rows)); i++ {
+		lines = append(lines, m.keyLine(l.rows[i], fitted, i == l.cursor && !m.still))
 	}
 	return lines
 }
 
 func (m *model) keyLine(r *row, fitted []column, selected bool) line {
 	mark := " "
-	if m.marked[r.Key] {
+	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
 	l := line{{cursorMark(selected) + mark + " ", bold}}
@@ -193,9 +219,9 @@ func cursorMark(selected bool) string {
 // nothing says why a list is empty.
 func (m *model) nothing() string {
 	switch {
-	case m.filter.text != "" && len(m.rows) > 0:
-		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.rows), "key"), m.filter.text)
-	case m.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
+	case m.filter.text != "" && len(m.feed.rows) > 0:
+		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.text)
+	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
 		return "looking for keys…"
 	}
 	return "nothing in use matches " + m.Selection

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/storetest"
 )
 
 // verdictTest wants of a finding its status and some words of its texts.
@@ -353,20 +354,42 @@ func TestClassify(t *testing.T) {
 	}
 	state.Charge(limit, 5, now)
 	record := state.AppendRecord(nil)
-	f := keyFacts{prefix: "rl", perPolicy: map[string]int64{}}
+	f := keyFacts{prefix: "rl", layout: limiter.OwnLayout("rl"), perPolicy: map[string]int64{}}
+	held := func(storeKey string, text []byte) *limiter.Value {
+		return &limiter.Value{StoreKey: storeKey, Type: limiter.StringValue, Text: text, Length: int64(len(text)), TTL: time.Minute}
+	}
 	for storeKey, want := range map[string]bool{
 		"rl:{ip:1}:login/ip": true, "rl:{user:1}:token-bucket/1m": true, "rl:{user:1}:own": true, "rl:x": false, "rl:{x}": false,
 	} {
-		share, ours := f.classify(storeKey, record, nil, now)
+		share, ours := f.classify(held(storeKey, record), nil, now)
 		if ours != want || ours && share != 0.5 {
 			t.Errorf("%s: %v, %v used; want %v", storeKey, ours, share, want)
 		}
 	}
-	if _, ours := f.classify("rl:{a}:b", []byte("hello"), nil, now); ours || f.foreign.count != 3 {
+	if _, ours := f.classify(held("rl:{a}:b", []byte("hello")), nil, now); ours || f.foreign.count != 3 {
 		t.Errorf("a value of somebody else's: %v, %d foreign; want 3", ours, f.foreign.count)
 	}
 	if want := map[string]int64{"login/ip": 1, "token-bucket/1m": 2}; !reflect.DeepEqual(f.perPolicy, want) {
 		t.Errorf("per policy %v, want %v", f.perPolicy, want)
+	}
+}
+
+// sayingLittle is a layout whose values say who is limited, and little of the limit.
+type sayingLittle struct {
+	limiter.OwnLayout
+	entries []limiter.Entry
+}
+
+func (l sayingLittle) Decode(buf []limiter.Entry, _ *limiter.Found) ([]limiter.Entry, error) {
+	return append(buf, l.entries...), nil
+}
+
+// Of limits that are not known keys are counted, and how much is used is not.
+func TestClassifyOfUnknownLimits(t *testing.T) {
+	f := keyFacts{layout: sayingLittle{"rl", storetest.NotAllKnown()[1:]}, perPolicy: map[string]int64{}}
+	share, ours := f.classify(&limiter.Value{StoreKey: "rl:{a}:b"}, nil, 0)
+	if want := map[string]int64{"fixed-window:10/?": 1, "fixed-window:?/1m": 1, "unknown": 2}; !ours || share != 0.9 || !reflect.DeepEqual(f.perPolicy, want) {
+		t.Errorf("%v, %v used, per policy %v, want %v", ours, share, f.perPolicy, want)
 	}
 }
 

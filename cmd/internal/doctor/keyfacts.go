@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -16,6 +15,7 @@ const examples = 3
 // their number.
 type keyFacts struct {
 	prefix           string
+	layout           limiter.Layout
 	looked, total    int64 // keys of the store, be they ours or not
 	counted          bool  // whether total could be had
 	complete         bool
@@ -71,39 +71,39 @@ func (f *keyFacts) heatQuestion() string {
 	return "idletime"
 }
 
-// classify counts a key as a limit, of its policy, or as foreign. share is how much
-// of the limit is used, as far as the beginning of its value tells.
-func (f *keyFacts) classify(storeKey string, value []byte, err error, now limiter.Instant) (share float64, ours bool) {
-	key, parsed := limiter.ParseStoreKey(f.prefix, storeKey)
-	if !parsed {
-		f.foreign.add(storeKey + " (not the key of a limit)")
+// classify counts a key as a limit, of its policy, or as foreign. err is the answer to
+// reading it. share is how much of the limit is used, as far as the value tells.
+func (f *keyFacts) classify(held *limiter.Value, err error, now limiter.Instant) (share float64, ours bool) {
+	key, matched := f.layout.Match(held.StoreKey)
+	if !matched {
+		f.foreign.add(held.StoreKey + " (not the key of a limit)")
 		return 0, false
 	}
 	if err != nil {
-		f.foreign.add(storeKey + " (not a string)")
+		f.foreign.add(held.StoreKey + " (not a string)")
 		return 0, false
 	}
-	var limit limiter.Limit
-	var state limiter.State
-	if len(value) == lua.HeadSize {
-		limit, err = limiter.DecodeRecordLimit(value)
-	} else if err = state.DecodeRecord(value); err == nil {
-		limit = state.Limit
-		share = float64(state.Used(now)) / float64(limit.Capacity())
-	}
+	entries, err := f.layout.Decode(nil, &limiter.Found{Key: key, Values: []limiter.Value{*held}, Now: now})
 	if err != nil {
-		f.foreign.add(storeKey + " (" + err.Error() + ")")
+		f.foreign.add(held.StoreKey + " (" + err.Error() + ")")
 		return 0, false
 	}
-	f.perPolicy[groupOf(key, limit)]++
+	for i := range entries {
+		f.perPolicy[groupOf(&entries[i])]++
+		of, _ := entries[i].Share()
+		share = max(share, of)
+	}
 	return share, true
 }
 
 // groupOf names what limits are counted under: "api/user" of a policy, or the
 // algorithm and period of one without.
-func groupOf(key limiter.Key, limit limiter.Limit) string {
-	if parts, ok := policy.ParseKey(key); ok {
+func groupOf(e *limiter.Entry) string {
+	if parts, ok := policy.ParseKey(e.Key); ok {
 		return parts.Policy + "/" + parts.Limit
 	}
-	return limit.DefaultName()
+	if !e.LimitKnown() {
+		return e.LimitText()
+	}
+	return e.Limit.DefaultName()
 }

@@ -15,7 +15,7 @@ import (
 
 // keys looks at the keys of every master, one after the other, up to the limit.
 func (e *examination) keys(ctx context.Context, servers []*server) error {
-	facts := keyFacts{prefix: e.Prefix, complete: true, counted: true, perPolicy: map[string]int64{},
+	facts := keyFacts{prefix: e.Prefix, layout: limiter.OwnLayout(e.Prefix), complete: true, counted: true, perPolicy: map[string]int64{},
 		byFrequency: strings.HasSuffix(servers[0].before["maxmemory_policy"], "-lfu")}
 	pace := redisserver.NewPacer(e.KeysPerSecond)
 	for i, s := range servers {
@@ -108,7 +108,11 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 			continue // its slot has moved away
 		}
 		value, _ := values[i].Bytes()
-		share, ours := f.classify(storeKey, value, values[i].Err(), limiter.InstantOf(now.Val()))
+		held := limiter.Value{StoreKey: storeKey, Type: limiter.StringValue, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
+		if len(value) == lua.HeadSize {
+			held.Length = int64(limiter.MaxRecordSize) // at most
+		}
+		share, ours := f.classify(&held, values[i].Err(), limiter.InstantOf(now.Val()))
 		if size, err := sizes[i].Result(); err == nil {
 			f.biggest.add(ranked{storeKey: storeKey, value: size})
 			if ours {

@@ -83,7 +83,7 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, error) {
 	var server redis.Cmdable = s.client
 	if cluster, is := s.client.(*redis.ClusterClient); is {
-		master, err := cluster.MasterForKey(ctx, limiter.StoreKey(s.prefix, key))
+		master, err := cluster.MasterForKey(ctx, limiter.OwnLayout(s.prefix).StoreKey(key))
 		if err != nil {
 			return 0, s.servers.Explain(err)
 		}
@@ -97,13 +97,13 @@ func (s *Store) now(ctx context.Context, key limiter.Key) (limiter.Instant, erro
 }
 
 func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State) error {
-	storeKey := limiter.StoreKey(s.prefix, key)
+	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
 	record, err := s.client.Get(ctx, storeKey).Bytes()
 	switch {
 	case err == redis.Nil:
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is no string, and so no limit record"}
+		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}
 	case err != nil:
 		return s.servers.Explain(err)
 	}
@@ -115,7 +115,7 @@ func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State)
 
 // write leaves the key to expire when it equals an unused one, as every record does.
 func (s *Store) write(ctx context.Context, op limiter.Op, key limiter.Key, state *limiter.State, now limiter.Instant) error {
-	storeKey := limiter.StoreKey(s.prefix, key)
+	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
 	if state.IsZero() {
 		return s.Send(ctx, op.String(), "del", storeKey)
 	}

@@ -179,7 +179,7 @@ func TestSequentialCallsAreRight(t *testing.T) {
 			}
 			for i := range reqs {
 				ms := max(1, (got[i].ResetAfter + time.Millisecond - 1).Milliseconds())
-				if kept, written := lasts[limiter.StoreKey(limiter.DefaultPrefix, reqs[i].Key)]; written && kept != ms {
+				if kept, written := lasts[limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[i].Key)]; written && kept != ms {
 					rt.Fatalf("a key that is unused after %s is kept for %d ms", got[i].ResetAfter, kept)
 				}
 			}

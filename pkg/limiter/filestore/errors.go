@@ -84,7 +84,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 			kind = limiter.ErrOutcomeUnknown
 		}
 	case hasCode(err, sqlite3.SQLITE_NOTADB):
-		return fmt.Errorf("%w: file %s is no limits file (it is not an SQLite database); it was left as it is", limiter.ErrForeign, s.path)
+		return fmt.Errorf("%w: file %s is not a limits file (it is not an SQLite database); it was left as it is", limiter.ErrForeign, s.path)
 	case hasCode(err, sqlite3.SQLITE_CANTOPEN):
 		return fmt.Errorf("%w: file %s cannot be opened; is its directory there and writable?", limiter.ErrRefused, s.path)
 	case hasCode(err, sqlite3.SQLITE_READONLY):

@@ -34,7 +34,8 @@ func TestHealth(t *testing.T) {
 	}
 	now = now.Add(2 * time.Minute)
 	h, err := store.Health(ctx)
-	if err != nil || !h.Exists || h.Bytes == 0 || h.JournalMode != "wal" || h.Damage != "" || h.NotWritable != nil || h.Keys != 3 || h.Lapsed != 1 {
+	if err != nil || !h.Exists || h.Bytes == 0 || h.JournalMode != "wal" || h.Damage != "" || h.NotWritable != nil ||
+		h.Keys != 3 || h.Lapsed != 1 {
 		t.Errorf("of a file with 3 keys, one lapsed: %+v, %v", h, err)
 	}
 	if again, err := store.Health(ctx); err != nil || again.Keys != 3 {

@@ -119,7 +119,8 @@ func dataSource(path string) string {
 func prepare(ctx context.Context, db *sql.DB) error {
 	var id, version, objects int
 	err := db.QueryRowContext(ctx,
-		`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)`,
+		`SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+			(SELECT count(*) FROM sqlite_master)`,
 	).Scan(&id, &version, &objects)
 	switch {
 	case err != nil:
@@ -141,7 +142,8 @@ func prepare(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, schemaVersion)); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d",
+		schema, applicationID, schemaVersion)); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -171,7 +171,8 @@ func TestALockedFile(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrUnavailable) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("behind a patient call: %v; want an ErrUnavailable for the deadline", err)
 	}
 	released := make(chan error)
@@ -199,10 +200,12 @@ func TestFilesThatAreNotOurs(t *testing.T) {
 	newer := filepath.Join(dir, "newer")
 	execute(t, newer, "PRAGMA application_id = 1919707501")
 	execute(t, newer, "PRAGMA user_version = 99")
-	for path, want := range map[string]string{text: "not an SQLite database", database: "another program's database", newer: "format version 99"} {
+	for path, want := range map[string]string{text: "not an SQLite database", database: "another program's database",
+		newer: "format version 99"} {
 		store := open(t, path)
 		limit := limiter.Limit{Count: 10, Period: time.Hour}
-		if err := take(store, limiter.Key{Subject: "u"}, limit, 1); err == nil || !strings.Contains(err.Error(), want) || limiter.IsAway(err) {
+		if err := take(store, limiter.Key{Subject: "u"}, limit, 1); err == nil || !strings.Contains(err.Error(), want) ||
+			limiter.IsAway(err) {
 			t.Errorf("%s: %v, want an error that says %q", path, err, want)
 		}
 	}
@@ -217,7 +220,8 @@ func TestLapsedKeysAreReclaimed(t *testing.T) {
 	store := open(t, path, filestore.WithClock(func() time.Time { return now }))
 	for i := range 500 {
 		now = now.Add(100 * time.Millisecond)
-		if err := take(store, limiter.Key{Subject: fmt.Sprint(i), Name: "limit"}, limiter.Limit{Count: 1, Period: time.Second}, 1); err != nil {
+		if err := take(store, limiter.Key{Subject: fmt.Sprint(i), Name: "limit"}, limiter.Limit{Count: 1, Period: time.Second},
+			1); err != nil {
 			t.Fatal(err)
 		}
 	}

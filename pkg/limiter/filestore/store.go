@@ -163,7 +163,7 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *li
 		return err
 	}
 	if err := decode(state, record); err != nil {
-		return &limiter.ForeignError{StoreKey: limiter.StoreKey(s.prefix, key), Holds: err.Error()}
+		return &limiter.ForeignError{StoreKey: limiter.OwnLayout(s.prefix).StoreKey(key), Holds: err.Error()}
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *Store) save(ctx context.Context, tx *sql.Tx, key limiter.Key, state *li
 	return err
 }
 
-// reclaimed is how many lapsed keys a new one makes room from: more than one, so
+// reclaimed is how many expired keys are deleted for each new one: more than one, so
 // that they cannot pile up.
 const reclaimed = 4
 

@@ -10,7 +10,8 @@ import (
 )
 
 // Scan implements [limiter.Keyspace]. It holds one shard's lock at a time and
-// sees each shard at one instant. There is nothing to spare with KeysPerSecond.
+// sees each shard at one instant. It does not slow down for KeysPerSecond: nobody else is
+// kept waiting.
 func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
 	return func(yield func(limiter.Entry, error) bool) {
 		total := int64(0)
@@ -78,17 +79,21 @@ func (s *Store) look(q *limiter.Query, key limiter.Key) (entry limiter.Entry, in
 }
 
 func (s *Store) describe(q *limiter.Query, e *entry, now limiter.Instant) limiter.Entry {
-	described := limiter.NewEntry(e.key, limiter.StoreKey(s.prefix, e.key), &e.state, now)
+	described := limiter.NewEntry(e.key, s.layout.StoreKey(e.key), &e.state, now)
+	described.State = nil // which is not the reader's to keep
+	if q.States && e.state.IsShort() {
+		described.State = e.state.Clone()
+	}
 	if q.Bytes {
 		described.Bytes = int64(len(e.key.Subject) + len(e.key.Name) + len(e.state.AppendRecord(nil)))
 	}
 	if q.Records {
-		described.Record = record(e, now)
+		described.Record = recordOf(e, now)
 	}
 	return described
 }
 
-func record(e *entry, now limiter.Instant) limiter.Record {
+func recordOf(e *entry, now limiter.Instant) limiter.Record {
 	return limiter.Record{Key: e.key, Value: e.state.AppendRecord(nil), Expires: e.state.UnusedAt(now).Time()}
 }
 
@@ -106,7 +111,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		if e := shard.find(hash, records[i].Key); e != nil {
 			if now := s.clock(); e.state.Used(now) > 0 {
 				deleted++
-				if r := record(e, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
+				if r := recordOf(e, now); records[i].Value != nil && !bytes.Equal(r.Value, records[i].Value) {
 					changed = append(changed, r)
 				}
 			}

@@ -36,7 +36,7 @@ const (
 	// for each one added, so that expired entries cannot pile up.
 	sweepOnInsert = 8
 	// sweepEvery is how many charges of known keys pay for looking at one slot,
-	// so that what has lapsed goes without new keys, too.
+	// so that expired entries are removed also while no new keys come.
 	sweepEvery = 16
 	minSlots   = 8
 )
@@ -73,7 +73,7 @@ func (s *shard) keep(hash uint64, e *entry, isNew bool) {
 	}
 }
 
-// reclaim makes a charge pay its part of looking for entries that have lapsed. It
+// reclaim makes a charge pay its part of looking for expired entries. It
 // comes after all entries of a call are kept, since it may remove those whose
 // expiry is still that of before.
 func (s *shard) reclaim(isNew bool, now limiter.Instant) {
@@ -95,7 +95,7 @@ func (s *shard) add(hash uint64, e *entry) {
 }
 
 // sweep looks at n slots, further round from last time, and removes entries that
-// have lapsed.
+// have expired.
 func (s *shard) sweep(n int, now limiter.Instant) {
 	for range n {
 		s.hand &= len(s.slots) - 1

@@ -23,11 +23,11 @@ const (
 
 // Store is a [limiter.Store] and a [limiter.Keyspace] in memory.
 //
-// There is no lock over all of it and no goroutine behind it. Keys whose usage
-// has lapsed are reclaimed a few at a time by the calls that come by, so that it
-// holds at most a small multiple of the keys in use.
+// It has no lock that all calls share, and starts no goroutine. Each call removes a few
+// keys that are unused by now, so that the Store holds at most a small multiple of the
+// keys in use.
 type Store struct {
-	prefix string
+	layout limiter.OwnLayout
 	clock  func() limiter.Instant
 	seed   maphash.Seed
 	shards [shardCount]shard
@@ -42,11 +42,11 @@ func WithClock(clock func() time.Time) Option {
 }
 
 // WithPrefix sets what the store keys shown by Scan begin with.
-func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(s *Store) { s.layout = limiter.OwnLayout(prefix) } }
 
 // New returns an empty Store.
 func New(options ...Option) *Store {
-	s := &Store{prefix: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
+	s := &Store{layout: limiter.DefaultPrefix, seed: maphash.MakeSeed(), clock: monotonicClock()}
 	for i := range s.shards {
 		s.shards[i].slots = make([]slot, minSlots)
 	}
@@ -161,7 +161,7 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 }
 
 func (s *Store) hash(key limiter.Key) uint64 {
-	// Turned, lest a subject and a name that trade places collide.
+	// One hash is rotated, so that swapping subject and name gives another.
 	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(s.seed, key.Name), 32)
 }
 

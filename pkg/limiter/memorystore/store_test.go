@@ -18,13 +18,13 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Sequences: 2000,
-		New: func(tb testing.TB, clock func() time.Time) storetest.Store {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
 			if clock == nil {
 				return New()
 			}
 			return New(WithClock(clock))
 		},
-		Dump: func(tb testing.TB, store storetest.Store) string { return dump(store.(*Store)) },
+		Dump: func(tb testing.TB, store limiter.Keyspace) string { return dump(store.(*Store)) },
 	})
 }
 
@@ -109,7 +109,8 @@ func TestTableAgainstAMap(t *testing.T) {
 		model := map[limiter.Key]*entry{}
 		hashOf := func(key limiter.Key) uint64 { return uint64(len(key.Subject)) * 5 % 23 } // few, and close together
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
+			key := limiter.Key{Subject: strings.Repeat("x", rapid.IntRange(1, 40).Draw(t, "key")),
+				Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")}
 			if model[key] == nil {
 				e := &entry{key: key}
 				s.add(hashOf(key), e)

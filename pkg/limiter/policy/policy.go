@@ -287,6 +287,18 @@ func ParseKey(key limiter.Key) (parts Parts, ok bool) {
 	return parts, true
 }
 
+// LimitName is the limit's name with its policy's, as people know it.
+func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }
+
+// LimitName is the name of a key's limit without the attributes that a policy may have
+// put behind it.
+func LimitName(key limiter.Key) string {
+	if parts, ok := ParseKey(key); ok {
+		return parts.LimitName()
+	}
+	return key.Name
+}
+
 // Has reports whether the parts hold all of those attributes.
 func (p *Parts) Has(attributes Attributes) bool {
 	for name, value := range attributes {

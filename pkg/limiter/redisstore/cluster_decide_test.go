@@ -361,7 +361,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, slot := owner(t, cluster, subjects[0])
-	if err := cluster.BeginMoveSlot(slot, (from+1)%3, limiter.StoreKey("rl", reqs[1].Key)); err != nil {
+	if err := cluster.BeginMoveSlot(slot, (from+1)%3, limiter.OwnLayout("rl").StoreKey(reqs[1].Key)); err != nil {
 		t.Fatal(err)
 	}
 	if err := take(); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {

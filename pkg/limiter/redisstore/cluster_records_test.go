@@ -29,7 +29,7 @@ func TestRecordsOfACluster(t *testing.T) {
 	}
 	everything := slices.Clone(c.keys)
 	for _, storeKey := range foreign {
-		key, _ := limiter.ParseStoreKey("rl", storeKey)
+		key, _ := limiter.OwnLayout("rl").Match(storeKey)
 		everything = append(everything, key)
 	}
 	check := func(when string) {
@@ -98,7 +98,7 @@ func TestRecordsOfACluster(t *testing.T) {
 	from, slot := owner(t, c.cluster, c.large[0])
 	var moved []string
 	for i := range 300 {
-		moved = append(moved, limiter.StoreKey("rl", limiter.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
+		moved = append(moved, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: c.large[0], Name: fmt.Sprint("limit/", 3*i)}))
 	}
 	if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 		t.Fatal(err)

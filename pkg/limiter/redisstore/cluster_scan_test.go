@@ -98,7 +98,7 @@ func (c *crowd) scan(t *testing.T, what string, q limiter.Query, want map[limite
 		}
 		found[entry.Key]++
 		sound := entry.Decision.Used == 7 && entry.Limit.Count == 100 && entry.TTL > 23*time.Hour && entry.TTL <= 24*time.Hour &&
-			entry.StoreKey == limiter.StoreKey("rl", entry.Key)
+			entry.StoreKey == limiter.OwnLayout("rl").StoreKey(entry.Key)
 		if q.Records {
 			sound = sound && entry.Record.Key == entry.Key && len(entry.Record.Value) > 26 && time.Until(entry.Record.Expires) > 23*time.Hour
 		}
@@ -207,7 +207,7 @@ func TestScanOfACluster(t *testing.T) {
 		from, slot := owner(t, c.cluster, subject)
 		var moved []string
 		for i := range 500 {
-			moved = append(moved, limiter.StoreKey("rl", limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
+			moved = append(moved, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: subject, Name: fmt.Sprint("limit/", 2*i)}))
 		}
 		if err := c.cluster.BeginMoveSlot(slot, (from+1)%3, moved...); err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestScanWithoutTheRightToSlots(t *testing.T) {
 	}
 	for i, subject := range c.large[:2] {
 		from, slot := owner(t, c.cluster, subject)
-		half := limiter.StoreKey("rl", limiter.Key{Subject: subject, Name: "limit/7"})
+		half := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: subject, Name: "limit/7"})
 		if err := c.cluster.BeginMoveSlot(slot, (from+1+i)%3, half); err != nil {
 			t.Fatal(err)
 		}

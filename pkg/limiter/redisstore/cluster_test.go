@@ -121,7 +121,7 @@ func TestTakesFollowASlotThatMoves(t *testing.T) {
 	// answers ASK, once for each of these.
 	from, _ = owner(t, cluster, user.Subject)
 	to = (from + 1) % 3
-	if err := cluster.BeginMoveSlot(slot, to, limiter.StoreKey("rl",
+	if err := cluster.BeginMoveSlot(slot, to, limiter.OwnLayout("rl").StoreKey(
 		limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func TestLaw06_KeysExpireExactlyWhenUnused(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				storeKey := limiter.StoreKey("rl", key)
+				storeKey := limiter.OwnLayout("rl").StoreKey(key)
 				record, err := store.client.Get(ctx, storeKey).Bytes()
 				if err != nil {
 					t.Fatal(err)
@@ -102,7 +102,7 @@ func TestLaw06_KeysOfAnyLimitExpireWhenUnused(t *testing.T) {
 		if _, err := limiter.New(store).Take(ctx, key, limit, 1+random.Int64N(limit.Count)); err != nil {
 			t.Fatal(err)
 		}
-		storeKey := limiter.StoreKey("rl", key)
+		storeKey := limiter.OwnLayout("rl").StoreKey(key)
 		record, err := client.Get(ctx, storeKey).Bytes()
 		if err == redis.Nil {
 			continue // so little that it has lapsed

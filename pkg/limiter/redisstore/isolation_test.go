@@ -95,7 +95,7 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		_, err := l.Take(ctx, limiter.Key{Subject: hung[i%len(hung)]}, limit, 1)
 		return err
 	}
-	sick, err := store.sender.laneOf(context.Background(), limiter.StoreKey(limiter.DefaultPrefix, limiter.Key{Subject: hung[0]}), time.Now().Add(forever))
+	sick, err := store.sender.laneOf(context.Background(), limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: hung[0]}), time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	slow, err := store.sender.laneOf(ctx, limiter.StoreKey(limiter.DefaultPrefix, reqs[1].Key), time.Now().Add(forever))
+	slow, err := store.sender.laneOf(ctx, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(reqs[1].Key), time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
 	}

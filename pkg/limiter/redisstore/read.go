@@ -34,8 +34,8 @@ func (sc *scan) readAndSend(ctx context.Context, server redis.Cmdable, keys scan
 	return sc.send(ctx, p)
 }
 
-// sendLogs fetches the large logs among what was read, for who wants the records, and
-// sends them. A few at a time are held, however many there are. It returns the others.
+// sendLogs fetches the records of the large logs among what was read, and sends them. It
+// holds only a few at a time. It returns the others.
 func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err error) {
 	var logs []found
 	for _, f := range read {
@@ -46,13 +46,8 @@ func (sc *scan) sendLogs(ctx context.Context, read []found) (others []found, err
 		}
 	}
 	for len(logs) > 0 {
-		n := together(len(logs), func(i int) int {
-			e := &logs[i].entry
-			if e.Limit.Kind().HasSlices() {
-				return int(e.Limit.Slices+1) * limiter.LogEntrySize // an entry has less
-			}
-			// One whose limit was lowered can have more.
-			return int(max(e.Limit.Capacity(), e.Decision.Used)) * limiter.LogEntrySize
+		n := perExchange(len(logs), func(i int) int {
+			return int(logs[i].entry.Limit.MostRecordBytes(logs[i].entry.Used))
 		})
 		if err := sc.exportLogs(ctx, logs[:n]); err != nil {
 			return nil, err
@@ -84,17 +79,17 @@ func (sc *scan) exportLogs(ctx context.Context, logs []found) error {
 	return err
 }
 
-// firstBytes is how much of each value a scan reads: every record whole but a
-// large log's, which is asked for by a peek.
+// firstBytes is how much of each value a scan reads. That is the whole record, except of
+// a large log: the server is asked about that by a peek.
 const firstBytes = lua.HeadSize
 
-// movesFollowed is how often keys are followed that are elsewhere whenever they are
-// asked for.
+// movesFollowed is how often a scan follows keys to another master before it gives up.
 const movesFollowed = 10
 
 // read describes the selected keys, in one round trip and another for the large
-// logs among them, whose records it does not have. It leaves out those that are gone or unused. Those that went to
-// another master before they could be read, the Cluster's client finds.
+// logs among them, whose records it does not have. It leaves out those that are gone or
+// unused. Those that went to another master before they could be read, the Cluster's
+// client finds.
 func (sc *scan) read(ctx context.Context, server redis.Cmdable, selected []found) ([]found, error) {
 	kept, moved, err := sc.readFrom(ctx, server, selected)
 	for n := 0; err == nil && len(moved) > 0 && sc.isCluster; n++ {
@@ -141,6 +136,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		now = limiter.InstantOf(sc.clock())
 	}
 	var largeLogs []int // in kept
+	decoding := decoding{found: limiter.Found{Values: make([]limiter.Value, 1), Now: now}}
 	for i, f := range selected {
 		value, err := values[i].Bytes()
 		// It may have gone between one answer and the next.
@@ -172,17 +168,13 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			default:
 				expires = serverTime.Val().Add(ttl)
 			}
-			if len(value) >= firstBytes {
-				f.entry.TTL = ttl
+			f.err = sc.describe(&f.entry, value, ttl, &decoding)
+			switch {
+			case f.entry.UsedUnknown:
 				largeLogs = append(largeLogs, len(kept))
-				f.entry.Limit, err = limiter.DecodeRecordLimit(value)
-				f.err = foreignIf(err, f.entry.StoreKey)
-				break
-			}
-			if sc.query.Records {
+			case sc.query.Records:
 				f.entry.Record = limiter.Record{Key: f.entry.Key, Value: value, Expires: expires}
 			}
-			f.err = describe(&f.entry, value, ttl, now)
 		}
 		kept = append(kept, f)
 	}
@@ -190,8 +182,8 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	return dropUnused(kept), moved, err
 }
 
-// dropUnused leaves out keys that are about to expire, and keeps those that never
-// will: somebody took care of that, and they stay.
+// dropUnused leaves out keys of which nothing is in use any more. It keeps those that
+// never expire, because somebody removed their expiry and they stay.
 func dropUnused(page []found) []found {
 	kept := page[:0]
 	for _, f := range page {
@@ -202,15 +194,29 @@ func dropUnused(page []found) []found {
 	return kept
 }
 
-// describe fills in what a value says about its key.
-func describe(entry *limiter.Entry, value []byte, ttl time.Duration, now limiter.Instant) error {
-	var state limiter.State
-	if err := state.DecodeRecord(value); err != nil {
+// decoding is what decoding one value after the other needs room for.
+type decoding struct {
+	found   limiter.Found
+	entries []limiter.Entry
+}
+
+// describe fills in what the first bytes of a value say about its key. Of a large log
+// they tell only the limit.
+func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, room *decoding) (err error) {
+	value := limiter.Value{StoreKey: entry.StoreKey, Type: limiter.StringValue, Text: first, Length: int64(len(first)), TTL: ttl}
+	if len(first) >= firstBytes {
+		value.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
+	}
+	room.found.Key, room.found.Values[0] = entry.Key, value
+	if room.entries, err = sc.own.Decode(room.entries[:0], &room.found); err != nil {
 		return foreignIf(err, entry.StoreKey)
 	}
-	described := limiter.NewEntry(entry.Key, entry.StoreKey, &state, now)
-	entry.Limit, entry.Decision = described.Limit, described.Decision
-	entry.TTL = ttl // as the server has it, which may be somebody's doing
+	described := &room.entries[0]
+	described.Bytes = entry.Bytes
+	*entry = *described
+	if entry.State != nil && (!sc.query.States || !entry.State.IsShort()) {
+		entry.State = nil
+	}
 	return nil
 }
 
@@ -236,7 +242,7 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 			var decisions [1]limiter.Decision
 			reqs := []limiter.Request{{Key: f.entry.Key, Limit: f.entry.Limit, Cost: 1}}
 			err := sc.Decide(ctx, limiter.Peek, reqs, decisions[:])
-			f.entry.Decision = decisions[0]
+			f.entry.Decision, f.entry.UsedUnknown = decisions[0], false
 			if errors.Is(err, limiter.ErrForeign) {
 				f.err = err
 			} else {
@@ -247,11 +253,11 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 	return errors.Join(append(errs, asking.Wait())...)
 }
 
-// wrongType names what a key holds that is no string.
+// wrongType says what a key holds that is not a string.
 func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
 	kind, err := server.Type(ctx, storeKey).Result()
 	if err != nil {
 		kind = "value of another type"
 	}
-	return foreignIf(fmt.Errorf("a %s, which is no limit record", sc.servers.Redact(kind)), storeKey)
+	return foreignIf(fmt.Errorf("a %s, which is not a limit record", sc.servers.Redact(kind)), storeKey)
 }

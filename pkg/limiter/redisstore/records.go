@@ -18,22 +18,22 @@ import (
 // that others wait a millisecond or so for it.
 const keysPerCall = 200
 
-// bytesTogether is how much of records one exchange carries from the server, where each
-// of them is not more by itself: as much as the export script does.
-const bytesTogether = lua.ExportBytes
+// bytesPerExchange is how many bytes of records one exchange with a server carries, as
+// many as the export script sends. A record that is larger goes by itself.
+const bytesPerExchange = lua.ExportBytes
 
-// together returns how many of the first of n records go in one exchange, at least one.
-func together(n int, size func(i int) int) int {
+// perExchange returns how many of the first of n records go in one exchange, at least one.
+func perExchange(n int, size func(i int) int) int {
 	for i, bytes := 0, 0; i < n; i++ {
-		if bytes += size(i); bytes > bytesTogether {
+		if bytes += size(i); bytes > bytesPerExchange {
 			return max(1, i)
 		}
 	}
 	return n
 }
 
-// alone waits until no other call of the store is under way whose answer can be large,
-// since several would share what one exchange may carry. It returns what ends that.
+// alone waits until no other call of the store is under way whose answer can be large:
+// several would share what one exchange may carry. The caller calls end when it is done.
 func (s *Store) alone(ctx context.Context) (end func(), err error) {
 	select {
 	case s.large <- struct{}{}:
@@ -86,21 +86,21 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	var foreign []error
 	for err == nil && len(records) > 0 {
 		// What has changed since comes back, and is about as large.
-		n := together(len(records), func(i int) int { return len(records[i].Value) })
+		n := perExchange(len(records), func(i int) int { return len(records[i].Value) })
 		var some []limiter.Record
 		var left []error
 		var gone int
-		gone, some, left, err = s.deleteTogether(ctx, records[:n])
+		gone, some, left, err = s.deleteBatch(ctx, records[:n])
 		deleted, changed, foreign, records = deleted+gone, append(changed, some...), append(foreign, left...), records[n:]
 	}
 	return deleted, changed, errors.Join(append(foreign, err)...)
 }
 
-// smallBytes is how large values are that need not be alone when they come back.
+// smallBytes is how large values can be and still come back at any time.
 const smallBytes = 64 << 10
 
-// deleteTogether is Delete for records that together are not too large.
-func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
+// deleteBatch is Delete for records that go in one exchange.
+func (s *Store) deleteBatch(ctx context.Context, records []limiter.Record) (
 	deleted int, changed []limiter.Record, foreign []error, err error,
 ) {
 	bytes := 0
@@ -148,8 +148,8 @@ func (s *Store) deleteTogether(ctx context.Context, records []limiter.Record) (
 	return deleted, changed, foreign, err
 }
 
-// keptValue tells the deletion script which value is kept: a short one itself, a
-// long one by a sum that the script can reckon, too.
+// keptValue tells the deletion script which value is kept: a short one itself, a long
+// one by a checksum that the script can compute, too.
 func keptValue(value []byte) []byte {
 	switch {
 	case value == nil:
@@ -247,13 +247,13 @@ func keysOf(records []limiter.Record) []limiter.Key {
 func (s *Store) storeKeys(keys []limiter.Key, indexes []int) []string {
 	storeKeys := make([]string, len(indexes))
 	for n, i := range indexes {
-		storeKeys[n] = limiter.StoreKey(s.prefix, keys[i])
+		storeKeys[n] = s.own.StoreKey(keys[i])
 	}
 	return storeKeys
 }
 
-// text and integer read an element of an array; one of another kind is empty, as
-// no answer of a script of ours is.
+// text and integer read an element of an array. One of another type, which our scripts
+// do not send, is empty or 0.
 func text(element any) string {
 	s, _ := element.(string)
 	return s

@@ -75,7 +75,7 @@ func (sc *scan) run(ctx context.Context) error {
 	if sc.query.Keys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[found]{Servers: sc.servers, Match: sc.match(), Pace: sc.pace, Select: sc.selects, Known: sc.known,
+	keys := redisserver.Scan[found]{Servers: sc.servers, Match: sc.own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace, Select: sc.selects, Known: sc.known,
 		Read: func(ctx context.Context, p redisserver.Page[found]) error {
 			return sc.readAndSend(ctx, p.Server, scannedKeys{p.Keys, int64(p.Looked)})
 		}}
@@ -85,18 +85,9 @@ func (sc *scan) run(ctx context.Context) error {
 	return keys.All(ctx)
 }
 
-// match returns the glob for the server, which selects at least what the query does.
-func (sc *scan) match() string {
-	names := "*"
-	if !sc.query.Names.IsZero() {
-		names = sc.query.Names.RedisGlob()
-	}
-	return limiter.EscapeGlob(sc.prefix) + ":{" + sc.query.Subjects.RedisGlob() + "}:" + names
-}
-
 // selects reports whether the query selects a key.
 func (sc *scan) selects(storeKey string) (found, bool) {
-	key, ok := limiter.ParseStoreKey(sc.prefix, storeKey)
+	key, ok := sc.own.Match(storeKey)
 	return found{entry: limiter.Entry{Key: key, StoreKey: storeKey}}, ok && sc.query.Selects(key)
 }
 
@@ -118,7 +109,7 @@ func (sc *scan) readKeys(ctx context.Context) error {
 		}
 		selected := make([]found, len(batch))
 		for n, i := range batch {
-			selected[n].entry = limiter.Entry{Key: keys[i], StoreKey: limiter.StoreKey(sc.prefix, keys[i])}
+			selected[n].entry = limiter.Entry{Key: keys[i], StoreKey: sc.own.StoreKey(keys[i])}
 		}
 		server, err := sc.servers.ServerOf(ctx, selected[0].entry.StoreKey)
 		if err != nil {

@@ -417,7 +417,7 @@ func TestBytesPerKey(t *testing.T) {
 		if _, err := l.Take(ctx, limiter.Key{Subject: "user:123456"}, limit, 1); err != nil {
 			t.Fatal(err)
 		}
-		key := limiter.StoreKey("rl", limiter.Key{Subject: "user:123456", Name: limit.DefaultName()})
+		key := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: "user:123456", Name: limit.DefaultName()})
 		if bytes := client.MemoryUsage(ctx, key).Val(); bytes < 1 || bytes > 144 {
 			t.Errorf("%s takes %d bytes, want at most 144", key, bytes)
 		}
@@ -436,7 +436,7 @@ func TestBytesPerLoggedUnit(t *testing.T) {
 	}
 	l := limiter.New(store)
 	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: limiter.MaxSlidingLogCount, Period: time.Hour}
-	key := limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})
+	key := limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})
 	worst := 0.0
 	for units := 1; units <= 6000; units++ {
 		if _, err := l.Take(ctx, user, limit, 1); err != nil {
@@ -468,7 +468,7 @@ func TestBytesAndLooksPerSlice(t *testing.T) {
 		plain := limit
 		plain.Slices = 0
 		usage := func(limit limiter.Limit) int64 {
-			return client.MemoryUsage(ctx, limiter.StoreKey("rl", limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
+			return client.MemoryUsage(ctx, limiter.OwnLayout("rl").StoreKey(limiter.Key{Subject: user.Subject, Name: limit.DefaultName()})).Val()
 		}
 		if _, err := l.Take(ctx, user, plain, 1); err != nil {
 			t.Fatal(err)

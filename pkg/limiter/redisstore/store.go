@@ -33,8 +33,8 @@ type Store struct {
 
 // settings are what options change.
 type settings struct {
-	prefix       string
-	clock        func() time.Time // nil for the server's
+	own          limiter.OwnLayout // of its limits
+	clock        func() time.Time  // nil for the server's
 	budget       time.Duration
 	secrets      []string
 	withoutHooks bool
@@ -45,7 +45,9 @@ type Option func(*settings)
 
 // WithPrefix makes store keys begin with prefix instead of
 // [limiter.DefaultPrefix].
-func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
+func WithPrefix(prefix string) Option {
+	return func(s *settings) { s.own = limiter.OwnLayout(prefix) }
+}
 
 // WithClock decides by clock instead of the server's time, for tests and
 // simulations in virtual time. Keys then expire an hour late, so that only
@@ -101,7 +103,7 @@ func budgetOf(client redis.UniversalClient) time.Duration {
 //
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
-	s := &Store{client: client, settings: settings{prefix: limiter.DefaultPrefix},
+	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
 		scripts: newScripts(), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(&s.settings)
@@ -109,7 +111,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	if s.budget <= 0 {
 		s.budget = budgetOf(client)
 	}
-	s.servers = redisserver.New(client, s.prefix, s.secrets...)
+	s.servers = redisserver.New(client, string(s.own), s.secrets...)
 	s.isCluster = s.servers.IsCluster()
 	if !s.withoutHooks {
 		redisserver.Guard(client)
@@ -119,7 +121,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		redisserver.BoundExchanges(client, s.budget)
 	}
 	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
-	return s, limiter.ValidatePrefix(s.prefix)
+	return s, limiter.ValidatePrefix(string(s.own))
 }
 
 // Close waits for what is being given back of takes over several slots whose callers have
@@ -211,7 +213,7 @@ func (s *Store) wrong(err error, op limiter.Op) error {
 func (s *Store) keys(reqs []limiter.Request) []string {
 	keys := make([]string, len(reqs))
 	for i := range reqs {
-		keys[i] = limiter.StoreKey(s.prefix, reqs[i].Key)
+		keys[i] = s.own.StoreKey(reqs[i].Key)
 	}
 	return keys
 }
@@ -302,7 +304,7 @@ func (s *Store) parseVerdicts(
 		}
 		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			err := states[i].DecodeRecord([]byte(record))
+			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {

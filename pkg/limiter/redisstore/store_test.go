@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Sequences: 10_000,
-		New: func(tb testing.TB, clock func() time.Time) storetest.Store {
+		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
 			client := socketClient(tb, redistest.Start(tb))
 			var options []redisstore.Option
 			if clock != nil {
@@ -38,11 +38,11 @@ func TestConformance(t *testing.T) {
 			}
 			return harnessed{store, client}
 		},
-		Dump: func(tb testing.TB, store storetest.Store) string {
+		Dump: func(tb testing.TB, store limiter.Keyspace) string {
 			return dump(tb, store.(harnessed).client)
 		},
-		Plant: func(tb testing.TB, store storetest.Store, key limiter.Key, value string) func() bool {
-			client, storeKey := store.(harnessed).client, limiter.StoreKey(limiter.DefaultPrefix, key)
+		Plant: func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) func() bool {
+			client, storeKey := store.(harnessed).client, limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(key)
 			if err := client.Set(context.Background(), storeKey, value, 0).Err(); err != nil {
 				tb.Fatal(err)
 			}

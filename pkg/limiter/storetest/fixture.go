@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 3, 29, 0, 59, 59, 123_457_000, time.UTC)
 // fixture is a store in virtual time and one subject of it.
 type fixture struct {
 	*rapid.T
-	store   Store
+	store   limiter.Keyspace
 	now     *time.Time
 	subject string
 }

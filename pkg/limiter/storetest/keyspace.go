@@ -27,7 +27,8 @@ func keyspaceFindsAndDeletes(t *testing.T, h Harness, kind limiter.Kind) {
 	store := h.New(t, func() time.Time { return epoch })
 	limit := limitOf(kind, 1000, time.Minute)
 	subjects := []string{
-		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`, "tenant:acme:user:1",
+		"*", "a[b]?", "a", "ab", "a:b", `back\slash`, "ip:2001:db8::1", "a^b", "[", "]", "-", "é", "日本", "a b", `"'`,
+		"tenant:acme:user:1",
 		"tenant:acme:user:2", "tenant:acmee:user:1",
 	}
 	for i := range 2500 { // more than one page of any scan
@@ -184,7 +185,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 	before := h.Dump(t, store)
 	var records []limiter.Record
-	for entry, err := range store.Scan(ctx, limiter.Query{Keys: append(slices.Clone(keys), limiter.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
+	for entry, err := range store.Scan(ctx, limiter.Query{Keys: append(slices.Clone(keys),
+		limiter.Key{Subject: "nobody", Name: "limit"}), Records: true}) {
 		if err != nil || entry.Record.Key != entry.Key {
 			t.Fatalf("the record of %s is %v (%v)", entry.Key, entry.Record, err)
 		}
@@ -193,7 +195,8 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if len(records) != len(keys) || h.Dump(t, store) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
-	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) || h.Dump(t, store) != before {
+	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) ||
+		h.Dump(t, store) != before {
 		t.Errorf("importing what is there: %v, %d are as they should be", err, count(outcomes, limiter.Imported))
 	}
 
@@ -223,10 +226,12 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if _, err := lim.Take(ctx, keys[9], limit, 5000); err != nil {
 		t.Fatal(err)
 	}
-	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != 1 || outcomes[slices.IndexFunc(records, func(r limiter.Record) bool { return r.Key == keys[9] })] != limiter.InUse {
+	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != 1 ||
+		outcomes[slices.IndexFunc(records, func(r limiter.Record) bool { return r.Key == keys[9] })] != limiter.InUse {
 		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, limiter.InUse))
 	}
-	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) || h.Dump(t, store) != late {
+	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) ||
+		h.Dump(t, store) != late {
 		t.Errorf("replacing: %v, %d imported", err, count(outcomes, limiter.Imported))
 	}
 	bad := limiter.Record{Key: keys[0], Value: []byte("RL nonsense")}

@@ -402,7 +402,8 @@ func shadowNeverDenies(t *testing.T, h Harness, kind limiter.Kind) {
 		shadow := f.request(limit, drawCost(f.T, limit))
 		earnest := f.peek(limit, shadow.Cost)
 		shadow.Shadow = true
-		enforced := limiter.Request{Key: limiter.Key{Subject: f.subject, Name: "enforced"}, Limit: limiter.Limit{Count: 2, Period: time.Minute}, Cost: 1}
+		enforced := limiter.Request{Key: limiter.Key{Subject: f.subject, Name: "enforced"},
+			Limit: limiter.Limit{Count: 2, Period: time.Minute}, Cost: 1}
 		decisions := f.decide(limiter.Take, shadow, enforced)
 		if !decisions[1].Allowed || decisions[1].Used != 1 || !limiter.AllAllowed(decisions) {
 			f.Fatalf("beside a shadow that is %+v, the limit in earnest is %+v", decisions[0], decisions[1])

@@ -55,7 +55,8 @@ func newComparison(r *rand.Rand, kind limiter.Kind, subject string) *comparison 
 // step makes one random request of both and returns how the answers differ.
 func (c *comparison) step(store limiter.Store, now *time.Time) (difference string) {
 	*now = now.Add(c.pause(limiter.InstantOf(*now)))
-	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}[c.r.IntN(8)]
+	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund,
+		limiter.Adjust}[c.r.IntN(8)]
 	for i := range c.reqs {
 		if c.r.IntN(8) == 0 {
 			c.change(i)
@@ -118,10 +119,12 @@ func randomLimit(r *rand.Rand, kind limiter.Kind) limiter.Limit {
 		}
 		return 1 + r.Int64N(most)
 	}
-	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour, limiter.MaxPeriod}
+	periods := []time.Duration{time.Millisecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour,
+		24 * time.Hour, limiter.MaxPeriod}
 	limit := limitOf(kind, units(), periods[r.IntN(len(periods))])
 	if r.IntN(4) == 0 {
-		limit.Period = limiter.MinPeriod + time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
+		limit.Period = limiter.MinPeriod +
+			time.Duration(r.Int64N(int64((limiter.MaxPeriod-limiter.MinPeriod)/time.Microsecond)))*time.Microsecond
 	}
 	if kind.HasSlices() {
 		limit = inSlices(limit, cuts[r.IntN(len(cuts))])

@@ -14,37 +14,31 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Store is what the suite needs of a store.
-type Store interface {
-	limiter.Store
-	limiter.Keyspace
-}
-
 // Harness makes stores of the kind under test.
 type Harness struct {
 	// New returns an empty store that decides by clock, or by its own clock if
 	// clock is nil. It is closed by the test's cleanup.
-	New func(tb testing.TB, clock func() time.Time) Store
+	New func(tb testing.TB, clock func() time.Time) limiter.Keyspace
 	// Dump returns all that the store keeps, expiries included, in any form
 	// that is equal exactly if nothing was written.
-	Dump func(tb testing.TB, store Store) string
+	Dump func(tb testing.TB, store limiter.Keyspace) string
 	// Plant puts a value that limitctl did not write under key, and returns a
 	// function that reports whether it is still there unchanged. It is nil for
 	// a store that only its own process can write to.
-	Plant func(tb testing.TB, store Store, key limiter.Key, value string) (intact func() bool)
+	Plant func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) (intact func() bool)
 	// Prefix returns what a store's keys begin with; nil stands for the default.
-	Prefix func(store Store) string
+	Prefix func(store limiter.Keyspace) string
 	// Sequences is how many random sequences are held against the reference,
 	// for each kind of limit: many for a store with an implementation of its own.
 	Sequences int
 }
 
-func (h *Harness) storeKey(store Store, key limiter.Key) string {
+func (h *Harness) storeKey(store limiter.Keyspace, key limiter.Key) string {
 	prefix := limiter.DefaultPrefix
 	if h.Prefix != nil {
 		prefix = h.Prefix(store)
 	}
-	return limiter.StoreKey(prefix, key)
+	return limiter.OwnLayout(prefix).StoreKey(key)
 }
 
 // Run runs the suite.

@@ -124,7 +124,7 @@ func (a *Auditor) Observe(o Observation) {
 
 // used returns the units in use at an instant that is not before the last one.
 func (k *account) used(at limiter.Instant) int64 {
-	if k.limit.Algorithm != limiter.SlidingLog {
+	if !k.limit.Kind().CountsEachUnit() {
 		return k.state.Used(at)
 	}
 	k.admissions.forget(k.periodBefore(at))
@@ -142,7 +142,7 @@ func (a *Auditor) charge(k *account, o *Observation) {
 	k.admissions.add(o.At, o.Cost)
 	a.finding.WorstUnits = max(a.finding.WorstUnits, k.admissions.units)
 	most := k.admissions.units
-	if k.limit.Algorithm != limiter.SlidingLog {
+	if !k.limit.Kind().CountsEachUnit() {
 		k.state.Charge(*k.limit, o.Cost, o.At)
 	}
 	if k.limit.Algorithm.HasBurst() {

@@ -1,4 +1,4 @@
-package cmd
+package operation
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ func TestForeignKeysAreCountedOnce(t *testing.T) {
 	foreign := func(i int) error {
 		return &limiter.ForeignError{StoreKey: fmt.Sprintf("rl:{u}:%d", i), Holds: "a list"}
 	}
-	var scanned, changed foreignKeys
+	var scanned, changed Foreign
 	scanned.add(foreign(0))
 	for i := range 20 {
 		changed.add(foreign(i))
 	}
 	scanned.merge(&changed)
-	if scanned.count != 20 {
-		t.Errorf("%d are counted, and there are 20", scanned.count)
+	if scanned.Count() != 20 {
+		t.Errorf("%d are counted, and there are 20", scanned.Count())
 	}
 }

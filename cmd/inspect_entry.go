@@ -1,0 +1,126 @@
+package cmd
+
+import (
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// entryDocument is an entry in JSON. What is not known is null.
+type entryDocument struct {
+	Key          string  `json:"key"`
+	StoreKey     string  `json:"store_key"`
+	TTLMS        int64   `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
+	Name         string  `json:"name"`
+	Algorithm    *string `json:"algorithm"`
+	Count        *int64  `json:"count"`
+	PeriodMS     *int64  `json:"period_ms"`
+	Burst        *int64  `json:"burst"`
+	Slices       int64   `json:"slices,omitempty"`
+	Used         *int64  `json:"used"`
+	Remaining    *int64  `json:"remaining"`
+	RetryAfterMS *int64  `json:"retry_after_ms"`
+	ResetAfterMS *int64  `json:"reset_after_ms"`
+	DelayMS      *int64  `json:"delay_ms"`
+	Bytes        int64   `json:"bytes,omitempty"`
+
+	// What the pointers above point to, in one piece: there can be millions of entries.
+	algorithm string
+	numbers   [8]int64
+}
+
+func newEntryDocument(e *limiter.Entry) *entryDocument {
+	d := &entryDocument{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name,
+		Slices: e.Limit.Slices, Bytes: e.Bytes}
+	if e.TTL < 0 {
+		d.TTLMS = -1
+	}
+	if e.Limit.Algorithm != 0 {
+		d.algorithm = e.Limit.Algorithm.String()
+		d.Algorithm = &d.algorithm
+	}
+	for i, field := range [...]struct {
+		to    **int64
+		known bool
+		value int64
+	}{
+		{&d.Count, e.CapacityKnown(), e.Limit.Count},
+		{&d.PeriodMS, e.Limit.Period > 0, output.Milliseconds(e.Limit.Period)},
+		{&d.Burst, e.CapacityKnown(), e.Limit.Capacity()},
+		{&d.Used, e.UsedKnown(), e.Used},
+		{&d.Remaining, e.RemainingKnown(), e.Remaining},
+		{&d.RetryAfterMS, e.RetryKnown(), output.Milliseconds(e.RetryAfter)},
+		{&d.ResetAfterMS, e.ResetKnown(), output.Milliseconds(e.ResetAfter)},
+		{&d.DelayMS, e.RetryKnown(), output.Milliseconds(e.Delay)},
+	} {
+		if field.known {
+			d.numbers[i] = field.value
+			*field.to = &d.numbers[i]
+		}
+	}
+	return d
+}
+
+// notKnown stands for what is not known, in a table.
+const notKnown = "?"
+
+// barWidth is the bar's columns in the table.
+const barWidth = 10
+
+// barText draws how much of the limit is used, nothing if that is not known.
+func barText(e *limiter.Entry) string {
+	if !e.RemainingKnown() {
+		return ""
+	}
+	return output.Bar(e.Used, e.Limit.Capacity(), barWidth)
+}
+
+// resetText says when a key is unused again, and warns of one that stays for ever.
+func resetText(e *limiter.Entry) output.Cell {
+	switch {
+	case e.TTL < 0:
+		return output.Cell{Text: "no TTL", Style: output.Near}
+	case !e.ResetKnown():
+		return output.Cell{Text: notKnown}
+	}
+	return output.Cell{Text: orDash(e.ResetAfter)}
+}
+
+// limitText is the limit, without the algorithm where the key's name says it.
+func limitText(e *limiter.Entry) string {
+	text := e.LimitText()
+	if e.LimitKnown() && e.Key.Name == e.Limit.DefaultName() {
+		text = text[len(e.Limit.Algorithm.String())+1:]
+	}
+	return text
+}
+
+func usedText(e *limiter.Entry) string {
+	used, capacity := notKnown, notKnown
+	if e.UsedKnown() {
+		used = number(e.Used)
+	}
+	if e.CapacityKnown() {
+		capacity = number(e.Limit.Capacity())
+	}
+	return used + "/" + capacity
+}
+
+func remainingText(e *limiter.Entry) string {
+	if !e.RemainingKnown() {
+		return notKnown
+	}
+	return number(e.Remaining)
+}
+
+// closeness is the colour of an entry: calm, near the limit, or at it.
+func closeness(e *limiter.Entry) output.Style {
+	switch share, known := e.Share(); {
+	case !known:
+		return output.Plain
+	case e.AtLimit():
+		return output.AtEnd
+	case share >= 0.8:
+		return output.Near
+	}
+	return output.Calm
+}

@@ -1,0 +1,127 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// BackupPlan says where a backup is written to.
+type BackupPlan struct {
+	// Path is that of a file that must not be there yet.
+	Path string
+	// MakeDir makes its directory, which is one of limitctl's own.
+	MakeDir bool
+}
+
+// NoBackupError says why the file of a backup could not be created. Nothing was changed.
+type NoBackupError struct{ Err error }
+
+// Error says what kept the file from being created.
+func (e *NoBackupError) Error() string { return "the backup cannot be written: " + e.Err.Error() }
+
+// Unwrap returns the error of the file system.
+func (e *NoBackupError) Unwrap() error { return e.Err }
+
+// backupFile is a backup that is being written. It is also the list of what a reset has
+// to do: the scan writes all keys into it and the reset reads them back from it, so that
+// a reset of any number of keys holds only one batch of them in memory.
+type backupFile struct {
+	file   files.File
+	writer *backup.Writer
+	path   string
+	remove func(path string) error
+	kept   bool
+}
+
+// createBackup creates the file of a backup.
+func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile, error) {
+	if plan.MakeDir {
+		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
+			return nil, &NoBackupError{err}
+		}
+	}
+	file, err := r.Files.Create(plan.Path)
+	if err != nil {
+		return nil, &NoBackupError{err}
+	}
+	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
+	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
+		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
+		Command: entry.Command, Selection: trail.Bounded(entry.Selection)})
+	if err != nil {
+		b.discard()
+		return nil, b.failed(err)
+	}
+	return b, nil
+}
+
+// absolute is a path that means the same in every directory, as far as that can be known.
+func absolute(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
+	}
+	return path
+}
+
+func (b *backupFile) failed(err error) error {
+	return fmt.Errorf("the backup %s cannot be written: %w", b.path, err)
+}
+
+// add writes the record of a key that is to be changed.
+func (b *backupFile) add(r limiter.Record) error {
+	if err := b.writer.Write(false, r); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
+// amend writes records that replace those of the same keys. They are in the file when it
+// returns.
+func (b *backupFile) amend(records []limiter.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if err := errors.Join(b.writer.Write(true, records...), b.writer.Flush()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
+// each makes sure that all is on the disk, and calls do with what was written so far, a
+// batch at a time. do may amend records.
+func (b *backupFile) each(size int, do func(backup.Batch) error) error {
+	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
+		return b.failed(err)
+	}
+	end, err := b.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return b.failed(err)
+	}
+	return new(backup.Contents).Each(io.NewSectionReader(b.file, 0, end), size, do)
+}
+
+// keep ends the backup of a change that ended with err. It returns err, joined with its
+// own error if the file may not be whole.
+func (b *backupFile) keep(err error) error {
+	b.kept = true
+	if closeErr := errors.Join(b.writer.Flush(), b.file.Sync(), b.file.Close()); closeErr != nil {
+		return errors.Join(err, outcome.Partly(fmt.Errorf("the backup %s may not be whole: %w", b.path, closeErr)))
+	}
+	return err
+}
+
+// discard removes the file, unless it was kept.
+func (b *backupFile) discard() {
+	if !b.kept {
+		b.file.Close()
+		b.remove(b.path)
+	}
+}

@@ -1,0 +1,111 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Consent is what somebody has agreed to before being asked.
+type Consent struct {
+	// Yes agrees to any change, except in a protected context.
+	Yes bool
+	// Context agrees to any change in the context of that name, also a protected one.
+	Context string
+}
+
+// Covers reports whether nobody needs to be asked.
+func (c Consent) Covers(a Access) bool {
+	return c.Context != "" && c.Context == a.Context || c.Yes && !a.Protected
+}
+
+// Check returns why a change cannot be made whatever the answer: the context is read-only
+// (a [connect.ReadOnlyError]), or the consent names another one (a [WrongContextError]).
+// what is the operation, such as "reset".
+func (c Consent) Check(a Access, what string) error {
+	switch {
+	case a.ReadOnly:
+		return &connect.ReadOnlyError{Context: a.Context, What: what}
+	case c.Context != "" && c.Context != a.Context:
+		return &WrongContextError{Agreed: c.Context, InUse: a.Context}
+	}
+	return nil
+}
+
+// WrongContextError says that a consent is for another context than the one in use. It is
+// a [limiter.ErrInvalid].
+type WrongContextError struct {
+	Agreed string // the context of the consent
+	InUse  string // empty if none is in use
+}
+
+// Error names both contexts.
+func (e *WrongContextError) Error() string {
+	if e.InUse == "" {
+		return fmt.Sprintf("the consent is for context %s, and no context is in use", e.Agreed)
+	}
+	return fmt.Sprintf("the consent is for context %s, and the context in use is %s", e.Agreed, e.InUse)
+}
+
+// Is makes every WrongContextError a [limiter.ErrInvalid].
+func (e *WrongContextError) Is(target error) bool { return target == limiter.ErrInvalid }
+
+// Question is asked before something is changed.
+type Question struct {
+	// Text is the question without its question mark, such as "Delete 3 keys".
+	Text string
+	// Context is the protected context whose name has to be typed for a yes; empty for a
+	// question that yes and no answer.
+	Context string
+}
+
+// IsYes reports whether an answer, as it was typed, is a clear yes.
+func (q Question) IsYes(answer string) bool {
+	answer = strings.TrimSpace(answer)
+	if q.Context != "" {
+		return answer == q.Context
+	}
+	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+}
+
+// Observer is told how an operation goes and is asked before anything is changed. An
+// operation calls it from one goroutine.
+type Observer interface {
+	// Begin says that a step begins, and returns what is told how far it has come.
+	Begin(step Step) Progress
+	// Selected shows what a reset is about to change, before it asks.
+	Selected(s *Selected)
+	// Confirm asks. It returns nil for a clear yes, and an error for a no or if it cannot
+	// ask; the operation ends with this error and changes nothing.
+	Confirm(ctx context.Context, q Question) error
+	// Undoable says how a change can be undone, as soon as the way back is there.
+	Undoable(u Undo)
+}
+
+// Undo is the way back from a change.
+type Undo struct {
+	// Backup is the absolute path of the backup to restore.
+	Backup string
+	// Replace says that the restore has to replace keys in use.
+	Replace bool
+}
+
+// confirm asks the observer unless the consent covers the place.
+func (r *Runner) confirm(ctx context.Context, observer Observer, consent Consent, text string) error {
+	if consent.Covers(r.Place.Access) {
+		return nil
+	}
+	question := Question{Text: text}
+	if r.Place.Protected {
+		question.Context = r.Place.Context
+	}
+	err := observer.Confirm(ctx, question)
+	if err != nil && ctx.Err() != nil {
+		return outcome.WithProgress(err, "nothing was changed")
+	}
+	return err
+}

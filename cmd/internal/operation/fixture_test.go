@@ -1,0 +1,235 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+var tenAnHour = limiter.Limit{Count: 10, Period: time.Hour}
+
+// errNo is the answer of a watcher that says no.
+var errNo = errors.New("no")
+
+// watcher is an Observer that remembers all it is told, and answers what it was set to.
+type watcher struct {
+	steps     []Step
+	selected  *Selected
+	questions []Question
+	undo      []Undo
+	// answer is what Confirm returns.
+	answer error
+	// onSelected and onConfirm, if set, are called at that point.
+	onSelected, onConfirm func()
+}
+
+func (w *watcher) Begin(step Step) Progress {
+	w.steps = append(w.steps, step)
+	return ignored{}
+}
+
+func (w *watcher) Selected(s *Selected) {
+	w.selected = s
+	if w.onSelected != nil {
+		w.onSelected()
+	}
+}
+
+func (w *watcher) Confirm(ctx context.Context, q Question) error {
+	w.questions = append(w.questions, q)
+	if w.onConfirm != nil {
+		w.onConfirm()
+	}
+	return errors.Join(w.answer, ctx.Err())
+}
+
+func (w *watcher) Undoable(u Undo) { w.undo = append(w.undo, u) }
+
+type ignored struct{}
+
+func (ignored) Set(int64, int64, int64) {}
+func (ignored) Close()                  {}
+
+// memoryTrail is a trail that is kept in memory.
+type memoryTrail struct {
+	entries            []trail.Entry
+	opened, closed     int
+	openErr, writeFail error
+}
+
+func (m *memoryTrail) open() (trail.Writer, error) {
+	if m.openErr != nil {
+		return nil, m.openErr
+	}
+	m.opened++
+	return m, nil
+}
+
+func (m *memoryTrail) Write(e *trail.Entry) error {
+	m.entries = append(m.entries, *e)
+	return m.writeFail
+}
+
+func (m *memoryTrail) Close() error { m.closed++; return nil }
+
+// site is a place to run operations in, with all that they leave behind.
+type site struct {
+	*Runner
+	memory *memorystore.Store
+	trail  *memoryTrail
+	dir    string
+	// now is the time of the runner; the store has its own.
+	now time.Time
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{memory: memorystore.New(), trail: &memoryTrail{}, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0)}
+	s.Runner = &Runner{
+		Store:     s.memory,
+		Place:     Place{Store: "memory", Prefix: "rl"},
+		Timeout:   time.Minute,
+		Files:     Files{Open: files.Open, Create: files.Create, MakeDir: files.MakeDir, Remove: os.Remove},
+		Now:       func() time.Time { return s.now },
+		User:      "night",
+		OpenTrail: s.trail.open,
+		Describe:  func(err error) string { return "described: " + err.Error() },
+	}
+	return s
+}
+
+// key is the key of a subject.
+func key(subject any) limiter.Key { return limiter.Key{Subject: fmt.Sprint(subject), Name: "n"} }
+
+// take takes units of a subject's key.
+func (s *site) take(t *testing.T, subject any, cost int64) {
+	t.Helper()
+	if d, err := limiter.New(s.memory).Take(t.Context(), key(subject), tenAnHour, cost); err != nil || !d.Allowed {
+		t.Fatalf("%v takes %d: %+v, %v", subject, cost, d, err)
+	}
+}
+
+// used returns how many units of a subject's key are in use.
+func (s *site) used(t *testing.T, subject any) int64 {
+	t.Helper()
+	d, err := limiter.New(s.memory).Peek(t.Context(), key(subject), tenAnHour, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Used
+}
+
+// inUse returns how many keys are in use.
+func (s *site) inUse(t *testing.T) (n int64) {
+	t.Helper()
+	for _, err := range s.memory.Scan(t.Context(), everything(t).Query) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// everything selects all keys.
+func everything(t *testing.T) Selection {
+	t.Helper()
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Selection{Query: limiter.Query{Subjects: all}, Text: "'*'"}
+}
+
+// planToReset resets all keys after a question, with a backup in the site's directory.
+func (s *site) planToReset(t *testing.T) *ResetPlan {
+	t.Helper()
+	return &ResetPlan{Selection: everything(t), Text: "'*' in words", Backup: &BackupPlan{Path: filepath.Join(s.dir, "backup.jsonl")}}
+}
+
+// left returns the names of the files in the site's directory.
+func (s *site) left(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// checkUntouched sees that an operation left nothing behind.
+func (s *site) checkUntouched(t *testing.T, keys int64) {
+	t.Helper()
+	if n := s.inUse(t); n != keys {
+		t.Errorf("%d keys are left of %d", n, keys)
+	}
+	if names := s.left(t); len(names) > 0 {
+		t.Errorf("it left the files %q", names)
+	}
+	if len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
+		t.Errorf("the trail was opened %d times and closed %d times, and has %+v", s.trail.opened, s.trail.closed, s.trail.entries)
+	}
+}
+
+// brokenStore is a store whose changes can be made to fail.
+type brokenStore struct {
+	connect.Store
+	// delete, importing and decide, if set, are called first. The first two are given
+	// the store's own method to call; an error of decide is that of the store.
+	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
+	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
+	decide    func(reqs []limiter.Request) error
+}
+
+type (
+	deleting  func(...limiter.Record) (int, []limiter.Record, error)
+	importing func(...limiter.Record) ([]limiter.ImportOutcome, error)
+)
+
+func (b *brokenStore) Delete(ctx context.Context, records ...limiter.Record) (int, []limiter.Record, error) {
+	do := func(records ...limiter.Record) (int, []limiter.Record, error) {
+		if ctx.Err() != nil { // as a store does that needs time
+			return 0, nil, ctx.Err()
+		}
+		return b.Store.Delete(ctx, records...)
+	}
+	if b.delete == nil {
+		return do(records...)
+	}
+	return b.delete(do, records)
+}
+
+func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	do := func(records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return b.Store.Import(ctx, replace, records...)
+	}
+	if b.importing == nil {
+		return do(records...)
+	}
+	return b.importing(do, records)
+}
+
+func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if b.decide != nil {
+		if err := b.decide(reqs); err != nil {
+			return err
+		}
+	}
+	return b.Store.Decide(ctx, op, reqs, decisions)
+}

@@ -1,0 +1,73 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Foreign is the values that an operation met and limitctl did not write.
+type Foreign struct {
+	count int
+	first []error // the errors of the first few
+}
+
+// keptForeign is how many errors of foreign values are kept.
+const keptForeign = 5
+
+// Count is how many there are.
+func (f *Foreign) Count() int { return f.count }
+
+func (f *Foreign) add(err error) {
+	f.count++
+	if len(f.first) < keptForeign {
+		f.first = append(f.first, err)
+	}
+}
+
+// take adds the foreign values among joined errors, and returns the other errors.
+func (f *Foreign) take(err error) error {
+	if !errors.Is(err, limiter.ErrForeign) {
+		return err // as it is: it may be several errors without having been joined
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		f.add(err)
+		return nil
+	}
+	var others []error
+	for _, err := range joined.Unwrap() {
+		others = append(others, f.take(err))
+	}
+	return errors.Join(others...)
+}
+
+// merge adds the values that a later step met. The scan and the change may both meet a
+// value, and it is told once.
+func (f *Foreign) merge(later *Foreign) {
+	for _, err := range later.first {
+		if !slices.ContainsFunc(f.first, func(e error) bool { return e.Error() == err.Error() }) {
+			f.add(err)
+		}
+	}
+	f.count += later.count - len(later.first) // those whose errors were not kept
+}
+
+// Err is the foreign values as an error, nil if there are none. It is an
+// [outcome.ErrPartly] if something else was done.
+func (f *Foreign) Err(othersDone bool) error {
+	if f.count == 0 {
+		return nil
+	}
+	err := errors.Join(f.first...)
+	if more := f.count - len(f.first); more > 0 {
+		err = fmt.Errorf("%w\nand %d more foreign values", err, more)
+	}
+	if othersDone {
+		return outcome.Partly(err)
+	}
+	return err
+}

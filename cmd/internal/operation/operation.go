@@ -1,0 +1,82 @@
+// Package operation is what limitctl does to the keys of a store: it selects them, resets
+// them or adjusts what remains of them, restores them from a backup and refunds units.
+//
+// An operation gets a plan, tells an observer how it goes, asks the observer before it
+// changes anything, and returns a result. It knows nothing of command lines and screens:
+// a command turns its flags into a plan and the result into an answer, and the dashboard
+// calls the same operations.
+//
+// What somebody has to agree to, such as a reset, goes through the method change of the
+// [Runner]. It changes nothing that the context forbids, that nobody agreed to, or that
+// cannot be written to the audit trail.
+package operation
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+)
+
+// Runner runs operations in one store. It is safe for concurrent use if its fields are.
+type Runner struct {
+	Store connect.Store
+	Place Place
+	// Timeout bounds each exchange with the store.
+	Timeout time.Duration
+	Files   Files
+	Now     func() time.Time
+	// User is who runs the operations, for the trail.
+	User string
+	// OpenTrail opens the audit trail, before anything is asked or changed.
+	OpenTrail func() (trail.Writer, error)
+	// Describe is what the trail says of an error: one line, without passwords.
+	Describe func(error) string
+}
+
+// Access is what the context in use allows.
+type Access struct {
+	// Context is its name; empty if the store was chosen without a context.
+	Context string
+	// ReadOnly forbids all changes. Protected wants the name of the context for each.
+	ReadOnly, Protected bool
+}
+
+// Place is where operations work, as people know it.
+type Place struct {
+	Access
+	// Store is the store's name, without a password.
+	Store string
+	// Prefix is what the store's keys begin with.
+	Prefix string
+}
+
+// Files is the part of the file system that operations use; package files has the
+// functions.
+type Files struct {
+	Open   func(path string) (files.File, error)
+	Create func(path string) (files.File, error)
+	// MakeDir makes a directory of limitctl's own.
+	MakeDir func(path string) error
+	Remove  func(path string) error
+}
+
+// Step is a part of an operation that takes a while.
+type Step string
+
+// The steps. Their names are shown to people.
+const (
+	Scanning  Step = "scanning"
+	Resetting Step = "resetting"
+	Restoring Step = "restoring"
+)
+
+// Progress is told how far a step has come.
+type Progress interface {
+	// Set says that done of about total keys are done, and that matched of them, in a
+	// scan, were selected.
+	Set(done, total, matched int64)
+	// Close says that the step has ended.
+	Close()
+}

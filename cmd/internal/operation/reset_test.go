@@ -1,0 +1,430 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func TestReset(t *testing.T) {
+	s, w := newSite(t), &watcher{}
+	for i := range 7 {
+		s.take(t, i, 3)
+	}
+	s.Place.Context = "dev"
+	plan := s.planToReset(t)
+	before := *plan
+	result, err := s.Reset(t.Context(), plan, w)
+	path := filepath.Join(s.dir, "backup.jsonl")
+	if err != nil || result.Matched != 7 || result.Changed != 7 || result.Undo == nil || *result.Undo != (Undo{Backup: path}) {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if n := s.inUse(t); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	if len(w.questions) != 1 || w.questions[0] != (Question{Text: "Delete 7 keys"}) {
+		t.Errorf("it asked %+v", w.questions)
+	}
+	for _, e := range w.selected.Sample {
+		if e.Record.Value != nil {
+			t.Errorf("the sample holds the record of %s", e.Key)
+		}
+	}
+	if w.selected.Count != 7 || len(w.selected.Sample) != 5 || len(w.selected.Limits) != 1 || w.selected.Limits[0] != (LimitCount{"n", 7}) {
+		t.Errorf("it showed %+v", w.selected)
+	}
+	if len(w.undo) != 1 || w.undo[0] != *result.Undo || fmt.Sprint(w.steps) != "[scanning resetting]" {
+		t.Errorf("it told the ways back %v and the steps %v", w.undo, w.steps)
+	}
+	want := trail.Entry{Time: s.now.UTC(), User: "night", Context: "dev", Store: "memory", Prefix: "rl", Command: "reset",
+		Selection: "'*' in words", Matched: 7, Changed: 7, Backup: path, Outcome: trail.Done}
+	if len(s.trail.entries) != 1 || s.trail.entries[0] != want || s.trail.closed != 1 {
+		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
+	}
+	if !reflect.DeepEqual(*plan, before) {
+		t.Errorf("the plan became %+v", plan)
+	}
+}
+
+// Whatever keeps a reset from beginning, no key is changed, and no file and no line of
+// the trail is left.
+func TestAResetThatDoesNotBegin(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(s *site, w *watcher, plan *ResetPlan)
+		is      func(error) bool
+		says    string
+	}{
+		"a no": {func(_ *site, w *watcher, _ *ResetPlan) { w.answer = errNo }, func(err error) bool { return errors.Is(err, errNo) }, "no"},
+		"a protected context, and a no to its question": {func(s *site, w *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", Protected: true}
+			w.answer, plan.Consent.Yes = errNo, true
+		}, func(err error) bool { return errors.Is(err, errNo) }, "no"},
+		"a read-only context": {func(s *site, _ *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", ReadOnly: true}
+			plan.Consent = Consent{Yes: true, Context: "prod"}
+		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			`context "prod" is read-only; a reset writes, so it was not done`},
+		"a consent for another context": {func(s *site, _ *watcher, plan *ResetPlan) {
+			s.Place.Access = Access{Context: "prod", Protected: true}
+			plan.Consent = Consent{Yes: true, Context: "dev"}
+		}, func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			"the consent is for context dev, and the context in use is prod"},
+		"a trail that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.trail.openErr = os.ErrPermission },
+			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
+		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = new(int64); *plan.Remaining = 11 },
+			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
+			"11 remaining is more than limit token-bucket:10/1h of key "},
+		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
+			func(err error) bool { return errors.As(err, new(*NoBackupError)) }, "the backup cannot be written: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := newSite(t), &watcher{}
+			s.take(t, "a", 3)
+			plan := s.planToReset(t)
+			test.prepare(s, w, plan)
+			result, err := s.Reset(t.Context(), plan, w)
+			if result != nil || err == nil || !test.is(err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("it came to %+v, %v", result, err)
+			}
+			if len(w.undo) > 0 {
+				t.Errorf("it told a way back: %v", w.undo)
+			}
+			s.checkUntouched(t, 1)
+		})
+	}
+}
+
+// That one limit is too small for what is to remain ends a reset before it changes others.
+func TestOneLimitIsTooSmall(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	large := limiter.Key{Subject: "large", Name: "n"}
+	if _, err := limiter.New(s.memory).Take(t.Context(), large, limiter.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
+		t.Fatal(err)
+	}
+	plan, remaining := s.planToReset(t), int64(50)
+	plan.Remaining, plan.Selection.Query = &remaining, limiter.Query{Keys: []limiter.Key{large, key("a")}}
+	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.checkUntouched(t, 2)
+}
+
+func TestABackupReplacesNoFile(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	plan := s.planToReset(t)
+	if err := os.WriteFile(plan.Backup.Path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.As(err, new(*NoBackupError)) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if text, err := os.ReadFile(plan.Backup.Path); string(text) != "mine" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+}
+
+func TestADryRunAsksAndChangesNothing(t *testing.T) {
+	s, w := newSite(t), &watcher{answer: errNo}
+	s.take(t, "a", 3)
+	plan := s.planToReset(t)
+	plan.DryRun = true
+	s.Place.Access = Access{Context: "prod", ReadOnly: true}
+	result, err := s.Reset(t.Context(), plan, w)
+	if err != nil || result.Matched != 1 || result.Changed != 0 || result.Undo != nil || w.selected.Count != 1 || len(w.questions) > 0 {
+		t.Errorf("it came to %+v, %v, and asked %v", result, err, w.questions)
+	}
+	s.checkUntouched(t, 1)
+}
+
+// A reset of nothing asks nothing and is no line of the trail.
+func TestAResetOfNothing(t *testing.T) {
+	s, w := newSite(t), &watcher{answer: errNo}
+	result, err := s.Reset(t.Context(), s.planToReset(t), w)
+	if err != nil || result.Matched != 0 || w.selected.Count != 0 || len(w.questions) > 0 {
+		t.Errorf("it came to %+v, %v, and asked %v", result, err, w.questions)
+	}
+	s.checkUntouched(t, 0)
+}
+
+// many are more keys than a batch has.
+const many = keysPerBatch + 100
+
+func (s *site) takeMany(t *testing.T) {
+	t.Helper()
+	for i := range many {
+		s.take(t, i, 3)
+	}
+}
+
+// What was deleted before the store failed is counted, and all of it is in the backup.
+func TestAResetThatFailsInTheMiddle(t *testing.T) {
+	s, w := newSite(t), &watcher{}
+	s.takeMany(t)
+	batches := 0
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		if batches++; batches > 1 {
+			return 0, nil, fmt.Errorf("gone: %w", limiter.ErrUnavailable)
+		}
+		return do(records...)
+	}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), w)
+	if result == nil || result.Matched != many || result.Changed != keysPerBatch || result.Undo == nil {
+		t.Fatalf("it came to %+v", result)
+	}
+	if !errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(500 of 600 keys done)") {
+		t.Errorf("the error is %v", err)
+	}
+	entry := s.trail.entries[0]
+	if entry.Outcome != trail.Partly || entry.Matched != many || entry.Changed != keysPerBatch || entry.Error != "described: "+err.Error() {
+		t.Errorf("the trail has %+v", entry)
+	}
+	s.Store = s.memory
+	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != many {
+		t.Errorf("of the backup come back %+v", restored)
+	}
+}
+
+// Nothing can have been changed in a store that was not reached, so that no backup is
+// kept; but it can if the answer did not come.
+func TestABackupIsKeptIfSomethingMayBeChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		kept bool
+		says string
+	}{
+		"not reached": {limiter.ErrUnavailable, false, "(0 of 1 key done)"},
+		"no answer":   {limiter.ErrOutcomeUnknown, true, "(0 of 1 key known to be done)"},
+		"a refusal":   {limiter.ErrRefused, true, "(0 of 1 key done)"},
+	} {
+		s, w := newSite(t), &watcher{}
+		s.take(t, "a", 3)
+		s.Store = &brokenStore{Store: s.memory, delete: func(deleting, []limiter.Record) (int, []limiter.Record, error) {
+			return 0, nil, test.err
+		}}
+		result, err := s.Reset(t.Context(), s.planToReset(t), w)
+		if result == nil || !errors.Is(err, test.err) || errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), test.says) {
+			t.Errorf("%s: it came to %+v, %v", name, result, err)
+			continue
+		}
+		kept := len(s.left(t)) > 0
+		if kept != test.kept || (result.Undo != nil) != kept || (len(w.undo) > 0) != kept || (s.trail.entries[0].Backup != "") != kept {
+			t.Errorf("%s: a backup is kept: %v; it told %+v, %v; the trail has %+v", name, kept, result.Undo, w.undo, s.trail.entries)
+		}
+		if s.trail.entries[0].Outcome != trail.Failed {
+			t.Errorf("%s: the trail has %+v", name, s.trail.entries)
+		}
+	}
+}
+
+// A batch that has begun is finished and counted; the next does not begin.
+func TestAnInterruptedReset(t *testing.T) {
+	s := newSite(t)
+	s.takeMany(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		interrupt()
+		return do(records...)
+	}}
+	result, err := s.Reset(ctx, s.planToReset(t), &watcher{})
+	if result == nil || result.Changed != keysPerBatch || result.Undo == nil || !errors.Is(err, context.Canceled) {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Changed != keysPerBatch {
+		t.Errorf("the trail has %+v", entry)
+	}
+	if n := s.inUse(t); n != many-keysPerBatch {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+func TestAResetInterruptedAtItsQuestion(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	ctx, interrupt := context.WithCancel(t.Context())
+	result, err := s.Reset(ctx, s.planToReset(t), &watcher{onConfirm: interrupt})
+	if result != nil || !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), "(nothing was changed)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.checkUntouched(t, 1)
+}
+
+// A unit that is taken between the scan and the deletion is in the backup, too.
+func TestTheBackupHasWhatWasDeleted(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{onSelected: func() { s.take(t, "a", 2) }})
+	if err != nil || result.Changed != 1 {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	s.restoreAll(t, result.Undo.Backup)
+	if used := s.used(t, "a"); used != 5 {
+		t.Errorf("%d units come back, and 5 were deleted", used)
+	}
+}
+
+// To adjust needs no backup, and with one the way back has to replace what is in use.
+func TestAdjust(t *testing.T) {
+	for _, backup := range []bool{false, true} {
+		s, w := newSite(t), &watcher{}
+		s.take(t, "a", 9)
+		s.take(t, "b", 1)
+		plan := s.planToReset(t)
+		remaining := int64(4)
+		plan.Remaining = &remaining
+		if !backup {
+			plan.Backup = nil
+		}
+		result, err := s.Reset(t.Context(), plan, w)
+		if err != nil || result.Changed != 2 || s.used(t, "a") != 6 || s.used(t, "b") != 6 {
+			t.Errorf("backup %v: it came to %+v, %v; used are %d and %d", backup, result, err, s.used(t, "a"), s.used(t, "b"))
+		}
+		if w.questions[0].Text != "Leave 4 remaining of 2 keys" {
+			t.Errorf("it asked %+v", w.questions)
+		}
+		if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
+			t.Errorf("backup %v: the way back is %+v", backup, result.Undo)
+		}
+	}
+}
+
+// Of adjustments that go on at once some may fail. The others are done, and counted.
+func TestSomeAdjustmentsFail(t *testing.T) {
+	s := newSite(t)
+	for i := range 10 {
+		s.take(t, i, 3)
+	}
+	s.Store = &brokenStore{Store: s.memory, decide: func(reqs []limiter.Request) error {
+		if reqs[0].Key == key(3) {
+			return limiter.ErrOutcomeUnknown
+		}
+		return nil
+	}}
+	plan := s.planToReset(t)
+	plan.Remaining = new(int64)
+	result, err := s.Reset(t.Context(), plan, &watcher{})
+	if result == nil || result.Changed != 9 || !errors.Is(err, outcome.ErrPartly) ||
+		!strings.HasSuffix(err.Error(), "(9 of 10 keys known to be done)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// failingScan ends a scan with an error after some keys, or meets a foreign value first.
+type failingScan struct {
+	connect.Store
+	after   int // 0 for no error
+	foreign bool
+}
+
+func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		if f.foreign && !yield(limiter.Entry{Key: key("f")}, &limiter.ForeignError{StoreKey: "rl:{f}:n", Holds: "a list"}) {
+			return
+		}
+		n := 0
+		for e, err := range f.Store.Scan(ctx, q) {
+			if n++; !yield(e, err) {
+				return
+			}
+			if n == f.after {
+				q.Report(int64(n), 3)
+				yield(limiter.Entry{}, limiter.ErrUnavailable)
+				return
+			}
+		}
+	}
+}
+
+// What a broken scan has found is reset, and it is said before and after that there is more.
+func TestAResetAfterABrokenScan(t *testing.T) {
+	s, w := newSite(t), &watcher{}
+	for i := range 3 {
+		s.take(t, i, 3)
+	}
+	s.Store = &failingScan{Store: s.memory, after: 2}
+	result, err := s.Reset(t.Context(), s.planToReset(t), w)
+	if result == nil || result.Matched != 2 || result.Changed != 2 || !errors.Is(err, outcome.ErrPartly) ||
+		!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if w.selected.Incomplete == nil || s.trail.entries[0].Outcome != trail.Partly {
+		t.Errorf("it showed %+v; the trail has %+v", w.selected, s.trail.entries)
+	}
+}
+
+func TestAScanThatFindsNothingAndFails(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.Store = &failingScan{Store: s.memory, after: 1}
+	plan := s.planToReset(t)
+	plan.Selection.Keep = func(*limiter.Entry) bool { return false }
+	result, err := s.Reset(t.Context(), plan, &watcher{})
+	if result != nil || !limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(1 of about 3 keys looked at, nothing was changed)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.checkUntouched(t, 1)
+}
+
+// A foreign value is left and told, and the others are reset.
+func TestAResetBesideAForeignValue(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.Store = &failingScan{Store: s.memory, foreign: true}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Matched != 1 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		!errors.Is(err, limiter.ErrForeign) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// A value that became foreign after the scan is left and told, and the others are reset.
+func TestAValueThatBecomesForeign(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.take(t, "b", 3)
+	s.Store = &brokenStore{Store: s.memory, delete: func(do deleting, records []limiter.Record) (int, []limiter.Record, error) {
+		n, late, err := do(records[1:]...)
+		return n, late, errors.Join(err, &limiter.ForeignError{StoreKey: "rl:{x}:n", Holds: "a list"})
+	}}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Matched != 2 || result.Changed != 1 || !errors.Is(err, outcome.ErrPartly) ||
+		!errors.Is(err, limiter.ErrForeign) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+// That the trail could not be written does not hide how the reset ended.
+func TestATrailThatCannotBeWritten(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.trail.writeFail = os.ErrPermission
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+func TestRefund(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 7)
+	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}})
+	if err != nil || result.Decisions[0].Used != 4 || s.used(t, "a") != 4 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	s.Store = &brokenStore{Store: s.memory, decide: func([]limiter.Request) error { return limiter.ErrUnavailable }}
+	if result, err := s.Refund(t.Context(), &RefundPlan{}); result != nil || !limiter.IsAway(err) {
+		t.Errorf("without a store it came to %+v, %v", result, err)
+	}
+}

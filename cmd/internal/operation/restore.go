@@ -1,0 +1,200 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Backup is a backup that was opened and read through, and can be restored.
+type Backup struct {
+	*backup.Contents
+	// Path is the path that it was opened by.
+	Path string
+	file files.File
+}
+
+// OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes
+// it. A backup of another prefix is a [PrefixError].
+func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
+	file, err := f.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("the backup cannot be read: %w", err)
+	}
+	contents, err := backup.Check(file)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w; nothing was restored", path, err)
+	case contents.Records == 0 && contents.Damaged > 0:
+		err = fmt.Errorf("%s holds no record that can be read: %w; nothing was restored", path, contents.Damage[0])
+	case contents.Prefix != prefix:
+		err = &PrefixError{Path: path, Backup: contents.Prefix, InUse: prefix}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &Backup{Contents: contents, Path: path, file: file}, nil
+}
+
+// Close closes the file of the backup.
+func (b *Backup) Close() error { return b.file.Close() }
+
+// PrefixError says that the keys of a backup have another prefix than those of the store.
+type PrefixError struct {
+	Path          string // of the backup
+	Backup, InUse string // the two prefixes
+}
+
+// Error names the backup and both prefixes.
+func (e *PrefixError) Error() string {
+	return fmt.Sprintf("%s holds keys of the prefix %q, and the prefix here is %q", e.Path, e.Backup, e.InUse)
+}
+
+// DamageError says how many lines of the backup could not be read and are left out; nil
+// if there are none. It is an [outcome.ErrPartly].
+func (b *Backup) DamageError() error {
+	if b.Damaged == 0 {
+		return nil
+	}
+	return outcome.Partly(fmt.Errorf("%s of the backup damaged: what they held was left out", output.Plural(b.Damaged, "line")))
+}
+
+// RestorePlan says what to restore and how. The keys get the expiry they had.
+type RestorePlan struct {
+	// Backup is what to restore. The caller closes it.
+	Backup *Backup
+	// Replace brings back keys that have been used since, over what they hold.
+	Replace bool
+	// Only, if set, says which keys are brought back.
+	Only func(limiter.Key) bool
+	// InUse, if set, is told of each key that was left because it has been used since.
+	InUse   func(limiter.Key)
+	Consent Consent
+}
+
+// MustAsk reports whether the restore has to be confirmed: it overwrites keys, or the
+// place is protected.
+func (p *RestorePlan) MustAsk(a Access) bool { return p.Replace || a.Protected }
+
+// RestoreResult is what became of the records of a backup.
+type RestoreResult struct {
+	Restored int64
+	Lapsed   int64 // nothing of them would be in use by now
+	InUse    int64 // used since, and left
+	Foreign  int64 // hold what limitctl did not write, and were left
+}
+
+// Restore brings back what a backup holds, and asks first if it must. Without a result
+// nothing was changed.
+func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observer) (*RestoreResult, error) {
+	entry := r.newEntry("restore", absolute(plan.Backup.Path))
+	question := ""
+	if plan.MustAsk(r.Place.Access) {
+		question = "Restore " + output.Plural(plan.Backup.Records, "key")
+	}
+	result := &RestoreResult{}
+	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		err := r.restoreRecords(ctx, plan, observer, result)
+		entry.Matched, entry.Changed = int64(plan.Backup.Records), result.Restored
+		if err = result.err(plan.Backup.Records, err); err == nil {
+			err = plan.Backup.DamageError()
+		}
+		return err
+	}})
+	if !made {
+		return nil, err
+	}
+	return result, err
+}
+
+// restoreRecords brings back the records of a backup, a batch at a time, and counts what
+// became of them.
+func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer Observer, result *RestoreResult) error {
+	if _, err := plan.Backup.file.Seek(0, 0); err != nil {
+		return fmt.Errorf("the backup cannot be read again: %w", err)
+	}
+	progress := observer.Begin(Restoring)
+	defer progress.Close()
+	return plan.Backup.Each(plan.Backup.file, keysPerBatch, func(batch backup.Batch) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		records := batch.Records
+		if plan.Only != nil {
+			records = slices.DeleteFunc(records, func(r limiter.Record) bool { return !plan.Only(r.Key) })
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Timeout)
+		defer cancel()
+		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
+		for i, outcome := range outcomes {
+			result.count(outcome)
+			if outcome == limiter.InUse && plan.InUse != nil {
+				plan.InUse(records[i].Key)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		progress.Set(result.Restored+result.left(), int64(plan.Backup.Records), 0)
+		return nil
+	})
+}
+
+func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
+	switch outcome {
+	case limiter.Imported:
+		r.Restored++
+	case limiter.Lapsed:
+		r.Lapsed++
+	case limiter.InUse:
+		r.InUse++
+	case limiter.Foreign:
+		r.Foreign++
+	case limiter.NotKnown: // the error that comes with it says so
+	}
+}
+
+// left is how many records were not restored.
+func (r *RestoreResult) left() int64 { return r.Lapsed + r.InUse + r.Foreign }
+
+// err is the error that the restore of so many records ends with: what ended it early, or
+// that some could not be restored.
+func (r *RestoreResult) err(records int, err error) error {
+	switch {
+	case err != nil:
+		done := "restored"
+		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+			done = "known to be restored"
+		}
+		err = outcome.WithProgress(err, "%d of %s %s", r.Restored, output.Plural(records, "record"), done)
+		if r.Restored+r.left() > 0 {
+			return outcome.Partly(err)
+		}
+		return err
+	case r.Foreign > 0:
+		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
+			output.Plural(int(r.Foreign), "key")))
+	case r.InUse > 0:
+		return outcome.Partly(&UsedSinceError{r.InUse})
+	}
+	return nil
+}
+
+// UsedSinceError says how many keys a restore left because they have been used since.
+type UsedSinceError struct{ Keys int64 }
+
+// Error says how many keys were left.
+func (e *UsedSinceError) Error() string {
+	return output.Plural(int(e.Keys), "key") + " used since: left unchanged"
+}

@@ -1,0 +1,205 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// opened opens a backup.
+func (s *site) opened(t *testing.T, path string) *Backup {
+	t.Helper()
+	b, err := OpenBackup(&s.Files, path, "rl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// restoreAll restores a backup, whatever is in use.
+func (s *site) restoreAll(t *testing.T, path string) *RestoreResult {
+	t.Helper()
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path), Replace: true, Consent: Consent{Yes: true}}, &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// reset resets all keys, and returns the path of the backup.
+func (s *site) reset(t *testing.T) string {
+	t.Helper()
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trail.entries, s.trail.opened, s.trail.closed = nil, 0, 0
+	return result.Undo.Backup
+}
+
+func TestRestore(t *testing.T) {
+	s, w := newSite(t), &watcher{answer: errNo} // which is not asked
+	s.take(t, "a", 3)
+	s.take(t, "b", 4)
+	path := s.reset(t)
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, w)
+	if err != nil || *result != (RestoreResult{Restored: 2}) || s.used(t, "a") != 3 || s.used(t, "b") != 4 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if len(w.questions) > 0 || len(w.steps) != 1 || w.steps[0] != Restoring {
+		t.Errorf("it asked %v, in the steps %v", w.questions, w.steps)
+	}
+	want := trail.Entry{Time: s.now.UTC(), User: "night", Store: "memory", Prefix: "rl", Command: "restore", Selection: path,
+		Matched: 2, Changed: 2, Outcome: trail.Done}
+	if len(s.trail.entries) != 1 || s.trail.entries[0] != want {
+		t.Errorf("the trail has %+v, want %+v", s.trail.entries, want)
+	}
+}
+
+// Keys that have been used since are left and told. A second restore that replaces can be
+// told to bring back these alone.
+func TestRestoreLeavesWhatWasUsedSince(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "calm", 3)
+	s.take(t, "busy", 4)
+	path := s.reset(t)
+	s.take(t, "busy", 1)
+	left := map[limiter.Key]bool{}
+	plan := &RestorePlan{Backup: s.opened(t, path), InUse: func(k limiter.Key) { left[k] = true }}
+	result, err := s.Restore(t.Context(), plan, &watcher{})
+	used := (*UsedSinceError)(nil)
+	if !errors.As(err, &used) || used.Keys != 1 || !errors.Is(err, outcome.ErrPartly) || *result != (RestoreResult{Restored: 1, InUse: 1}) {
+		t.Fatalf("it came to %+v, %v", result, err)
+	}
+	if len(left) != 1 || !left[key("busy")] || s.used(t, "busy") != 1 {
+		t.Errorf("left are %v", left)
+	}
+	s.take(t, "calm", 2)
+	w := &watcher{}
+	plan = &RestorePlan{Backup: s.opened(t, path), Replace: true, Only: func(k limiter.Key) bool { return left[k] }}
+	result, err = s.Restore(t.Context(), plan, w)
+	if err != nil || *result != (RestoreResult{Restored: 1}) || s.used(t, "busy") != 4 || s.used(t, "calm") != 5 {
+		t.Errorf("it came to %+v, %v; used are %d and %d", result, err, s.used(t, "busy"), s.used(t, "calm"))
+	}
+	if len(w.questions) != 1 || w.questions[0].Text != "Restore 2 keys" {
+		t.Errorf("it asked %+v", w.questions)
+	}
+}
+
+func TestARestoreThatDoesNotBegin(t *testing.T) {
+	for name, test := range map[string]struct {
+		access Access
+		plan   RestorePlan
+		openIs error
+		asks   Question
+	}{
+		"a no to replacing": {Access{}, RestorePlan{Replace: true}, nil, Question{Text: "Restore 1 key"}},
+		"a no in a protected context": {Access{Context: "prod", Protected: true}, RestorePlan{Consent: Consent{Yes: true}}, nil,
+			Question{"Restore 1 key", "prod"}},
+		"a read-only context":   {Access{Context: "prod", ReadOnly: true}, RestorePlan{Consent: Consent{Yes: true}}, nil, Question{}},
+		"a consent for another": {Access{Context: "prod"}, RestorePlan{Consent: Consent{Context: "dev"}}, nil, Question{}},
+		"no trail":              {Access{}, RestorePlan{}, os.ErrPermission, Question{}},
+	} {
+		s, w := newSite(t), &watcher{answer: errNo}
+		s.take(t, "a", 3)
+		path := s.reset(t)
+		test.plan.Backup, s.Place.Access, s.trail.openErr = s.opened(t, path), test.access, test.openIs
+		result, err := s.Restore(t.Context(), &test.plan, w)
+		if result != nil || err == nil || s.inUse(t) > 0 || len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
+			t.Errorf("%s: it came to %+v, %v; the trail has %+v", name, result, err, s.trail)
+		}
+		if test.asks == (Question{}) && len(w.questions) > 0 ||
+			test.asks != (Question{}) && (len(w.questions) != 1 || w.questions[0] != test.asks) {
+			t.Errorf("%s: it asked %+v", name, w.questions)
+		}
+	}
+}
+
+func TestAnInterruptedRestore(t *testing.T) {
+	s := newSite(t)
+	s.takeMany(t)
+	path := s.reset(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+		interrupt()
+		return do(records...)
+	}}
+	result, err := s.Restore(ctx, &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || result.Restored != keysPerBatch || !errors.Is(err, context.Canceled) ||
+		!strings.HasSuffix(err.Error(), "(500 of 600 records restored)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if entry := s.trail.entries[0]; entry.Outcome != trail.Interrupted || entry.Matched != many ||
+		entry.Changed != keysPerBatch || s.inUse(t) != keysPerBatch {
+		t.Errorf("the trail has %+v, and %d keys are in use", entry, s.inUse(t))
+	}
+}
+
+// An answer that did not come leaves open what became of the last batch.
+func TestARestoreThatLosesItsStore(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	s.take(t, "b", 1)
+	path := s.reset(t)
+	s.Store = &brokenStore{Store: s.memory, importing: func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error) {
+		outcomes, _ := do(records[:1]...)
+		return append(outcomes, limiter.NotKnown), limiter.ErrOutcomeUnknown
+	}}
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || *result != (RestoreResult{Restored: 1}) || !errors.Is(err, outcome.ErrPartly) ||
+		!strings.HasSuffix(err.Error(), "(1 of 2 records known to be restored)") {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}
+
+func TestBackupsThatCannotBeRestored(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	path := s.reset(t)
+	if _, err := OpenBackup(&s.Files, path, "other"); err == nil || !errors.As(err, new(*PrefixError)) {
+		t.Errorf("with another prefix: %v", err)
+	}
+	for name, test := range map[string]struct{ text, says string }{
+		"nothing":        {"", "it is empty, so it is not a backup; nothing was restored"},
+		"only damage":    {"{\"limitctl_backup\":1,\"prefix\":\"rl\"}\nnoise\n", "holds no record that can be read: line 2: "},
+		"something else": {"{}\n", "its first line is not that of a backup; nothing was restored"},
+	} {
+		path := filepath.Join(s.dir, strings.ReplaceAll(name, " ", "-"))
+		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenBackup(&s.Files, path, "rl"); err == nil || !strings.Contains(err.Error(), test.says) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := OpenBackup(&s.Files, filepath.Join(s.dir, "none"), "rl"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+// A damaged line costs itself, and the restore is not whole.
+func TestARestoreOfADamagedBackup(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 1)
+	path := s.reset(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, "noise\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: s.opened(t, path)}, &watcher{})
+	if result == nil || result.Restored != 1 || !errors.Is(err, outcome.ErrPartly) || s.trail.entries[0].Outcome != trail.Partly {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+}

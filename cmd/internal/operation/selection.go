@@ -1,0 +1,76 @@
+package operation
+
+import (
+	"context"
+	"errors"
+
+	"github.com/limitctl/limitctl/cmd/internal/memory"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Selection is which keys an operation is about.
+type Selection struct {
+	Query limiter.Query
+	// Keep, if set, says which of the states that the query finds are selected.
+	Keep func(*limiter.Entry) bool
+	// Foreign selects the values that limitctl did not write, instead of limits.
+	Foreign bool
+	// Text is the selection in words, for people.
+	Text string
+}
+
+// Found is what a scan came to.
+type Found struct {
+	// Matched is how many keys were selected, foreign values aside.
+	Matched int64
+	// Looked is how many keys were looked at, of about Total.
+	Looked, Total int64
+	Foreign       Foreign
+}
+
+// manyKeys is from how many selected keys on a scan is careful with memory.
+const manyKeys = 1_000_000
+
+// Scan calls do with each selected key; a foreign value comes with its error. An error of
+// do ends the scan.
+func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
+	do func(e *limiter.Entry, foreign error) error) (found Found, err error) {
+	progress := observer.Begin(Scanning)
+	defer progress.Close()
+	query := s.Query
+	query.Progress = func(looked, total int64) {
+		found.Looked, found.Total = looked, total
+		progress.Set(looked, total, found.Matched)
+	}
+	for entry, err := range store.Scan(ctx, query) {
+		switch {
+		case errors.Is(err, limiter.ErrForeign):
+			found.Foreign.add(err)
+			if s.Foreign {
+				err = do(&entry, err)
+			} else {
+				err = nil
+			}
+		case err == nil && !s.Foreign && (s.Keep == nil || s.Keep(&entry)):
+			// The scan of a Cluster remembers the keys it has seen. For so many that is
+			// large, and garbage must not double it.
+			if found.Matched++; found.Matched == manyKeys {
+				defer memory.CollectOften()()
+			}
+			err = do(&entry, nil)
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// WithProgress says of an error of the scan how far it had come.
+func (f *Found) WithProgress(err error) error {
+	if err == nil || f.Looked == 0 {
+		return err
+	}
+	return outcome.WithProgress(err, "%d of about %d keys looked at, %d matched", f.Looked, f.Total, f.Matched)
+}

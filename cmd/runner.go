@@ -1,0 +1,74 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// runner returns what runs operations in an open store; where is the store's name.
+func (g *globalOptions) runner(s *settings, store connect.Store, where string) *operation.Runner {
+	return &operation.Runner{
+		Store:     store,
+		Place:     operation.Place{Access: s.access(), Store: where, Prefix: s.prefix.value},
+		Timeout:   g.timeout,
+		Files:     g.operationFiles(),
+		Now:       g.env.Now,
+		User:      g.user(),
+		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
+		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
+	}
+}
+
+func (g *globalOptions) operationFiles() operation.Files {
+	return operation.Files{Open: g.env.Open, Create: g.env.Create, MakeDir: g.env.MakeDir, Remove: g.env.Remove}
+}
+
+// scan calls do with each selected key. Somebody who looks is shown how far it has come.
+func (g *globalOptions) scan(ctx context.Context, store limiter.Keyspace, s *operation.Selection,
+	do func(e *limiter.Entry, foreign error) error) (operation.Found, error) {
+	return operation.Scan(ctx, store, s, &observer{global: g}, do)
+}
+
+// user is who runs the command: behind sudo, who called it.
+func (g *globalOptions) user() string {
+	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
+		if user := g.env.Getenv(name); user != "" {
+			return user
+		}
+	}
+	return fmt.Sprintf("uid %d", g.env.UserID)
+}
+
+// errNoState says that there is no place for the audit and for backups.
+var errNoState = &usageError{"neither XDG_STATE_HOME nor HOME says where the audit and backups can be kept; set one of them"}
+
+// auditFile is the file of the audit trail.
+func auditFile(getenv func(string) string) (string, error) {
+	dir := stateDir(getenv)
+	if dir == "" {
+		return "", errNoState
+	}
+	return filepath.Join(dir, "audit.jsonl"), nil
+}
+
+// openTrail opens the audit trail to write to it.
+func openTrail(env *Env) (trail.Writer, error) {
+	path, err := auditFile(env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := env.MakeDir(filepath.Dir(path)); err != nil {
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	file, err := env.Append(path)
+	if err != nil {
+		return nil, usagef("the audit cannot be kept: %s; nothing was changed", err)
+	}
+	return trail.NewFile(file), nil
+}

@@ -1,0 +1,96 @@
+package limiter
+
+import (
+	"strconv"
+	"time"
+)
+
+// Entry is the state of one key as Scan finds it, with the decision that a peek of one
+// unit under Limit would get.
+//
+// Everything is known of a limit that limitctl wrote. What another limiter wrote may say
+// less: how many requests were counted, for example, but not how many are allowed. Then
+// the fields of Limit that are not known are zero, and the methods of Entry say which
+// fields of the decision mean something. Those that do not are zero.
+type Entry struct {
+	Key      Key
+	StoreKey string // the key as the store knows it
+	Limit    Limit  // as last applied
+	Decision
+	// UsedUnknown: what is in use cannot be told without the limit.
+	UsedUnknown bool
+	// TTL is how long the store keeps the key; negative if for ever, which
+	// only somebody else can have brought about.
+	TTL time.Duration
+	// Bytes is the memory the key takes in the store, if [Query.Bytes] asked.
+	Bytes int64
+	// Record is what the store holds, if [Query.Records] asked.
+	Record Record
+	// State is what the store holds, decoded, if [Query.States] asked. It is nil unless
+	// [State.IsShort], and where another limiter wrote the entry.
+	State *State
+}
+
+// NewEntry describes the state s of key at now, for a store that lets the key
+// expire when it is unused. The Entry has s as its State.
+func NewEntry(key Key, storeKey string, s *State, now Instant) Entry {
+	reqs, decisions := [1]Request{{Key: key, Limit: s.Limit, Cost: 1}}, [1]Decision{}
+	Decide(Peek, reqs[:], []*State{s}, decisions[:], now)
+	return Entry{Key: key, StoreKey: storeKey, Limit: s.Limit, Decision: decisions[0], TTL: decisions[0].ResetAfter, State: s}
+}
+
+// UsedKnown reports whether Used is known.
+func (e *Entry) UsedKnown() bool { return !e.UsedUnknown }
+
+// CapacityKnown reports whether it is known how much is allowed at once.
+func (e *Entry) CapacityKnown() bool { return e.Limit.Count > 0 }
+
+// LimitKnown reports whether the whole limit is known, so that it can be decided under.
+func (e *Entry) LimitKnown() bool {
+	return e.Limit.Algorithm != 0 && e.Limit.Count > 0 && e.Limit.Period > 0
+}
+
+// RemainingKnown reports whether Allowed and Remaining are known.
+func (e *Entry) RemainingKnown() bool { return e.UsedKnown() && e.CapacityKnown() }
+
+// RetryKnown reports whether RetryAfter and Delay are known.
+func (e *Entry) RetryKnown() bool { return e.UsedKnown() && e.LimitKnown() }
+
+// ResetKnown reports whether ResetAfter is known: by the limit, or by when the store
+// lets go of the key.
+func (e *Entry) ResetKnown() bool { return e.RetryKnown() || e.TTL >= 0 }
+
+// AtLimit reports whether nothing is left, as far as that is known.
+func (e *Entry) AtLimit() bool { return e.RemainingKnown() && e.Remaining == 0 }
+
+// Share returns how much of its limit is used, 1 being all of it. known is false, and
+// the share 0, if that cannot be told.
+func (e *Entry) Share() (share float64, known bool) {
+	if !e.RemainingKnown() {
+		return 0, false
+	}
+	return float64(e.Used) / float64(e.Limit.Capacity()), true
+}
+
+// LimitText writes the limit as [ParseLimit] reads it, with a question mark for each
+// part that is not known: "fixed-window:?/1m". It is "unknown" if none is.
+func (e *Entry) LimitText() string {
+	limit := &e.Limit
+	if e.LimitKnown() {
+		return limit.String()
+	}
+	if *limit == (Limit{}) {
+		return "unknown"
+	}
+	text, count, period := "", "?", "?"
+	if limit.Algorithm != 0 {
+		text = limit.Algorithm.String() + ":"
+	}
+	if limit.Count > 0 {
+		count = strconv.FormatInt(limit.Count, 10)
+	}
+	if limit.Period > 0 {
+		period = FormatPeriod(limit.Period)
+	}
+	return text + count + "/" + period
+}

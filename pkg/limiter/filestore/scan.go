@@ -1,0 +1,171 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// page is how many keys a scan reads at once; between pages others can write.
+const page = 500
+
+// maxPage is how many bytes of records a page has before it ends: a log of a million
+// units has 10 MB.
+const maxPage = 16 << 20
+
+// found is one key of a scan, described or foreign.
+type found struct {
+	entry limiter.Entry
+	err   error
+}
+
+// Scan implements [limiter.Keyspace]. Each page of it is one instant. A file has no
+// other users to spare with KeysPerSecond.
+func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		total, err := s.count(ctx, &q)
+		looked := int64(0)
+		for next := (position{}); err == nil; {
+			var entries []found
+			var n int
+			entries, n, next, err = s.readPage(ctx, &q, next)
+			for _, f := range entries {
+				if !yield(f.entry, f.err) {
+					return
+				}
+			}
+			looked += int64(n)
+			q.Report(min(looked, total), total)
+			if next == (position{}) {
+				break
+			}
+		}
+		switch {
+		case err == nil:
+			q.Report(total, total)
+		case !errors.Is(err, errMissing):
+			yield(limiter.Entry{}, s.translate(ctx, err, false))
+		}
+	}
+}
+
+// count returns about how many keys a scan will look at.
+func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err error) {
+	if q.Keys != nil {
+		return int64(len(q.Keys)), nil
+	}
+	if err := s.takeTurn(ctx); err != nil {
+		return 0, err
+	}
+	defer s.giveTurn()
+	if err := s.open(ctx, false); err != nil {
+		return 0, err
+	}
+	err = s.retryBusy(ctx, func() error {
+		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE prefix = ?", s.prefix).Scan(&total)
+	})
+	return total, err
+}
+
+// position is where a scan goes on: after a key, or at one of the query's.
+type position struct {
+	after limiter.Key
+	index int
+}
+
+// readPage describes the selected keys of the page at a position. It returns how
+// many it looked at, and where to go on, which is zero at the end.
+func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (entries []found, looked int, next position, err error) {
+	if err := s.takeTurn(ctx); err != nil {
+		return nil, 0, next, err
+	}
+	defer s.giveTurn()
+	if err := s.open(ctx, false); err != nil {
+		return nil, 0, next, err
+	}
+	query, args := s.pageQuery(q, from)
+	err = s.retryBusy(ctx, func() error {
+		entries, looked, next = entries[:0], 0, position{}
+		rows, err := s.db.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		now := limiter.InstantOf(s.clock())
+		var key limiter.Key
+		size := 0
+		for ; (q.Keys != nil || size < maxPage) && rows.Next(); looked++ {
+			var record []byte
+			if err := rows.Scan(&key.Subject, &key.Name, &record); err != nil {
+				return err
+			}
+			if q.Keys == nil && !q.Selects(key) {
+				continue
+			}
+			if f := s.explain(q, key, record, now); f.err != nil || f.entry.Decision.Used > 0 {
+				entries = append(entries, f)
+				size += len(f.entry.Record.Value)
+			}
+		}
+		if q.Keys != nil && from.index+page < len(q.Keys) {
+			next.index = from.index + page
+		} else if q.Keys == nil && (looked == page || size >= maxPage) {
+			next.after = key
+		}
+		return rows.Err()
+	})
+	return entries, looked, next, err
+}
+
+func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args []any) {
+	query = "SELECT subject, name, " + boundedRecord + " FROM limits WHERE prefix = ?" +
+		" AND octet_length(subject) <= ? AND octet_length(name) <= ?"
+	args = []any{s.prefix, limiter.MaxSubjectLength, limiter.MaxNameLength} // a key of ours is not longer
+	if q.Keys != nil {
+		keys := q.Keys[from.index:min(from.index+page, len(q.Keys))]
+		query += " AND (subject, name) IN (VALUES " + strings.TrimSuffix(strings.Repeat("(?, ?), ", len(keys)), ", ") + ")"
+		for _, key := range keys {
+			args = append(args, key.Subject, key.Name)
+		}
+		return query, args
+	}
+	query += " AND (subject, name) > (?, ?)"
+	args = append(args, from.after.Subject, from.after.Name)
+	if subject, exact := q.Subjects.Exact(); exact {
+		query += " AND subject = ?"
+		args = append(args, subject)
+	}
+	return query + " ORDER BY subject, name LIMIT ?", append(args, page)
+}
+
+func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {
+	layout := limiter.OwnLayout(s.prefix)
+	storeKey := layout.StoreKey(key)
+	held := limiter.Value{StoreKey: storeKey, Type: limiter.StringValue, Text: value, Length: int64(len(value))}
+	if value == nil {
+		held.Length = int64(limiter.MaxRecordSize) + 1 // or more; see boundedRecord
+	}
+	var entries []limiter.Entry
+	err := key.Validate()
+	if err == nil {
+		entries, err = layout.Decode(nil, &limiter.Found{Key: key, Values: []limiter.Value{held}, Now: now})
+	}
+	if err != nil {
+		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
+	}
+	entry := entries[0]
+	entry.TTL = entry.ResetAfter // nothing else ends a row
+	if q.Bytes {
+		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))
+	}
+	if q.Records {
+		entry.Record = recordOf(key, entry.State, now)
+	}
+	if !q.States || !entry.State.IsShort() {
+		entry.State = nil
+	}
+	return found{entry, nil}
+}

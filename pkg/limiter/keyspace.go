@@ -1,0 +1,116 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Keyspace is a Store whose keys can be listed, deleted and brought back, which is
+// what an operator needs. All stores of this module are one, and a wrapper made with
+// [KeepKeyspace] is one if the store that it wraps is.
+type Keyspace interface {
+	Store
+	// Scan yields every key in use that q selects, each once, in no particular
+	// order, and holds only a part of them at a time. A [ForeignError] concerns
+	// one key, whose Entry has only its names, and the scan goes on; any other
+	// error ends it, with all that could be had before it. Scan writes nothing.
+	Scan(ctx context.Context, q Query) iter.Seq2[Entry, error]
+	// Delete makes the records' keys unused and returns how many were in use.
+	// Where a Record has a Value that the key no longer holds, changed has what
+	// was deleted instead, so that a backup made before can be completed.
+	// Values that limitctl did not write stay, each with a [ForeignError] among
+	// the joined errors; any other error may have come after some were deleted.
+	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
+	// Import brings records of a scan back, with the expiry they had, and returns
+	// what became of each. A key in use is overwritten only if replace is set.
+	// After an error some may have been imported: those of which the outcomes, if
+	// there are any, say so, and perhaps others whose outcome is NotKnown.
+	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
+}
+
+// Query selects keys for [Keyspace.Scan].
+type Query struct {
+	// Subjects selects by subject.
+	Subjects Pattern
+	// Names selects by the name of the limit; the zero Pattern is every name.
+	Names Pattern
+	// Match, if set, has the last word on a key, before its value is read. It
+	// may be called concurrently.
+	Match func(Key) bool
+	// Keys, if set, are exactly the keys to look at, which then are reached
+	// directly instead of by a scan. The other selecting fields are not used.
+	Keys []Key
+	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
+	Bytes, Records, States bool
+	// KeysPerSecond bounds how many keys of all that there are, selected or
+	// not, the store looks at in a second; 0 is without bound.
+	KeysPerSecond int
+	// Progress, if set, is told now and then how many keys the store has looked
+	// at and about how many there are. The two are equal at the end.
+	Progress func(looked, total int64)
+}
+
+// Selects reports whether q selects key, if it is in use.
+func (q *Query) Selects(key Key) bool {
+	return q.Subjects.Match(key.Subject) && (q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
+}
+
+// Report tells q.Progress, if there is one.
+func (q *Query) Report(looked, total int64) {
+	if q.Progress != nil {
+		q.Progress(looked, total)
+	}
+}
+
+// Record is what a store holds under one key: the value as [State.AppendRecord]
+// writes it and when it expires by the store's clock, zero if never.
+type Record struct {
+	Key     Key
+	Value   []byte
+	Expires time.Time
+}
+
+// Records returns records of keys without values for [Keyspace.Delete], which then
+// deletes what the keys hold, also if that has changed.
+func Records(keys ...Key) []Record {
+	records := make([]Record, len(keys))
+	for i, key := range keys {
+		records[i].Key = key
+	}
+	return records
+}
+
+// Check reports, as an [ErrInvalid], what makes r unfit to be imported: its key,
+// or a value that is not a limit record.
+func (r *Record) Check() error {
+	_, err := r.Decode()
+	return err
+}
+
+// Decode returns the state that r's value holds, or the error of [Record.Check].
+func (r *Record) Decode() (state State, err error) {
+	if err := r.Key.Validate(); err != nil {
+		return state, err
+	}
+	if err := state.DecodeRecord(r.Value); err != nil {
+		return state, Invalidf("the value of key %s is not a limit record: %s", r.Key, err)
+	}
+	return state, nil
+}
+
+// ImportOutcome is what became of a record that was to be imported.
+type ImportOutcome uint8
+
+const (
+	// NotKnown: an error came before the store had said what became of it.
+	NotKnown ImportOutcome = iota
+	// Imported: the key is as the record says, from now on or already.
+	Imported
+	// Lapsed: nothing of the record would be in use any more by now.
+	Lapsed
+	// InUse: the key has been used since, and was left as it is.
+	InUse
+	// Foreign: the key holds what limitctl did not write, and was left so.
+	Foreign
+)

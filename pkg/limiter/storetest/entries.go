@@ -1,0 +1,85 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Entries is a [limiter.Keyspace] that holds exactly these entries, whatever they say:
+// for tests of what reads entries. It decides and changes nothing.
+type Entries []limiter.Entry
+
+var _ limiter.Keyspace = Entries(nil)
+
+// Scan implements [limiter.Keyspace].
+func (s Entries) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	selects := func(key limiter.Key) bool {
+		if q.Keys == nil {
+			return q.Selects(key)
+		}
+		for _, asked := range q.Keys {
+			if asked == key {
+				return true
+			}
+		}
+		return false
+	}
+	return func(yield func(limiter.Entry, error) bool) {
+		for _, e := range s {
+			if selects(e.Key) && !yield(e, nil) {
+				return
+			}
+		}
+		q.Report(int64(len(s)), int64(len(s)))
+	}
+}
+
+func refuse(what string) error {
+	return fmt.Errorf("%w: %s of a list of entries", limiter.ErrRefused, what)
+}
+
+// Decide refuses.
+func (s Entries) Decide(_ context.Context, op limiter.Op, _ []limiter.Request, _ []limiter.Decision) error {
+	return refuse(op.String())
+}
+
+// Delete refuses.
+func (s Entries) Delete(context.Context, ...limiter.Record) (int, []limiter.Record, error) {
+	return 0, nil, refuse("deletion")
+}
+
+// Import refuses.
+func (s Entries) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	return nil, refuse("import")
+}
+
+// Close does nothing.
+func (s Entries) Close() error { return nil }
+
+// NotAllKnown returns entries of a limit each of which less is known than of the one
+// before: all, all but the period, all but the count, only what was used, and nothing
+// but that the key is there.
+func NotAllKnown() Entries {
+	const storeKeys = "counter:"
+	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}
+	entry := func(subject string, limit limiter.Limit, d limiter.Decision) limiter.Entry {
+		return limiter.Entry{Key: limiter.Key{Subject: subject, Name: "hits"}, StoreKey: storeKeys + subject, Limit: limit,
+			Decision: d, TTL: time.Minute / 2}
+	}
+	noPeriod, noCount := limit, limit
+	noPeriod.Period = 0
+	noCount.Count, noCount.Burst = 0, 0
+	silent := entry("silent", limiter.Limit{}, limiter.Decision{})
+	silent.UsedUnknown, silent.TTL = true, -time.Millisecond
+	return Entries{
+		entry("whole", limit, limiter.Decision{Used: 10, RetryAfter: time.Minute / 2, ResetAfter: time.Minute / 2}),
+		entry("no-period", noPeriod, limiter.Decision{Allowed: true, Used: 9, Remaining: 1, ResetAfter: time.Minute / 2}),
+		entry("no-count", noCount, limiter.Decision{Used: 8, ResetAfter: time.Minute / 2}),
+		entry("used-only", limiter.Limit{}, limiter.Decision{Used: 7, ResetAfter: time.Minute / 2}),
+		silent,
+	}
+}

@@ -1,0 +1,47 @@
+package limiter
+
+import (
+	"context"
+	"iter"
+)
+
+// KeepKeyspace returns wrapper, a Store that decides with the help of inner, and with
+// it the keys of inner if that is a [Keyspace]: then the result is a Keyspace, too.
+// Decide and Close are those of wrapper. A wrapper with keys of its own is returned as
+// it is.
+//
+// Whatever wraps a store is made so, and an operator sees the same keys through it:
+//
+//	func WithAlarm(store limiter.Store) limiter.Store {
+//		return limiter.KeepKeyspace(&alarmStore{Store: store}, store)
+//	}
+//
+//	type alarmStore struct{ limiter.Store } // with a Decide of its own
+func KeepKeyspace(wrapper, inner Store) Store {
+	keys, has := inner.(Keyspace)
+	if _, own := wrapper.(Keyspace); own || !has {
+		return wrapper
+	}
+	return &keyspaceWrapper{Store: wrapper, keys: keys}
+}
+
+// keyspaceWrapper decides as Store does and has the keys of another.
+type keyspaceWrapper struct {
+	Store
+	keys Keyspace
+}
+
+// Scan implements [Keyspace].
+func (w *keyspaceWrapper) Scan(ctx context.Context, q Query) iter.Seq2[Entry, error] {
+	return w.keys.Scan(ctx, q)
+}
+
+// Delete implements [Keyspace].
+func (w *keyspaceWrapper) Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error) {
+	return w.keys.Delete(ctx, records...)
+}
+
+// Import implements [Keyspace].
+func (w *keyspaceWrapper) Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error) {
+	return w.keys.Import(ctx, replace, records...)
+}
