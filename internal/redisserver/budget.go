@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,7 +38,7 @@ func (h budgetHook) DialHook(next redis.DialHook) redis.DialHook {
 		if err != nil {
 			return nil, err
 		}
-		return &budgetConn{Conn: conn, budget: h.budget}, nil
+		return bound(conn, h.budget), nil
 	}
 }
 
@@ -56,9 +57,29 @@ var bounded = []string{"evalsha", "evalsha_ro", "eval", "eval_ro", "hello", "aut
 // take. The client writes and then reads, one after the other.
 type budgetConn struct {
 	net.Conn
-	budget time.Duration
-	until  atomic.Int64 // when the answer must have come, in ns since the epoch; 0 for no bound
+	budget  time.Duration
+	until   atomic.Int64 // when the answer must have come, in ns since the epoch; 0 for no bound
+	writing time.Time    // the client's own deadline for writes; zero for none
 }
+
+// budgetSocket is a budgetConn of a socket. The client looks at sockets before it uses
+// them again, and so never sends to one that the server has closed.
+type budgetSocket struct {
+	*budgetConn
+	syscall.Conn
+}
+
+// bound returns conn with a budget. What is a socket stays one.
+func bound(conn net.Conn, budget time.Duration) net.Conn {
+	limited := &budgetConn{Conn: conn, budget: budget}
+	if socket, ok := conn.(syscall.Conn); ok {
+		return &budgetSocket{limited, socket}
+	}
+	return limited
+}
+
+// NetConn returns the connection that has the budget, as that of crypto/tls does.
+func (c *budgetConn) NetConn() net.Conn { return c.Conn }
 
 // Write implements [net.Conn].
 func (c *budgetConn) Write(words []byte) (int, error) {
@@ -68,20 +89,34 @@ func (c *budgetConn) Write(words []byte) (int, error) {
 			until = time.Now().Add(c.budget).UnixNano()
 		}
 		if c.until.Swap(until) != 0 || until != 0 { // the client may set none itself
-			c.Conn.SetDeadline(instant(until))
+			c.Conn.SetReadDeadline(instant(until))
+			c.Conn.SetWriteDeadline(c.earlier(c.writing))
 		}
 	}
 	return c.Conn.Write(words)
 }
 
-// SetDeadline implements [net.Conn].
-func (c *budgetConn) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(c.bound(t)) }
+// SetDeadline implements [net.Conn]. The client sets no deadline this way when it looks
+// whether a connection is fit for the next exchange: the budget was for the last one.
+func (c *budgetConn) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.until.Store(0)
+	}
+	c.writing = t
+	return c.Conn.SetDeadline(c.earlier(t))
+}
+
+// SetWriteDeadline implements [net.Conn]. Write bounds it.
+func (c *budgetConn) SetWriteDeadline(t time.Time) error {
+	c.writing = t
+	return c.Conn.SetWriteDeadline(t)
+}
 
 // SetReadDeadline implements [net.Conn].
-func (c *budgetConn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.bound(t)) }
+func (c *budgetConn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.earlier(t)) }
 
-// bound returns the earlier of t and the budget's end.
-func (c *budgetConn) bound(t time.Time) time.Time {
+// earlier returns t or the budget's end, which is earlier.
+func (c *budgetConn) earlier(t time.Time) time.Time {
 	if until := instant(c.until.Load()); !until.IsZero() && (t.IsZero() || t.After(until)) {
 		return until
 	}

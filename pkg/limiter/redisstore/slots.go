@@ -120,11 +120,9 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.undoing.Add(1)
-	panics.Go(func() error { return s.giveBack(back, groups, reqs, given) }, func(err error) {
-		cancel()
-		done <- err
-		s.undoing.Done()
+	s.undoing.Go(func() {
+		defer cancel()
+		done <- panics.Call(func() error { return s.giveBack(back, groups, reqs, given) })
 	})
 	var err error
 	select {

@@ -10,11 +10,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -27,8 +27,8 @@ type Store struct {
 	isCluster bool
 	scripts   scripts
 	sender    *sender
-	undoing   sync.WaitGroup // takes that are being given back
-	large     chan struct{}  // holds the one call whose answer may be large
+	undoing   panics.Group  // takes that are being given back
+	large     chan struct{} // holds the one call whose answer may be large
 }
 
 // settings are what options change.
