@@ -101,6 +101,14 @@ func budgetOf(client redis.UniversalClient) time.Duration {
 // before: connections and nodes of a Cluster that it knows already are not bounded, and what
 // never reached them can end as a [limiter.ErrOutcomeUnknown].
 //
+// In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
+// as one for traces, belongs there, before New:
+//
+//	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+//
+// One that is added to the [redis.ClusterClient] itself sees only the calls that have to
+// follow a slot to another node.
+//
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
