@@ -35,8 +35,8 @@ func IsElsewhere(err error) bool { return IsErrorReply(err, "MOVED") || IsErrorR
 
 // notNow are the error replies of a server that will serve again by itself. It has
 // done nothing of what was asked.
-var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached",
-	"NOREPLICAS"}
+var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE",
+	"ERR max number of clients reached", "NOREPLICAS"}
 
 // Call is what was asked when an error came.
 type Call struct {

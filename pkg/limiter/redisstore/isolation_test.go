@@ -95,7 +95,8 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 		_, err := l.Take(ctx, limiter.Key{Subject: hung[i%len(hung)]}, limit, 1)
 		return err
 	}
-	sick, err := store.sender.laneOf(context.Background(), limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: hung[0]}), time.Now().Add(forever))
+	key := limiter.OwnLayout(limiter.DefaultPrefix).StoreKey(limiter.Key{Subject: hung[0]})
+	sick, err := store.sender.laneOf(context.Background(), key, time.Now().Add(forever))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,8 @@ func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
 	}
 	callers.Wait()
 	for _, err := range waiting.left() {
-		if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+		if !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) ||
+			errors.Is(err, limiter.ErrOutcomeUnknown) {
 			t.Errorf("a caller that left the queue was told %v", err)
 		}
 		if !strings.Contains(err.Error(), cluster.Masters[0].Addr) || strings.Contains(err.Error(), cluster.Masters[1].Addr) {
@@ -245,7 +247,8 @@ func (f *forgetful) forgetAll() {
 func TestSilentConnectionsCostTheirOwnCallersOnly(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := startForgetful(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: -1, PoolTimeout: forever, MaxRetries: -1,
+		DisableIdentity: true})
 	defer client.Close()
 	store, err := New(client, WithBudget(forever))
 	if err != nil {
@@ -356,7 +359,8 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 // nothing of them stays behind.
 func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
+		DisableIdentity: true})
 	defer client.Close()
 	store, err := New(client)
 	if err != nil {
@@ -406,7 +410,8 @@ func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 func TestStormsOfConnectionsLeaveNothingBehind(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := startForgetful(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: forever, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr().String(), ReadTimeout: forever, MaxRetries: -1, DialerRetries: 1,
+		DisableIdentity: true})
 	defer client.Close()
 	store, err := New(client)
 	if err != nil {

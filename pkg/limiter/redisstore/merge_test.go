@@ -40,7 +40,8 @@ func TestMergedDecisionsAreSerial(t *testing.T) {
 			}
 			subject := fmt.Sprintf("user:%d", random.IntN(6))
 			for i := range 1 + random.IntN(3) {
-				limit := limiter.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2), Period: time.Duration(1+i) * 10 * time.Second}
+				limit := limiter.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
+					Period: time.Duration(1+i) * 10 * time.Second}
 				req := limiter.Request{Key: limiter.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
 				a.reqs = append(a.reqs, req)
 			}

@@ -77,7 +77,8 @@ func TestConcurrentCallsShareAnExchange(t *testing.T) {
 	}()
 	store.sender.single.awaitState(inFlight, waiting+1)
 	cancel()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) ||
+		errors.Is(err, limiter.ErrOutcomeUnknown) {
 		t.Errorf("giving up before the call was sent: %v; want an ErrGaveUp that is context.Canceled", err)
 	}
 	server.Resume()

@@ -106,8 +106,8 @@ func budgetOf(client redis.UniversalClient) time.Duration {
 //
 //	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 //
-// One that is added to the [redis.ClusterClient] itself sees only the calls that have to
-// follow a slot to another node.
+// One that is added to the [redis.ClusterClient] itself does not see them, except those
+// that have to follow a slot to another node, and checks where client has ReadOnly.
 //
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
@@ -300,7 +300,8 @@ func instantOf(reply string) limiter.Instant {
 // allowed, and its record as it is now. If granted is set they are about the last of several
 // that asked the same: this one was charged, and later of the others after it.
 func (s *Store) parseVerdicts(
-	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request, decisions []limiter.Decision,
+	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request,
+	decisions []limiter.Decision,
 ) error {
 	if s.clock == nil && now < longAgo {
 		return redisserver.ErrAnswer
