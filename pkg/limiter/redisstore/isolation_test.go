@@ -491,7 +491,7 @@ func TestGivingBackGoesOnWithoutTheCaller(t *testing.T) {
 		t.Errorf("%v; want an ErrGaveUp and ErrOutcomeUnknown", err)
 	}
 	cluster.Masters[0].Resume()
-	store.undoing.Wait()
+	store.undoing.Wait(forever)
 	if d, err := l.Peek(context.Background(), reqs[0].Key, reqs[0].Limit, 1); err != nil || d.Used != 1 {
 		t.Errorf("%d used (%v) of what was given back, want 1", d.Used, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -120,9 +119,9 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.undoing.Go(func() {
-		defer cancel()
-		done <- panics.Call(func() error { return s.giveBack(back, groups, reqs, given) })
+	s.undoing.Go(func() error { return s.giveBack(back, groups, reqs, given) }, func(err error) {
+		cancel()
+		done <- err
 	})
 	var err error
 	select {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -27,7 +26,7 @@ type Store struct {
 	isCluster bool
 	scripts   scripts
 	sender    *sender
-	undoing   panics.Group  // takes that are being given back
+	undoing   background    // takes that are being given back
 	large     chan struct{} // holds the one call whose answer may be large
 }
 
@@ -135,7 +134,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 // Close waits for what is being given back of takes over several slots whose callers have
 // left, 5 s at most, and closes the client.
 func (s *Store) Close() error {
-	s.undoing.Wait()
+	s.undoing.Wait(undoTimeout)
 	return s.client.Close()
 }
 
