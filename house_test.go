@@ -29,8 +29,8 @@ var layers = map[string][]string{
 	"cmd/internal/connect":    {"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
-	"cmd/internal/files":      {"internal/filekind"},
-	"cmd/internal/output":     {},
+	"cmd/internal/files":      {"internal/filekind", "internal/readfile"},
+	"cmd/internal/output":     {"internal/visible"},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
@@ -44,7 +44,9 @@ var layers = map[string][]string{
 	"internal/clusternodes":   {},
 	"internal/filekind":       {},
 	"internal/lines":          {},
+	"internal/readfile":       {"internal/filekind"},
 	"internal/redact":         {},
+	"internal/visible":        {},
 	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
@@ -95,7 +97,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "internal/readfile", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}
