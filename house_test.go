@@ -22,10 +22,10 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/configfile", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
-	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/config":     {"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
@@ -42,16 +42,19 @@ var layers = map[string][]string{
 	"pkg/loadgen/trace":       {"internal/panics", "pkg/limiter"},
 	"pkg/limiter":             {"internal/spelling"},
 	"internal/clusternodes":   {},
+	"internal/configfile":     {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
 	"internal/filekind":       {},
 	"internal/lines":          {},
 	"internal/readfile":       {"internal/filekind"},
 	"internal/redact":         {},
 	"internal/visible":        {},
+	"internal/yamlfile":       {"internal/redact", "internal/spelling", "internal/visible"},
 	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
 	"internal/spelling":       {},
 	"pkg/limiter/policy":      {"pkg/limiter"},
+	"pkg/limiter/policyfile":  {"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
 	"pkg/limiter/filestore":   {"internal/filekind", "pkg/limiter"},
 	"pkg/limiter/memorystore": {"pkg/limiter"},
 	"pkg/limiter/redisstore":  {"internal/clusternodes", "internal/panics", "internal/redact", "internal/respguard", "lua", "pkg/limiter"},
@@ -75,7 +78,7 @@ var drivers = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
-	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
+	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest", "internal/hostile"},
 }
@@ -131,7 +134,7 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, dependency := range p.Deps {
-			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" {
+			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" || name == "pkg/limiter/policy" {
 				if first, _, _ := strings.Cut(dependency, "/"); strings.Contains(first, ".") && !strings.HasPrefix(dependency, module) {
 					t.Errorf("%q depends on %s; it needs the standard library only", name, dependency)
 				}

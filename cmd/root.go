@@ -70,7 +70,8 @@ func (e *interruptedError) Unwrap() error        { return e.error }
 // mistake of a configuration file.
 func (g *globalOptions) complaint(err error) string {
 	if mistakes := mistakesOf(err); mistakes != nil {
-		return g.withoutSecrets(mistakes.Format(g.color()))
+		p := &output.Printer{Color: g.color()}
+		return g.withoutSecrets(mistakes.Format(func(text string) string { return p.Paint(output.AtEnd, text) }))
 	}
 	complaint := g.withoutSecrets(message(err))
 	if bugIn(err) != nil {

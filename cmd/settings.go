@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -145,7 +146,7 @@ func (g *globalOptions) configEnvironment() config.Environment {
 
 // readConfig reads a configuration file.
 func (g *globalOptions) readConfig(path string) ([]byte, error) {
-	return g.env.ReadFile(path, files.MaxConfig)
+	return g.env.ReadFile(path, configfile.MaxSize)
 }
 
 // readCertificate reads the file of a certificate or its key.

@@ -14,7 +14,6 @@ import (
 
 // How much of each kind of file is read as a whole. What is larger is none of its kind.
 const (
-	MaxConfig      = 1 << 20
 	MaxPassword    = 64 << 10
 	MaxCertificate = 1 << 20
 	// MaxChoice bounds the file in which "context use" remembers a name.

@@ -1,13 +1,12 @@
-package config
+package configfile
 
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/token"
+	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
 // maskSecrets returns the lines of a file as excerpts may show them: with a "*" for each
@@ -22,7 +21,7 @@ func maskSecrets(lines []string) []string {
 	open := false    // we are within policies
 	comment := false // there is a store in the comment above
 	deeper := -1     // what is indented more belongs to a value above
-	fileFields, contextFields := fileObject().names(), contextObject().names()
+	fileFields, contextFields := fileObject().Names(), ContextObject().Names()
 	for i, line := range lines {
 		rest := strings.TrimLeft(line, " \t")
 		indent := len(line) - len(rest)
@@ -77,7 +76,7 @@ func opensPolicies(found, fileFields []string) bool {
 	if found == nil {
 		return false
 	}
-	name := intended(found[3], fileFields)
+	name := yamlfile.Intended(found[3], fileFields)
 	return name == "policies" || name == "prefix"
 }
 
@@ -90,7 +89,7 @@ func maskEntry(line string, found, contextFields []string) (masked, value string
 	}
 	value = strings.TrimRight(found[7], " \t")
 	shown := 0
-	switch meant := intended(found[3], contextFields); {
+	switch meant := yamlfile.Intended(found[3], contextFields); {
 	case strings.HasPrefix(value, "#"):
 		shown = 1
 		value = ""
@@ -111,32 +110,3 @@ var (
 )
 
 func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }
-
-// shown returns the lines as excerpts show them.
-func (t *tree) shown() []string {
-	if t.masked == nil {
-		t.masked = maskSecrets(t.lines)
-	}
-	return t.masked
-}
-
-// quote writes what stands at a token as a mistake's text repeats it: quoted, unless it
-// is masked there.
-func (t *tree) quote(text string, at *token.Token) string {
-	if !t.shows(text, at) {
-		return masked
-	}
-	return strconv.Quote(text)
-}
-
-// masked stands for what a mistake's text does not repeat.
-const masked = "(masked)"
-
-// shows reports whether what stands at a token is not masked there.
-func (t *tree) shows(text string, at *token.Token) bool {
-	if at == nil {
-		return false
-	}
-	line := min(max(at.Position.Line, 1), len(t.lines))
-	return strings.Contains(t.shown()[line-1], text)
-}

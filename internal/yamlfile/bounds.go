@@ -1,4 +1,4 @@
-package config
+package yamlfile
 
 import (
 	"strings"
@@ -10,7 +10,8 @@ import (
 // time is quadratic in the values of a map and in the nesting, and worse in blank lines
 // of a text; aliases multiply what they name.
 const (
-	maxSize  = 1 << 20
+	// MaxSize is how many bytes a file may have.
+	MaxSize  = 1 << 20
 	maxLines = 20_000
 	maxLine  = 64 << 10
 	// maxSiblings is how many lines of one list or map there are, and maxMarks how many
@@ -32,7 +33,7 @@ const (
 
 // bounds is what was counted of a text up to some place in it.
 type bounds struct {
-	tree                            *tree
+	reader                          *Reader
 	line                            int // from 1
 	nesting                         int // of brackets
 	blank, tags, anchors, documents int
@@ -45,9 +46,9 @@ type bounds struct {
 }
 
 // checkText finds what no YAML text may hold, and what would take too long.
-func (t *tree) checkText(text string) bool {
-	b := bounds{tree: t}
-	for i, line := range t.lines {
+func (r *Reader) checkText(text string) bool {
+	b := bounds{reader: r}
+	for i, line := range r.lines {
 		b.line = i + 1
 		if !b.checkLine(line) {
 			return false
@@ -58,7 +59,7 @@ func (t *tree) checkText(text string) bool {
 
 // failed notes a mistake in the line that is looked at.
 func (b *bounds) failed(column int, format string, args ...any) bool {
-	b.tree.at(b.line, column, format, args...)
+	b.reader.at(b.line, column, format, args...)
 	return false
 }
 
@@ -81,7 +82,7 @@ func (b *bounds) checkLine(line string) bool {
 		return b.failed(1, "the line is longer than %d KiB; break it", maxLine>>10)
 	case b.siblings[indent] > maxSiblings:
 		return b.failed(indent+1, "more than %d lines are at one level here", maxSiblings)
-	case b.blank > maxBlank && b.line < len(b.tree.lines):
+	case b.blank > maxBlank && b.line < len(b.reader.lines):
 		return b.failed(1, "more than %d blank lines are in a row here", maxBlank)
 	case b.documents > maxDocuments:
 		return b.failed(1, "the file has more than %d documents; a configuration is one", maxDocuments)

@@ -1,29 +1,27 @@
-package config
+package configfile
 
 import (
 	"encoding/json"
 
+	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
-
-// schema makes a JSON Schema. It is a function, so that each use has its own.
-type schema func() map[string]any
 
 // Schema returns the JSON Schema of the configuration file, which editors check
 // and complete with. The reader is stricter: a schema cannot tell a limit that is
 // never reached.
 func Schema() map[string]any {
-	document := fileObject().schema()
+	document := schemaOf(fileObject())
 	document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	document["title"] = "limitctl.yaml"
-	override := overrideObject().schema()
-	override["anyOf"] = []any{required("limit"), required("algorithm"), required("burst")}
-	context := contextObject().schema()
+	override := schemaOf(overrideObject())
+	override["anyOf"] = []any{required("limit"), required("algorithm"), required("burst"), required("slices")}
+	context := schemaOf(ContextObject())
 	context["not"] = required("password_file", "password_env")
 	document["$defs"] = map[string]any{
-		"policy":   policyObject().schema(),
-		"limit":    limitObject().schema(),
+		"policy":   schemaOf(policyObject()),
+		"limit":    schemaOf(limitObject()),
 		"override": override,
 		"context":  context,
 	}
@@ -38,17 +36,17 @@ func SchemaText() ([]byte, error) {
 
 func required(names ...string) map[string]any { return map[string]any{"required": names} }
 
-func (o *object) schema() map[string]any {
+func schemaOf(o *yamlfile.Object) map[string]any {
 	properties, needed := map[string]any{}, []string{}
-	for _, f := range o.fields {
-		property := f.schema()
-		property["description"] = f.about
-		properties[f.name] = property
-		if f.required {
-			needed = append(needed, f.name)
+	for _, f := range o.Fields {
+		property := f.Schema()
+		property["description"] = f.About
+		properties[f.Name] = property
+		if f.Required {
+			needed = append(needed, f.Name)
 		}
 	}
-	document := map[string]any{"type": "object", "description": o.about, "properties": properties, "additionalProperties": false}
+	document := map[string]any{"type": "object", "description": o.About, "properties": properties, "additionalProperties": false}
 	if len(needed) > 0 {
 		document["required"] = needed
 	}
@@ -62,8 +60,10 @@ func aName() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": policy.MaxNameLength}
 }
 
-func aCount() map[string]any {
-	return map[string]any{"type": "integer", "minimum": 1, "maximum": limiter.MaxCount}
+func countTo(most int) func() map[string]any {
+	return func() map[string]any {
+		return map[string]any{"type": "integer", "minimum": 1, "maximum": most}
+	}
 }
 
 func anAlgorithm() map[string]any {
@@ -74,7 +74,7 @@ func anAlgorithm() map[string]any {
 	return oneOf(names...)()
 }
 
-func oneOf(names ...string) schema {
+func oneOf(names ...string) func() map[string]any {
 	return func() map[string]any { return map[string]any{"enum": names} }
 }
 
@@ -82,13 +82,13 @@ func listOfNames() map[string]any {
 	return map[string]any{"type": "array", "items": aName(), "minItems": 1, "uniqueItems": true}
 }
 
-func listOf(definition string) schema {
+func listOf(definition string) func() map[string]any {
 	return func() map[string]any {
 		return map[string]any{"type": "array", "items": reference(definition), "minItems": 1}
 	}
 }
 
-func namedObjects(definition string) schema {
+func namedObjects(definition string) func() map[string]any {
 	return func() map[string]any {
 		return map[string]any{"type": "object", "propertyNames": aName(), "additionalProperties": reference(definition)}
 	}
