@@ -14,11 +14,11 @@ import (
 
 type checkOptions struct {
 	*globalOptions
-	limitOptions
+	requestFlags
 	onError  string
 	watch    string
 	interval time.Duration
-	demand   *demand
+	request *limitRequest
 }
 
 func newCheckCmd(global *globalOptions) *cobra.Command {
@@ -37,7 +37,7 @@ limited is said by attributes.`,
   if limitctl check -q deploys --limit 3/1h; then echo "room for one more"; fi
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Peek, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Peek, args); err != nil {
 				return err
 			}
 			if o.interval, err = parseWatch(o.watch); err != nil {
@@ -62,22 +62,22 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	store, err := o.openGuarded(o.onError, o.demand.policy)
+	store, err := o.openGuarded(o.onError, o.request.policy)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	if o.interval > 0 {
 		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
-			decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
-			return &decisionAnswer{"allowed", o.demand, decisions}, "check", err
+			decisions, err := o.decide(ctx, store, limiter.Peek, o.request.reqs)
+			return &decisionAnswer{"allowed", o.request, decisions}, "check", err
 		})
 	}
-	decisions, err := o.decide(ctx, store, limiter.Peek, o.demand.reqs)
+	decisions, err := o.decide(ctx, store, limiter.Peek, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
+	return o.answer(&decisionAnswer{"allowed", o.request, decisions})
 }
 
 // openGuarded opens the store under a failure policy: that of --on-error, else

@@ -14,10 +14,10 @@ import (
 
 type consumeOptions struct {
 	*globalOptions
-	limitOptions
+	requestFlags
 	onError string
 	wait    string
-	demand  *demand
+	request *limitRequest
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
 }
@@ -44,7 +44,7 @@ waits out its delay. A wait that cannot end in time is not begun.`,
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
   limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Take, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Take, args); err != nil {
 				return err
 			}
 			if o.patience, err = parseWait(o.wait); err != nil {
@@ -76,7 +76,7 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := o.openGuarded(o.onError, o.demand.policy)
+	store, err := o.openGuarded(o.onError, o.request.policy)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
+	return o.answer(&decisionAnswer{"allowed", o.request, decisions})
 }
 
 // take takes at once, or waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
-		return o.decide(ctx, store, limiter.Take, o.demand.reqs)
+		return o.decide(ctx, store, limiter.Take, o.request.reqs)
 	}
 	turn := limiter.Waiter{Store: &timedStore{store, o.timeout}, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
@@ -104,7 +104,7 @@ func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limit
 	if o.patience != forever {
 		turn.Patience = o.patience
 	}
-	decisions, err := turn.Take(ctx, o.demand.reqs...)
+	decisions, err := turn.Take(ctx, o.request.reqs...)
 	if errors.Is(err, limiter.ErrNotGivenBack) {
 		err = &partlyError{err}
 	}

@@ -251,7 +251,7 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	if len(a.Contexts) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2}, {Header: "GUARD"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2}, {Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
 	var rows [][]output.Cell
 	for i := range a.Contexts {
 		x, star := &a.Contexts[i], " "

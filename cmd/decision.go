@@ -13,7 +13,7 @@ import (
 // decisionAnswer is the answer of check, consume and refund.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
-	*demand
+	*limitRequest
 	decisions []limiter.Decision
 }
 
@@ -63,7 +63,7 @@ type decidedDocument struct {
 	Unguarded bool `json:"unguarded,omitempty"`
 }
 
-// decided describes the i-th limit of the demand.
+// decided describes the i-th limit of the request.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
 	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow, Unguarded: d.Unguarded}

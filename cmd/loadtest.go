@@ -16,7 +16,7 @@ import (
 
 type loadtestOptions struct {
 	*globalOptions
-	limitsOptions
+	trialLimitFlags
 	loadOptions
 	logOptions
 	speed string
@@ -73,7 +73,7 @@ the exit code is 1 if one is missed.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.limitsOptions.addFlags(cmd, "decide together with the others")
+	o.trialLimitFlags.addFlags(cmd, "decide together with the others")
 	flags.StringVar(&o.policyName, "policy", "", "decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil, "`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
@@ -129,7 +129,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	case len(o.values) > 0:
 		return usagef("--values is about a policy's attributes, and no --policy is given")
 	}
-	sets, err := o.limitsOptions.together(cmd)
+	sets, err := o.trialLimitFlags.sets(cmd)
 	if err != nil {
 		return err
 	}

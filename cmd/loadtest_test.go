@@ -189,7 +189,7 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
-	const want = "1 key of the limit tenant were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first"
+	const want = "1 key of the limit tenant came under different limits, because of overrides for attributes that the limit is not counted by; their audit is against the first"
 	if run := d.Runs[0]; run.Audit.OverAdmitted != 15 || !slices.Contains(run.Warnings, want) {
 		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
 	}

@@ -10,8 +10,8 @@ import (
 
 type refundOptions struct {
 	*globalOptions
-	limitOptions
-	demand *demand
+	requestFlags
+	request *limitRequest
 }
 
 func newRefundCmd(global *globalOptions) *cobra.Command {
@@ -25,7 +25,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Refund, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Refund, args); err != nil {
 				return err
 			}
 			return runRefund(cmd.Context(), o)
@@ -44,9 +44,9 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.demand.reqs)
+	decisions, err := o.decide(ctx, store, limiter.Refund, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", o.demand, decisions})
+	return o.answer(&decisionAnswer{"refunded", o.request, decisions})
 }

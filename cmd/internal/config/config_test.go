@@ -277,12 +277,12 @@ func TestLoad(t *testing.T) {
 
 	files[local] = "contexts: {prod: {store: elsewhere}}"
 	_, err = load("")
-	wantError(nil, err, "limitctl.yaml:1:11: contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into "+user)
+	wantError(nil, err, "limitctl.yaml:1:11: contexts are not allowed in ./limitctl.yaml; move them to "+user)
 	c, err = load(local)
 	want(c, err, local, "", "elsewhere", "user-dev")
 	files[user] = "colour: red"
 	_, err = load("")
-	wantError(nil, err, `limitctl.yaml:1:11: contexts do not belong`)
+	wantError(nil, err, `limitctl.yaml:1:11: contexts are not allowed`)
 	wantError(nil, err, user+`:1:1: the file has no field "colour"`)
 }
 

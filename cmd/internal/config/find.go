@@ -106,7 +106,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	c.Read = append(c.Read, path)
 	refusal := ""
 	if !contexts {
-		refusal = "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into " + l.env.UserFile()
+		refusal = "contexts are not allowed in ./limitctl.yaml; move them to " + l.env.UserFile()
 	}
 	part, mistakes := read(path, data, l.env.CheckStore, refusal)
 	l.mistakes = append(l.mistakes, mistakes...)

@@ -186,13 +186,12 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 }
 
 // CheckAttributes reports, as a [limiter.ErrInvalid], the attributes that no
-// limit of the policy uses: they are slips of the pen, which could make an
-// override not apply.
+// limit of the policy uses: a misspelled one could keep an override from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
-			return limiter.Invalidf("policy %q has no use for attribute %q; it knows %s", p.Name, name, strings.Join(known, ", "))
+			return limiter.Invalidf("unknown attribute %q; policy %q uses %s", name, p.Name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -202,8 +201,15 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 // attributes, for cost units. An attribute that is missing or unknown is a
 // [limiter.ErrInvalid] that names it. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request, error) {
+	reqs, _, err := p.RequestsWithOverrides(attributes, cost)
+	return reqs, err
+}
+
+// RequestsWithOverrides is [Policy.Requests] that also says, for each request, the index
+// of the override that its limit comes from, or -1.
+func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs []limiter.Request, overrides []int, err error) {
 	if err := p.CheckAttributes(attributes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var missing []string
 	for i := range p.Limits {
@@ -218,15 +224,16 @@ func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request,
 		if len(missing) > 1 {
 			noun = "attributes"
 		}
-		return nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
+		return nil, nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
 	}
-	reqs := make([]limiter.Request, 0, len(p.Limits))
+	reqs = make([]limiter.Request, 0, len(p.Limits))
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit, _ := l.For(attributes)
+		limit, override := l.For(attributes)
+		overrides = append(overrides, override)
 		reqs = append(reqs, limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: cost, Shadow: l.Shadow})
 	}
-	return reqs, nil
+	return reqs, overrides, nil
 }
 
 // For returns the limit that counts for the attributes, and the index of the

@@ -10,8 +10,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// limitOptions are the flags that say which limits of a subject are meant.
-type limitOptions struct {
+// requestFlags are the flags of a command that asks a store about the limits of a subject.
+type requestFlags struct {
 	policy    string
 	limits    []string
 	algorithm string
@@ -19,17 +19,17 @@ type limitOptions struct {
 	cost      int64
 }
 
-// demand is what a command asks of the store.
-type demand struct {
+// limitRequest is what a command asks of the store.
+type limitRequest struct {
 	key  string // as it was given
 	reqs []limiter.Request
-	// policy is the one that the requests are of, or nil. overrides are which of
-	// each of its limits applies, or -1.
+	// policy is the one that the requests are of, or nil. overrides are the indices of
+	// the overrides that its limits come from, or -1.
 	policy    *policy.Policy
 	overrides []int
 }
 
-func (o *limitOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
+func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
@@ -42,26 +42,26 @@ func (o *limitOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
-// demand returns what the arguments ask for: one KEY under limits, or attributes
+// request returns what the arguments ask for: one KEY under limits, or attributes
 // under a policy.
-func (o *limitOptions) demand(cmd *cobra.Command, global *globalOptions, op limiter.Op, args []string) (*demand, error) {
+func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op limiter.Op, args []string) (*limitRequest, error) {
 	if !cmd.Flags().Changed("policy") {
 		if err := oneSubject(cmd, args); err != nil {
 			return nil, err
 		}
 		reqs, err := o.requests(cmd, op, args[0])
-		return &demand{key: args[0], reqs: reqs}, err
+		return &limitRequest{key: args[0], reqs: reqs}, err
 	}
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
-	return global.policyDemand(o.policy, op, args, o.cost)
+	return global.policyRequest(o.policy, op, args, o.cost)
 }
 
-// policyDemand returns the requests that a policy makes of attributes.
-func (g *globalOptions) policyDemand(name string, op limiter.Op, args []string, cost int64) (*demand, error) {
+// policyRequest returns the requests that a policy makes of attributes.
+func (g *globalOptions) policyRequest(name string, op limiter.Op, args []string, cost int64) (*limitRequest, error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -74,20 +74,16 @@ func (g *globalOptions) policyDemand(name string, op limiter.Op, args []string, 
 	if err != nil {
 		return nil, err
 	}
-	d := &demand{key: strings.Join(args, " "), policy: p}
-	if d.reqs, err = p.Requests(attributes, cost); err != nil {
+	d := &limitRequest{key: strings.Join(args, " "), policy: p}
+	if d.reqs, d.overrides, err = p.RequestsWithOverrides(attributes, cost); err != nil {
 		return nil, err
-	}
-	for i := range p.Limits {
-		_, override := p.Limits[i].For(attributes)
-		d.overrides = append(d.overrides, override)
 	}
 	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
 	return d, err
 }
 
-// limitName is what to call one of the demand's limits.
-func (d *demand) limitName(i int) string {
+// limitName is what to call the i-th limit.
+func (d *limitRequest) limitName(i int) string {
 	if d.policy != nil {
 		return d.policy.Limits[i].Name
 	}
@@ -95,7 +91,7 @@ func (d *demand) limitName(i int) string {
 }
 
 // requests returns a checked request of the subject for each limit.
-func (o *limitOptions) requests(cmd *cobra.Command, op limiter.Op, subject string) ([]limiter.Request, error) {
+func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject string) ([]limiter.Request, error) {
 	if len(o.limits) == 0 {
 		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
 	}
@@ -112,12 +108,9 @@ func (o *limitOptions) requests(cmd *cobra.Command, op limiter.Op, subject strin
 	}
 	var reqs []limiter.Request
 	for _, text := range o.limits {
-		limit, err := limiter.ParseLimit(text)
+		limit, err := limiter.ParseLimitAs(text, fallback)
 		if err != nil {
 			return nil, err
-		}
-		if limit.Algorithm == 0 {
-			limit.Algorithm = max(fallback, limiter.TokenBucket)
 		}
 		burst.fill(&limit)
 		// What the flags filled in may break a bound that the text did not.

@@ -9,16 +9,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// limitsOptions are the flags of commands that try limits, perhaps under several
+// trialLimitFlags are the flags of commands that try limits, perhaps under several
 // algorithms.
-type limitsOptions struct {
+type trialLimitFlags struct {
 	limits     []string
 	algorithms string
 	burst      int64
 }
 
 // addFlags adds the flags; repeated says what several limits are for.
-func (o *limitsOptions) addFlags(cmd *cobra.Command, repeated string) {
+func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
@@ -30,9 +30,9 @@ func (o *limitsOptions) addFlags(cmd *cobra.Command, repeated string) {
 	}
 }
 
-// together returns the limits as they are decided together: once for each algorithm
-// that was asked for.
-func (o *limitsOptions) together(cmd *cobra.Command) (sets [][]limiter.Limit, err error) {
+// sets returns the limits that are decided together: a set for each algorithm that was
+// asked for.
+func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]limiter.Limit, err error) {
 	each, err := o.each(cmd)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (o *limitsOptions) together(cmd *cobra.Command) (sets [][]limiter.Limit, er
 
 // each returns every limit as it is under each algorithm that it is to be tried under.
 // Their bursts are 0 where nothing was said of them.
-func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err error) {
+func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err error) {
 	algorithms, err := parseAlgorithms(o.algorithms)
 	if err != nil {
 		return nil, err
@@ -71,30 +71,25 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 	}
 	algorithmUsed := false
 	for _, text := range o.limits {
-		limit, err := limiter.ParseLimit(text)
+		tried, named, err := underEach(text, algorithms)
 		if err != nil {
 			return nil, err
 		}
-		under := []limiter.Algorithm{limit.Algorithm}
-		if limit.Algorithm == 0 {
-			under, algorithmUsed = algorithms, true
-		}
-		var tried []limiter.Limit
-		for _, limit.Algorithm = range under {
-			one := limit
-			burst.fill(&one)
+		withSlices := tried[len(tried)-1]
+		for i := range tried {
+			burst.fill(&tried[i])
 			// What the flags filled in may break a bound that the text did not.
-			if _, err := one.Normalize(); err != nil {
-				return nil, usagef("limit %q as %s: %s", text, limit.Algorithm, err)
-			}
-			tried = append(tried, one)
-		}
-		if limit.Algorithm == limiter.SlidingCounter && o.algorithms == everyAlgorithm && len(under) > 1 {
-			limit.Slices = slicesTried
-			if _, err := limit.Normalize(); err == nil { // the period can be cut so
-				tried = append(tried, limit)
+			if _, err := tried[i].Normalize(); err != nil {
+				return nil, usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
 			}
 		}
+		if o.algorithms == everyAlgorithm && !named {
+			withSlices.Algorithm, withSlices.Slices = limiter.SlidingCounter, slicesTried
+			if _, err := withSlices.Normalize(); err == nil { // the period can be cut so
+				tried = append(tried, withSlices)
+			}
+		}
+		algorithmUsed = algorithmUsed || !named
 		each = append(each, tried)
 	}
 	if err := burst.unused(); err != nil {
@@ -104,6 +99,26 @@ func (o *limitsOptions) each(cmd *cobra.Command) (each [][]limiter.Limit, err er
 		return nil, usagef("--algorithm %s applies to none of the limits; only a --limit that names no algorithm takes it", o.algorithms)
 	}
 	return each, nil
+}
+
+// underEach reads a limit as one of each algorithm, or as the one that it names.
+func underEach(text string, algorithms []limiter.Algorithm) (limits []limiter.Limit, named bool, err error) {
+	limit, err := limiter.ParseLimit(text)
+	if err == nil && limit.Algorithm != 0 {
+		return []limiter.Limit{limit}, true, nil
+	}
+	for _, algorithm := range algorithms {
+		one := limit
+		if err != nil { // it may be one under this algorithm, as slices are
+			var errUnder error
+			if one, errUnder = limiter.ParseLimitAs(text, algorithm); errUnder != nil {
+				return nil, false, errUnder
+			}
+		}
+		one.Algorithm = algorithm
+		limits = append(limits, one)
+	}
+	return limits, false, nil
 }
 
 // everyAlgorithm is how to ask for all algorithms, and slicesTried is how many slices a
