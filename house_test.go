@@ -22,7 +22,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/configfile", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/configfile", "internal/lines", "internal/panics", "internal/redact", "internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"pkg/loadgen":             {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
 	"pkg/loadgen/trace":       {"internal/panics", "pkg/limiter"},
-	"pkg/limiter":             {"internal/spelling"},
+	"pkg/limiter":             {"internal/sleep", "internal/spelling"},
 	"internal/clusternodes":   {},
 	"internal/configfile":     {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
 	"internal/filekind":       {},
@@ -52,6 +52,7 @@ var layers = map[string][]string{
 	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
+	"internal/sleep":          {},
 	"internal/spelling":       {},
 	"pkg/limiter/policy":      {"pkg/limiter"},
 	"pkg/limiter/policyfile":  {"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},

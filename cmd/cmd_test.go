@@ -283,7 +283,7 @@ func exampleLog() string {
 // writeExampleConfig provides what the examples are about: the policies of the
 // README, a context, and saved reports.
 func writeExampleConfig(t *testing.T, dir string) {
-	policies, err := os.ReadFile("internal/config/testdata/good/readme.yaml")
+	policies, err := os.ReadFile("../internal/configfile/testdata/good/readme.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,34 +54,37 @@ With -o json it also prints them on standard output.`,
 }
 
 func runConfigValidate(g *globalOptions) error {
-	env := g.configEnvironment()
-	env.CheckStore = g.checkStore
+	env := configEnvironment(g)
+	env.CheckStore = storeChecker(g)
 	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
 		return usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
 	}
-	return g.validated(c, err)
+	return printValidation(g, c, err)
 }
 
 func runConfigValidateFile(g *globalOptions, path string) error {
-	data, err := g.readConfig(path)
+	data, err := g.env.readConfig(path)
 	if err != nil {
 		return usagef("the file cannot be read: %s", err)
 	}
-	return g.validated(config.Parse(path, data, g.checkStore))
+	c, err := config.Parse(path, data, storeChecker(g))
+	return printValidation(g, c, err)
 }
 
-// checkStore tells what is wrong with a store's URL. It does not connect.
-func (g *globalOptions) checkStore(url string) error {
-	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.readCertificate})
-	if err != nil {
-		return err
+// storeChecker returns what tells what is wrong with a store's URL. It does not connect.
+func storeChecker(g *globalOptions) func(url string) error {
+	return func(url string) error {
+		store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.env.readCertificate})
+		if err != nil {
+			return err
+		}
+		return store.Close()
 	}
-	return store.Close()
 }
 
-// validated answers that a configuration is valid, or what is wrong with it.
-func (g *globalOptions) validated(c *config.Config, err error) error {
+// printValidation answers that a configuration is valid, or what is wrong with it.
+func printValidation(g *globalOptions, c *config.Config, err error) error {
 	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
 	if mistakes := mistakesOf(err); mistakes != nil {
 		answer.Mistakes = mistakes.List

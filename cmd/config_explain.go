@@ -33,11 +33,11 @@ no store.`,
 			return runConfigExplain(o)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return global.completeAttributes(o.policy, args, begun)
+			return completer{global}.attributes(o.policy, args, begun)
 		},
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := o.policyRequest(o.policy, limiter.Peek, o.args, 1)
+	d, err := policyRequest(o.globalOptions, o.policy, limiter.Peek, o.args, 1)
 	if err != nil {
 		return err
 	}

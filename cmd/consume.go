@@ -52,7 +52,7 @@ waits out its delay. A wait that cannot end in time is not begun.`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
@@ -76,7 +76,7 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := o.openGuarded(o.onError, o.request.policy)
+	store, err := openToDecide(o.globalOptions, o.onError, o.request.policy)
 	if err != nil {
 		return err
 	}
@@ -88,15 +88,15 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.request, decisions})
+	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions})
 }
 
 // take takes at once, or waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
-		return o.decide(ctx, store, limiter.Take, o.request.reqs)
+		return decide(ctx, store, limiter.Take, o.request.reqs)
 	}
-	turn := limiter.Waiter{Store: &timedStore{store, o.timeout}, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
+	turn := limiter.Waiter{Store: store, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
 			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
@@ -109,17 +109,4 @@ func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limit
 		err = &partlyError{err}
 	}
 	return decisions, err
-}
-
-// timedStore gives each exchange with a store its timeout.
-type timedStore struct {
-	limiter.Store
-	timeout time.Duration
-}
-
-// Decide implements [limiter.Store].
-func (s *timedStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }

@@ -63,17 +63,6 @@ func runContextList(g *globalOptions) error {
 	return g.print(answer)
 }
 
-// currentContext returns the name of the context that a command would use, or "".
-func (g *globalOptions) currentContext() (string, error) {
-	switch {
-	case g.contextName != "":
-		return g.contextName, nil
-	case g.store != "" || g.env.Getenv("LIMITCTL_STORE") != "":
-		return "", nil
-	}
-	return g.chosenContext()
-}
-
 type contextUseOptions struct {
 	*globalOptions
 	none bool
@@ -101,7 +90,7 @@ state directory; no configuration file is written.`,
 			}
 			return runContextUse(o)
 		},
-		ValidArgsFunction: global.completeContexts,
+		ValidArgsFunction: completer{global}.contexts,
 	}
 	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
 	return cmd
@@ -155,7 +144,7 @@ func newContextShowCmd(global *globalOptions) *cobra.Command {
 			}
 			return runContextShow(global, name)
 		},
-		ValidArgsFunction: global.completeContexts,
+		ValidArgsFunction: completer{global}.contexts,
 	}
 }
 
@@ -285,45 +274,4 @@ func (a *contextAnswer) Print(p *output.Printer) {
 		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
 	}
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
-}
-
-// inUse returns the name of the context in use and what may be done to its store; the
-// name is empty if the store was chosen otherwise. It is known once settings are.
-func (g *globalOptions) inUse() (name string, readOnly, protected bool) {
-	if g.chosen == nil || g.chosen.context == nil {
-		return "", false, false
-	}
-	x := g.chosen.context
-	return x.Name, x.ReadOnly, x.Protected
-}
-
-// place is what to call the open store to people: the name of its context, if it has
-// one.
-func (g *globalOptions) place(where string) string {
-	if name, _, _ := g.inUse(); name != "" {
-		return name
-	}
-	return where
-}
-
-// completeContexts offers the names of contexts to a shell.
-func (g *globalOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if c, err := g.config(); err == nil {
-		for _, x := range c.Contexts {
-			names = append(names, x.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completePolicies offers the names of policies to a shell.
-func (g *globalOptions) completePolicies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if c, err := g.config(); err == nil {
-		for _, p := range c.Policies {
-			names = append(names, p.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -56,7 +56,7 @@ it can be left open beside a busy server; it says how much it covers.
 			}
 			return runDashboard(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	flags := cmd.Flags()
@@ -137,9 +137,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions) error {
 		return err
 	}
 	store, client, where, err := connect.OpenWithClient(url, connection)
-	allow := o.guarded
+	allow := o.openedToWrite
 	if o.once {
-		allow = o.allowed // it writes nothing
+		allow = o.opened // it writes nothing
 	}
 	if store, err = allow(store, err); err != nil {
 		return err

@@ -50,7 +50,7 @@ found, however many there are.`,
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	flags := cmd.Flags()
@@ -170,7 +170,7 @@ func (o *inspectOptions) stream(ctx context.Context, store connect.Store, p *out
 	if flushErr := stream.Flush(); flushErr != nil {
 		return &outputError{flushErr}
 	}
-	o.warnOfFormulas(p)
+	warnOfFormulas(o.globalOptions, p)
 	return o.conclude(n, &f, err)
 }
 

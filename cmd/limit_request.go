@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
 }
 
@@ -57,11 +56,11 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op lim
 			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
-	return global.policyRequest(o.policy, op, args, o.cost)
+	return policyRequest(global, o.policy, op, args, o.cost)
 }
 
 // policyRequest returns the requests that a policy makes of attributes.
-func (g *globalOptions) policyRequest(name string, op limiter.Op, args []string, cost int64) (*limitRequest, error) {
+func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, cost int64) (*limitRequest, error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -153,24 +152,4 @@ func (b *burstFlag) unused() error {
 		return usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", b.n)
 	}
 	return nil
-}
-
-// oneSubject is the argument check of commands that take one KEY.
-func oneSubject(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
-	case len(args) > 1:
-		return usagef("%s given, and %s takes one KEY; quote it if it holds spaces, and write --wait=30s with its =", several(args), cmd.Name())
-	}
-	return nil
-}
-
-// several is how to say which arguments there are, where they are too many.
-func several(args []string) string {
-	more := ""
-	if len(args) > 2 {
-		more = ", …"
-	}
-	return fmt.Sprintf("%d arguments (%q, %q%s)", len(args), args[0], args[1], more)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -21,7 +22,7 @@ import (
 func loadtest(t *testing.T, want int, args ...string) *report.Document {
 	t.Helper()
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep
+	w.Now, w.Sleep = time.Now, sleep.For
 	stdout, stderr := w.run(t, want, append([]string{"loadtest", "-o", "json"}, args...)...)
 	document := new(report.Document)
 	if err := json.Unmarshal([]byte(stdout), document); err != nil {

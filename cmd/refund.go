@@ -30,7 +30,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 			}
 			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
@@ -44,9 +44,9 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 		return err
 	}
 	defer store.Close()
-	decisions, err := o.decide(ctx, store, limiter.Refund, o.request.reqs)
+	decisions, err := decide(ctx, &timedStore{store, o.timeout}, limiter.Refund, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", o.request, decisions})
+	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, decisions})
 }

@@ -51,7 +51,7 @@ that brings it back. It also writes a line to the audit (see limitctl audit).
 			}
 			return runReset(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.selection.addFlags(cmd, global)
 	o.consent.addFlags(cmd)

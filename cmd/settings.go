@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
@@ -132,7 +131,7 @@ func (g *globalOptions) config() (*config.Config, error) {
 	if g.loaded != nil {
 		return g.loaded, nil
 	}
-	c, err := config.Load(g.configEnvironment())
+	c, err := config.Load(configEnvironment(g))
 	if err != nil {
 		return nil, err
 	}
@@ -140,18 +139,18 @@ func (g *globalOptions) config() (*config.Config, error) {
 	return c, nil
 }
 
-func (g *globalOptions) configEnvironment() config.Environment {
-	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.readConfig}
+func configEnvironment(g *globalOptions) config.Environment {
+	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.env.readConfig}
 }
 
 // readConfig reads a configuration file.
-func (g *globalOptions) readConfig(path string) ([]byte, error) {
-	return g.env.ReadFile(path, configfile.MaxSize)
+func (e *Env) readConfig(path string) ([]byte, error) {
+	return e.ReadFile(path, configfile.MaxSize)
 }
 
 // readCertificate reads the file of a certificate or its key.
-func (g *globalOptions) readCertificate(path string) ([]byte, error) {
-	return g.env.ReadFile(path, files.MaxCertificate)
+func (e *Env) readCertificate(path string) ([]byte, error) {
+	return e.ReadFile(path, files.MaxCertificate)
 }
 
 // chosenContext returns the name that "context use" has remembered, or "".
@@ -170,35 +169,33 @@ func (g *globalOptions) chosenContext() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// contextFile is where "context use" remembers its choice; empty if nothing says
-// where that could be.
-func contextFile(getenv func(string) string) string {
-	directory := stateDir(getenv)
-	if directory == "" {
-		return ""
+// currentContext returns the name of the context that a command would use, or "".
+func (g *globalOptions) currentContext() (string, error) {
+	switch {
+	case g.contextName != "":
+		return g.contextName, nil
+	case g.store != "" || g.env.Getenv("LIMITCTL_STORE") != "":
+		return "", nil
 	}
-	return filepath.Join(directory, "context")
+	return g.chosenContext()
 }
 
-// defaultFile returns the path of the file that is the store when none is said.
-func defaultFile(getenv func(string) string) (string, error) {
-	directory := stateDir(getenv)
-	if directory == "" {
-		return "", usagef("no --store given, and neither XDG_STATE_HOME nor HOME says where a file could be; give --store file:PATH")
+// inUse returns the name of the context in use and what may be done to its store; the
+// name is empty if the store was chosen otherwise.
+func (g *globalOptions) inUse() (name string, readOnly, protected bool) {
+	s, err := g.settings()
+	if err != nil || s.context == nil {
+		return "", false, false
 	}
-	return filepath.Join(directory, "limits.db"), nil
+	x := s.context
+	return x.Name, x.ReadOnly, x.Protected
 }
 
-// stateDir is where limitctl keeps what is no configuration; empty if
-// nothing says where that could be.
-func stateDir(getenv func(string) string) string {
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // a relative one is to be ignored, by the XDG specification
-		home := getenv("HOME")
-		if home == "" {
-			return ""
-		}
-		state = filepath.Join(home, ".local", "state")
+// place is what to call the open store to people: the name of its context, if it has
+// one.
+func (g *globalOptions) place(where string) string {
+	if name, _, _ := g.inUse(); name != "" {
+		return name
 	}
-	return filepath.Join(state, "limitctl")
+	return where
 }

@@ -83,7 +83,7 @@ stays as it is, and else follows the count. Exit code 1 if no count does.`,
 	o.logOptions.addFlags(cmd)
 	flags.StringVar(&o.suggest, "suggest", "", "search each limit's least count that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd
 }

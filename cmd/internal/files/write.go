@@ -43,8 +43,8 @@ func Write(path string, data []byte) error {
 	return err
 }
 
-// replaceable reports what is in the place of a file that is none, such as a directory
-// or a device: that cannot be replaced, or must not be.
+// replaceable returns an error if there is something else than a file at the path, such
+// as a directory or a device, which cannot or must not be replaced.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
