@@ -14,7 +14,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case !cmd.HasSubCommands():
-		return usagef("`%s` takes no argument, and %q was given", cmd.CommandPath(), args[0])
+		return usagef("`%s` takes no argument, but %q was given", cmd.CommandPath(), args[0])
 	}
 	return unknownCommand(cmd, args[0])
 }
@@ -35,7 +35,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 // atMostOneArgument is the argument check of commands that take one or none.
 func atMostOneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usagef("%s given, and `%s` takes one at most", several(args), cmd.CommandPath())
+		return usagef("%s given, but `%s` takes at most one", several(args), cmd.CommandPath())
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%s given, and %s takes one KEY; quote it if it holds spaces, and write --wait=30s with its =", several(args), cmd.Name())
+		return usagef("%s given, but %s takes one KEY; quote it if it contains spaces, and write --wait=30s with the =", several(args), cmd.Name())
 	}
 	return nil
 }

@@ -24,11 +24,11 @@ func newCheckCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check KEY --limit [ALGORITHM:]COUNT/PERIOD | check --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Would it be allowed? Writes nothing",
-		Long: `Check answers whether KEY could take --cost units now, and takes none. The exit
-code is the answer: 0 yes, 1 no. Used and remaining are what they are now.
+		Long: `Check says whether KEY could take --cost units now, and takes none. The exit
+code is the answer: 0 yes, 1 no. Used and remaining are shown as they are now.
 
-With --policy the limits are those of a policy of the configuration, and who is
-limited is said by attributes.`,
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
   limitctl check --policy login ip=203.0.113.9 email=a@example.com

@@ -17,13 +17,14 @@ func newConfigCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
-		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code:
-policies, which are limits that are decided together, a prefix of all keys, and
-contexts, which are stores with names.
+		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code. It has
+policies, which are limits that are decided together; contexts, which are stores
+with names; and the prefix of all keys.
 
-It is the first of the file that --config names, that of LIMITCTL_CONFIG,
-./limitctl.yaml, and the user's own, $XDG_CONFIG_HOME/limitctl/limitctl.yaml.
-Contexts are also taken from the user's own whichever that is.
+limitctl uses the first of these files that exists: the one that --config names,
+the one that LIMITCTL_CONFIG names, ./limitctl.yaml, and the user's own,
+$XDG_CONFIG_HOME/limitctl/limitctl.yaml. Contexts always come from the user's own
+file, too. Go programs load the same file with the package policyfile.
 docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
@@ -40,8 +41,8 @@ func newConfigValidateCmd(global *globalOptions) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes of the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 if there is none, and 2 else.
-With -o json it also prints them on standard output.`,
+each mistake with its line. The exit code is 0 without mistakes, and 2 otherwise.
+With -o json, the mistakes are also on standard output.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,8 +145,8 @@ func newConfigSchemaCmd(global *globalOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
-		Long: `Schema prints a JSON Schema, with which editors check and complete
-limitctl.yaml. Begin the file with
+		Long: `Schema prints a JSON Schema. Editors use it to check and complete limitctl.yaml.
+Begin the file with
 
   # yaml-language-server: $schema=limitctl.schema.json`,
 		Example:           "  limitctl config schema > limitctl.schema.json",

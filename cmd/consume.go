@@ -32,12 +32,13 @@ func newConsumeCmd(global *globalOptions) *cobra.Command {
 		Long: `Consume takes --cost units of KEY if they fit all its limits, and none
 otherwise. The exit code is the answer: 0 taken, 1 denied.
 
-With --policy the limits are those of a policy of the configuration, and who is
-limited is said by attributes. They are decided together, in the order written.
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited. The limits are decided together, in the order
+written.
 
-With --wait a denied request waits its turn instead, for as long as it takes or,
-with --wait=DURATION, no longer than that; a request allowed by a leaky bucket
-waits out its delay. A wait that cannot end in time is not begun.`,
+With --wait, a denied request waits for its turn: as long as it takes, or at most
+DURATION with --wait=DURATION. A request that a leaky bucket allows waits out its
+delay. If the wait would be too long, the request is denied at once.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
@@ -70,7 +71,7 @@ func parseWait(text string) (time.Duration, error) {
 	}
 	patience, err := limiter.ParsePeriod(text)
 	if err != nil || patience <= 0 {
-		return 0, usagef("--wait=%s is not a positive duration; write it like --wait=30s, or --wait alone for as long as it takes", text)
+		return 0, usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
 	return patience, nil
 }

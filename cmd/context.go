@@ -18,11 +18,12 @@ func newContextCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
-		Long: `A context is a store with a name: its URL, where its password is, and what may
-be done to it. Contexts are in the user's configuration file, or in one named by
---config; never in the limitctl.yaml of a working directory.
+		Long: `A context is a store with a name: its URL, where its password is, and what is
+allowed there. Contexts are in the user's own configuration file, or in one that
+--config names. They are not allowed in the limitctl.yaml of a working directory.
 
---context NAME uses one for a command, and "context use" from now on.`,
+--context NAME uses a context for one command. "context use" chooses one for all
+commands from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,
@@ -74,9 +75,9 @@ func newContextUseCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
-		Long: `Use remembers a context for all commands that are given neither --store nor
---context, and for which LIMITCTL_STORE is not set. It is remembered in the
-state directory; no configuration file is written.`,
+		Long: `Use chooses a context for all commands from now on. The flags --store and
+--context and the variable LIMITCTL_STORE override it. The choice is a file in
+the state directory; configuration files are not written.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {
@@ -99,13 +100,13 @@ state directory; no configuration file is written.`,
 func runContextUse(o *contextUseOptions) error {
 	path := contextFile(o.env.Getenv)
 	if path == "" {
-		return usagef("neither XDG_STATE_HOME nor HOME says where to remember a context; give --context NAME to each command")
+		return usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
 	}
 	if o.none {
 		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return usagef("the choice of a context cannot be removed: %s", err)
 		}
-		return o.confirm("no context is used from now on")
+		return o.confirm("using no context from now on")
 	}
 	c, err := o.config()
 	if err != nil {
@@ -119,9 +120,9 @@ func runContextUse(o *contextUseOptions) error {
 		return usagef("the choice of a context cannot be written: %s", err)
 	}
 	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
-		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
+		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set, and overrides the chosen context")
 	}
-	return o.confirm("the context %s is used from now on: %s", x.Name, storeurl.Redact(x.Store))
+	return o.confirm("using the context %s from now on: %s", x.Name, storeurl.Redact(x.Store))
 }
 
 func (o *contextUseOptions) confirm(format string, args ...any) error {
@@ -157,7 +158,7 @@ func runContextShow(g *globalOptions, name string) error {
 		name = current
 	}
 	if name == "" {
-		return usagef("no context is in use; name one, or choose one with `limitctl context use`")
+		return usagef("no context is in use; name one or choose one with `limitctl context use`")
 	}
 	c, err := g.config()
 	if err != nil {
@@ -197,8 +198,8 @@ func contextHeader() []string {
 	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin"}
 }
 
-// may says what may be done under a context.
-func (d *contextDocument) may() string {
+// access says what is allowed in a context.
+func (d *contextDocument) access() string {
 	switch {
 	case d.ReadOnly:
 		return "read-only"
@@ -247,7 +248,7 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
 	}
 	p.Table(columns, rows)
 }

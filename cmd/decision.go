@@ -58,8 +58,7 @@ type decidedDocument struct {
 	Key      string `json:"key,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 	Override int    `json:"override,omitempty"`
-	// Unguarded: the limit was not asked, its store being away, so what it says is
-	// nothing.
+	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
 }
 
@@ -93,7 +92,7 @@ type decisionDocument struct {
 	RetryAfterMS  int64  `json:"retry_after_ms"`
 	ResetAfterMS  int64  `json:"reset_after_ms"`
 	DelayMS       int64  `json:"delay_ms"`
-	// Unguarded: the store was away and --on-error decided.
+	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DeniedBy names the limits that denied.
 	DeniedBy []string          `json:"denied_by,omitempty"`
@@ -201,7 +200,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"
-			notes = append(notes, "not asked: its store is away")
+			notes = append(notes, "not decided: its store is unreachable")
 		case d.Shadow && !d.Allowed:
 			sign, style = "~", output.Near
 			notes = append(notes, "shadow: would deny")

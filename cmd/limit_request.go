@@ -53,7 +53,7 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op lim
 	}
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
+			return nil, usagef("--policy and --%s both say what is allowed; give only one of them", flag)
 		}
 	}
 	return policyRequest(global, o.policy, op, args, o.cost)
@@ -149,7 +149,7 @@ func (b *burstFlag) fill(limit *limiter.Limit) {
 // unused is the mistake of a burst that no limit took.
 func (b *burstFlag) unused() error {
 	if b.given && !b.used {
-		return usagef("--burst %d applies to none of the limits; only token-bucket and leaky-bucket limits without a burst of their own take it", b.n)
+		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst of their own", b.n)
 	}
 	return nil
 }

@@ -14,10 +14,9 @@ func newRootCmd(global *globalOptions) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "limitctl",
 		Short: "Operate and test rate limits",
-		Long: `limitctl checks, consumes, inspects and resets rate limits kept in Redis, in a
-file or in memory. Without --store it uses a file of the user's own, so that it
-works with no server at all. Policies and contexts are in limitctl.yaml; see
-limitctl config --help.
+		Long: `limitctl checks, consumes, inspects and resets rate limits in Redis, in a file or
+in memory. Without --store it uses a file of the user's own, and so needs no
+server. Policies and contexts are in limitctl.yaml: see limitctl config --help.
 
 Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 2 usage or configuration; 3 store unreachable or timed out; 4 store refused
@@ -27,8 +26,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			// An empty one is a variable of a script that is not set; to go on would be
-			// to use another store than is meant.
+			// An empty value comes from a variable that a script did not set. To go on
+			// would use another store than the one that is meant.
 			for _, flag := range []string{"store", "context", "config"} {
 				if given := cmd.Flags().Lookup(flag); given != nil && given.Changed && given.Value.String() == "" {
 					return usagef("--%s is empty; give it a value or leave it out", flag)
@@ -83,13 +82,16 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 func (g *globalOptions) addGlobalFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	g.changed = flags.Changed
-	flags.StringVar(&g.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: (default $LIMITCTL_STORE, else the context, else a file)")
+	flags.StringVar(&g.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: "+
+		"(default $LIMITCTL_STORE, else the context, else a file)")
 	flags.StringVar(&g.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one chosen by \"context use\")")
 	flags.StringVar(&g.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
-	flags.StringVar(&g.prefix, "prefix", "", "`PREFIX` that the store's keys begin with (default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
+	flags.StringVar(&g.prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
+		"(default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")
 	flags.DurationVar(&g.timeout, "timeout", 2*time.Second, "wait at most `DURATION` for the store's answer")
 	flags.VarP(&g.format, "output", "o", "output `FORMAT`: "+strings.Join(output.Formats(), ", "))
-	flags.Var(&g.formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: keep them as they are, or escape them with a '")
+	flags.Var(&g.formulas, "csv-formulas", "`WHAT` to do with CSV cells that a spreadsheet would take for a formula: "+
+		"keep them as they are, or escape them with a '")
 	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print no answer; the exit code says it")
 	root.RegisterFlagCompletionFunc("context", completer{g}.contexts)
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))

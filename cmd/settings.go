@@ -17,7 +17,7 @@ import (
 // setting is a value and what it comes from.
 type setting struct{ value, origin string }
 
-// byDefault is the origin of what nobody said.
+// byDefault is the origin of a value that nothing sets.
 const byDefault = "default"
 
 // settings are which store a command is for.
@@ -25,14 +25,14 @@ type settings struct {
 	store, prefix setting
 	// context is the one that says so, or nil.
 	context *config.Context
-	// byFlag: somebody typed the store or the context just now.
+	// byFlag: the command line or the environment names the store.
 	byFlag bool
 }
 
 // settings finds out which store is meant: that of --store, else of --context,
 // else of LIMITCTL_STORE, else of the context chosen by "context use", else the
-// user's own file. The configuration is read, and must have no mistakes, unless
-// all is said without it.
+// user's own file. The configuration must have no mistakes. It is not read if flags and
+// variables say everything.
 func (g *globalOptions) settings() (*settings, error) {
 	if g.chosen != nil {
 		return g.chosen, nil
@@ -41,7 +41,7 @@ func (g *globalOptions) settings() (*settings, error) {
 	var contextName, contextOrigin string
 	switch {
 	case g.store != "" && g.contextName != "":
-		return nil, usagef("--store and --context both say which store to use; give one of them")
+		return nil, usagef("--store and --context both name a store; give only one of them")
 	case g.store != "":
 		s.store = setting{g.store, "flag --store"}
 	case g.contextName != "":
@@ -82,7 +82,7 @@ func (s *settings) useContext(g *globalOptions, name, origin string) error {
 	}
 	if s.context, err = c.Context(name); err != nil {
 		if origin == "context use" {
-			err = fmt.Errorf("%w; it was chosen by `limitctl context use`, choose another or none", err)
+			err = fmt.Errorf("%w; it was chosen by `limitctl context use`: choose another, or none", err)
 		}
 		return err
 	}
@@ -163,8 +163,8 @@ func (g *globalOptions) chosenContext() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	case err != nil: // to go on would be to use another store than the chosen one
-		return "", usagef("which context was chosen cannot be read: %s", err)
+	case err != nil: // to go on would use another store than the chosen one
+		return "", usagef("the choice of a context cannot be read: %s", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -18,7 +18,7 @@ func contextFile(getenv func(string) string) string {
 func defaultFile(getenv func(string) string) (string, error) {
 	directory := stateDir(getenv)
 	if directory == "" {
-		return "", usagef("no --store given, and neither XDG_STATE_HOME nor HOME says where a file could be; give --store file:PATH")
+		return "", usagef("no --store given, and neither XDG_STATE_HOME nor HOME is set to find a file; give --store file:PATH")
 	}
 	return filepath.Join(directory, "limits.db"), nil
 }

@@ -96,7 +96,7 @@ func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err 
 		return nil, err
 	}
 	if o.algorithms != "" && !algorithmUsed {
-		return nil, usagef("--algorithm %s applies to none of the limits; only a --limit that names no algorithm takes it", o.algorithms)
+		return nil, usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
 	}
 	return each, nil
 }
@@ -140,7 +140,7 @@ func parseAlgorithms(text string) ([]limiter.Algorithm, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		algorithm, err := limiter.ParseAlgorithm(strings.TrimSpace(name))
 		if err != nil {
-			return nil, usagef("--algorithm: %s; several are written with commas between them, and all is every one", err)
+			return nil, usagef("--algorithm: %s; separate several with commas, or write all", err)
 		}
 		if slices.Contains(algorithms, algorithm) {
 			return nil, usagef("--algorithm names %s twice; name it once", algorithm)

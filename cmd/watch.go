@@ -31,7 +31,7 @@ func parseWatch(text string) (time.Duration, error) {
 	}
 	interval, err := limiter.ParsePeriod(text)
 	if err != nil || interval < 100*time.Millisecond {
-		return 0, usagef("--watch=%s is no interval of 100ms or more; write it like --watch=5s, or --watch alone for %s", text, defaultWatch)
+		return 0, usagef("--watch=%s is not an interval of 100ms or more; write --watch=5s, or --watch alone for %s", text, defaultWatch)
 	}
 	return interval, nil
 }
@@ -42,9 +42,9 @@ func (g *globalOptions) checkWatch(interval time.Duration) error {
 	case interval == 0:
 		return nil
 	case g.quiet:
-		return usagef("--watch shows answers and --quiet shows none; give one of them")
+		return usagef("--watch shows answers, but --quiet shows none; give only one of them")
 	case g.format == "json" || g.format == "csv" || g.format == "yaml":
-		return usagef("--watch prints a table on a terminal and JSON lines elsewhere, so -o %s cannot be; -o jsonl can", g.format)
+		return usagef("--watch does not work with -o %s; use -o jsonl", g.format)
 	}
 	return nil
 }

@@ -79,13 +79,13 @@ func (b *bounds) checkLine(line string) bool {
 	case b.line > maxLines:
 		return b.failed(1, "the file has more than %d lines", maxLines)
 	case len(line) > maxLine:
-		return b.failed(1, "the line is longer than %d KiB; break it", maxLine>>10)
+		return b.failed(1, "the line is longer than %d KiB; split it", maxLine>>10)
 	case b.siblings[indent] > maxSiblings:
-		return b.failed(indent+1, "more than %d lines are at one level here", maxSiblings)
+		return b.failed(indent+1, "this list or map has more than %d lines", maxSiblings)
 	case b.blank > maxBlank && b.line < len(b.reader.lines):
-		return b.failed(1, "more than %d blank lines are in a row here", maxBlank)
+		return b.failed(1, "more than %d blank lines in a row", maxBlank)
 	case b.documents > maxDocuments:
-		return b.failed(1, "the file has more than %d documents; a configuration is one", maxDocuments)
+		return b.failed(1, "the file has more than %d documents; only one is allowed", maxDocuments)
 	}
 	b.indicators, b.isComment, b.beginsWord, b.isIndentDone = 0, false, true, false
 	column := 0
@@ -95,9 +95,9 @@ func (b *bounds) checkLine(line string) bool {
 		column++
 		switch {
 		case r == utf8.RuneError && size == 1:
-			return b.failed(column, "a byte here is not UTF-8; save the file as UTF-8")
+			return b.failed(column, "this byte is not UTF-8; save the file as UTF-8")
 		case unicode.IsControl(r) && r != '\t' && r != '\u0085' || r == '\ufeff':
-			return b.failed(column, "the character %U here cannot be seen and does not belong in a configuration; leave it out", r)
+			return b.failed(column, "the invisible character %U is not allowed here; remove it", r)
 		}
 		if !b.checkRune(r, rest, column) {
 			return false
@@ -139,7 +139,7 @@ func (b *bounds) checkRune(r rune, rest string, column int) bool {
 	case b.indicators > maxNesting:
 		return b.failed(column, "lists and maps are nested more than %d deep here", maxNesting)
 	case b.tags > maxTags:
-		return b.failed(column, "the file has more than %d tags, and none is of use; leave them out", maxTags)
+		return b.failed(column, "the file has more than %d tags; tags are not used here, remove them", maxTags)
 	case b.anchors > maxNamed:
 		return b.failed(column, "the file has more than %d anchors and aliases", maxNamed)
 	case !b.isIndentDone && column > maxIndent:

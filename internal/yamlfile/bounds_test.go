@@ -49,9 +49,9 @@ func TestBombs(t *testing.T) {
 		nested = "lists and maps are nested more than 100 deep here"
 		named  = "the file has more than 5000 anchors and aliases"
 		marks  = "the file has more than 100000 brackets, commas, colons and quotes"
-		long   = "the line is longer than 64 KiB; break it"
-		level  = "more than 10000 lines are at one level here"
-		tags   = "the file has more than 100 tags, and none is of use; leave them out"
+		long   = "the line is longer than 64 KiB; split it"
+		level  = "this list or map has more than 10000 lines"
+		tags   = "the file has more than 100 tags; tags are not used here, remove them"
 		lines  = "the file has more than 20000 lines"
 	)
 	broken := func(text string) string { // into lines that are not too long
@@ -85,9 +85,9 @@ func TestBombs(t *testing.T) {
 		"a flow":                 {"a: [\n" + broken("x,") + "]", "5:19998: " + marks},
 		"braces":                 {broken("{}"), "2:40001: " + marks},
 		"pairs":                  {broken("a: "), "6:2: " + marks},
-		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines are in a row here"},
-		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines are in a row here"},
-		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; a configuration is one"},
+		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},
+		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines in a row"},
+		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; only one is allowed"},
 	} {
 		first, allocated := parsed(t, test.text)
 		if !strings.HasPrefix(first, "f.yaml:"+test.want) {

@@ -63,7 +63,7 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 			if v.Name == "" {
 				at = r.point(v)
 			}
-			r.mistake(join(v.Path, f.Name), at, "%s lacks %s: %s", what, f.Name, lowerFirst(f.About))
+			r.mistake(join(v.Path, f.Name), at, "%s has no %s: %s", what, f.Name, lowerFirst(f.About))
 		}
 	}
 	return fields, true
@@ -91,7 +91,7 @@ func Nearest(name string, names []string) string {
 // remedy says what to do about an unknown field.
 func remedy(name, meant string, names []string) string {
 	if option, value, is := strings.Cut(name, "="); is && slices.Contains(names, option) {
-		return fmt.Sprintf("inside of {} a comma ends the limit: quote it, or write %s: %s", option, value)
+		return fmt.Sprintf("inside {} a comma ends the limit; quote it, or write %s: %s", option, value)
 	}
 	if meant != "" {
 		return fmt.Sprintf("did you mean %s?", meant)

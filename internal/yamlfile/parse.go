@@ -48,13 +48,13 @@ func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok
 		switch {
 		case document.Body == nil || document.Body.Type() == ast.DirectiveType:
 		case body != nil:
-			r.mistake("", firstToken(document.Body), "a second document begins here; a configuration is one document")
+			r.mistake("", firstToken(document.Body), "a second document begins here; only one is allowed")
 		default:
 			body = document.Body
 		}
 	}
 	if body == nil || body.Type() == ast.NullType {
-		r.at(1, 1, "the file is empty; it holds %s", options.Holds)
+		r.at(1, 1, "the file is empty; write %s", options.Holds)
 		return r, Value{}, false
 	}
 	r.link(body, map[string]ast.Node{}, map[string]bool{})
@@ -78,11 +78,11 @@ func (r *Reader) syntax(err error) {
 	})
 	switch {
 	case strings.Contains(text, `'	'`), strings.Contains(text, "tab character"):
-		text = "a tab cannot indent here; use spaces"
+		text = "the line is indented with a tab; use spaces"
 	case strings.HasPrefix(text, "value is not allowed"):
-		text = "a value does not belong here; is the line indented as those around it?"
+		text = "no value is allowed here; is the line indented like those around it?"
 	case strings.HasPrefix(text, "mapping value is not allowed"):
-		text = `a second "key: value" on a line, or a line indented too far; quote a text that holds ": "`
+		text = `the line has a second "key: value", or is indented too far; quote a text that contains ": "`
 	}
 	r.mistake("", known.GetToken(), "%s", text)
 }
@@ -111,7 +111,7 @@ func (r *Reader) link(n ast.Node, anchors map[string]ast.Node, open map[string]b
 		if r.shows(n.GetToken().Value, n.GetToken()) {
 			tag += n.GetToken().Value + " "
 		}
-		r.mistake("", n.GetToken(), "%sis of no use here; leave it out", tag)
+		r.mistake("", n.GetToken(), "%sis not used here; remove it", tag)
 		r.link(n.Value, anchors, open)
 	case *ast.AnchorNode:
 		name := n.Name.GetToken().Value
@@ -124,11 +124,11 @@ func (r *Reader) link(n ast.Node, anchors map[string]ast.Node, open map[string]b
 		target, known := anchors[name]
 		switch {
 		case (open[name] || !known) && !r.shows(name, n.GetToken()):
-			r.mistake("", n.GetToken(), "no such anchor stands before the alias; quote a text that begins with *")
+			r.mistake("", n.GetToken(), "there is no such anchor before the alias; quote a text that begins with *")
 		case open[name]:
-			r.mistake("", n.GetToken(), "the alias *%s is inside of its own anchor &%s", name, name)
+			r.mistake("", n.GetToken(), "the alias *%s is inside its own anchor &%s", name, name)
 		case !known:
-			r.mistake("", n.GetToken(), "no anchor &%s stands before the alias *%s", name, name)
+			r.mistake("", n.GetToken(), "there is no anchor &%s before the alias *%s", name, name)
 		default:
 			r.aliases[n] = target
 		}

@@ -31,7 +31,7 @@ func (r *Reader) wrongType(v Value, what, want string) {
 // known reports whether there is a value to read, and not too many were read.
 func (r *Reader) known(v Value) bool {
 	if r.entries++; r.entries == maxEntries {
-		r.mistake(v.Path, v.key, "with all its aliases the file has more than %d entries", maxEntries)
+		r.mistake(v.Path, v.key, "with its aliases expanded, the file has more than %d entries", maxEntries)
 	}
 	if r.entries >= maxEntries || r.resolve(v.node) == nil {
 		r.bad[v.Path] = true // so that nothing is said of what is missing there
@@ -64,7 +64,7 @@ func (r *Reader) Map(v Value, what, want string) (entries []Value, ok bool) {
 			continue
 		}
 		if first := there[name]; first != nil {
-			r.mistake(v.Path+".?", at, "%s is there twice, first in line %d; keep one", r.quote(name, at), first.Position.Line)
+			r.mistake(v.Path+".?", at, "%s is given twice, first in line %d; keep one", r.quote(name, at), first.Position.Line)
 			continue
 		}
 		there[name] = at

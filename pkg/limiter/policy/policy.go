@@ -23,13 +23,13 @@ import (
 // order written.
 type Policy struct {
 	Name string
-	// OnError is what a store that is away means for requests under the policy;
+	// OnError is what an unreachable store means for requests under the policy;
 	// see [limiter.WithFailurePolicy].
 	OnError limiter.FailurePolicy
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
-	// decided at one instant there, too: these attributes, the first of the By of
-	// every limit, are the subject of all of them. Without it each limit's
-	// subject is all of its By.
+	// decided at one instant there, too. The By of every limit begins with these
+	// attributes, and they alone are the subject of its keys. Without HashBy each
+	// limit's subject is all of its By.
 	HashBy []string
 	Limits []Limit
 }
@@ -39,16 +39,16 @@ type Limit struct {
 	Name string
 	// By names the attributes that together are who is limited.
 	By []string
-	// Limit is how much is allowed, to those that no override is for.
+	// Limit is how much is allowed where no override applies.
 	Limit limiter.Limit
-	// Overrides are other limits for some; the first that applies counts.
+	// Overrides are other limits for some requests; the first that matches applies.
 	Overrides []Override
-	// Shadow: the limit is counted and reported, and denies nothing.
+	// Shadow: the limit is counted and reported, but never denies.
 	Shadow bool
 }
 
-// Override is how much is allowed when the attributes are those of When, whatever
-// the others are.
+// Override is how much is allowed to requests that have all attributes of When, whatever
+// their other attributes are.
 type Override struct {
 	When  Attributes
 	Limit limiter.Limit
@@ -71,7 +71,7 @@ func (p *Policy) Problems() []Problem {
 		add("", "%s", err)
 	}
 	if len(p.Limits) == 0 {
-		add("limits", "policy %q has no limits; give it at least one", p.Name)
+		add("limits", "policy %q has no limits; add at least one", p.Name)
 	}
 	if len(p.Limits) > limiter.MaxRequests {
 		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), limiter.MaxRequests)
@@ -84,11 +84,11 @@ func (p *Policy) Problems() []Problem {
 		if err := validateOwnName("limit", limit.Name); err != nil {
 			add(path+".name", "%s", err)
 		} else if first := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit.Name }); first < i {
-			add(path+".name", "limits %d and %d of policy %q are both named %q and would share their keys; name them apart", first+1, i+1, p.Name, limit.Name)
+			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one", first+1, i+1, p.Name, limit.Name)
 		}
 		limit.problems(path, add)
 		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
-			add(path+".by", "limit %q is by %s, which does not begin with the policy's hash_by %s; so it would not share their slot",
+			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys are in one slot",
 				limit.Name, list(limit.By), list(p.HashBy))
 		}
 	}
@@ -97,7 +97,7 @@ func (p *Policy) Problems() []Problem {
 
 func (l *Limit) problems(path string, add func(path, format string, args ...any)) {
 	if len(l.By) == 0 {
-		add(path+".by", "limit %q does not say by what; name at least one attribute, such as by: [ip]", l.Name)
+		add(path+".by", "limit %q has no attributes in by; name at least one, such as by: [ip]", l.Name)
 	}
 	for _, name := range l.By {
 		if err := ValidateName("attribute", name); err != nil {
@@ -116,14 +116,14 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 	for i, override := range l.Overrides {
 		at := fmt.Sprintf("%s.overrides[%d]", path, i)
 		if len(override.When) == 0 {
-			add(at+".when", "an override needs at least one attribute to apply to, such as when: {tenant: acme}")
+			add(at+".when", "the override has no attributes in when; name at least one, such as when: {tenant: acme}")
 			continue
 		}
 		for _, name := range override.When.Names() {
 			if err := ValidateName("attribute", name); err != nil {
 				add(at+".when", "%s", err)
 			} else if override.When[name] == "" {
-				add(at+".when", "attribute %q is empty, which no request's is; give it a value", name)
+				add(at+".when", "attribute %q is empty; give it a value, since requests always have one", name)
 			}
 		}
 		if _, err := override.Limit.Normalize(); err != nil {
@@ -138,7 +138,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 			}
 		}
 		if before < i {
-			add(at+".when", "override %d of limit %q is never reached: override %d applies to all it would apply to; put it first or drop it",
+			add(at+".when", "override %d of limit %q is never reached, because override %d matches first; move it up or remove it",
 				i+1, l.Name, before+1)
 		}
 		first := override.When.Names()[0]
@@ -150,7 +150,7 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 // algorithm's name begins that of a limit without a name of its own.
 func validateOwnName(what, name string) error {
 	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
-		return limiter.Invalidf("policy name %q is that of an algorithm; its keys could be taken for those of unnamed limits", name)
+		return limiter.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those of unnamed limits", name)
 	}
 	return ValidateName(what, name)
 }

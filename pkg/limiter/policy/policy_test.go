@@ -254,7 +254,7 @@ func TestUnreachableOverrides(t *testing.T) {
 		}
 		var got []string
 		for _, problem := range p.Problems() {
-			_, rest, _ := strings.Cut(problem.Text, "never reached: override ")
+			_, rest, _ := strings.Cut(problem.Text, "never reached, because override ")
 			by, _, _ := strings.Cut(rest, " ")
 			got = append(got, problem.Path+" by "+by)
 		}
@@ -270,11 +270,11 @@ func TestParseAttributes(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for argument, want := range map[string]string{
-		"ip":      `argument "ip" is no attribute; write name=value, such as ip=203.0.113.9`,
-		"ip=":     `attribute "ip" is empty, and would be one subject for all who leave it so; give it a value`,
-		"1=x":     `attribute name "1" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
-		"=x":      `attribute name "" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
-		"twice=b": `attribute "twice" is given twice; give it once`,
+		"ip":      `argument "ip" is not an attribute; write name=value, such as ip=203.0.113.9`,
+		"ip=":     `attribute "ip" is empty, so everybody who leaves it empty would share one subject; give it a value`,
+		"1=x":     `attribute name "1" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
+		"=x":      `attribute name "" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
+		"twice=b": `attribute "twice" is given twice; keep one`,
 	} {
 		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("%q: the error is %v", argument, err)
