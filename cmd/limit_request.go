@@ -53,7 +53,7 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op lim
 	}
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, usagef("--policy and --%s both say what is allowed; give only one of them", flag)
+			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
 	return policyRequest(global, o.policy, op, args, o.cost)

@@ -142,7 +142,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
 	for _, flag := range []string{"limit", "algorithm", "burst"} {
 		if cmd.Flags().Changed(flag) {
-			return usagef("--policy and --%s both say what is allowed; give only one of them", flag)
+			return usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
 	c, err := o.config()

@@ -41,7 +41,7 @@ func (g *globalOptions) settings() (*settings, error) {
 	var contextName, contextOrigin string
 	switch {
 	case g.store != "" && g.contextName != "":
-		return nil, usagef("--store and --context both name a store; give only one of them")
+		return nil, usagef("--store and --context both name a store; give one of them")
 	case g.store != "":
 		s.store = setting{g.store, "flag --store"}
 	case g.contextName != "":

@@ -42,7 +42,7 @@ func (g *globalOptions) checkWatch(interval time.Duration) error {
 	case interval == 0:
 		return nil
 	case g.quiet:
-		return usagef("--watch shows answers, but --quiet shows none; give only one of them")
+		return usagef("--watch shows answers, but --quiet shows none; give one of them")
 	case g.format == "json" || g.format == "csv" || g.format == "yaml":
 		return usagef("--watch does not work with -o %s; use -o jsonl", g.format)
 	}
