@@ -65,7 +65,7 @@ var layers = map[string][]string{
 
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
-	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
+	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore"},
 	"internal/hostiletext":       {},
 }
 

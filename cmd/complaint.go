@@ -27,7 +27,8 @@ func complaint(g *globalOptions, err error) string {
 
 // bugComplaint says of a panic, which is a bug, what to do about it.
 func bugComplaint(what string) string {
-	return what + "; this is a bug of limitctl, please report it with what you ran at " + bugReports + " (LIMITCTL_DEBUG=1 shows where it is)"
+	return what + "; this is a bug of limitctl, please report it with what you ran at " + bugReports +
+		" (LIMITCTL_DEBUG=1 shows where it is)"
 }
 
 // bugReports is where to report a bug.

@@ -76,7 +76,8 @@ func runConfigValidateFile(g *globalOptions, path string) error {
 // storeChecker returns what tells what is wrong with a store's URL. It does not connect.
 func storeChecker(g *globalOptions) func(url string) error {
 	return func(url string) error {
-		store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.env.readCertificate})
+		store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout,
+			ReadFile: g.env.readCertificate})
 		if err != nil {
 			return err
 		}

@@ -52,14 +52,17 @@ func runConfigExplain(o *configExplainOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(), HashBy: d.policy.HashBy}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(),
+		HashBy: d.policy.HashBy}
 	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
 		answer.Origin = origin.String()
 	}
 	for i, req := range d.reqs {
 		explained := explainedLimit{
-			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.StoreKey(s.prefix.value, req.Key),
-			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst, Slices: req.Limit.Slices,
+			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
+			StoreKey:  limiter.StoreKey(s.prefix.value, req.Key),
+			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period),
+			Burst: req.Limit.Burst, Slices: req.Limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
 		}
 		if d.overrides[i] >= 0 {
@@ -105,9 +108,11 @@ func (a *explainAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when"}}
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
+		"override", "when"}}
 	for _, l := range a.Limits {
-		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count), number(l.PeriodMS), number(l.Burst),
+		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
+			number(l.PeriodMS), number(l.Burst),
 			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
 	}
 	return records
@@ -120,7 +125,8 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
 	}
 	p.Line("policy %s (%s), on_error %s%s", a.Policy, a.Origin, a.OnError, hashed)
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16}, {Header: "NOTE", Shrinks: 8}}
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
+		{Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell
 	for _, l := range a.Limits {
 		var notes []string

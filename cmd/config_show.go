@@ -52,7 +52,8 @@ func runConfigShow(o *configShowOptions) error {
 		timeout = "flag --timeout"
 	}
 	answer.add("timeout", o.timeout.String(), timeout)
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value), Prefix: s.prefix.value,
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value),
+		Prefix:  s.prefix.value,
 		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
 	name, _, _ := o.inUse()
 	answer.document.Context = name

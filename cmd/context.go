@@ -191,7 +191,8 @@ func newContextDocument(c *config.Config, x *config.Context, current string) con
 }
 
 func (d *contextDocument) record() []string {
-	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected), fmt.Sprint(d.Current), d.Origin}
+	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected),
+		fmt.Sprint(d.Current), d.Origin}
 }
 
 func contextHeader() []string {
@@ -241,14 +242,16 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	if len(a.Contexts) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2}, {Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2},
+		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
 	var rows [][]output.Cell
 	for i := range a.Contexts {
 		x, star := &a.Contexts[i], " "
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store},
+			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
 	}
 	p.Table(columns, rows)
 }

@@ -19,7 +19,8 @@ import (
 func opened(t *testing.T, w *world, args ...string) *globalOptions {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "contexts.yaml")
-	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n  watched: {store: 'memory:', read_only: true}\n"
+	const contexts = "contexts:\n  prod: {store: 'memory:', protected: true}\n  dev: {store: 'memory:'}\n  watched: {store: " +
+		"'memory:', read_only: true}\n"
 	if err := os.WriteFile(path, []byte(contexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func TestConsent(t *testing.T) {
 	}{
 		{"prod", "prod", "", false, false, exitYes, ""},
 		{"prod", "prd", "", true, true, exitUsage, "--confirm prd is not the name of the context in use, which is prod"},
-		{"prod", "", "", true, false, exitUsage, "context prod is protected, and there is no terminal to type its name on; give --confirm prod"},
+		{"prod", "", "", true, false, exitUsage, "context prod is protected, and there is no terminal to type its name on; give " +
+			"--confirm prod"},
 		{"prod", "", "prod\n", false, true, exitYes, "Delete 3 keys? Type its name to go on: "},
 		{"prod", "", " prod \r\n", true, true, exitYes, ""},
 		{"prod", "", "y\n", true, true, exitNo, "Nothing was changed."},
@@ -113,7 +115,8 @@ func TestAReadOnlyStoreWritesNothing(t *testing.T) {
 	}
 	refused := func(err error) {
 		t.Helper()
-		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage || !strings.Contains(err.Error(), `context "prod" is read-only`) {
+		if !errors.Is(err, limiter.ErrInvalid) || exitCode(err) != exitUsage ||
+			!strings.Contains(err.Error(), `context "prod" is read-only`) {
 			t.Errorf("the error is %v", err)
 		}
 	}

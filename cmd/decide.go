@@ -14,7 +14,8 @@ import (
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 	cmd.Flags().StringVar(onError, "on-error", "",
 		"what an unreachable store means: `fail|allow|deny` (exit 3, 0 or 1; default fail, or what the policy says)")
-	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny"},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // openToDecide opens the store to take and peek under a failure policy: that of

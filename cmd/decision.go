@@ -65,7 +65,8 @@ type decidedDocument struct {
 // decided describes the i-th limit of the request.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
-	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow, Unguarded: d.Unguarded}
+	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
+		Unguarded: d.Unguarded}
 	document.Allowed = &d.Allowed
 	if a.policy != nil {
 		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
@@ -130,7 +131,8 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
+		"override"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -139,7 +141,8 @@ func (a *decisionAnswer) Records() [][]string {
 		limit := a.decided(i)
 		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
-			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded),
+			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
+			strconv.FormatBool(d.Unguarded),
 			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
 	}
 	return records
@@ -174,7 +177,8 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		a.printPolicy(p)
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2}, {Header: "REMAINING", Right: true, Drops: 1},
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
+		{Header: "REMAINING", Right: true, Drops: 1},
 		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
@@ -190,8 +194,10 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 
 // printPolicy prints a table of a policy's limits.
 func (a *decisionAnswer) printPolicy(p *output.Printer) {
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12}, {Header: "USED", Right: true},
-		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}, {Header: "NOTE", Shrinks: 6, Drops: 2}}
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12},
+		{Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3},
+		{Header: "NOTE", Shrinks: 6, Drops: 2}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm

@@ -30,10 +30,13 @@ type limitRequest struct {
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9")
+	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as "+
+		"ip=203.0.113.9")
 	// Not a StringSlice: a limit may hold a comma.
-	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
-	flags.StringVarP(&o.algorithm, "algorithm", "a", "", "`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
+	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
+		"`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -149,7 +152,8 @@ func (b *burstFlag) fill(limit *limiter.Limit) {
 // unused is the mistake of a burst that no limit took.
 func (b *burstFlag) unused() error {
 	if b.given && !b.used {
-		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst of their own", b.n)
+		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst "+
+			"of their own", b.n)
 	}
 	return nil
 }

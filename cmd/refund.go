@@ -34,7 +34,8 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 	}
 	o.addFlags(cmd, global)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
-	cmd.Flags().Lookup("policy").Usage = "give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
+	cmd.Flags().Lookup("policy").Usage = "give back to the limits of the policy of that `NAME`; the arguments are attributes, such " +
+		"as ip=203.0.113.9"
 	return cmd
 }
 

@@ -82,9 +82,11 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 func (g *globalOptions) addGlobalFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	g.changed = flags.Changed
-	flags.StringVar(&g.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, file:PATH or memory: "+
+	flags.StringVar(&g.store, "store", "", "store `URL`: redis://, redis+cluster://, redis+sentinel:// (rediss… for TLS), unix://, "+
+		"file:PATH or memory: "+
 		"(default $LIMITCTL_STORE, else the context, else a file)")
-	flags.StringVar(&g.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one chosen by \"context use\")")
+	flags.StringVar(&g.contextName, "context", "", "`NAME` of the context to use: a store of the configuration (default the one "+
+		"chosen by \"context use\")")
 	flags.StringVar(&g.configFile, "config", "", "configuration `FILE` (default $LIMITCTL_CONFIG, else ./limitctl.yaml, else the user's)")
 	flags.StringVar(&g.prefix, "prefix", "", "`PREFIX` that the store's keys begin with "+
 		"(default the context's, else the configuration's, else "+limiter.DefaultPrefix+")")

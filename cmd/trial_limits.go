@@ -23,7 +23,8 @@ func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for one more to "+repeated)
-	flags.StringVarP(&o.algorithms, "algorithm", "a", "", "try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
+	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
+		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
 	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
 	for _, flag := range []string{"limit", "algorithm"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)

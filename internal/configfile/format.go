@@ -11,14 +11,17 @@ func fileObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
 		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
-		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.", Schema: namedObjects("context")},
+		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
+			Schema: namedObjects("context")},
 	}}
 }
 
 func policyObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Limits that are decided together, all or none, in the order written.", Fields: []yamlfile.Field{
-		{Name: "on_error", About: "What an unreachable store means for requests under the policy; fail by default.", Schema: oneOf("allow", "deny", "fail")},
-		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.", Schema: listOfNames},
+		{Name: "on_error", About: "What an unreachable store means for requests under the policy; fail by default.",
+			Schema: oneOf("allow", "deny", "fail")},
+		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.",
+			Schema: listOfNames},
 		{Name: "limits", About: "The limits. Put those first that are most likely to deny.", Required: true, Schema: listOf("limit")},
 	}}
 }
@@ -37,13 +40,14 @@ func limitObject() *yamlfile.Object {
 }
 
 func overrideObject() *yamlfile.Object {
-	return &yamlfile.Object{About: "Another limit for requests with certain attributes. What it leaves out is taken from the limit.", Fields: []yamlfile.Field{
-		{Name: "when", About: "The attributes and values that a request must have, all of them.", Required: true, Schema: mapOfTexts},
-		{Name: "limit", About: limitAbout, Schema: text},
-		{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
-		{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
-		{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
-	}}
+	return &yamlfile.Object{About: "Another limit for requests with certain attributes. What it leaves out is taken from the limit.",
+		Fields: []yamlfile.Field{
+			{Name: "when", About: "The attributes and values that a request must have, all of them.", Required: true, Schema: mapOfTexts},
+			{Name: "limit", About: limitAbout, Schema: text},
+			{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
+			{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
+			{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
+		}}
 }
 
 // ContextObject describes a context.
@@ -51,7 +55,8 @@ func ContextObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "A store with a name, and what is allowed there.", Fields: []yamlfile.Field{
 		{Name: "store", About: "The store's URL, as --store takes it.", Required: true, Schema: text},
 		{Name: "prefix", About: "What the store's keys begin with; the prefix of the policies' file by default.", Schema: text},
-		{Name: "password_file", About: "The file with the password. A relative path starts at this file's directory, ~ is the home directory.", Schema: text},
+		{Name: "password_file", About: "The file with the password. A relative path starts at this file's directory, ~ is the home " +
+			"directory.", Schema: text},
 		{Name: "password_env", About: "The environment variable with the password.", Schema: text},
 		{Name: "read_only", About: "Refuse all writes.", Schema: yesOrNo},
 		{Name: "protected", About: "Ask for the context's name before anything is deleted or overwritten.", Schema: yesOrNo},

@@ -48,7 +48,8 @@ func accepts(root, s map[string]any, value any) bool {
 	if not, is := s["not"].(map[string]any); is && accepts(root, not, value) {
 		return false
 	}
-	if any, is := s["anyOf"].([]any); is && !slices.ContainsFunc(any, func(one interface{}) bool { return accepts(root, one.(map[string]interface{}), value) }) {
+	if any, is := s["anyOf"].([]any); is && !slices.ContainsFunc(any,
+		func(one interface{}) bool { return accepts(root, one.(map[string]interface{}), value) }) {
 		return false
 	}
 	switch value := value.(type) {
@@ -150,7 +151,8 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 	for _, name := range []string{"readme", "everything", "no-newline-at-the-end"} {
 		check("testdata/good/"+name+".yaml", true)
 	}
-	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes", "unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes"} {
+	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
+		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes"} {
 		check("testdata/broken/"+name+".yaml", false)
 	}
 }

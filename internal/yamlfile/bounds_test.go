@@ -120,14 +120,15 @@ func TestWithinTheBounds(t *testing.T) {
 		"aliases":           "a: &a x\n" + lines(yamlfile.MaxNamed-1, "b%d: *a\n"),
 		"merges":            "a0: &a0 {b: c}\n" + lines(yamlfile.MaxNamed/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
 		"tags":              strings.Repeat("!a x: y\n", yamlfile.MaxTags),
-		"blank lines":       "a: |\n" + strings.Repeat(strings.Repeat("\n", yamlfile.MaxBlank-1)+" x\n", yamlfile.MaxLines/yamlfile.MaxBlank-1),
-		"a text":            "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", yamlfile.MaxSiblings),
-		"a flow":            "a: [\n" + strings.Repeat(strings.Repeat("x,", 20_000)+"\n", 4) + "]",
-		"brackets":          strings.Repeat("[]", yamlfile.MaxLine/2),
-		"reserved":          strings.Repeat(strings.Repeat("@", yamlfile.MaxLine)+"\n", 15),
-		"directives":        strings.Repeat("%"+strings.Repeat("a ", yamlfile.MaxLine/2-1)+"\n", 15),
-		"steps":             steps(),
-		"unknown fields":    "{" + strings.Repeat("abc: d, ", yamlfile.MaxLine/8-1) + "}",
+		"blank lines": "a: |\n" + strings.Repeat(strings.Repeat("\n", yamlfile.MaxBlank-1)+" x\n",
+			yamlfile.MaxLines/yamlfile.MaxBlank-1),
+		"a text":         "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", yamlfile.MaxSiblings),
+		"a flow":         "a: [\n" + strings.Repeat(strings.Repeat("x,", 20_000)+"\n", 4) + "]",
+		"brackets":       strings.Repeat("[]", yamlfile.MaxLine/2),
+		"reserved":       strings.Repeat(strings.Repeat("@", yamlfile.MaxLine)+"\n", 15),
+		"directives":     strings.Repeat("%"+strings.Repeat("a ", yamlfile.MaxLine/2-1)+"\n", 15),
+		"steps":          steps(),
+		"unknown fields": "{" + strings.Repeat("abc: d, ", yamlfile.MaxLine/8-1) + "}",
 	} {
 		if _, allocated := parsed(t, text); allocated > maxAllocated {
 			t.Errorf("%s: %d MB were allocated for it", name, allocated>>20)

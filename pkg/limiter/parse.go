@@ -15,9 +15,10 @@ import (
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
 //
-// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s").
-// What is left out stays zero: [Limit.Normalize] fills it in, so a caller can
-// put its own default first. Bounds are checked. The error is an [ErrInvalid]
+// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
+// duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s"). What is left out
+// stays zero: [Limit.Normalize] fills it in, so a caller can put its own default first.
+// Slices need an algorithm in text; see [ParseLimitAs]. Bounds are checked. The error is an [ErrInvalid]
 // that quotes text.
 func ParseLimit(text string) (Limit, error) { return parseChecked(text, 0) }
 

@@ -76,7 +76,8 @@ func (c *Config) Origin(path string) (origin Origin, ok bool) {
 // that says which there are, or where was looked for any.
 func (c *Config) Policy(name string) (*policy.Policy, error) {
 	if c.PolicyFile == "" {
-		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name, strings.Join(c.Searched, ", "))
+		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
+			strings.Join(c.Searched, ", "))
 	}
 	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
 }
@@ -94,7 +95,8 @@ func (c *Config) Context(name string) (*Context, error) {
 	if len(names) == 0 {
 		return nil, limiter.Invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
 	}
-	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names), strings.Join(names, ", "))
+	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
+		strings.Join(names, ", "))
 }
 
 // ContextFiles are the files that contexts were looked for in.

@@ -119,7 +119,8 @@ func TestDocumentedConfigurations(t *testing.T) {
 }
 
 func TestStoresAreChecked(t *testing.T) {
-	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"), func(url string) error { return limiter.Invalidf("%s is no store", url) })
+	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"),
+		func(url string) error { return limiter.Invalidf("%s is no store", url) })
 	if want := "x.yaml:3:12: http://h is no store\n  2 |   prod:\n> 3 |     store: http://*\n                 ^"; fmt.Sprint(err) != want {
 		t.Errorf("it says\n%v\nnot\n%s", err, want)
 	}
@@ -174,11 +175,13 @@ func TestWhatAFileSays(t *testing.T) {
 	if text.Limits[0].Shadow || !text.Limits[1].Shadow || !slices.Equal(text.Limits[1].By, []string{"tenant", "user"}) {
 		t.Errorf("%+v", text)
 	}
-	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis", ReadOnly: true, Protected: true}
+	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis",
+		ReadOnly: true, Protected: true}
 	if got, err := c.Context("prod"); err != nil || *got != prod {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36, "policies.merged.limits[1].limit": 12,
+	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36,
+		"policies.merged.limits[1].limit":              12,
 		"policies.hashed.limits[0].overrides[5].limit": 30, "policies.same.limits[0].limit": 20, "contexts.prod.store": 42} {
 		if got, ok := c.Origin(path); !ok || got.Line != line {
 			t.Errorf("%s is said to come from %s, not line %d", path, got, line)
@@ -188,7 +191,8 @@ func TestWhatAFileSays(t *testing.T) {
 
 func TestUnknownNames(t *testing.T) {
 	c := parseFile(t, testdata+"good/readme.yaml")
-	if _, err := c.Policy("logn"); fmt.Sprint(err) != `policy "logn" is unknown; did you mean login?; `+testdata+`good/readme.yaml has login, api` || !errors.Is(err, limiter.ErrInvalid) {
+	const want = `policy "logn" is unknown; did you mean login?; ` + testdata + `good/readme.yaml has login, api`
+	if _, err := c.Policy("logn"); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -227,7 +231,8 @@ func TestLoad(t *testing.T) {
 			got = append(got, x.Store)
 		}
 		if c.PolicyFile != file || c.Prefix != prefix || !slices.Equal(got, stores) {
-			t.Errorf("policies are of %q, the prefix is %q, the contexts %q; not %q, %q, %q", c.PolicyFile, c.Prefix, got, file, prefix, stores)
+			t.Errorf("policies are of %q, the prefix is %q, the contexts %q; not %q, %q, %q", c.PolicyFile, c.Prefix, got, file,
+				prefix, stores)
 		}
 	}
 	wantError := func(_ *Config, err error, text string) {

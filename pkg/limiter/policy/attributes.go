@@ -51,7 +51,7 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 			return nil, limiter.Invalidf("attribute %q is given twice; keep one", name)
 		}
 		if value == "" {
-			return nil, limiter.Invalidf("attribute %q is empty, so everybody who leaves it empty would share one subject; give it a value", name)
+			return nil, limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 		}
 		attributes[name] = value
 	}
@@ -71,7 +71,8 @@ func ValidateName(what, name string) error {
 		fits = fits && (letter || i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'))
 	}
 	if !fits {
-		return limiter.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what, name, MaxNameLength)
+		return limiter.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
+			name, MaxNameLength)
 	}
 	return nil
 }

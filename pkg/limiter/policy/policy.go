@@ -84,7 +84,8 @@ func (p *Policy) Problems() []Problem {
 		if err := validateOwnName("limit", limit.Name); err != nil {
 			add(path+".name", "%s", err)
 		} else if first := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit.Name }); first < i {
-			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one", first+1, i+1, p.Name, limit.Name)
+			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one", first+1, i+1,
+				p.Name, limit.Name)
 		}
 		limit.problems(path, add)
 		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
@@ -150,7 +151,8 @@ func (l *Limit) problems(path string, add func(path, format string, args ...any)
 // algorithm's name begins that of a limit without a name of its own.
 func validateOwnName(what, name string) error {
 	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
-		return limiter.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those of unnamed limits", name)
+		return limiter.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
+			"of unnamed limits", name)
 	}
 	return ValidateName(what, name)
 }
@@ -224,7 +226,8 @@ func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs 
 		if len(missing) > 1 {
 			noun = "attributes"
 		}
-		return nil, nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
+		return nil, nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
+			strings.Join(missing, "=VALUE "))
 	}
 	reqs = make([]limiter.Request, 0, len(p.Limits))
 	for i := range p.Limits {

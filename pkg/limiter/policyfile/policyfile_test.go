@@ -213,7 +213,8 @@ func TestLoadReadsOnlyFiles(t *testing.T) {
 	if _, err := policyfile.Load(filepath.Join(directory, "absent.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := policyfile.Parse("x.yaml", make([]byte, policyfile.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "at most 1048576 are read") {
+	if _, err := policyfile.Parse("x.yaml", make([]byte, policyfile.MaxSize+1)); err == nil ||
+		!strings.Contains(err.Error(), "at most 1048576 are read") {
 		t.Error(err)
 	}
 }
