@@ -21,10 +21,10 @@ func newConfigCmd(global *globalOptions) *cobra.Command {
 policies, which are limits that are decided together; contexts, which are stores
 with names; and the prefix of all keys.
 
-limitctl uses the first of these files that exists: the one that --config names,
-the one that LIMITCTL_CONFIG names, ./limitctl.yaml, and the user's own,
-$XDG_CONFIG_HOME/limitctl/limitctl.yaml. Contexts always come from the user's own
-file, too. Go programs load the same file with the package policyfile.
+limitctl uses the first of these files that exists: the one that --config
+names, the one that LIMITCTL_CONFIG names, ./limitctl.yaml, and the user's own,
+$XDG_CONFIG_HOME/limitctl/limitctl.yaml. Contexts always come from the user's
+own file, too. Go programs load the same file with the package policyfile.
 docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
@@ -41,8 +41,8 @@ func newConfigValidateCmd(global *globalOptions) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes of the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 without mistakes, and 2 otherwise.
-With -o json, the mistakes are also on standard output.`,
+each mistake with its line. The exit code is 0 without mistakes, and 2
+otherwise. With -o json, the mistakes are also on standard output.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -36,9 +36,9 @@ With --policy, the limits are those of a policy of the configuration, and
 attributes say who is limited. The limits are decided together, in the order
 written.
 
-With --wait, a denied request waits for its turn: as long as it takes, or at most
-DURATION with --wait=DURATION. A request that a leaky bucket allows waits out its
-delay. If the wait would be too long, the request is denied at once.`,
+With --wait, a denied request waits for its turn: as long as it takes, or at
+most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
+out its delay. If the wait would be too long, the request is denied at once.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com

@@ -19,11 +19,12 @@ func newContextCmd(global *globalOptions) *cobra.Command {
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
 		Long: `A context is a store with a name: its URL, where its password is, and what is
-allowed there. Contexts are in the user's own configuration file, or in one that
---config names. They are not allowed in the limitctl.yaml of a working directory.
+allowed there. Contexts are in the user's own configuration file, or in one
+that --config names. They are not allowed in the limitctl.yaml of a working
+directory.
 
---context NAME uses a context for one command. "context use" chooses one for all
-commands from now on.`,
+--context NAME uses a context for one command. "context use" chooses one for
+all commands from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,

@@ -14,8 +14,8 @@ func newRootCmd(global *globalOptions) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "limitctl",
 		Short: "Operate and test rate limits",
-		Long: `limitctl checks, consumes, inspects and resets rate limits in Redis, in a file or
-in memory. Without --store it uses a file of the user's own, and so needs no
+		Long: `limitctl checks, consumes, inspects and resets rate limits in Redis, in a file
+or in memory. Without --store it uses a file of the user's own, and so needs no
 server. Policies and contexts are in limitctl.yaml: see limitctl config --help.
 
 Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
