@@ -36,9 +36,11 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Parse Repeated MistakesHoldNoPassword; do \
+	@for target in Parse MistakesHoldNoPassword; do \
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
+	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x

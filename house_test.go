@@ -26,14 +26,14 @@ var layers = map[string][]string{
 		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/noterminalquery",
 		"cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress",
-		"cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "internal/panics",
-		"internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+		"cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
+		"internal/configfile", "internal/panics", "internal/redact", "internal/sleep", "pkg/limiter",
+		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
 	},
 	"cmd/internal/backup":   {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress": {"cmd/internal/output"},
 	"cmd/internal/config": {
-		"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter",
-		"pkg/limiter/policy",
+		"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "internal/redisserver",
@@ -45,7 +45,7 @@ var layers = map[string][]string{
 		"internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore",
 		"pkg/limiter/policy",
 	},
-	"cmd/internal/files":  {"internal/filekind"},
+	"cmd/internal/files":  {"internal/filekind", "internal/readfile"},
 	"cmd/internal/memory": {},
 	"cmd/internal/operation": {
 		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/memory",
@@ -53,7 +53,7 @@ var layers = map[string][]string{
 		"pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":         {},
-	"cmd/internal/output":          {"internal/textcut"},
+	"cmd/internal/output":          {"internal/textcut", "internal/visible"},
 	"cmd/internal/report":          {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"pkg/loadgen":                  {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":            {"pkg/limiter"},
 	"pkg/loadgen/trace":            {"internal/panics", "pkg/limiter"},
-	"pkg/limiter":                  {"internal/spelling"},
+	"pkg/limiter":                  {"internal/sleep", "internal/spelling"},
 	"internal/clusternodes":        {},
 	"internal/filekind":            {},
 	"internal/lines":               {},
@@ -85,10 +85,20 @@ var layers = map[string][]string{
 	"internal/redistest":         {"internal/hostile"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
-	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
-	"internal/hostiletext":       {},
-	"internal/textcut":           {},
-	"cmd/internal/report/chart":  {"cmd/internal/output"},
+	"docs/examples/llm-gateway": {
+		"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
+	},
+	"internal/hostiletext":      {},
+	"internal/textcut":          {},
+	"cmd/internal/report/chart": {"cmd/internal/output"},
+	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
+	"internal/readfile":         {"internal/filekind"},
+	"internal/sleep":            {},
+	"internal/visible":          {},
+	"internal/yamlfile":         {"internal/redact", "internal/spelling", "internal/visible"},
+	"pkg/limiter/policyfile": {
+		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
+	},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -101,9 +111,15 @@ var drivers = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
-	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
+	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest", "internal/hostile"},
+}
+
+// systemPlaces may import os. All else gets what it needs handed in.
+var systemPlaces = []string{
+	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
+	"docs/examples/worker",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
@@ -123,7 +139,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains(systemPlaces, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}
@@ -157,7 +173,7 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, dependency := range p.Deps {
-			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" {
+			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" || name == "pkg/limiter/policy" {
 				if first, _, _ := strings.Cut(dependency, "/"); strings.Contains(first, ".") && !strings.HasPrefix(dependency, module) {
 					t.Errorf("%q depends on %s; it needs the standard library only", name, dependency)
 				}

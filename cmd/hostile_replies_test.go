@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/hostile"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // stage is where in a conversation a server becomes hostile: at these commands, or at
@@ -130,7 +131,7 @@ func TestEveryCommandOutlastsEveryHostileServer(t *testing.T) {
 func (c *conversation) meets(t *testing.T, stage stage, b hostile.Behaviour, url string) {
 	t.Helper()
 	w := newWorld(t)
-	w.Sleep, w.Now = sleep, time.Now
+	w.Sleep, w.Now = sleep.For, time.Now
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // more than two looks
 	defer cancel()
 	if !slices.Contains(c.codes, exitInterrupted) {

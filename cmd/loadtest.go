@@ -16,7 +16,7 @@ import (
 
 type loadtestOptions struct {
 	*globalOptions
-	limitsOptions
+	trialLimitFlags
 	loadOptions
 	logOptions
 	speed string
@@ -73,7 +73,7 @@ the exit code is 1 if one is missed.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.limitsOptions.addFlags(cmd, "decide together with the others")
+	o.trialLimitFlags.addFlags(cmd, "decide together with the others")
 	flags.StringVar(&o.policyName, "policy", "", "decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil, "`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
@@ -85,7 +85,7 @@ the exit code is 1 if one is missed.`,
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false, "end the run once a threshold is missed that cannot be met any more")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "", "begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, as several machines do together")
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("implementation", cobra.FixedCompletions([]string{implementationScript, implementationNaive}, cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range []string{"values", "start-at"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
@@ -129,7 +129,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	case len(o.values) > 0:
 		return usagef("--values is about a policy's attributes, and no --policy is given")
 	}
-	sets, err := o.limitsOptions.together(cmd)
+	sets, err := o.trialLimitFlags.sets(cmd)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (err error) {
 }
 
 func runLoadtest(ctx context.Context, o *loadtestOptions) error {
-	if err := o.refuseGuarded("load test"); err != nil {
+	if err := o.refuseTrial("load test"); err != nil {
 		return err
 	}
 	if o.logOptions.file != "" {

@@ -158,7 +158,7 @@ func (r *loadtestRun) open() error {
 	}
 	r.prefix = options.Prefix
 	store, client, where, err := connect.OpenWithClient(url, options)
-	if store, err = r.guarded(store, err); err != nil {
+	if store, err = r.openedToWrite(store, err); err != nil {
 		return err
 	}
 	r.store, r.where, r.isRedis, r.meter = store, where, client != nil, cost.New(client)
@@ -181,7 +181,7 @@ func (r *loadtestRun) lookFirst(ctx context.Context) error {
 	// The first call learns the way, and the second one is as quick as can be.
 	for range 2 {
 		asked := r.env.Now()
-		decisions, err := r.decide(ctx, r.store, limiter.Peek, r.target.Requests(0))
+		decisions, err := decide(ctx, &timedStore{r.store, r.timeout}, limiter.Peek, r.target.Requests(0))
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // onLoad calls do once a load test has written to the server.
@@ -105,7 +106,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 	server := redistest.Start(t)
 	onLoad(t, server, server.Kill)
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep
+	w.Now, w.Sleep = time.Now, sleep.For
 	stdout, stderr := w.run(t, exitPartly, "loadtest", "--store", "redis://"+server.Addr, "--limit", "10/1h",
 		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json")
 	var document report.Document

@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -21,7 +22,7 @@ import (
 func loadtest(t *testing.T, want int, args ...string) *report.Document {
 	t.Helper()
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep
+	w.Now, w.Sleep = time.Now, sleep.For
 	stdout, stderr := w.run(t, want, append([]string{"loadtest", "-o", "json"}, args...)...)
 	document := new(report.Document)
 	if err := json.Unmarshal([]byte(stdout), document); err != nil {
@@ -189,7 +190,7 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
-	const want = "1 key of the limit tenant were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first"
+	const want = "1 key of the limit tenant came under different limits, because of overrides for attributes that the limit is not counted by; their audit is against the first"
 	if run := d.Runs[0]; run.Audit.OverAdmitted != 15 || !slices.Contains(run.Warnings, want) {
 		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
 	}

@@ -106,5 +106,5 @@ const (
 
 // mixedWarning says that overrides make a limit's audit doubtful.
 func mixedWarning(keys int, limit string) string {
-	return fmt.Sprintf("%s of the limit %s were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first", output.Plural(keys, "key"), limit)
+	return fmt.Sprintf("%s of the limit %s came under different limits, because of overrides for attributes that the limit is not counted by; their audit is against the first", output.Plural(keys, "key"), limit)
 }

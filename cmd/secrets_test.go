@@ -15,6 +15,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // hostileSecrets are passwords with what URLs, shells, YAML, JSON, HTML and servers treat
@@ -161,7 +162,7 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace) {
 		variables[name] = value
 	}
 	w.Getenv = func(name string) string { return variables[name] }
-	w.Sleep = sleep
+	w.Sleep = sleep.For
 	os.WriteFile(filepath.Join(directory, "limitctl.yaml"), []byte(place.config+"prefix: rl\n"), 0o600)
 	for _, name := range []string{"saved.json", "saved.html", "recording"} {
 		os.Remove(filepath.Join(directory, name))

@@ -15,7 +15,7 @@ import (
 
 type simulateOptions struct {
 	*globalOptions
-	limitsOptions
+	trialLimitFlags
 	logOptions
 	reportingOptions
 	policies []string
@@ -78,12 +78,12 @@ stays as it is, and else follows the count. Exit code 1 if no count does.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.limitsOptions.addFlags(cmd, "try beside it")
+	o.trialLimitFlags.addFlags(cmd, "try beside it")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
 	flags.StringVar(&o.suggest, "suggest", "", "search each limit's least count that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd
 }

@@ -25,7 +25,7 @@ func (o *simulateOptions) chooseStore() (err error) {
 	if o.storeURL, o.storeOptions, err = o.connection(); err != nil {
 		return err
 	}
-	return o.refuseGuarded("simulation")
+	return o.refuseTrial("simulation")
 }
 
 // simulateWithStore has the store decide, under a prefix of its own, and removes what
@@ -38,7 +38,7 @@ func (o *simulateOptions) simulateWithStore(ctx context.Context, log *trace.Trac
 	}
 	options.Clock = clock.Now
 	store, where, err := connect.Open(o.storeURL, options)
-	if store, err = o.guarded(store, err); err != nil {
+	if store, err = o.openedToWrite(store, err); err != nil {
 		return nil, "", err
 	}
 	defer store.Close()

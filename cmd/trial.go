@@ -16,9 +16,9 @@ import (
 // A trial is a load test or a simulation in a store: it has a prefix of its own there,
 // and leaves nothing.
 
-// refuseGuarded refuses what only tries a store out, where the context says that it is
+// refuseTrial refuses what only tries a store out, where the context says that it is
 // not for that; what is such as "simulation".
-func (g *globalOptions) refuseGuarded(what string) error {
+func (g *globalOptions) refuseTrial(what string) error {
 	s, err := g.settings()
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 const defaultWatch = "2s"
 
 func addWatchFlag(cmd *cobra.Command, watch *string) {
-	cmd.Flags().StringVar(watch, "watch", "", "look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
+	cmd.Flags().StringVar(watch, "watch", "", "look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until "+
+		"interrupted; into a pipe, as JSON lines")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 }
@@ -31,7 +32,7 @@ func parseWatch(text string) (time.Duration, error) {
 	}
 	interval, err := limiter.ParsePeriod(text)
 	if err != nil || interval < 100*time.Millisecond {
-		return 0, usagef("--watch=%s is no interval of 100ms or more; write it like --watch=5s, or --watch alone for %s", text, defaultWatch)
+		return 0, usagef("--watch=%s is not an interval of 100ms or more; write --watch=5s, or --watch alone for %s", text, defaultWatch)
 	}
 	return interval, nil
 }
@@ -42,9 +43,9 @@ func (g *globalOptions) checkWatch(interval time.Duration) error {
 	case interval == 0:
 		return nil
 	case g.quiet:
-		return usagef("--watch shows answers and --quiet shows none; give one of them")
+		return usagef("--watch shows answers, but --quiet shows none; give one of them")
 	case g.format == "json" || g.format == "csv" || g.format == "yaml":
-		return usagef("--watch prints a table on a terminal and JSON lines elsewhere, so -o %s cannot be; -o jsonl can", g.format)
+		return usagef("--watch does not work with -o %s; use -o jsonl", g.format)
 	}
 	return nil
 }
@@ -53,7 +54,8 @@ func (g *globalOptions) checkWatch(interval time.Duration) error {
 // a terminal in place of the last answer, elsewhere as JSON lines with the time. look
 // is told how many rows there is room for, 0 being any number, and has a note for the
 // head line. A store that is away may come back, so that ends nothing.
-func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error)) error {
+func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration,
+	look func(rows int) (output.Answer, string, error)) error {
 	quiet := g.quiet
 	g.quiet = true // nothing but the answers belongs on this screen
 	defer func() { g.quiet = quiet }()
@@ -101,7 +103,8 @@ func (g *globalOptions) drawFrame(answer output.Answer, note string, away error,
 		fmt.Fprintln(p.Out, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
 	}
 	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", g.env.Now().Format(time.TimeOnly), output.Duration(interval), note)
-	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), ""}, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
+	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), ""},
+		strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
 	var frame strings.Builder
 	frame.WriteString("\x1b[H")
 	for _, line := range lines[:min(len(lines), max(1, rows-1))] {
