@@ -22,7 +22,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/garbage", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
@@ -32,6 +32,8 @@ var layers = map[string][]string{
 	"cmd/internal/files":      {"internal/filekind"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
+	"cmd/internal/trial":      {"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/garbage", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd/internal/garbage":    {},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
 	"cmd/internal/storeurl":   {},
@@ -66,11 +68,11 @@ var layers = map[string][]string{
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest", "cmd/internal/cost", "cmd/internal/naive", "docs/examples/http-service", "docs/examples/llm-gateway"},
+	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest", "cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway"},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
@@ -143,8 +145,8 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
-		`"--on-error " + onError`,                                      // one of three words
-		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
+		`"--on-error " + onError`,                                         // one of three words
+		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _
 		`"--exact " + s.text`,                 // which it wrote
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
 	}

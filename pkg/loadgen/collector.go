@@ -64,7 +64,7 @@ func newCollector(r *runner) *collector {
 		errors: map[string]int64{},
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
-	c.auditors = r.Target.auditors()
+	c.auditors = r.Population.auditors()
 	return c
 }
 

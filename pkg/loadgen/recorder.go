@@ -88,7 +88,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		waited:   w.waited,
 		warmup:   a.Due < r.Warmup,
 	}
-	keys := r.Target.KeyIndexes(a.Subject)
+	keys := r.Population.KeyIndexes(a.Subject)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.filled.samples = append(w.filled.samples, s)

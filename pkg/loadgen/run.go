@@ -12,8 +12,8 @@ import (
 
 // Config is a run of a load against a store.
 type Config struct {
-	Store  limiter.Store
-	Target *Target
+	Store      limiter.Store
+	Population *Population
 	// Load is an open loop: its requests are sent when they are due, whatever the
 	// store does. Without one it is a closed loop: each worker sends a request of
 	// Mix when its last one is answered.
@@ -154,8 +154,8 @@ type worker struct {
 func newWorker(r *runner, number uint64) *worker {
 	w := &worker{
 		run:       r,
-		requests:  make([]limiter.Request, r.Target.Limits()),
-		decisions: make([]limiter.Decision, r.Target.Limits()),
+		requests:  make([]limiter.Request, r.Population.Limits()),
+		decisions: make([]limiter.Decision, r.Population.Limits()),
 	}
 	if r.Load == nil {
 		w.chooser = r.Mix.chooser(newRandom(r.Seed, streamWorkers+2*number), newRandom(r.Seed, streamWorkers+2*number+1), number, uint64(r.Workers))
@@ -205,7 +205,7 @@ func (r *runner) drop(a Arrival) {
 // another request.
 func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
-	copy(w.requests, r.Target.Requests(a.Subject))
+	copy(w.requests, r.Population.Requests(a.Subject))
 	for i := range w.requests {
 		w.requests[i].Cost = a.Cost
 	}

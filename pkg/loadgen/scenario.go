@@ -65,7 +65,7 @@ func Scenarios() []Scenario {
 		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0, func(s Setting) Load {
 			return s.evenly(func(int) float64 { return steadyRate })
 		}, length},
-		{"noisy-neighbour", "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
+		{NoisyNeighbour, "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
 			return s.evenly(func(subject int) float64 {
 				if subject == NoisySubject {
 					return noisyRate
@@ -79,8 +79,12 @@ func Scenarios() []Scenario {
 	}
 }
 
-// NoisySubject is who makes the noise in the scenario noisy-neighbour.
-const NoisySubject = 0
+// NoisyNeighbour is the name of the scenario in which one subject asks for far more than
+// the others, and NoisySubject is that subject.
+const (
+	NoisyNeighbour = "noisy-neighbour"
+	NoisySubject   = 0
+)
 
 // ParseScenario finds a scenario by name. The error is a [limiter.ErrInvalid] that
 // lists them.

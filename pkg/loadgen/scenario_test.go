@@ -27,8 +27,8 @@ func TestScenarios(t *testing.T) {
 					setting := Setting{Limit: limit, Subjects: scenario.Subjects, ToEdge: 1223 * time.Millisecond}
 					setting.Duration = scenario.Length(setting)
 					r := virtual(t, Config{
-						Store:  &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)},
-						Target: target(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256, Duration: setting.Duration,
+						Store:      &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)},
+						Population: population(t, scenario.Subjects, limit.String()), Load: scenario.Load(setting), Workers: 256, Duration: setting.Duration,
 					})
 					f := r.Findings[0]
 					if f.OverAdmitted != 0 || f.UnderAdmitted != 0 || r.Requests == 0 || r.Dropped != 0 || int(f.Keys) != scenario.Subjects {
@@ -97,7 +97,7 @@ func TestConcurrentWorkersAreAudited(t *testing.T) {
 	const requests = 200_000
 	for _, workers := range []int{2, 64} {
 		r := Run(context.Background(), Config{
-			Store: memorystore.New(), Target: target(t, 3, "100/10ms"), Mix: Mix{Evenly(3), Costs{1, 3}},
+			Store: memorystore.New(), Population: population(t, 3, "100/10ms"), Mix: Mix{Evenly(3), Costs{1, 3}},
 			Workers: workers, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
 		})
 		f := r.Findings[0]
@@ -125,7 +125,7 @@ func TestARunHoldsNoRequests(t *testing.T) {
 	store := &paced{Store: memorystore.New()}
 	store.permitted.Store(ahead)
 	r := Run(context.Background(), Config{
-		Store: store, Target: target(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
+		Store: store, Population: population(t, 10, "100/10ms"), Mix: Mix{Evenly(10), Costs{1, 1}},
 		Workers: 4, Duration: time.Hour, Requests: 3_000_000, LateAfter: time.Hour,
 		Progress: func(partial *Result) bool {
 			defer store.permitted.Store(partial.Requests + ahead)
