@@ -22,8 +22,9 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/garbage", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/memory", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
+	"cmd/internal/memory":     {},
 	"cmd/internal/progress":   {"cmd/internal/output"},
 	"cmd/internal/config":     {"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/connect":    {"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore"},
@@ -32,8 +33,7 @@ var layers = map[string][]string{
 	"cmd/internal/files":      {"internal/filekind"},
 	"cmd/internal/output":     {},
 	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/trial":      {"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/garbage", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
-	"cmd/internal/garbage":    {},
+	"cmd/internal/trial":      {"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
 	"cmd/internal/storeurl":   {},

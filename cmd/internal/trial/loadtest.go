@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/garbage"
+	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -109,7 +109,7 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 		return nil, err
 	}
 	defer target.Close()
-	defer r.boundMemory(l)()
+	r.boundMemory(l)
 	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (r *loadRun) setting(l *workload) loadgen.Setting {
 
 // boundMemory keeps garbage from growing to as much again as an audit of millions of
 // requests holds, before it is collected.
-func (r *loadRun) boundMemory(l *workload) (restore func()) {
+func (r *loadRun) boundMemory(l *workload) {
 	// How much memory a run should do with, in bytes: for itself, for each key under each
 	// limit, and for each recorded request.
 	const wanted, perKey, perRequest = 320 << 20, 1 << 10, 64
@@ -168,7 +168,7 @@ func (r *loadRun) boundMemory(l *workload) (restore func()) {
 	if r.Load.Replay != nil {
 		limit += int64(len(r.Load.Replay.Log.Trace.Requests) * perRequest)
 	}
-	return garbage.KeepBelow(limit)
+	memory.Limit(limit)
 }
 
 // drive sends the load and describes what became of it.

@@ -188,10 +188,12 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	}
 	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
 	jobs := make(chan *chunk)
+	var parsing panics.Group
+	defer parsing.Wait() // no panic gets here: that of a chunk is among what was parsed
 	defer close(jobs)
 	for range workers() {
 		w := newWorker(plan)
-		panics.Go(func() error {
+		parsing.Go(func() {
 			for c := range jobs {
 				var p *parsed
 				if err := panics.Call(func() error { p = w.parse(c); return nil }); err != nil {
@@ -199,8 +201,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 				}
 				c.parsed <- p
 			}
-			return nil
-		}, func(error) {})
+		})
 	}
 	for c := head; c != nil; {
 		select {
