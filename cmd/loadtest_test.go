@@ -72,7 +72,8 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 	t.Helper()
 	a := r.Audit
 	if a.OverAdmitted != 0 || a.UnderAdmitted != 0 || r.Workers != 256 || r.Allowed+r.Denied != r.Requests || fmt.Sprint(r.Keys) != keys {
-		t.Errorf("%s: %d workers, %d allowed and %d denied of %d requests of %d keys: %+v", r.Algorithm, r.Workers, r.Allowed, r.Denied, r.Requests, r.Keys, a)
+		t.Errorf("%s: %d workers, %d allowed and %d denied of %d requests of %d keys: %+v", r.Algorithm, r.Workers, r.Allowed, r.Denied,
+			r.Requests, r.Keys, a)
 	}
 	exact := r.Algorithm == "token-bucket" || r.Algorithm == "leaky-bucket" || r.Algorithm == "sliding-log"
 	switch {
@@ -129,11 +130,13 @@ func TestAStallOfTheServerIsNotHidden(t *testing.T) {
 		time.Sleep(time.Second)
 		server.Resume()
 	})
-	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--workers", "4", "--requests", "900", "--duration", "10m", "--timeout", "1m")
+	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--workers", "4",
+		"--requests", "900", "--duration", "10m", "--timeout", "1m")
 	r := &document.Runs[0]
 	// A second's worth of requests waited, less what came before the pause began, and
 	// half of them for more than half a second. All but four of them had not been sent.
-	if r.Requests != 900 || r.Errors != 0 || r.Dropped != 0 || r.Late < 200 || r.Latency.P90 < 200_000 || r.Latency.P99 < 500_000 || r.Latency.Max < 900_000 {
+	if r.Requests != 900 || r.Errors != 0 || r.Dropped != 0 || r.Late < 200 || r.Latency.P90 < 200_000 || r.Latency.P99 < 500_000 ||
+		r.Latency.Max < 900_000 {
 		t.Errorf("%d requests, %d errors, %d dropped, %d late, %+v", r.Requests, r.Errors, r.Dropped, r.Late, r.Latency)
 	}
 	if r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
@@ -184,7 +187,8 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d report.Document
-	stdout, _ := w.run(t, exitYes, "loadtest", "--config", path, "--store", "memory:", "--policy", "api", "--keys", "2", "--values", "tenant=1", "--distribution", "sequential",
+	stdout, _ := w.run(t, exitYes, "loadtest", "--config", path, "--store", "memory:", "--policy", "api", "--keys", "2", "--values",
+		"tenant=1", "--distribution", "sequential",
 		"--rate", "200", "--duration", "300ms", "-o", "json")
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
@@ -239,7 +243,8 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			w := newWorld(t)
 			w.OutIsTerminal = true
 			w.Size = func() (int, int) { return columns, 24 }
-			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration", "10m"}, args...)...)
+			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration",
+				"10m"}, args...)...)
 			for line := range strings.Lines(stdout) {
 				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
 					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)

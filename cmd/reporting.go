@@ -43,7 +43,8 @@ func cause(err error) error {
 // parse returns the promises. It also checks that the report can be written to where it
 // is wanted, so that it is not lost after the run, and that it does not replace the file
 // that the command reads.
-func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) (promises []report.Expression, err error) {
+func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) ([]report.Expression, error) {
+	var promises []report.Expression
 	for _, text := range o.thresholds {
 		promise, err := report.ParseThreshold(text)
 		if err != nil {

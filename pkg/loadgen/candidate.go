@@ -11,7 +11,7 @@ import (
 
 // Candidate is a limit, or several decided together, to try on a trace.
 type Candidate struct {
-	// Fields are which of the trace's fields make who is limited, as indexes into
+	// Fields are the fields of the trace that say who is limited, as indexes into
 	// [trace.Trace.Fields].
 	Fields []int
 	// Requests returns what to decide, together and always in the same order, for a

@@ -66,7 +66,8 @@ func BenchmarkClosedLoop(b *testing.B) {
 func BenchmarkOpenLoop(b *testing.B) {
 	for b.Loop() {
 		r := Run(b.Context(), Config{
-			Store: noop{}, Population: population(b, 1000, "1000000/1s"), Load: NewLoad(Uniform([]Stage{{3 * time.Second, 50_000, 50_000}}), Mix{Evenly(1000), Costs{1, 1}}, 1),
+			Store: noop{}, Population: population(b, 1000, "1000000/1s"), Load: NewLoad(Uniform([]Stage{{3 * time.Second, 50_000, 50_000}}),
+				Mix{Evenly(1000), Costs{1, 1}}, 1),
 			Workers: 64, Duration: 3 * time.Second, LateAfter: time.Second,
 		})
 		b.ReportMetric(float64(r.Lag.ValueAtPercentile(99)), "p99-lag-µs")

@@ -87,7 +87,8 @@ func TestParseScenario(t *testing.T) {
 		t.Errorf("%v, %v", s.Name, err)
 	}
 	_, err := ParseScenario("stedy")
-	if want := `unknown scenario "stedy"; it is one of boundary, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil || err.Error() != want {
+	if want := `unknown scenario "stedy"; it is one of boundary, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil ||
+		err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }
@@ -101,7 +102,8 @@ func TestConcurrentWorkersAreAudited(t *testing.T) {
 			Workers: workers, Duration: time.Hour, Requests: requests, LateAfter: time.Hour,
 		})
 		f := r.Findings[0]
-		if r.Requests != requests || r.Allowed+r.Denied != requests || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.WorstRatio != 1 {
+		if r.Requests != requests || r.Allowed+r.Denied != requests || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 ||
+			f.WorstRatio != 1 {
 			t.Errorf("%d workers: %d requests, %d allowed, %d denied, %+v", workers, r.Requests, r.Allowed, r.Denied, f)
 		}
 		sum := int64(0)

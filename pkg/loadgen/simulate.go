@@ -18,7 +18,7 @@ type Clock struct{ at atomic.Int64 }
 // Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return limiter.Instant(c.at.Load()).Time() }
 
-// SimulateOptions are what a simulation can do without.
+// SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
 	// Store decides instead of the pure Go algorithms, which it is compared with.
 	// It must hold nothing yet, and decide by Clock.
@@ -35,8 +35,8 @@ type Simulation struct {
 	// numbers that Tally has for them.
 	Subjects [][]string
 	Tally    Tally
-	// NeverFits is how many of the denied requests cost more than a limit ever
-	// allows at once. A store would not have taken them for requests.
+	// NeverFits is how many of the denied requests cost more than a limit ever allows at
+	// once. A store would have refused them as mistakes.
 	NeverFits int64
 	// Limits are the limits decided together.
 	Limits []LimitResult
@@ -58,9 +58,8 @@ type LimitResult struct {
 	// Denied is how many requests the limit denied, or would have as a shadow.
 	Denied int64
 	Audit  audit.Finding
-	// MixedKeys is how many keys were under different limits in turn, since what
-	// chooses an override is not a part of the key. The audit holds them against
-	// the first.
+	// MixedKeys is how many keys were under different limits in turn, since what chooses
+	// an override is not a part of the key. The audit judges them by the first limit.
 	MixedKeys int64
 }
 
@@ -208,7 +207,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 	return nil
 }
 
-// compare holds the store's decisions against Go's.
+// compare compares the store's decisions with those of Go.
 func (s *simulator) compare(i int64, at limiter.Instant, subject uint32) {
 	disagrees := false
 	for j := range s.ours {

@@ -286,7 +286,8 @@ func TestCluster(t *testing.T) {
 	measured = meter.Begin(ctx)
 	take(t, store, 100, 60)
 	take(t, others, 50, 60)
-	if _, warnings := measured.End(ctx, 100); len(warnings) != 1 || !strings.Contains(warnings[0], "ran 50 commands besides the 100 of this run") {
+	if _, warnings := measured.End(ctx, 100); len(warnings) != 1 ||
+		!strings.Contains(warnings[0], "ran 50 commands besides the 100 of this run") {
 		t.Errorf("with half as many of others, warned of %q", warnings)
 	}
 
@@ -464,7 +465,8 @@ func TestSample(t *testing.T) {
 		t.Errorf("%d keys were looked at", sampled)
 	}
 
-	log := limiter.Request{Key: limiter.Key{Subject: "log", Name: "limit"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}}
+	log := limiter.Request{Key: limiter.Key{Subject: "log", Name: "limit"},
+		Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 1000, Period: time.Hour}}
 	for _, units := range []int64{1, 2, 4} {
 		if _, err := limiter.New(store).Take(ctx, log.Key, log.Limit, units); err != nil {
 			t.Fatal(err)

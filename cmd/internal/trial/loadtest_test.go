@@ -161,7 +161,8 @@ func TestALoadTestTriesEachCandidateAndLeavesNothing(t *testing.T) {
 	if !slices.Equal(observer.told, want) || observer.kept != "" {
 		t.Errorf("the observer was told %q, and kept %q", observer.told, observer.kept)
 	}
-	if first, second := o.opened[0].Describe().Prefix, o.opened[1].Describe().Prefix; first == second || !strings.HasPrefix(first, "rl:loadtest:") {
+	if first, second := o.opened[0].Describe().Prefix, o.opened[1].Describe().Prefix; first == second ||
+		!strings.HasPrefix(first, "rl:loadtest:") {
 		t.Errorf("the runs' keys begin with %q and %q", first, second)
 	}
 }
@@ -181,7 +182,8 @@ func TestKeysThatAreKept(t *testing.T) {
 
 // A promise ends the run only if it is missed, and only if the rest cannot mend that.
 func TestAMissedPromiseEndsTheRun(t *testing.T) {
-	for text, ends := range map[string]bool{"denied==0": true, "denied<5%": true, "denied==100": false, "denied<=100%": false, "requests>1000000": false} {
+	for text, ends := range map[string]bool{"denied==0": true, "denied<5%": true, "denied==100": false, "denied<=100%": false,
+		"requests>1000000": false} {
 		promise, err := report.ParseThreshold(text)
 		if err != nil {
 			t.Fatal(err)
@@ -327,14 +329,16 @@ func TestAReplayInItsOwnWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := document.Runs[0]
-	if run.Requests != 3 || run.Allowed != 3 || run.Keys != 2 || run.Load != "replay of requests.csv by key, 5 times as fast" || run.Lag == nil {
+	if run.Requests != 3 || run.Allowed != 3 || run.Keys != 2 || run.Load != "replay of requests.csv by key, 5 times as fast" ||
+		run.Lag == nil {
 		t.Errorf("%+v", run)
 	}
 	want := []string{"a note", "left out, for costing more than the limit ever allows at once: 1 request of the log"}
 	if !slices.Equal(run.Warnings, want) {
 		t.Errorf("it warns of %q", run.Warnings)
 	}
-	if _, err := o.plan(Load{Replay: &Replay{Log: readLog(t, "time,key,cost\n0,a,9\n"), Speed: 1}}, "5/1h").Run(t.Context(), new(recorder)); err == nil {
+	load.Replay = &Replay{Log: readLog(t, "time,key,cost\n0,a,9\n"), Speed: 1}
+	if _, err := o.plan(load, "5/1h").Run(t.Context(), new(recorder)); err == nil {
 		t.Error("nothing is left to send, and that is no error")
 	}
 }

@@ -89,7 +89,7 @@ type Field struct {
 type Format uint8
 
 const (
-	// Auto is whatever the log's first lines look like.
+	// Auto is the format that the log's first lines look like.
 	Auto Format = iota
 	// Apache is the common and the combined log format of Apache and nginx. Its
 	// fields are [ApacheFields].
@@ -130,7 +130,7 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	m := &merger{trace: t, subjects: map[string]uint32{}}
 	read := make(chan error, 1)
 	queue := make(chan *chunk, 2*workers())
-	// This can wait for ever, on a terminal or a pipe.
+	// Reading can block for ever, on a terminal or a pipe.
 	panics.Go(func() error { return produce(ctx, in, options, m, queue) }, func(err error) {
 		read <- err
 		close(queue)
@@ -224,7 +224,7 @@ type merger struct {
 	subjects map[string]uint32
 	damage   func() string
 	latest   limiter.Instant
-	skipped  int64 // lines that count for the numbers of others only
+	skipped  int64 // lines that only count for the line numbers of others
 	costs    int64
 	global   []uint32 // of the subjects of a chunk
 }
