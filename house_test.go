@@ -22,7 +22,7 @@ const module = "github.com/limitctl/limitctl"
 // entrance down. Anything not listed is a part of its own to be placed here.
 var layers = map[string][]string{
 	"":                        {"cmd"},
-	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/memory", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "cmd/internal/unasked", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
+	"cmd":                     {"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files", "cmd/internal/memory", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trial", "cmd/internal/noterminalquery", "internal/lines", "internal/panics", "internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/backup":     {"internal/lines", "pkg/limiter"},
 	"cmd/internal/memory":     {},
 	"cmd/internal/progress":   {"cmd/internal/output"},
@@ -31,13 +31,12 @@ var layers = map[string][]string{
 	"cmd/internal/dash":       {"cmd/internal/output", "internal/lines", "internal/panics", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor":     {"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes", "internal/panics", "internal/redact", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/policy", "pkg/limiter/redisstore"},
 	"cmd/internal/files":      {"internal/filekind"},
-	"cmd/internal/output":     {},
-	"cmd/internal/report":     {"cmd/internal/output", "pkg/limiter", "pkg/loadgen/audit"},
+	"cmd/internal/output":     {"internal/textcut"},
+	"cmd/internal/report":     {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/trial":      {"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"cmd/internal/cost":       {"cmd/internal/report", "cmd/internal/shell", "internal/panics", "pkg/limiter", "pkg/limiter/redisstore"},
 	"cmd/internal/shell":      {},
 	"cmd/internal/storeurl":   {},
-	"cmd/internal/unasked":    {},
 	"cmd/internal/naive":      {"pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen":             {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":       {"pkg/limiter"},
@@ -46,7 +45,7 @@ var layers = map[string][]string{
 	"internal/clusternodes":   {},
 	"internal/filekind":       {},
 	"internal/lines":          {},
-	"internal/redact":         {},
+	"internal/redact":         {"internal/textcut"},
 	"internal/hostile":        {"internal/panics"},
 	"internal/panics":         {},
 	"internal/respguard":      {},
@@ -63,6 +62,10 @@ var layers = map[string][]string{
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
 	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
 	"internal/hostiletext":       {},
+
+	"cmd/internal/noterminalquery": {},
+	"internal/textcut":             {},
+	"cmd/internal/report/chart":    {"cmd/internal/output"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -97,7 +100,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/unasked", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}

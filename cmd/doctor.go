@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -152,7 +151,7 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
 	names, servers := 0, 0
 	for _, f := range findings {
-		names, servers = max(names, len(f.Check)), max(servers, runewidth.StringWidth(output.Escape(f.Server)))
+		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
 	}
 	for _, f := range findings {
 		label, indent := fmt.Sprintf("%-*s  ", names, f.Check), 2+names+2

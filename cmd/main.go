@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
-	"github.com/limitctl/limitctl/cmd/internal/unasked"
+	"github.com/limitctl/limitctl/cmd/internal/noterminalquery"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
@@ -22,7 +22,7 @@ import (
 func Main(version string) int { return mainIn(osEnv(version)) }
 
 func mainIn(env *Env) int {
-	unasked.Restore()
+	noterminalquery.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends what does not end by itself. One that comes at once is the

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // Mark stands where a secret was.
@@ -143,11 +145,7 @@ func (s *Secrets) Answer(text string) string {
 		}
 	}
 	if len(text) > mostOfOthers {
-		end := mostOfOthers
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end] + "…"
+		text = textcut.Prefix(text, mostOfOthers) + "…"
 	}
 	return s.Foreign(text)
 }

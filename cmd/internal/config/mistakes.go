@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -127,7 +125,7 @@ func visible(line string, column int) (text string, before int) {
 		}
 		b.WriteRune(r)
 		if i < column-1 {
-			before += runewidth.RuneWidth(r)
+			before += output.Width(string(r))
 		}
 	}
 	if begin+widest < len(runes) {

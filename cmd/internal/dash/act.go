@@ -10,53 +10,20 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// question is asked before something is changed.
-type question struct {
-	title string
-	lines []string
-	typed string // what has to be typed for a yes; "" for a key
-	do    func() tea.Msg
+// changes are what is asked for, and was done, to keys from here.
+type changes struct {
+	question  *question
+	lastReset *Changed      // what u undoes; nil if there is nothing to undo
+	lastKeys  []limiter.Key // those of lastReset
+	acting    bool          // an action is under way
+	working   panics.Group  // runs the actions
 }
 
-// ask asks before do is done. In a protected context its name has to be typed.
-func (m *model) ask(title string, lines []string, do func() tea.Msg) tea.Cmd {
-	m.question = &question{title: title, lines: lines, do: do}
-	if !m.Protected {
-		return nil
-	}
-	m.question.typed = m.Context
-	m.input.SetValue("")
-	m.input.Focus()
-	return nil
-}
-
-// answer is a key that is pressed at a question; anything but a clear yes is a no.
-func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
-	q := m.question
-	said := msg.String()
-	switch {
-	case q.typed == "" && (said == "y" || said == "Y"):
-	case q.typed != "" && msg.Type == tea.KeyEnter && m.input.Value() == q.typed:
-	case q.typed != "" && msg.Type != tea.KeyEnter && msg.Type != tea.KeyEsc:
-		m.input, _ = m.input.Update(msg)
-		return nil
-	default:
-		m.question = nil
-		m.input.Blur()
-		m.say("nothing was changed")
-		return nil
-	}
-	m.question = nil
-	m.input.Blur()
-	return m.act(q.do)
-}
-
-// act does what was asked for, beside the loop. It is not left behind when the
-// dashboard is left in the middle of it.
+// act does what was asked for, beside the loop. The dashboard ends only after it is done.
 func (m *model) act(do func() tea.Msg) tea.Cmd {
-	m.acting = true
+	m.changes.acting = true
 	done := make(chan tea.Msg, 1)
-	m.working.Go(func() {
+	m.changes.working.Go(func() {
 		var msg tea.Msg
 		if err := panics.Call(func() error { msg = do(); return nil }); err != nil {
 			msg = actionFailed{err}
@@ -96,7 +63,7 @@ func (m *model) askReset() tea.Cmd {
 	var lines []string
 	for _, key := range keys[:min(len(keys), shownKeys)] {
 		used := ""
-		if r := m.rows[key]; r != nil && r.known() {
+		if r := m.feed.rows[key]; r != nil && r.known() {
 			used = fmt.Sprintf("  %s/%s used", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()))
 		}
 		lines = append(lines, output.Printable(key.String())+used)
@@ -104,7 +71,7 @@ func (m *model) askReset() tea.Cmd {
 	if more := len(keys) - shownKeys; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
-	lines = append(lines, "", "What they hold is kept in a backup; u brings it back.")
+	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.Actions.Reset(m.ctx, keys)
 		return resetDone{done, keys, err}
@@ -113,34 +80,34 @@ func (m *model) askReset() tea.Cmd {
 
 // isBusy says so if something is being done already.
 func (m *model) isBusy() bool {
-	if m.acting {
-		m.say("wait until what was asked for before is done")
+	if m.changes.acting {
+		m.say("wait until the last action is done")
 	}
-	return m.acting
+	return m.changes.acting
 }
 
 func (m *model) askUndo() tea.Cmd {
 	if m.isBusy() {
 		return nil
 	}
-	if m.lastReset == nil {
+	if m.changes.lastReset == nil {
 		m.say("nothing was reset from here yet")
 		return nil
 	}
-	reset, replace := *m.lastReset, m.lastReset.InUse > 0
-	// The last keys that were chosen may be others, of which none was in use.
+	reset, replace := *m.changes.lastReset, m.changes.lastReset.InUse > 0
+	// lastKeys are those of the reset that is undone, and not those chosen last.
 	var lines []string
-	for _, key := range m.lastKeys[:min(len(m.lastKeys), shownKeys)] {
+	for _, key := range m.changes.lastKeys[:min(len(m.changes.lastKeys), shownKeys)] {
 		lines = append(lines, output.Printable(key.String()))
 	}
-	if more := len(m.lastKeys) - shownKeys; more > 0 {
+	if more := len(m.changes.lastKeys) - shownKeys; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
-	expiry := "They get the expiry they would have had by now."
+	expiry := "They keep their original expiry."
 	title := "Bring back " + output.Plural(int(reset.Keys), "key")
 	if replace {
 		title = fmt.Sprintf("Bring back %s used since, too", output.Plural(int(reset.InUse), "key"))
-		expiry = "What was used of them since is forgotten."
+		expiry = "What was used since the reset is lost."
 	}
 	lines = append(lines, expiry, "Backup: "+reset.Backup)
 	return m.ask(title, lines, func() tea.Msg {
@@ -166,46 +133,47 @@ func (m *model) askConsume() tea.Cmd {
 	return m.ask("Consume one unit", []string{output.Printable(r.Key.String())}, do)
 }
 
-// absorbReset, absorbUndo and absorbConsumed say what became of an action, and look at
-// once what is so now.
+// absorbReset, absorbUndo and absorbConsumed say what an action did, and read the keys
+// again at once.
 func (m *model) absorbReset(done resetDone) tea.Cmd {
-	m.acting = false
+	m.changes.acting = false
 	for _, key := range done.keys {
-		if r := m.rows[key]; r != nil {
+		if r := m.feed.rows[key]; r != nil {
 			r.hold(m.now.Add(noteStays))
 		}
 	}
 	if done.Backup != "" {
-		m.lastReset, m.lastKeys = &done.Changed, done.keys
+		m.changes.lastReset, m.changes.lastKeys = &done.Changed, done.keys
 	}
 	switch {
-	case done.err != nil && done.Backup != "": // first what one has to know, as the line is cut
+	case done.err != nil && done.Backup != "": // the end of a long line is cut, so the facts come first
 		m.complain(fmt.Errorf("only %s deleted for sure, u brings back: %w", output.Plural(int(done.Keys), "key"), done.err))
 	case done.err != nil:
 		m.complain(done.err)
 	case done.Keys == 0:
-		m.say("nothing of it was in use, and nothing was deleted")
-		clear(m.marked)
+		m.say("none of it was in use, so nothing was deleted")
+		clear(m.keys.marked)
 	default:
 		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
-		clear(m.marked)
+		clear(m.keys.marked)
 	}
 	return m.look()
 }
 
 func (m *model) absorbUndo(done undoDone) tea.Cmd {
-	m.acting = false
+	m.changes.acting = false
 	switch {
 	case done.err != nil:
 		m.complain(done.err)
 	case done.InUse > 0:
-		m.lastReset.InUse = done.InUse
-		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings back these, too", output.Plural(int(done.Keys), "key"), done.InUse))
+		m.changes.lastReset.InUse = done.InUse
+		m.say(fmt.Sprintf("brought back %s; %d used since and left, u brings these back, too",
+			output.Plural(int(done.Keys), "key"), done.InUse))
 	default:
-		m.lastReset = nil
+		m.changes.lastReset = nil
 		text := "brought back " + output.Plural(int(done.Keys), "key")
 		if done.Lapsed > 0 {
-			text += fmt.Sprintf(", %d lapsed meanwhile", done.Lapsed)
+			text += fmt.Sprintf(", %d expired meanwhile", done.Lapsed)
 		}
 		m.say(text)
 	}
@@ -213,7 +181,7 @@ func (m *model) absorbUndo(done undoDone) tea.Cmd {
 }
 
 func (m *model) absorbConsumed(done consumed) tea.Cmd {
-	m.acting = false
+	m.changes.acting = false
 	name := output.Printable(done.key.String())
 	switch d := &done.decision; {
 	case done.err != nil:
@@ -224,10 +192,4 @@ func (m *model) absorbConsumed(done consumed) tea.Cmd {
 		m.complain(fmt.Errorf("denied: %s has nothing left, retry in %s", name, output.Duration(d.RetryAfter)))
 	}
 	return m.look()
-}
-
-func (m *model) say(text string) { m.note = note{text: text, until: m.now.Add(noteStays)} }
-
-func (m *model) complain(err error) {
-	m.note = note{text: oneLine(err), bad: true, until: m.now.Add(noteStays)}
 }

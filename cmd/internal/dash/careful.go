@@ -6,8 +6,8 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// careful is a model that a panic ends as an error does. By itself bubbletea prints the
-// goroutine's stack over the screen.
+// careful is a model in which a panic becomes an error that ends the dashboard. By itself
+// bubbletea prints the goroutine's stack over the screen.
 type careful struct{ *model }
 
 // panicked is the message that a command ended with a panic.
@@ -30,7 +30,7 @@ func (c careful) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	})
 }
 
-// View implements tea.Model. What failed here fails at the next message.
+// View implements tea.Model. A panic here ends the dashboard at the next message.
 func (c careful) View() (view string) {
 	err := panics.Call(func() error {
 		view = c.model.View()

@@ -1,6 +1,6 @@
-// Package dash is a live view of rate limits in a terminal. What it shows is kept by
-// one loop (model.go, update.go); the store is read beside it (fetch.go, scan.go), and
-// drawing (view*.go) is a function of the state alone.
+// Package dash is a live view of rate limits in a terminal. One loop (update.go) owns the
+// state (model.go, feed.go, and a file for each screen). The store is read beside the loop
+// (fetch.go, scan.go). Drawing (view*.go) depends on the state alone.
 package dash
 
 import (
@@ -41,8 +41,8 @@ type Options struct {
 	Selection string
 	// Refresh is how often the keys are looked at.
 	Refresh time.Duration
-	// MaxKeys is how many keys are followed at most, and ScanRate how many are
-	// looked at in a second to find them; 0 is as many as the server is to bear.
+	// MaxKeys is how many keys are followed at most. ScanRate is how many keys a second
+	// are scanned to find them; 0 is a rate that leaves the server its work.
 	MaxKeys, ScanRate int
 	// LookYourself is the command that shows a key's value, "" if there is none.
 	LookYourself func(storeKey string) string
@@ -60,16 +60,16 @@ type Options struct {
 type Actions interface {
 	// Reset makes the keys unused and keeps a backup of what they were.
 	Reset(ctx context.Context, keys []limiter.Key) (Changed, error)
-	// Undo brings back what a reset deleted; replace says whether over what keys
-	// hold by now.
+	// Undo brings back what a reset deleted. Keys that were used since then are left as
+	// they are, unless replace is true.
 	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
 }
 
-// Changed is what an action came to.
+// Changed is the result of an action.
 type Changed struct {
-	Keys   int64  // how many it changed
-	InUse  int64  // how many it left, since they have been used meanwhile
-	Lapsed int64  // how many would be unused by now anyway
+	Keys   int64  // how many keys it changed
+	InUse  int64  // how many it left as they are, because they were used since
+	Lapsed int64  // how many it did not bring back, because they would have expired
 	Backup string // the file to undo it with
 }
 
@@ -81,7 +81,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
-	if panicked := m.working.Wait(); m.failed == nil { // what was begun is finished, as its audit says
+	if panicked := m.changes.working.Wait(); m.failed == nil { // an action that was begun is finished
 		m.failed = panicked
 	}
 	switch {
@@ -97,9 +97,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return err
 }
 
-// Once writes one frame of so many columns and lines as text. It looks at all keys, as
-// fast as it goes unless there is a ScanRate, and twice at those it follows: what is
-// taken a second shows between two looks.
+// Once writes one frame of so many columns and lines as text. It scans all keys, as fast
+// as possible unless there is a ScanRate, and reads the followed ones twice, since units a
+// second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
 	if o.ScanRate == 0 {
 		o.ScanRate = atOnce
@@ -121,8 +121,8 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 		if failed, is := msg.(recordingFailed); is {
 			return failed.err
 		}
-		if m.problem != nil {
-			return m.problem
+		if m.feed.problem != nil {
+			return m.feed.problem
 		}
 	}
 	for text := range strings.Lines(m.View()) {

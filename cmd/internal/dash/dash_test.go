@@ -73,7 +73,8 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
 		Servers: func(context.Context) []Server {
-			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000, RoundTrip: 400 * time.Microsecond}}
+			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
+				RoundTrip: 400 * time.Microsecond}}
 		},
 	}
 	if change != nil {
@@ -154,12 +155,12 @@ func (d *driver) press(keys string) {
 // ones with a star.
 func (d *driver) subjects() string {
 	var all []string
-	for i, r := range d.shown {
+	for i, r := range d.keys.rows {
 		name := r.Key.Subject
-		if d.marked[r.Key] {
+		if d.keys.marked[r.Key] {
 			name += "*"
 		}
-		if i == d.cursor {
+		if i == d.keys.cursor {
 			name = "[" + name + "]"
 		}
 		all = append(all, name)
@@ -222,16 +223,17 @@ func TestKeysDo(t *testing.T) {
 func TestKeysGoToScreensAndBack(t *testing.T) {
 	for _, test := range []struct {
 		keys string
-		want screen
+		want string
 	}{
-		{"?", helpScreen}, {"??", keysScreen}, {"?<esc>", keysScreen}, {"<enter>", detailScreen}, {"<enter><esc>", keysScreen},
-		{"g", groupsScreen}, {"g<esc>", keysScreen}, {"g<enter>", keysScreen}, {"g<enter><enter>", detailScreen},
-		{"g<enter><enter><esc><esc>", groupsScreen}, {"<enter>?<esc>", detailScreen}, {"<enter>?<esc><esc>", keysScreen}, {"?jjj<esc>", keysScreen},
+		{"?", "help"}, {"??", "keys"}, {"?<esc>", "keys"}, {"<enter>", "detail"}, {"<enter><esc>", "keys"},
+		{"g", "groups"}, {"g<esc>", "keys"}, {"g<enter>", "keys"}, {"g<enter><enter>", "detail"},
+		{"g<enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)
-		if d.screen != test.want {
-			t.Errorf("after %q it is on screen %d, want %d", test.keys, d.screen, test.want)
+		names := map[screen]string{&d.keys: "keys", &d.groups: "groups", &d.detail: "detail", &d.help: "help"}
+		if got := names[d.screen]; got != test.want {
+			t.Errorf("after %q it is on screen %q, want %q", test.keys, got, test.want)
 		}
 	}
 }
@@ -279,7 +281,8 @@ func TestReset(t *testing.T) {
 	for _, test := range []struct {
 		keys, want string // what was reset
 	}{
-		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry", "full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
+		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry",
+			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)
@@ -295,7 +298,8 @@ func TestReset(t *testing.T) {
 }
 
 func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
-	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false, "rprod<esc>": false} {
+	for keys, want := range map[string]bool{"ry<enter>": false, "rprod<enter>": true, "rprod": false, "rpro<enter>": false,
+		"rprod<esc>": false} {
 		d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
 		d.press(keys)
 		if got := d.actions.reset != nil; got != want {
@@ -304,7 +308,7 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 	}
 	d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
 	d.press("<end>c")
-	if d.question == nil {
+	if d.changes.question == nil {
 		t.Error("it consumes without asking")
 	}
 }
@@ -312,7 +316,7 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
 	d := begin(t, three, func(o *Options) { o.Actions = nil })
 	d.press("mrcu")
-	if d.question != nil || len(d.marked) > 0 || d.acting {
+	if d.changes.question != nil || len(d.keys.marked) > 0 || d.changes.acting {
 		t.Error("something was done")
 	}
 	d.press("?")
@@ -332,11 +336,11 @@ func TestResetIsSeenAndUndone(t *testing.T) {
 		t.Errorf("after the reset it shows %s, want %s", d.subjects(), want)
 	}
 	d.press("u")
-	if d.question == nil || !strings.Contains(d.View(), "Bring back 1 key?") {
+	if d.changes.question == nil || !strings.Contains(d.View(), "Bring back 1 key?") {
 		t.Errorf("asked to undo:\n%s", d.View())
 	}
 	d.press("y")
-	if !strings.Contains(d.View(), "brought back 1 key") || d.lastReset != nil {
+	if !strings.Contains(d.View(), "brought back 1 key") || d.changes.lastReset != nil {
 		t.Errorf("undone:\n%s", d.View())
 	}
 	d.press("u")
@@ -354,11 +358,11 @@ func TestUndoOfWhatWasUsedSince(t *testing.T) {
 		t.Errorf("undone:\n%s", d.View())
 	}
 	d.press("u")
-	if !strings.Contains(d.View(), "What was used of them since is forgotten.") {
+	if !strings.Contains(d.View(), "What was used since the reset is lost.") {
 		t.Errorf("asked again:\n%s", d.View())
 	}
 	d.press("y")
-	if d.lastReset != nil {
+	if d.changes.lastReset != nil {
 		t.Errorf("undone again:\n%s", d.View())
 	}
 }
@@ -367,7 +371,7 @@ func TestAnActionThatFails(t *testing.T) {
 	d := begin(t, three, nil)
 	d.actions.err = errors.New("the disk\nis full")
 	d.press("mry")
-	if !strings.Contains(d.View(), "the disk; is full") || len(d.marked) != 1 {
+	if !strings.Contains(d.View(), "the disk; is full") || len(d.keys.marked) != 1 {
 		t.Errorf("after a failure:\n%s", d.View())
 	}
 }
@@ -378,7 +382,7 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	d := begin(t, three, nil)
 	d.actions.store = nil
 	d.press("ry")
-	if text := d.View(); !strings.Contains(text, "internal error: ") || d.acting {
+	if text := d.View(); !strings.Contains(text, "internal error: ") || d.changes.acting {
 		t.Errorf("after a panic of an action:\n%s", text)
 	}
 	d = begin(t, three, func(o *Options) { o.Keep = func(*limiter.Entry) bool { panic("oops") } })
@@ -427,7 +431,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.rows[limiter.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.inUse {
+	if r := d.feed.rows[limiter.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.inUse {
 		t.Error("a key is taken for unused")
 	}
 	store.away = false
@@ -439,13 +443,14 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 
 func TestUnitsASecond(t *testing.T) {
 	key := limiter.Key{Subject: "a"}
-	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m", "sliding-counter:1000/1m", "sliding-log:30/1m"} {
+	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m",
+		"sliding-counter:1000/1m", "sliding-log:30/1m"} {
 		d := begin(t, func(d *driver) { d.take(key, limit, 1) }, nil)
 		for range 10 {
 			d.take(key, limit, 2)
 			d.second()
 		}
-		if got := d.shown[0].rate(); got < 1.9 || got > 2.1 {
+		if got := d.keys.rows[0].rate(); got < 1.9 || got > 2.1 {
 			t.Errorf("%s: %.2f units a second, want 2", limit, got)
 		}
 	}
@@ -462,7 +467,8 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 	if want := "[full] user:49 user:48 user:47 user:46"; d.subjects() != want {
 		t.Errorf("it follows %s, want %s", d.subjects(), want)
 	}
-	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") || !strings.Contains(text, "about 51 keys, about 1 at the limit") {
+	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") ||
+		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
 		t.Errorf("it says:\n%s", text)
 	}
 	d.take(limiter.Key{Subject: "user:00"}, "100/1h", 99)
@@ -475,13 +481,13 @@ func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
 func TestUnusedKeysAreForgotten(t *testing.T) {
 	d := begin(t, func(d *driver) { d.take(limiter.Key{Subject: "a"}, "10/1s", 1) }, nil)
 	d.second()
-	if d.subjects() != "[a]" || d.shown[0].inUse {
+	if d.subjects() != "[a]" || d.keys.rows[0].inUse {
 		t.Errorf("it shows %s", d.subjects())
 	}
 	for range 62 {
 		d.second()
 	}
-	if d.subjects() != "" || len(d.rows) > 0 {
+	if d.subjects() != "" || len(d.feed.rows) > 0 {
 		t.Errorf("it still shows %s", d.subjects())
 	}
 }
@@ -495,15 +501,15 @@ func TestTheMouse(t *testing.T) {
 	if click(10, head+3); d.subjects() != "full near [tenant:acme:user:7] calm" {
 		t.Errorf("after a click on a row: %s", d.subjects())
 	}
-	if click(10, head+3); d.screen != detailScreen {
+	if click(10, head+3); d.screen != &d.detail {
 		t.Error("a second click shows no detail")
 	}
 	d.press("<esc>")
-	if click(3, head); d.order != bySubject {
-		t.Errorf("after a click on a header it is sorted by %s", d.order)
+	if click(3, head); d.keys.order != bySubject {
+		t.Errorf("after a click on a header it is sorted by %s", d.keys.order)
 	}
-	if click(3, head); !d.reversed {
-		t.Error("a second click does not turn the order around")
+	if click(3, head); !d.keys.reversed {
+		t.Error("a second click does not reverse the order")
 	}
 	d.send(tea.MouseMsg{Action: tea.MouseActionPress, Button: tea.MouseButtonWheelDown})
 	click(200, 200)
@@ -561,7 +567,8 @@ func TestOnce(t *testing.T) {
 	if err := Once(t.Context(), &out, o, 80, 24); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") || slept != time.Second {
+	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") ||
+		slept != time.Second {
 		t.Errorf("it wrote:\n%s", text)
 	}
 	store := &awayStore{Store: d.store, away: true}
@@ -589,7 +596,8 @@ func BenchmarkKeyPress(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := newModel(b.Context(), Options{Query: limiter.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second, Color: true})
+	m := newModel(b.Context(), Options{Query: limiter.Query{Subjects: all}, MaxKeys: 5000, Now: time.Now, Refresh: time.Second,
+		Color: true})
 	m.width, m.height = 200, 50
 	limit, err := limiter.ParseLimit("100/1m")
 	if err != nil {
@@ -597,7 +605,8 @@ func BenchmarkKeyPress(b *testing.B) {
 	}
 	s := fetched{Snapshot: Snapshot{Time: time.Now()}}
 	for i := range 5000 {
-		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"}, Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
+		s.Keys = append(s.Keys, Reading{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "token-bucket/1m"},
+			Limit: limit, Used: int64(i % 101), Remaining: int64(100 - i%101)})
 	}
 	m.absorbScan(scanned{readings: s.Keys, done: true})
 	for b.Loop() { // a refresh of all keys comes before each key that is pressed
@@ -611,13 +620,13 @@ func BenchmarkKeyPress(b *testing.B) {
 // What is asked of a key while another's answer is under way is not answered by that.
 func TestTheDetailIsOfItsKey(t *testing.T) {
 	d := begin(t, three, nil)
-	d.detailOf, d.fetching = d.shown[0].Key, false
-	d.screen = detailScreen
+	d.detail.key, d.feed.fetching = d.keys.rows[0].Key, false
+	d.screen = &d.detail
 	look := d.look()
-	d.detailOf, d.detail = d.shown[1].Key, nil
+	d.detail.key, d.detail.read = d.keys.rows[1].Key, nil
 	d.run(look)
-	if got := d.detail; got != nil {
-		t.Errorf("the detail of %v is %+v, which is of another key", d.detailOf, got)
+	if got := d.detail.read; got != nil {
+		t.Errorf("the detail of %v is %+v, which is of another key", d.detail.key, got)
 	}
 }
 
@@ -634,7 +643,7 @@ func TestAScanRunsBesideTheKeys(t *testing.T) {
 // That nothing was in use does not make an undo that of an older reset.
 func TestUndoAfterAResetOfNothing(t *testing.T) {
 	d := begin(t, three, nil)
-	first := d.shown[0].Key
+	first := d.keys.rows[0].Key
 	d.press("ry")
 	d.actions.nothing = true
 	d.press("jry")
@@ -648,7 +657,8 @@ func TestUndoAfterAResetOfNothing(t *testing.T) {
 
 // A recording may be anybody's, and does nothing to the terminal.
 func TestARecordingSendsNothingToTheTerminal(t *testing.T) {
-	recording := `{"time":"2026-03-01T12:00:00Z","store":"a\u001b[2Jb\nc","servers":[{"name":"\u001b[2Jx","version":"\u001b]0;x\u0007","role":"\u001b[2J","problem":""},` +
+	recording := `{"time":"2026-03-01T12:00:00Z","store":"a\u001b[2Jb\nc","servers":[` +
+		`{"name":"\u001b[2Jx","version":"\u001b]0;x\u0007","role":"\u001b[2J","problem":""},` +
 		`{"name":"z","problem":"\u001b[2J"}],"coverage":{},"keys":[]}` + "\n"
 	d := begin(t, nil, func(o *Options) { o.Play = strings.NewReader(recording) })
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
@@ -662,7 +672,8 @@ func TestARecordingOfAnyTime(t *testing.T) {
 	var recording strings.Builder
 	for i := range historyLength + 10 {
 		at := time.Date(1960, 1, 1, 0, 0, i, 0, time.UTC).Format(time.RFC3339)
-		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)
+		fmt.Fprintf(&recording, `{"time":%q,"store":"s","coverage":{},"servers":[{}],"keys":[`+
+			`{"key":"a","name":"n","store_key":"a","limit":"10/1h","used":1,"remaining":9}]}`+"\n", at)
 	}
 	d := begin(t, nil, func(o *Options) {
 		o.Play, o.Sleep = strings.NewReader(recording.String()), func(context.Context, time.Duration) error { return nil }

@@ -5,9 +5,40 @@ import (
 	"fmt"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
+
+// detailView is the screen about one key.
+type detailView struct {
+	key    limiter.Key
+	read   *detail // nil until the store has answered
+	scroll int
+}
+
+// absorb takes in what was read. It may be of the key that was looked at before.
+func (v *detailView) absorb(read *detail) {
+	if v.read = read; read != nil && read.of != v.key {
+		v.read = nil
+	}
+}
+
+func (v *detailView) move(m *model, by int) { v.scroll = m.scrollBy(v.scroll, by, v.text(m)) }
+
+func (v *detailView) enter(*model) tea.Cmd { return nil }
+
+func (v *detailView) click(*model, int, int) tea.Cmd { return nil }
+
+func (v *detailView) hints(m *model) string {
+	if m.mayChange() {
+		return "esc back  r reset"
+	}
+	return "esc back"
+}
+
+func (v *detailView) lines(m *model) []line { return m.textFrom(v.scroll, v.text(m)) }
 
 // detail is what is asked about a key that is looked at by itself.
 type detail struct {
@@ -50,7 +81,8 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			}
 			asked = units
 			var decision [1]limiter.Decision
-			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}}, decision[:]); err != nil {
+			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}},
+				decision[:]); err != nil {
 				return nil, err
 			}
 			d.fits = append(d.fits, fit{units: units, in: decision[0].RetryAfter, at: decision[0].At.Time().Add(decision[0].RetryAfter)})

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -17,9 +15,9 @@ const (
 	reversed = output.Reversed
 )
 
-// span is a text in one style. It may be anything: a server's error, a key, a line of a
-// recording. What measures, cuts and paints it does so with the text as it is shown, which
-// is escaped, so that nothing but our own styles gets to the terminal.
+// span is a text in one style. The text may be anything: a server's error, a key, a line
+// of a recording. It is measured, cut and painted as it is shown, which is escaped. So only
+// our own styles reach the terminal.
 type span struct {
 	text  string
 	style output.Style
@@ -32,7 +30,7 @@ func plain(text string) line                      { return line{{text, output.Pl
 func styled(text string, style output.Style) line { return line{{text, style}} }
 
 // width is that of a text on the screen, in columns.
-func width(text string) int { return ansi.StringWidth(output.Escape(text)) }
+func width(text string) int { return output.Width(output.Escape(text)) }
 
 func (l line) width() (columns int) {
 	for i := range l {
@@ -43,7 +41,7 @@ func (l line) width() (columns int) {
 
 // cut shortens text to a width, with an ellipsis in place of what is left out.
 func cut(text string, columns int) string {
-	return ansi.Truncate(output.Escape(text), max(0, columns), "…")
+	return output.Cut(output.Escape(text), columns)
 }
 
 // pad makes text exactly so wide.
@@ -56,8 +54,7 @@ func pad(text string, columns int, right bool) string {
 	return text + space
 }
 
-// fit makes the line no wider than so many columns, with an ellipsis if anything is
-// left out.
+// fit cuts the line to at most so many columns, with an ellipsis if it was longer.
 func (l line) fit(columns int) line {
 	if l.width() <= columns {
 		return l
@@ -77,7 +74,7 @@ func (l line) fit(columns int) line {
 // painter writes lines with their styles, if colours are wanted.
 type painter struct {
 	color bool
-	faint bool // everything is: it is not so any more
+	faint bool // everything is faint, because it is out of date
 }
 
 func (p painter) paint(b *strings.Builder, l line) {
@@ -128,8 +125,8 @@ func shareStyle(share float32) output.Style {
 	return output.Calm
 }
 
-// sparks draws values as a line of blocks, the greatest as the highest. What is not
-// known is left out.
+// sparks draws values as a line of blocks, the greatest as the highest. Unknown values
+// are blank.
 func sparks(values []float32, greatest float32, style func(float32) output.Style) line {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	var l line
@@ -198,7 +195,7 @@ func short(n float64) string {
 	return fmt.Sprintf("%.1fG", n/1e9)
 }
 
-// seconds writes a duration in seven columns or less, never less than there is.
+// seconds writes a duration in seven columns or less, rounded up.
 func seconds(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -222,19 +219,19 @@ func limitWords(l limiter.Limit) string {
 	}
 	switch l.Algorithm {
 	case limiter.TokenBucket:
-		return fmt.Sprintf("%s as it flows back, %s at once", text, output.Thousands(l.Capacity()))
+		return fmt.Sprintf("%s, refilled steadily, %s at once", text, output.Thousands(l.Capacity()))
 	case limiter.LeakyBucket:
-		return fmt.Sprintf("%s, each in its turn, %s waiting", text, output.Thousands(l.Capacity()))
+		return fmt.Sprintf("%s, evenly spaced, %s waiting", text, output.Thousands(l.Capacity()))
 	case limiter.FixedWindow:
-		return text + ", counted anew at each full one"
+		return text + ", counted from 0 in each window"
 	case limiter.SlidingLog:
-		return text + ", whenever that begins, exactly"
+		return text + ", in any such time, exactly"
 	case limiter.SlidingCounter:
 		if l.Slices > 1 {
 			slice := limiter.FormatPeriod(l.Period / time.Duration(l.Slices))
-			return fmt.Sprintf("%s, whenever that begins, to within what a slice of %s holds", text, slice)
+			return fmt.Sprintf("%s, in any such time, give or take a slice of %s", text, slice)
 		}
-		return text + ", whenever that begins, about"
+		return text + ", in any such time, approximately"
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func parseTerm(word string) (t *term, err error) {
 			return nil, nil
 		}
 		if t.share, err = strconv.ParseFloat(number, 64); err != nil || t.share < 0 {
-			return nil, fmt.Errorf("%q compares with no share; write it like >80%% or <20%%", word)
+			return nil, fmt.Errorf("%q is not a share; write it like >80%% or <20%%", word)
 		}
 		if isPercent || t.share > 1 {
 			t.share /= 100

@@ -65,8 +65,8 @@ func TestFramesOfHostileNames(t *testing.T) {
 			d.checkFrame(keys)
 		}
 	}
-	for i := range d.shown {
-		d.moveTo(i, true)
+	for i := range d.keys.rows {
+		d.keys.moveTo(d.model, i, true)
 		d.press("<enter>")
 		d.checkFrame("detail")
 		d.press("<esc>mmr")
@@ -91,7 +91,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 		d.press("<esc>")
 		d.Update(fetched{Snapshot: Snapshot{Time: d.now}, err: errors.New(text)})
 		d.checkFrame("problem " + text)
-		d.scanError, d.problem, d.lastReset = nil, nil, nil
+		d.feed.scanError, d.feed.problem, d.changes.lastReset = nil, nil, nil
 	}
 }
 
@@ -101,11 +101,11 @@ func TestResetOfHostileNames(t *testing.T) {
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
 	for _, text := range hostiletext.Subjects() {
 		key := limiter.Key{Subject: text, Name: "token-bucket/1h"}
-		i := slices.IndexFunc(d.shown, func(r *row) bool { return r.Key == key })
+		i := slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key })
 		if i < 0 {
 			t.Fatalf("%q is not shown", text)
 		}
-		d.moveTo(i, true)
+		d.keys.moveTo(d.model, i, true)
 		d.press("r")
 		if shown := d.View(); !strings.Contains(shown, "Delete 1 key?") {
 			t.Errorf("asked of %q:\n%s", text, shown)
@@ -114,17 +114,17 @@ func TestResetOfHostileNames(t *testing.T) {
 		if !slices.Equal(d.actions.reset, []limiter.Key{key}) {
 			t.Errorf("for %q it reset %q", text, d.actions.reset)
 		}
-		d.moveTo(slices.IndexFunc(d.shown, func(r *row) bool { return r.Key == key }), true)
+		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key }), true)
 		d.press("m")
-		if !d.marked[key] || len(d.marked) != 1 {
-			t.Errorf("for %q it marked %v", text, d.marked)
+		if !d.keys.marked[key] || len(d.keys.marked) != 1 {
+			t.Errorf("for %q it marked %v", text, d.keys.marked)
 		}
 		d.press("ryu")
-		if !slices.Equal(d.lastKeys, []limiter.Key{key}) {
-			t.Errorf("of %q it would undo %q", text, d.lastKeys)
+		if !slices.Equal(d.changes.lastKeys, []limiter.Key{key}) {
+			t.Errorf("of %q it would undo %q", text, d.changes.lastKeys)
 		}
 		d.press("y")
-		clear(d.marked)
+		clear(d.keys.marked)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestHostileRecordings(t *testing.T) {
 		if shown := d.View(); !strings.Contains(shown, "left out") {
 			t.Errorf("%s is passed over in silence:\n%s", name, shown)
 		}
-		if d, _ := play(t, text); d.failed == nil || !strings.Contains(d.failed.Error(), "line 1 of the recording is no frame") {
+		if d, _ := play(t, text); d.failed == nil || !strings.Contains(d.failed.Error(), "line 1 of the recording is not a frame") {
 			t.Errorf("a recording of nothing but %s ends with %v", name, d.failed)
 		}
 	}
@@ -233,8 +233,8 @@ func TestRecordingsOfHostileTexts(t *testing.T) {
 			"remaining": 9})
 	}
 	d, _ := play(t, frame(0, map[string]any{"keys": keys}))
-	if len(d.shown) != len(keys) {
-		t.Errorf("%d of %d keys are shown", len(d.shown), len(keys))
+	if len(d.keys.rows) != len(keys) {
+		t.Errorf("%d of %d keys are shown", len(d.keys.rows), len(keys))
 	}
 }
 
@@ -275,7 +275,8 @@ func FuzzPlay(f *testing.F) {
 	for _, text := range hostiletext.Texts() {
 		f.Add(frame(0, nil) + text + "\n" + frame(1, map[string]any{"problem": text}))
 	}
-	f.Add(frame(0, map[string]any{"servers": []any{map[string]any{"round_trip_ns": -5, "version": "x"}}, "coverage": map[string]any{"full": true}}))
+	f.Add(frame(0, map[string]any{"servers": []any{map[string]any{"round_trip_ns": -5, "version": "x"}},
+		"coverage": map[string]any{"full": true}}))
 	f.Fuzz(func(t *testing.T, recording string) {
 		d, slept := play(t, recording)
 		if len(slept) > 0 && slices.Max(slept) > longestGap {

@@ -12,15 +12,15 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// player shows the lines of a recording, as far apart as they were recorded. It may be
-// anybody's: a line that is no frame is left out, and the others are shown.
+// player shows the lines of a recording, as far apart as they were recorded. The recording
+// may come from anybody: a line that is not a frame is left out, and the others are shown.
 type player struct {
 	*Options
 	lines  *bufio.Reader
 	number int
-	shown  int       // how many frames there were
-	bad    int       // how many lines were none
-	first  error     // of the first of them
+	shown  int       // how many frames were shown
+	bad    int       // how many lines were not frames
+	first  error     // what is wrong with the first of those
 	last   time.Time // of the snapshot before
 	at     time.Time // when that was shown
 }
@@ -28,15 +28,15 @@ type player struct {
 func newPlayer(o *Options) *player { return &player{Options: o, lines: bufio.NewReader(o.Play)} }
 
 const (
-	// longestLine is more than a frame of as many keys as can be followed.
+	// longestLine is more bytes than a frame of the most keys has.
 	longestLine = 64 << 20
-	// longestGap is how long one frame is shown at most: as long as the slowest refresh.
+	// longestGap is how long one frame is shown at most: the slowest refresh.
 	longestGap = time.Minute
 	// mostPlayed is how many keys of a recording are followed at most.
 	mostPlayed = 100_000
 )
 
-// playedOut says that there is no more of a recording, or why it is none, and how many of
+// playedOut says that a recording has ended, or why it cannot be played, and how many of
 // its lines were left out.
 type playedOut struct {
 	err error
@@ -64,7 +64,7 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		if err == nil {
 			return p.show(ctx, s, bad)
 		}
-		bad = fmt.Errorf("line %d of the recording is no frame: %w", p.number, err)
+		bad = fmt.Errorf("line %d of the recording is not a frame: %w", p.number, err)
 		if p.bad++; p.first == nil {
 			p.first = bad
 		}

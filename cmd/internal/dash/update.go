@@ -9,12 +9,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// intervals are those that a dashboard can be refreshed at by its keys.
-func intervals() []time.Duration {
-	return []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
-		10 * time.Second, 30 * time.Second, time.Minute}
-}
-
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
@@ -46,13 +40,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return m, m.scan()
 	case playedOut:
-		m.fetching, m.played, m.failed = false, true, msg.err
+		m.feed.fetching, m.played, m.failed = false, true, msg.err
 		if msg.err != nil {
 			return m, tea.Quit
 		}
 		text := "this is the end of the recording"
 		if msg.bad > 0 {
-			text += fmt.Sprintf("; %s that were no frames are left out", output.Plural(msg.bad, "line"))
+			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.bad, "line"))
 		}
 		m.say(text)
 	case clockTick:
@@ -66,7 +60,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case resetDone:
 		return m, m.absorbReset(msg)
 	case actionFailed:
-		m.acting = false
+		m.changes.acting = false
 		m.complain(msg.err)
 	case undoDone:
 		return m, m.absorbUndo(msg)
@@ -89,13 +83,13 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 	}
 	m.ticks++
 	// A store that takes long is given at least as long a rest.
-	pause := max(m.Refresh, m.leastRefresh(len(m.rows))) - took
+	pause := max(m.Refresh, m.leastRefresh(len(m.feed.rows))) - took
 	return m.after(max(pause, min(took, m.Refresh)), refreshDue{m.ticks})
 }
 
 // mouse follows the wheel, and clicks on headers and rows.
 func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
-	if m.question != nil || msg.Action != tea.MouseActionPress {
+	if m.changes.question != nil || msg.Action != tea.MouseActionPress {
 		return nil
 	}
 	const step = 3
@@ -105,36 +99,7 @@ func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
 	case tea.MouseButtonWheelDown:
 		return m.move(step)
 	case tea.MouseButtonLeft:
-		return m.click(msg.X, msg.Y)
-	}
-	return nil
-}
-
-func (m *model) click(x, y int) tea.Cmd {
-	line := y - len(m.headLines())
-	switch {
-	case m.screen == keysScreen && line == 0:
-		for _, c := range m.fit() {
-			if x >= c.at && x < c.at+c.width && c.order >= 0 {
-				if c.order == m.order {
-					return m.turnOrder()
-				}
-				return m.sortBy(c.order)
-			}
-		}
-	case line < 1 || line > m.listHeight():
-	case m.screen == keysScreen && m.top+line-1 < len(m.shown):
-		if i := m.top + line - 1; i == m.cursor && m.moved {
-			return m.enter()
-		} else {
-			m.moveTo(i, true)
-		}
-	case m.screen == groupsScreen && m.groupTop+line-1 < len(m.groups):
-		if i := m.groupTop + line - 1; i == m.groupCursor {
-			return m.enter()
-		} else {
-			m.groupCursor = i
-		}
+		return m.screen.click(m, msg.X, msg.Y-len(m.headLines()))
 	}
 	return nil
 }

@@ -14,12 +14,12 @@ import (
 // wider than it.
 func (m *model) View() string {
 	lines := m.headLines()
-	body := m.bodyLines()
+	body := m.screen.lines(m)
 	for len(body) < m.bodyHeight() {
 		body = append(body, nil)
 	}
-	if m.question != nil {
-		body = m.over(body, m.questionBox())
+	if q := m.changes.question; q != nil {
+		body = m.over(body, q.box(m.bodyHeight(), m.width))
 	}
 	var b strings.Builder
 	lines = append(append(lines, body[:m.bodyHeight()]...), m.footLine())
@@ -27,7 +27,8 @@ func (m *model) View() string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		p := painter{color: m.Color, faint: m.isAway() && i >= len(m.headLines()) && i < m.height-1 && m.question == nil}
+		inBody := i >= len(m.headLines()) && i < m.height-1
+		p := painter{color: m.Color, faint: m.isAway() && inBody && m.changes.question == nil}
 		p.paint(&b, l.fit(m.width))
 	}
 	return b.String()
@@ -39,27 +40,19 @@ func (m *model) bodyHeight() int { return max(0, m.height-len(m.headLines())-1) 
 // listHeight is how many rows of a list are in sight, below its header.
 func (m *model) listHeight() int { return max(1, m.bodyHeight()-1) }
 
-func (m *model) bodyLines() []line {
-	switch m.screen {
-	case groupsScreen:
-		return m.groupLines()
-	case keysScreen:
-		return m.keyLines()
-	}
-	text := m.text()
-	text = text[min(m.scroll, len(text)):]
+// textFrom returns what is in sight of a text that is scrolled by so many lines.
+func (m *model) textFrom(scroll int, text []line) []line {
+	text = text[min(scroll, len(text)):]
 	if height := m.bodyHeight(); len(text) > height && height > 0 {
-		text = append(text[:height-1:height-1], styled(fmt.Sprintf("… %d more lines (↓)", len(text)-height+1), output.Faint))
+		more := fmt.Sprintf("… %d more lines (↓)", len(text)-height+1)
+		text = append(text[:height-1:height-1], styled(more, output.Faint))
 	}
 	return text
 }
 
-// text is what the detail or the help says.
-func (m *model) text() []line {
-	if m.screen == helpScreen {
-		return m.helpLines()
-	}
-	return m.detailLines()
+// scrollBy returns where a text is scrolled to.
+func (m *model) scrollBy(scroll, by int, text []line) int {
+	return max(0, min(scroll+by, len(text)-m.bodyHeight()))
 }
 
 // over draws a box in the middle of lines.
@@ -91,31 +84,13 @@ func boxed(lines []line, columns int) []line {
 	return append(box, plain(border.BottomLeft+strings.Repeat(border.Bottom, inner+2)+border.BottomRight))
 }
 
-func (m *model) questionBox() []line {
-	q := m.question
-	answers := []line{{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}}}
-	if q.typed != "" {
-		answers = []line{styled(q.typed+" is protected. Type its name to go on:", output.Near), {{m.input.Value(), bold}, {"▏", output.Plain}}}
-	}
-	const frame = 2 // the lines of the border
-	room := m.bodyHeight() - frame - 1 - len(answers)
-	lines := []line{styled(q.title+"?", bold)}
-	if room >= len(q.lines)+2 {
-		lines, answers = append(lines, nil), append([]line{nil}, answers...)
-	}
-	for _, text := range q.lines[:max(0, min(len(q.lines), room))] {
-		lines = append(lines, plain(text))
-	}
-	return boxed(append(lines, answers...), m.width)
-}
-
-// footLine is what is asked or said, else the keys one needs most.
+// footLine is what is asked or said, or else the keys that are needed most.
 func (m *model) footLine() line {
 	switch {
-	case m.question != nil || m.still:
+	case m.changes.question != nil || m.still:
 		return nil
-	case m.filtering:
-		l := line{{"filter: ", bold}, {m.input.Value(), output.Plain}, {"▏", output.Plain}}
+	case m.filter.editing:
+		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}
 		if m.note.bad {
 			l = append(l, span{"  " + m.note.text, output.AtEnd})
 		}
@@ -124,24 +99,14 @@ func (m *model) footLine() line {
 		return styled(m.note.text, output.AtEnd)
 	case m.note.text != "":
 		return styled(m.note.text, bold)
-	case m.acting:
+	case m.changes.acting:
 		return styled("working…", bold)
 	}
-	hints := "enter detail  / filter  s sort  g groups"
-	switch m.screen {
-	case detailScreen, helpScreen:
-		hints = "esc back"
-	case groupsScreen:
-		hints = "enter keys  g by the next attribute  / filter  esc back"
-	}
-	if m.Actions != nil && m.Play == nil && m.screen != helpScreen && m.screen != groupsScreen {
-		hints += "  r reset"
-	}
-	return styled("? help  q quit  "+hints, output.Faint)
+	return styled("? help  q quit  "+m.screen.hints(m), output.Faint)
 }
 
-// headLines say where this is and how it is: on one line where the screen is low, with
-// a line for each master of a Cluster where there is room.
+// headLines say which store this is and how it is. A high screen has a line for each
+// master of a Cluster, too.
 func (m *model) headLines() []line {
 	first := line{{"limitctl ", bold}}
 	if m.Context != "" {
@@ -152,14 +117,16 @@ func (m *model) headLines() []line {
 		first = append(first, span{m.Context + " ", style})
 	}
 	first = append(first, span{m.Where, output.Plain})
-	if len(m.servers) == 1 {
-		first = append(first, span{"  " + m.servers[0].words(), output.Plain})
-	} else if len(m.servers) > 1 {
-		first = append(first, span{fmt.Sprintf("  %d masters", len(m.servers)), output.Plain})
+	if len(m.feed.servers) == 1 {
+		first = append(first, span{"  " + m.feed.servers[0].words(), output.Plain})
+	} else if len(m.feed.servers) > 1 {
+		first = append(first, span{fmt.Sprintf("  %d masters", len(m.feed.servers)), output.Plain})
 	}
 	lines := []line{m.withClock(first)}
 	if m.isAway() {
-		lines = append(lines, styled(fmt.Sprintf("no answer for %s, retrying: %s", output.Duration(m.now.Sub(m.answered).Truncate(time.Second)), oneLine(m.problem)), output.AtEnd))
+		since := output.Duration(m.now.Sub(m.feed.answered).Truncate(time.Second))
+		text := fmt.Sprintf("no answer for %s, retrying: %s", since, oneLine(m.feed.problem))
+		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
 	}
@@ -167,16 +134,16 @@ func (m *model) headLines() []line {
 		if coverage := m.coverageText(); coverage != "" {
 			lines = append(lines, styled(coverage, output.Faint))
 		}
-		if len(m.servers) > 1 && m.height >= 20+len(m.servers) {
-			for i := range m.servers {
-				lines = append(lines, m.serverLine(&m.servers[i]))
+		if len(m.feed.servers) > 1 && m.height >= 20+len(m.feed.servers) {
+			for i := range m.feed.servers {
+				lines = append(lines, m.serverLine(&m.feed.servers[i]))
 			}
 		}
 	}
 	return lines
 }
 
-// withClock puts the clock, and what else is to be seen at all times, to the right.
+// withClock puts the clock and the state of the refresh to the right of a line.
 func (m *model) withClock(l line) line {
 	clock := m.now.Format(time.TimeOnly)
 	state := span{"every " + output.Duration(m.Refresh), output.Faint}
@@ -212,18 +179,18 @@ func (m *model) vitals() line {
 		about = "about "
 	}
 	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
-	if len(m.servers) == 0 {
+	if len(m.feed.servers) == 0 {
 		return l
 	}
 	var ops, memory, most int64
 	told := false
-	for i := range m.servers {
-		told = told || m.servers[i].Problem == ""
-		ops, memory, most = ops+m.servers[i].OpsPerSecond, memory+m.servers[i].UsedMemory, most+m.servers[i].MaxMemory
+	for i := range m.feed.servers {
+		told = told || m.feed.servers[i].Problem == ""
+		ops, memory, most = ops+m.feed.servers[i].OpsPerSecond, memory+m.feed.servers[i].UsedMemory, most+m.feed.servers[i].MaxMemory
 	}
-	values := m.roundTrip.columns(m.now, 20, 20)
+	values := m.feed.roundTrip.columns(m.now, 20, 20)
 	if m.width < 100 {
-		values = m.roundTrip.columns(m.now, 8, 8)
+		values = m.feed.roundTrip.columns(m.now, 8, 8)
 	}
 	greatest := float32(1)
 	for _, value := range values {
@@ -231,7 +198,7 @@ func (m *model) vitals() line {
 			greatest = value
 		}
 	}
-	l = append(l, span{"  rtt " + roundTripText(roundTripOf(m.servers)) + " ", output.Plain})
+	l = append(l, span{"  rtt " + roundTripText(roundTripOf(m.feed.servers)) + " ", output.Plain})
 	if m.width >= 70 {
 		l = append(l, sparks(values, greatest, func(float32) output.Style { return output.Plain })...)
 	}
@@ -252,16 +219,17 @@ func (m *model) serverLine(s *Server) line {
 	if s.Problem != "" {
 		return line{{"  " + s.Name + "  ", output.Plain}, {s.Problem, output.AtEnd}}
 	}
-	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s", s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
+	return plain(fmt.Sprintf("  %-21s %s  rtt %s  %s ops/s  %s",
+		s.Name, s.words(), roundTripText(s.RoundTrip), output.Thousands(s.OpsPerSecond), output.Bytes(s.UsedMemory)))
 }
 
 // matchedText says how many keys there are.
 func (m *model) matchedText() string {
-	if m.coverage.Full {
-		return "about " + output.Thousands(m.coverage.Matched) + " keys"
+	if m.feed.coverage.Full {
+		return "about " + output.Thousands(m.feed.coverage.Matched) + " keys"
 	}
 	n := 0
-	for _, r := range m.rows {
+	for _, r := range m.feed.rows {
 		if r.inUse && m.selects(r) {
 			n++
 		}
@@ -270,7 +238,7 @@ func (m *model) matchedText() string {
 	if n == 1 {
 		text = "1 key"
 	}
-	if m.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil {
+	if m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil {
 		text += " so far"
 	}
 	return text
@@ -278,17 +246,18 @@ func (m *model) matchedText() string {
 
 // coverageText says how much of the keys is followed, if that is not all.
 func (m *model) coverageText() string {
-	c := &m.coverage
+	c := &m.feed.coverage
 	switch {
 	case m.isAway():
 		return ""
-	case m.scanError != nil:
-		return "not all keys could be looked for: " + oneLine(m.scanError)
+	case m.feed.scanError != nil:
+		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
 	case c.Full:
 		return fmt.Sprintf("%s of about %s followed, those closest to their limit; all scanned every %s",
-			output.Thousands(int64(len(m.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took, passEvery), time.Second)))
+			output.Thousands(int64(len(m.feed.rows))), output.Thousands(c.Matched), output.Duration(roundUp(max(c.Took,
+				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
-		return fmt.Sprintf("looking for keys: %s of %s looked at", output.Thousands(c.Looked), output.Thousands(c.Total))
+		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
 	}
 	return ""
 }

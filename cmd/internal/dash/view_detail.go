@@ -9,11 +9,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// detailLines are everything about one key.
-func (m *model) detailLines() []line {
-	r := m.rows[m.detailOf]
+// text is everything about the key.
+func (v *detailView) text(m *model) []line {
+	r := m.feed.rows[v.key]
 	if r == nil {
-		return []line{nil, plain("  " + output.Printable(m.detailOf.String()) + " is not followed any more; esc goes back")}
+		return []line{nil, plain("  " + output.Printable(v.key.String()) + " is not followed any more; esc goes back")}
 	}
 	var lines []line
 	const indent = 14
@@ -41,7 +41,8 @@ func (m *model) detailLines() []line {
 		}
 		say("attributes", text, output.Plain)
 	}
-	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately", output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
+	state := fmt.Sprintf("%s of %s used, %s remaining, %s a second lately",
+		output.Thousands(r.Used), output.Thousands(r.Limit.Capacity()), output.Thousands(r.Remaining), short(r.rate()))
 	if !r.inUse {
 		state = "unused"
 	}
@@ -49,11 +50,11 @@ func (m *model) detailLines() []line {
 	if r.inUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {
-			ttl = "never expires, which is somebody's doing"
+			ttl = "never expires, because something else removed its expiry"
 		}
 		say("resets in", seconds(r.ResetAfter)+", "+ttl, output.Plain)
 	}
-	if d := m.detail; d != nil {
+	if d := v.read; d != nil {
 		for i, fit := range d.fits {
 			label := ""
 			if i == 0 {
@@ -64,7 +65,7 @@ func (m *model) detailLines() []line {
 	}
 	top := lines
 	lines = nil
-	if d := m.detail; d != nil && len(d.record) > 0 {
+	if d := v.read; d != nil && len(d.record) > 0 {
 		text := hex.EncodeToString(d.record[:min(len(d.record), shownBytes)])
 		if len(d.record) > shownBytes {
 			text += "…"
@@ -103,20 +104,3 @@ func (m *model) graphLines(r *row, height int) []line {
 
 // shownBytes is how much of a record is shown.
 const shownBytes = 64
-
-// helpLines say what each key does.
-func (m *model) helpLines() []line {
-	lines := []line{styled("keys", bold), nil}
-	for _, b := range m.bindings() {
-		help := b.Help()
-		lines = append(lines, line{{"  " + pad(help.Key, 8, false), bold}, {help.Desc, output.Plain}})
-	}
-	lines = append(lines, nil, styled("colours", bold), nil,
-		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
-		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
-		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
-	if m.Actions == nil && m.Play == nil {
-		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
-	}
-	return lines
-}

@@ -28,8 +28,11 @@ func columns() []column {
 		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
 	}
 	return []column{
-		{title: "SUBJECT", order: bySubject, least: 16, most: 60, cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string { return output.Printable(r.limitName()) })},
+		{title: "SUBJECT", order: bySubject, least: 16, most: 60,
+			cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
+		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string {
+			return output.Printable(r.limitName())
+		})},
 		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
 			if !r.known() {
 				return ""
@@ -126,15 +129,15 @@ func (m *model) fit() []column {
 	return all
 }
 
-// keyLines are the header and the rows in sight.
-func (m *model) keyLines() []line {
+// lines are the header and the rows in sight.
+func (l *keyList) lines(m *model) []line {
 	fitted := m.fit()
 	header := plain(strings.Repeat(" ", markWidth))
 	for i, c := range fitted {
 		title, style := c.title, output.Faint
-		if c.order == m.order {
+		if c.order == l.order {
 			arrow := "▾"
-			if m.reversed {
+			if l.reversed {
 				arrow = "▴"
 			}
 			title, style = c.title+arrow, bold
@@ -145,18 +148,18 @@ func (m *model) keyLines() []line {
 		}
 	}
 	lines := []line{header}
-	if len(m.shown) == 0 {
+	if len(l.rows) == 0 {
 		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
-	for i := m.top; i < min(m.top+m.listHeight(), len(m.shown)); i++ {
-		lines = append(lines, m.keyLine(m.shown[i], fitted, i == m.cursor && !m.still))
+	for i := l.top; i < min(l.top+m.listHeight(), len(l.rows)); i++ {
+		lines = append(lines, m.keyLine(l.rows[i], fitted, i == l.cursor && !m.still))
 	}
 	return lines
 }
 
 func (m *model) keyLine(r *row, fitted []column, selected bool) line {
 	mark := " "
-	if m.marked[r.Key] {
+	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
 	l := line{{cursorMark(selected) + mark + " ", bold}}
@@ -193,9 +196,9 @@ func cursorMark(selected bool) string {
 // nothing says why a list is empty.
 func (m *model) nothing() string {
 	switch {
-	case m.filter.text != "" && len(m.rows) > 0:
-		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.rows), "key"), m.filter.text)
-	case m.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
+	case m.filter.text != "" && len(m.feed.rows) > 0:
+		return fmt.Sprintf("none of the %s matches %s; esc ends the filter", output.Plural(len(m.feed.rows), "key"), m.filter.text)
+	case m.feed.coverage.Passes == 0 && m.Query.Keys == nil && m.Play == nil:
 		return "looking for keys…"
 	}
 	return "nothing in use matches " + m.Selection

@@ -190,6 +190,15 @@ func Thousands(n int64) string {
 	return text
 }
 
+// Decimals writes a figure with at most so many digits after its point: "1.5", "2".
+func Decimals(f float64, digits int) string {
+	text := strconv.FormatFloat(f, 'f', digits, 64)
+	if digits == 0 {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
 // Plural writes a count with its noun: "1 key", "3 keys".
 func Plural(n int, noun string) string {
 	if n != 1 {

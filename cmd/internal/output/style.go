@@ -1,11 +1,5 @@
 package output
 
-import (
-	"strings"
-
-	"github.com/mattn/go-runewidth"
-)
-
 // Style is a colour that means something, or several joined by ";".
 type Style string
 
@@ -44,25 +38,4 @@ func (p *Printer) Paint(style Style, text string) string {
 		return text
 	}
 	return startOfStyle + string(style) + "m" + text + endOfStyle
-}
-
-// CutPainted is [Cut] for a text with styles in it.
-func CutPainted(text string, width int) string {
-	var b strings.Builder
-	plain := ""
-	for rest := text; rest != ""; {
-		words, styled, _ := strings.Cut(rest, startOfStyle)
-		if runewidth.StringWidth(plain)+runewidth.StringWidth(words) > width {
-			b.WriteString(Cut(words, width-runewidth.StringWidth(plain)) + endOfStyle)
-			return b.String()
-		}
-		b.WriteString(words)
-		plain += words
-		style, after, found := strings.Cut(styled, "m")
-		if found {
-			b.WriteString(startOfStyle + style + "m")
-		}
-		rest = after
-	}
-	return b.String()
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
@@ -61,6 +60,7 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			Row:    tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone}, Alignment: alignment, Padding: padding},
 		}),
 		tablewriter.WithTrimSpace(tw.Off),
+		tablewriter.WithEastAsian(tw.Off), // as in Width
 	)
 	table.Header(header)
 	for _, row := range rows {
@@ -136,23 +136,14 @@ func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
 func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	total = -len(columnGap)
 	for i, column := range columns {
-		width := runewidth.StringWidth(column.Header)
+		width := Width(column.Header)
 		for _, row := range rows {
-			width = max(width, runewidth.StringWidth(row[i].Text))
+			width = max(width, Width(row[i].Text))
 		}
 		widths = append(widths, width)
 		total += width + len(columnGap)
 	}
 	return widths, total
-}
-
-// Cut shortens text to a width in terminal columns, with an ellipsis in place of
-// what is left out.
-func Cut(text string, width int) string {
-	if runewidth.StringWidth(text) <= width {
-		return text
-	}
-	return runewidth.Truncate(text, width, "…")
 }
 
 // Bar draws used of capacity as a bar of that many columns. It is empty only if

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // visible reports whether a character is one that people see, and that does nothing to
@@ -95,9 +97,6 @@ func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}
-	end := longest
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "… (" + Bytes(int64(len(text)-end)) + " more)"
+	head := textcut.Prefix(text, longest)
+	return head + "… (" + Bytes(int64(len(text)-len(head))) + " more)"
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mattn/go-runewidth"
 )
 
 func TestWrap(t *testing.T) {
@@ -38,7 +36,7 @@ func TestBreak(t *testing.T) {
 				t.Errorf("%q on %d columns is %q", text, width, lines)
 			}
 			for _, line := range lines {
-				if width > 1 && runewidth.StringWidth(line) > width {
+				if width > 1 && Width(line) > width {
 					t.Errorf("%q is wider than %d columns", line, width)
 				}
 			}

@@ -34,10 +34,10 @@ func TestBombs(t *testing.T) {
 		"thresholds":      {head + `"runs":[],"thresholds":` + list("{}", MaxSize) + "}", more},
 		"suggestions":     {head + `"runs":[],"suggestions":` + list("{}", MaxSize) + "}", more},
 		"nesting":         {head + `"runs":[` + strings.Repeat("[", MaxSize), "exceeded max depth"},
-		"another list":    {head + `"x":` + list("{}", MaxSize) + "}", "is JSON, but no report"},
+		"another list":    {head + `"x":` + list("{}", MaxSize) + "}", "is JSON, but not a report"},
 		"a large number":  {head + `"runs":[{"rate":1e400}]}`, "cannot unmarshal number 1e400"},
 		"a long number":   {head + `"runs":[{"requests":` + strings.Repeat("9", 1_000_000) + "}]}", "cannot unmarshal number"},
-		"runs of no list": {head + `"runs":{}}`, "is JSON, but no report"},
+		"runs of no list": {head + `"runs":{}}`, "is JSON, but not a report"},
 	} {
 		var err error
 		took := allocated(func() { _, err = Read("x.json", []byte(test.text)) })
@@ -50,12 +50,40 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// Small texts that stand for large histograms are refused before all are decoded, and
+// what cannot be read again is not saved.
+func TestHistogramsOfADocumentAreBounded(t *testing.T) {
+	wide := hdrhistogram.New(1, math.MaxInt64/2, digits)
+	d := New(LoadTest)
+	for range maxHistograms/wide.ByteSize() + 1 {
+		d.Runs = append(d.Runs, Run{Histograms: &Histograms{Latency: wide}})
+	}
+	data, err := d.Save()
+	if err == nil || !strings.Contains(err.Error(), "could not be read again") {
+		t.Errorf("saving them: %v", err)
+	}
+	took := allocated(func() { _, err = Read("x.json", data) })
+	if err == nil || !strings.Contains(err.Error(), "its histograms take more than 256 MB") {
+		t.Errorf("reading them: %v", err)
+	}
+	if took > 2*maxHistograms {
+		t.Errorf("%d MB were allocated", took>>20)
+	}
+	d.Runs = d.Runs[1:]
+	if data, err = d.Save(); err == nil {
+		_, err = Read("x.json", data)
+	}
+	if err != nil {
+		t.Errorf("as many as there may be: %v", err)
+	}
+}
+
 // A histogram that takes much memory, whatever little is in it, is not decoded.
 func TestHistogramsAreBounded(t *testing.T) {
 	for significant := 1; significant <= 5; significant++ {
-		encoded := Encode(hdrhistogram.New(1, math.MaxInt64/2, significant))
+		encoded := encode(hdrhistogram.New(1, math.MaxInt64/2, significant))
 		var err error
-		took := allocated(func() { _, err = Decode(encoded) })
+		took := allocated(func() { _, err = decode(encoded) })
 		if (err == nil) != (significant <= digits) {
 			t.Errorf("%d digits: %v", significant, err)
 		}
@@ -64,7 +92,7 @@ func TestHistogramsAreBounded(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "x", "HISTFAAA", strings.Repeat("A", 100), strings.Repeat("=", 100)} {
-		if _, err := Decode(text); err == nil {
+		if _, err := decode(text); err == nil {
 			t.Errorf("%q is a histogram", text)
 		}
 	}

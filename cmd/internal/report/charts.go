@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report/chart"
 )
 
 // mostColumns is how many parts a timeline is drawn in.
@@ -59,31 +60,31 @@ var outcomes = []struct {
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 
-// timeAxis is what all charts over a run's time have in common.
-func (p *plot) timeAxis(columns []column) (columnWidth float64) {
+// timeAxis gives a plot the axis of time that all charts over a run's time have.
+func timeAxis(p *chart.Plot, columns []column) (columnWidth float64) {
 	length := time.Duration(len(columns)) * columns[0].width
-	p.xs = clock(length, 6)
-	p.xUnit = "time since the start"
+	p.Xs = chart.Time(length, 6)
+	p.XUnit = "time since the start"
 	return 1 / float64(len(columns))
 }
 
 // throughputChart draws what became of requests over time; legend is the outcomes
 // that there are.
-func (r *Run) throughputChart(kind Kind, top float64) (chart template.HTML, legend []string) {
+func (r *Run) throughputChart(kind Kind, top float64) (drawn template.HTML, legend []string) {
 	columns := r.columnsOf(mostColumns)
 	if len(columns) == 0 {
 		return "", nil
 	}
-	p := &plot{label: "Requests over time, allowed and denied, of " + r.Title(), yUnit: "requests per second"}
+	p := &chart.Plot{Label: "Requests over time, allowed and denied, of " + r.Title(), YUnit: "requests per second"}
 	if kind == Simulation {
-		p.yUnit = "requests per " + output.Duration(columns[0].width)
+		p.YUnit = "requests per " + output.Duration(columns[0].width)
 	}
-	width := p.timeAxis(columns)
-	axis, ticks := linear(top, 5)
-	p.ys = ticks
+	width := timeAxis(p, columns)
+	axis, ticks := chart.Linear(top, 5)
+	p.Ys = ticks
 	below := make([]float64, len(columns))
 	for _, outcome := range outcomes {
-		var d strings.Builder
+		var layer chart.Path
 		for i := range columns {
 			value := outcome.of(&columns[i])
 			if value == 0 {
@@ -92,15 +93,15 @@ func (r *Run) throughputChart(kind Kind, top float64) (chart template.HTML, lege
 			from := below[i]
 			below[i] += columns[i].rate(kind, value) / axis
 			x := float64(i) * width
-			fmt.Fprintf(&d, "M%sH%sV%sH%sz", point(x, from), coordinate(x+width), coordinate(1-below[i]), coordinate(x))
+			layer.Box(x, from, x+width, below[i])
 		}
-		if d.Len() > 0 {
-			p.path(outcome.name, d.String())
+		p.Add(outcome.name, &layer)
+		if !layer.IsEmpty() {
 			legend = append(legend, outcome.name)
 		}
 	}
 	for i := range columns {
-		p.hint(float64(i)*width, width, columns[i].inWords())
+		p.Hint(float64(i)*width, width, columns[i].inWords())
 	}
 	return p.HTML(), legend
 }
@@ -138,13 +139,13 @@ func (c *column) inWords() string {
 }
 
 // latencyChart draws latency over time, on an axis that several runs can share.
-func (r *Run) latencyChart(axis *logarithmic) template.HTML {
+func (r *Run) latencyChart(axis *chart.Logarithmic) template.HTML {
 	columns := r.columnsOf(mostColumns)
 	if len(columns) == 0 || axis == nil {
 		return ""
 	}
-	p := &plot{label: "Latency over time of " + r.Title(), yUnit: "latency, log scale", ys: axis.ticks}
-	width := p.timeAxis(columns)
+	p := &chart.Plot{Label: "Latency over time of " + r.Title(), YUnit: "latency, log scale", Ys: axis.Ticks}
+	width := timeAxis(p, columns)
 	for _, quantile := range []struct {
 		class string
 		of    func(*column) int64
@@ -153,7 +154,7 @@ func (r *Run) latencyChart(axis *logarithmic) template.HTML {
 		{"line p99", func(c *column) int64 { return c.P99 }},
 		{"line p50", func(c *column) int64 { return c.P50 }},
 	} {
-		var d strings.Builder
+		var curve chart.Path
 		drawn := false
 		for i := range columns {
 			value := quantile.of(&columns[i])
@@ -161,24 +162,25 @@ func (r *Run) latencyChart(axis *logarithmic) template.HTML {
 				drawn = false
 				continue
 			}
-			at := point((float64(i)+0.5)*width, axis.at(value))
+			x, y := (float64(i)+0.5)*width, axis.At(value)
 			if drawn {
-				d.WriteString("L" + at)
+				curve.LineTo(x, y)
 			} else {
-				d.WriteString("M" + at + "h0") // a point by itself is seen, too
+				curve.MoveTo(x, y)
+				curve.Dot() // so that a value between two gaps is seen
 			}
 			drawn = true
 		}
-		p.path(quantile.class, d.String())
+		p.Add(quantile.class, &curve)
 	}
 	for i := range columns {
-		p.hint(float64(i)*width, width, columns[i].inWords())
+		p.Hint(float64(i)*width, width, columns[i].inWords())
 	}
 	return p.HTML()
 }
 
 // latencyAxis holds the latencies over time of all runs; nil if there are none.
-func (d *Document) latencyAxis() *logarithmic {
+func (d *Document) latencyAxis() *chart.Logarithmic {
 	var least, most int64
 	for i := range d.Runs {
 		for _, c := range d.Runs[i].columnsOf(mostColumns) {
@@ -194,7 +196,7 @@ func (d *Document) latencyAxis() *logarithmic {
 	if most == 0 {
 		return nil
 	}
-	return newLogarithmic(least, most)
+	return chart.NewLogarithmic(least, most, micros)
 }
 
 // curves is a percentile curve of one run.
@@ -204,14 +206,7 @@ type curves struct{ latency, service []curvePoint }
 // tells whether it has.
 func (r *Run) curvesOf() (c curves, exact bool) {
 	if r.Histograms != nil {
-		latency, err := Decode(r.Histograms.Latency)
-		if err == nil {
-			c.latency = curveOf(latency)
-		}
-		service, err := Decode(r.Histograms.Service)
-		if err == nil {
-			c.service = curveOf(service)
-		}
+		c.latency, c.service = curveOf(r.Histograms.Latency), curveOf(r.Histograms.Service)
 	}
 	if exact = c.latency != nil; !exact {
 		c.latency = curveOfQuantiles(r.Latency)
@@ -224,7 +219,7 @@ func (r *Run) curvesOf() (c curves, exact bool) {
 
 // curveChart draws the percentile curves of all runs; empty if there are none. Exact
 // tells whether all are of histograms, and not of a few quantiles.
-func (d *Document) curveChart() (chart template.HTML, exact bool) {
+func (d *Document) curveChart() (drawn template.HTML, exact bool) {
 	all := make([]curves, len(d.Runs))
 	least, most, last := int64(math.MaxInt64), int64(0), 0.0
 	exact = true
@@ -240,23 +235,28 @@ func (d *Document) curveChart() (chart template.HTML, exact bool) {
 	if last == 0 {
 		return "", false
 	}
-	axis := newLogarithmic(least, most)
-	p := &plot{label: "Latency by percentile", yUnit: "time, log scale", xUnit: "percentile, log scale: each step is ten times rarer", ys: axis.ticks}
-	for _, t := range []tick{{math.Log10(2), "50"}, {1, "90"}, {2, "99"}, {3, "99.9"}, {4, "99.99"}, {5, "99.999"}, {6, "99.9999"}} {
-		if t.at <= last {
-			p.xs = append(p.xs, tick{t.at / last, t.label})
+	axis := chart.NewLogarithmic(least, most, micros)
+	p := &chart.Plot{
+		Label: "Latency by percentile", YUnit: "time, log scale", XUnit: "percentile, log scale: each step is ten times rarer", Ys: axis.Ticks,
+	}
+	for _, t := range []struct {
+		nines float64
+		label string
+	}{{math.Log10(2), "50"}, {1, "90"}, {2, "99"}, {3, "99.9"}, {4, "99.99"}, {5, "99.999"}, {6, "99.9999"}} {
+		if t.nines <= last {
+			p.Xs = append(p.Xs, chart.Tick{At: t.nines / last, Label: t.label})
 		}
 	}
 	draw := func(class string, curve []curvePoint) {
-		var b strings.Builder
+		var path chart.Path
 		for i, c := range curve {
-			command := "L"
+			to := path.LineTo
 			if i == 0 {
-				command = "M"
+				to = path.MoveTo
 			}
-			b.WriteString(command + point(c.nines/last, axis.at(c.value)))
+			to(c.nines/last, axis.At(c.value))
 		}
-		p.path(class, b.String())
+		p.Add(class, &path)
 	}
 	for i, c := range all {
 		draw(fmt.Sprintf("line service run%d", i%colors), c.service)

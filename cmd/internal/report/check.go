@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Bounds of what a file may hold, so that nothing overflows that is reckoned with it.
+// Bounds of the numbers in a file, so that no computation with them overflows.
 const (
 	mostOfAnything = 1_000_000_000_000_000
 	mostMS         = 4_000_000_000_000 // a century, and it fits a time.Duration
@@ -17,7 +17,7 @@ const (
 	mostListed = 1000
 )
 
-// check says what in a run that was read cannot be.
+// check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
 	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed {
 		return errors.New("it holds more than any run")
@@ -43,7 +43,7 @@ func (r *Run) check() error {
 		if a.KeySums != nil {
 			counts = append(counts, a.KeySums.Keys)
 			if s := a.KeySums; s.Sum < 0 || s.Sum > mostOfAnything || s.SumOfSquares < 0 || s.SumOfSquares > mostOfAnything*mostOfAnything {
-				return fmt.Errorf("%v units and %v of their squares are sums of nothing", s.Sum, s.SumOfSquares)
+				return fmt.Errorf("%v is out of range for a sum of units, or %v for one of their squares", s.Sum, s.SumOfSquares)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (r *Run) check() error {
 	for i, t := range r.Timeline {
 		counts, times = append(counts, t.Allowed, t.Denied, t.Errors, t.Dropped, t.P50, t.P99, t.Max), append(times, t.OffsetMS)
 		if r.IntervalMS <= 0 || i > 0 && t.OffsetMS <= r.Timeline[i-1].OffsetMS {
-			return errors.New("its timeline is in no order of time")
+			return errors.New("its timeline is not in order of time")
 		}
 	}
 	for _, g := range r.Heat {
@@ -71,12 +71,12 @@ func (r *Run) check() error {
 	}
 	for _, n := range counts {
 		if n < 0 || n > mostOfAnything {
-			return fmt.Errorf("%d is a count or a time of nothing", n)
+			return fmt.Errorf("%d is out of range for a count or a time", n)
 		}
 	}
 	for _, ms := range times {
 		if ms < 0 || ms > mostMS {
-			return fmt.Errorf("%d ms is no time that anything took", ms)
+			return fmt.Errorf("%d ms is out of range for a time", ms)
 		}
 	}
 	for _, f := range figures {

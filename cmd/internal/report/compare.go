@@ -12,9 +12,9 @@ import (
 // Comparison is how a new report differs from one to compare it with.
 type Comparison struct {
 	SchemaVersion int `json:"schema_version"`
-	// Regressions is how many differences are for the worse.
+	// Regressions is the number of differences whose verdict is [Worse].
 	Regressions int `json:"regressions"`
-	// Warnings say why the two are not of the same load.
+	// Warnings say what makes the two hard to compare.
 	Warnings []string        `json:"warnings"`
 	Runs     []RunComparison `json:"runs"`
 }
@@ -34,26 +34,26 @@ type Difference struct {
 	New     float64 `json:"new"`
 	Verdict Verdict `json:"verdict"`
 
-	judge *judge
+	figure *comparedFigure
 }
 
 // Verdict is what a difference means.
 type Verdict string
 
 const (
-	Same    Verdict = "same"    // none, or within the noise
-	Better  Verdict = "better"  // beyond the noise, for the better
-	Worse   Verdict = "worse"   // beyond the noise: a regression
-	Changed Verdict = "changed" // beyond the noise, and neither good nor bad by itself
+	Same    Verdict = "same"    // no difference, or one within the noise
+	Better  Verdict = "better"  // beyond the noise, an improvement
+	Worse   Verdict = "worse"   // beyond the noise, a regression
+	Changed Verdict = "changed" // beyond the noise, neither good nor bad by itself
 )
 
 // Compare compares runs of the same limit in two reports. It is a
 // [limiter.ErrInvalid] if there are none.
 //
-// A difference is noise if it is within the margin, or too small for any clock. With
-// histograms a quantile must also lie beyond the other's confidence interval, so
-// that the p99.9 of a short run is not believed too much. The audit has no margin:
-// one unit more admitted than before is a regression.
+// A difference is noise if it is within the margin, or too small for any clock. If there
+// are histograms, the confidence intervals of two quantiles must not overlap either: the
+// p99.9 of a short run is uncertain. The audit has no margin: one more unit admitted than
+// before is a regression.
 func Compare(base, latest Named, margins Margins) (*Comparison, error) {
 	c := &Comparison{SchemaVersion: output.SchemaVersion, Warnings: []string{}, Runs: []RunComparison{}}
 	if base.Kind != latest.Kind {
@@ -69,14 +69,15 @@ func Compare(base, latest Named, margins Margins) (*Comparison, error) {
 		title := is.Title()
 		c.differentLoads(title, was, is)
 		run := RunComparison{Run: title, Differences: []Difference{}}
-		for _, j := range judges() {
-			before, had := j.of(was)
-			after, has := j.of(is)
+		for _, figure := range comparedFigures() {
+			before, had := figure.of(was)
+			after, has := figure.of(is)
 			if !had || !has {
 				continue
 			}
-			d := Difference{Metric: j.metric, Base: before, New: after, Verdict: j.verdict(before, after, margins), judge: j}
-			if d.Verdict != Same && !j.certain(was, is) {
+			d := Difference{Metric: figure.metric, Base: before, New: after, figure: figure}
+			d.Verdict = figure.verdict(before, after, margins)
+			if d.Verdict != Same && !figure.certain(was, is) {
 				d.Verdict = Same
 			}
 			if d.Verdict == Worse {
@@ -96,7 +97,7 @@ func (c *Comparison) warn(format string, args ...any) {
 	c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
 }
 
-// match pairs the runs of one title; with one run each, those two, whatever they are.
+// match pairs the runs with the same title. Two single runs are always a pair.
 func (c *Comparison) match(base, latest Named) (pairs [][2]*Run) {
 	if len(base.Runs) == 1 && len(latest.Runs) == 1 {
 		was, is := &base.Runs[0], &latest.Runs[0]
@@ -145,7 +146,8 @@ func (c *Comparison) differentLoads(title string, was, is *Run) {
 	}
 	const tolerance = 0.05
 	if before, after := float64(was.DurationMS), float64(is.DurationMS); math.Abs(after-before) > tolerance*before {
-		c.warn("%s: the duration differs: %s, and now %s", title, output.Duration(milliseconds(was.DurationMS)), output.Duration(milliseconds(is.DurationMS)))
+		c.warn("%s: the duration differs: %s, and now %s", title,
+			output.Duration(milliseconds(was.DurationMS)), output.Duration(milliseconds(is.DurationMS)))
 	}
 	if was.GeneratorLimited || is.GeneratorLimited {
 		c.warn("%s: the load generator was the limit, not the store", title)
@@ -182,8 +184,8 @@ func (c *Comparison) Records() [][]string {
 	return records
 }
 
-// Print implements [output.Answer]: the table of each run, and at the end, where one
-// looks first, a line for each regression.
+// Print implements [output.Answer]: the table of each run, and at the end, where people
+// look first, a line for each regression.
 func (c *Comparison) Print(p *output.Printer) {
 	for _, warning := range c.Warnings {
 		say(p, finding{output.Near, warning})
@@ -194,14 +196,20 @@ func (c *Comparison) Print(p *output.Printer) {
 			fmt.Fprintln(p.Out)
 		}
 		fmt.Fprintln(p.Out, output.Cut(output.Printable(run.Run), max(p.Width, 80)))
-		columns := []output.Column{{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true}, {Header: "CHANGE", Right: true, Drops: 1}, {Header: ""}}
+		columns := []output.Column{
+			{Header: "METRIC", Shrinks: 12}, {Header: "BASE", Right: true}, {Header: "NEW", Right: true},
+			{Header: "CHANGE", Right: true, Drops: 1}, {Header: ""},
+		}
 		var rows [][]output.Cell
 		for _, d := range run.Differences {
 			word := string(d.Verdict)
 			if d.Verdict == Same {
 				word = ""
 			}
-			rows = append(rows, []output.Cell{{Text: d.name()}, {Text: d.judge.write(d.Base)}, {Text: d.judge.write(d.New)}, {Text: d.change()}, {Text: word, Style: styles[d.Verdict]}})
+			rows = append(rows, []output.Cell{
+				{Text: d.name()}, {Text: d.figure.write(d.Base)}, {Text: d.figure.write(d.New)}, {Text: d.change()},
+				{Text: word, Style: styles[d.Verdict]},
+			})
 		}
 		p.Table(columns, rows)
 	}
@@ -209,7 +217,8 @@ func (c *Comparison) Print(p *output.Printer) {
 	for _, run := range c.Runs {
 		for _, d := range run.Differences {
 			if d.Verdict == Worse {
-				text := fmt.Sprintf("%s: %s is %s, and was %s", output.Printable(run.Run), d.name(), d.judge.write(d.New), d.judge.write(d.Base))
+				text := fmt.Sprintf("%s: %s is %s, and was %s",
+					output.Printable(run.Run), d.name(), d.figure.write(d.New), d.figure.write(d.Base))
 				if change := d.change(); change != "" {
 					text += " (" + change + ")"
 				}
@@ -222,10 +231,10 @@ func (c *Comparison) Print(p *output.Printer) {
 	}
 }
 
-// name is the metric for people: the unit is with its values.
+// name is the metric for people. The unit is left to the values.
 func (d *Difference) name() string {
 	metric := strings.TrimSuffix(d.Metric, "_percent")
-	if d.judge.quantile > 0 || strings.HasSuffix(metric, "_cpu_us") {
+	if d.figure.quantile > 0 || strings.HasSuffix(metric, "_cpu_us") {
 		metric = strings.TrimSuffix(metric, "_us")
 	}
 	if strings.HasSuffix(metric, "_cpu") {
@@ -234,7 +243,7 @@ func (d *Difference) name() string {
 	return strings.ReplaceAll(metric, "_", " ")
 }
 
-// change is the difference relative to the base, or, of shares, in points.
+// change is the difference as a share of the base. For shares it is in points.
 func (d *Difference) change() string {
 	switch difference := d.New - d.Base; {
 	case difference == 0:

@@ -67,8 +67,8 @@ func TestWhatIsARegression(t *testing.T) {
 // Times of a few microseconds differ by more than any margin, and mean nothing.
 func TestTinyTimesAreNoise(t *testing.T) {
 	base, latest := New(LoadTest), New(LoadTest)
-	base.Runs = []Run{{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}
-	latest.Runs = []Run{{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}
+	base.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}}
+	latest.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}}
 	c, err := Compare(Named{"a", base}, Named{"b", latest}, DefaultMargins())
 	if err != nil || c.Regressions != 1 { // of p999, by 21 µs
 		t.Errorf("%d regressions, %v", c.Regressions, err)
@@ -83,7 +83,7 @@ func TestHistogramsTellChanceFromChange(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		run := func(n int, median float64) Run {
 			h := histogram(random, n, median, 0)
-			return Run{Requests: int64(n), Latency: QuantilesOf(h), Histograms: &Histograms{Latency: Encode(h)}}
+			return Run{Figures: Figures{Requests: int64(n), Latency: QuantilesOf(h)}, Histograms: &Histograms{Latency: h}}
 		}
 		compare := func(a, b Run) int {
 			base, latest := New(LoadTest), New(LoadTest)
@@ -126,22 +126,36 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	warnings := strings.Join(c.Warnings, "; ")
-	if want := "token-bucket 5/1s is in new.json only; leaky-bucket 100/10s is in base.json only; sliding-counter 100/10s is in base.json only"; warnings != want {
+	const want = "token-bucket 5/1s is in new.json only; leaky-bucket 100/10s is in base.json only; " +
+		"sliding-counter 100/10s is in base.json only"
+	if warnings != want {
 		t.Errorf("it warns %q", warnings)
 	}
 	latest.Runs = latest.Runs[1:2]
-	if _, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins()); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
+	if _, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins()); !errors.Is(err, limiter.ErrInvalid) ||
+		!strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestDifferentLoadsAreSaid(t *testing.T) {
 	_, c := compared(t, DefaultMargins(), func(r *Run) {
-		r.Algorithm, r.Load, r.Rate, r.Keys, r.Scenario, r.Workers, r.Implementation, r.Store, r.DurationMS, r.GeneratorLimited = "gcra", "2000/s", 2000, 51, "boundary", 1, naive, "memory:", 60_000, true
+		r.Algorithm, r.Load, r.Rate, r.Keys, r.Scenario = "gcra", "2000/s", 2000, 51, "boundary"
+		r.Workers, r.Implementation, r.Store, r.DurationMS, r.GeneratorLimited = 1, naive, "memory:", 60_000, true
 	})
 	warnings := strings.Join(c.Warnings, "\n")
-	for _, want := range []string{"the limits differ: token-bucket 100/10s and gcra token-bucket:100/10s (naive)", "the load differs: 1000/s poisson over 50 keys, zipf:1.2, and now 2000/s", "the rate differs: 1,000/s, and now 2,000/s", "the number of keys differs: 50, and now 51",
-		"the scenario differs: none, and now boundary", "the number of workers differs: 64, and now 1", "the implementation differs: script, and now naive", "the store differs: redis://localhost:6379/0, and now memory:", "the duration differs: 30s, and now 1m", "the load generator was the limit"} {
+	for _, want := range []string{
+		"the limits differ: token-bucket 100/10s and gcra token-bucket:100/10s (naive)",
+		"the load differs: 1000/s poisson over 50 keys, zipf:1.2, and now 2000/s",
+		"the rate differs: 1,000/s, and now 2,000/s",
+		"the number of keys differs: 50, and now 51",
+		"the scenario differs: none, and now boundary",
+		"the number of workers differs: 64, and now 1",
+		"the implementation differs: script, and now naive",
+		"the store differs: redis://localhost:6379/0, and now memory:",
+		"the duration differs: 30s, and now 1m",
+		"the load generator was the limit",
+	} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in\n%s", want, warnings)
 		}

@@ -1,5 +1,6 @@
-// Package report is what a load test or a simulation found: the JSON document, the
-// tables, the HTML page, the thresholds it was held to, and how two of them compare.
+// Package report is the result of a load test or a simulation: the JSON document, the
+// tables, the HTML page, the judgement by thresholds, comparing two results and merging
+// several.
 package report
 
 import (
@@ -17,7 +18,7 @@ type Document struct {
 	Interrupted   bool        `json:"interrupted"`
 	Runs          []Run       `json:"runs"`
 	Thresholds    []Threshold `json:"thresholds"`
-	// Suggestions are the counts that were searched for promises.
+	// Suggestions are the smallest counts that keep a promise.
 	Suggestions []Suggestion `json:"suggestions,omitempty"`
 }
 
@@ -34,7 +35,7 @@ const (
 	Simulation Kind = "simulate"
 )
 
-// Run is what became of one load under one limit, or one policy.
+// Run is the result of one load under one limit or one policy.
 type Run struct {
 	// Algorithm is that of the limit; of several limits, those that differ are
 	// joined by "+".
@@ -55,12 +56,36 @@ type Run struct {
 	Rate      float64   `json:"rate"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant
 
+	Figures
+
+	// Timeline is what happened in each interval of the run.
+	Timeline   []Interval `json:"timeline"`
+	IntervalMS int64      `json:"interval_ms"`
+	// Heat is the keys in at most 200 groups, those that asked for most first.
+	Heat []HeatGroup `json:"heat"`
+	// MostDenied is the keys denied most often, at most ten.
+	MostDenied []KeyCount `json:"most_denied"`
+	// Neighbours is the requests of all keys but the noisy one, in the scenario
+	// noisy-neighbour.
+	Neighbours *KeyCount `json:"neighbours,omitempty"`
+	// ErrorTexts is the commonest errors, at most five.
+	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
+	// Warnings is what a reader must know before trusting the figures.
+	Warnings []string `json:"warnings,omitempty"`
+
+	// Histograms is nil where a document was printed and not saved.
+	Histograms *Histograms `json:"histograms,omitempty"`
+}
+
+// Figures are the numbers of a run: all that a promise can be about. While a run is
+// under way its figures are of what was answered so far.
+type Figures struct {
 	// Requests is those that were sent: allowed, denied, or ended in an error.
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
 	Denied   int64 `json:"denied"`
 	Errors   int64 `json:"errors"`
-	// Unknown is how many of the errors may have been charged nevertheless.
+	// Unknown is how many of the errors may have been charged all the same.
 	Unknown int64 `json:"unknown"`
 	// Dropped is the arrivals that could not be sent in time.
 	Dropped int64 `json:"dropped"`
@@ -73,8 +98,8 @@ type Run struct {
 	KeysDenied int64 `json:"keys_denied"`
 
 	DurationMS int64 `json:"duration_ms"`
-	// WarmupMS is how much of it, at the beginning, was only audited: what was sent
-	// then is in no other figure.
+	// WarmupMS is the part of DurationMS, at its beginning, in which requests were only
+	// audited. No other figure counts them.
 	WarmupMS int64 `json:"warmup_ms,omitempty"`
 	// ThroughputPerS is the decisions in a second: requests that did not end in an error.
 	ThroughputPerS float64 `json:"throughput_per_s"`
@@ -92,24 +117,6 @@ type Run struct {
 	Audit  Audit   `json:"audit"`
 	Limits []Limit `json:"limits"` // each of the limits decided together
 	Cost   *Cost   `json:"cost,omitempty"`
-
-	// Timeline is what happened in each interval of the run.
-	Timeline   []Interval `json:"timeline"`
-	IntervalMS int64      `json:"interval_ms"`
-	// Heat is the keys in the order of how much they asked for, the busiest first,
-	// in at most 200 groups.
-	Heat []HeatGroup `json:"heat"`
-	// MostDenied is the keys denied most often, at most ten.
-	MostDenied []KeyCount `json:"most_denied"`
-	// Neighbours is what became of all but the noisy one, in the scenario of that name.
-	Neighbours *KeyCount `json:"neighbours,omitempty"`
-	// ErrorTexts is the commonest errors, at most five.
-	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
-	// Warnings is what a reader must know before believing the figures.
-	Warnings []string `json:"warnings,omitempty"`
-
-	// Histograms is in saved documents only.
-	Histograms *Histograms `json:"histograms,omitempty"`
 }
 
 // Quantiles are of a distribution of times, in whole microseconds.
@@ -119,14 +126,6 @@ type Quantiles struct {
 	P99  int64 `json:"p99"`
 	P999 int64 `json:"p999"`
 	Max  int64 `json:"max"`
-}
-
-// Histograms are HDR histograms of microseconds in the V2 compressed encoding,
-// base64, so that runs can be merged.
-type Histograms struct {
-	Latency string `json:"latency_us,omitempty"`
-	Service string `json:"service_us,omitempty"`
-	Lag     string `json:"schedule_lag_us,omitempty"`
 }
 
 // Audit is how right the decisions were. Where a run has several limits it is the
@@ -140,9 +139,9 @@ type Audit struct {
 	// WorstWindowUnits is the most units that any key was admitted in any window of
 	// one period.
 	WorstWindowUnits int64 `json:"worst_window_units"`
-	// OverAdmitted is the units admitted that the algorithm, with all that was
-	// admitted before, would have denied; UnderAdmitted those denied that it would
-	// have admitted.
+	// OverAdmitted is the units that were admitted though the algorithm, after all that
+	// was admitted before, would have denied them. UnderAdmitted is the units that were
+	// denied though it would have admitted them.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
 	// LongestDenialRun is the most requests of one key denied one after the other.
@@ -150,10 +149,10 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
-	// FairnessUnknown: this was merged of several without their KeySums, and the
-	// fairness is none.
+	// FairnessUnknown: the audit was merged from several without KeySums, so its
+	// Fairness means nothing.
 	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
-	// KeySums is what fairness is reckoned from, so that runs can be merged.
+	// KeySums is what Fairness is computed from. It allows runs to be merged.
 	KeySums *KeySums `json:"key_sums,omitempty"`
 }
 
@@ -180,8 +179,8 @@ type Limit struct {
 	Audit
 }
 
-// Cost is what a decision took of the server, the network and this process.
-// What could not be learnt is absent.
+// Cost is what one decision took of the server, the network and this process. A figure
+// that is not known is nil.
 type Cost struct {
 	// ServerCPU is the server's time in the commands of a decision.
 	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
@@ -222,7 +221,7 @@ type HeatGroup struct {
 	Denied  int64 `json:"denied"`
 }
 
-// KeyCount is what became of one subject's requests.
+// KeyCount is how many requests of one subject were allowed and denied.
 type KeyCount struct {
 	Key     string `json:"key"`
 	Allowed int64  `json:"allowed"`

@@ -36,21 +36,34 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	if seed == 2 {
 		stalled = 900
 	}
-	latency, service, lag := histogram(random, 30_000, 380+60*float64(seed), stalled), histogram(random, 30_000, 300+60*float64(seed), 0), histogram(random, 30_000, 20, 0)
+	latency := histogram(random, 30_000, 380+60*float64(seed), stalled)
+	service := histogram(random, 30_000, 300+60*float64(seed), 0)
+	lag := histogram(random, 30_000, 20, 0)
 	run := Run{
-		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script", Store: "redis://localhost:6379/0",
-		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000, StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
-		Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
-		Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
-		Audit: Audit{WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211, Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000}},
-		Cost: &Cost{ServerCPU: pointer(9.4 + float64(seed)), RoundTrips: pointer(0.31), Commands: pointer(3), NetworkIn: pointer(212), NetworkOut: pointer(38.2),
-			BytesPerKey: pointer(136), ClientCPU: pointer(11.8)},
+		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
+		Store: "redis://localhost:6379/0", Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
+		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
+		Figures: Figures{
+			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
+			Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
+			Audit: Audit{
+				WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211,
+				Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
+			},
+			Cost: &Cost{
+				ServerCPU: pointer(9.4 + float64(seed)), ClientCPU: pointer(11.8), RoundTrips: pointer(0.31), Commands: pointer(3),
+				NetworkIn: pointer(212), NetworkOut: pointer(38.2), BytesPerKey: pointer(136),
+			},
+		},
 		IntervalMS: 500,
-		Histograms: &Histograms{Latency: Encode(latency), Service: Encode(service), Lag: Encode(lag)},
+		Histograms: &Histograms{Latency: latency, Service: service, Lag: lag},
 	}
 	for i := range int64(60) {
 		asked := 500 + int64(random.NormFloat64()*18)
-		interval := Interval{OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)), P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500))}
+		interval := Interval{
+			OffsetMS: i * 500, Allowed: 150 + int64(random.IntN(30)), P50: 380 + int64(random.IntN(80)),
+			P99: 1100 + int64(random.IntN(500)), Max: 1800 + int64(random.IntN(2500)),
+		}
 		if i%20 == 0 {
 			interval.Allowed += 200
 		}
@@ -126,7 +139,13 @@ func racing() *Document {
 	}
 	run.ErrorTexts = []ErrorCount{{"redis://localhost:6379 did not answer within 2s", 300}, {"outcome unknown: connection reset by peer", 12}}
 	run.Warnings = []string{"the server's clock stepped back by 3 ms"}
-	run.Limits = append(run.Limits, Limit{Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77, Audit: Audit{WorstWindowRatio: 0.42}})
+	run.Limits = append(
+		run.Limits,
+		Limit{
+			Name: "hourly", Algorithm: "sliding-log", Limit: "sliding-log:1000/1h", Shadow: true, Denied: 77,
+			Audit: Audit{WorstWindowRatio: 0.42},
+		},
+	)
 	d.Runs, d.Interrupted = []Run{run}, true
 	return d
 }
@@ -135,9 +154,15 @@ func simulation() *Document {
 	d := New(Simulation)
 	for i, limit := range []string{"30/1m", "60/1m"} {
 		random := rand.New(rand.NewPCG(uint64(i), 7))
-		run := Run{Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip", StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
-			Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234, IntervalMS: time.Hour.Milliseconds(),
-			Audit: Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31}}
+		run := Run{
+			Algorithm: "token-bucket", Limit: limit, Store: "memory:", Load: "10,000 lines of access.log by ip",
+			StartedAt: time.Date(2015, 5, 17, 10, 5, 3, 0, time.UTC),
+			Figures: Figures{
+				Requests: 10_000, Keys: 1753, KeysDenied: int64(31 - 20*i), DurationMS: (83 * time.Hour).Milliseconds() + 1234,
+				Audit: Audit{WorstWindowRatio: 1, WorstWindowUnits: 30 * int64(i+1), LongestDenialRun: 77, Fairness: 0.31},
+			},
+			IntervalMS: time.Hour.Milliseconds(),
+		}
 		for hour := range int64(84) {
 			asked := 119 + int64(40*math.Sin(float64(hour)/4)) + int64(random.IntN(20))
 			denied := max(0, asked-150) / int64(i+1)
@@ -150,7 +175,9 @@ func simulation() *Document {
 			run.Heat = append(run.Heat, HeatGroup{Keys: 9, Allowed: int64(400 / (group + 1)), Denied: int64(max(0, 300-40*group*(i+1)))})
 		}
 		for key := range 6 {
-			run.MostDenied = append(run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))})
+			run.MostDenied = append(
+				run.MostDenied, KeyCount{Key: fmt.Sprintf("ip:203.0.113.%d", 9+key), Allowed: 60, Denied: int64(120 / (key + 1))},
+			)
 		}
 		d.Runs = append(d.Runs, run)
 	}
@@ -167,7 +194,8 @@ func emptyRun() *Document {
 func hostile() *Document {
 	d := New(LoadTest)
 	bad := []string{
-		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`, strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
+		`<script>document.title="taken"</script>`, `"><img src=https://example.com/x.png onerror=alert(1)>`, `</style></svg><b>`,
+		strings.Repeat("long", 2500), "\u202eemca", "שלום:עולם",
 		"caf\xe9\xff", "{{.Title}}", "a\x00b\nc", strings.Repeat("W", 119) + "日本語",
 	}
 	run := loadRun("token-bucket", 1, 1, 0)
@@ -190,7 +218,10 @@ func long() *Document {
 	run := loadRun("sliding-counter", 3, 1, 0)
 	run.Timeline, run.IntervalMS, run.DurationMS, run.Histograms = nil, 1000, 3_600_000, nil
 	for i := range int64(3600) {
-		run.Timeline = append(run.Timeline, Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i})
+		run.Timeline = append(
+			run.Timeline,
+			Interval{OffsetMS: i * 1000, Allowed: 1_234_567, Denied: i, P50: 1 + i%7, P99: 90 + i%100, Max: 2_000_000 + i},
+		)
 	}
 	tiny := loadRun("fixed-window", 4, 2, 0)
 	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil

@@ -4,6 +4,7 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -12,9 +13,73 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Encode writes a histogram of microseconds in the V2 compressed encoding, base64,
-// which other HdrHistogram tools read, too.
-func Encode(h *hdrhistogram.Histogram) string {
+// Histograms are the distributions behind a run's quantiles, in microseconds. They
+// allow runs to be merged. A histogram that the run does not have is nil.
+//
+// In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
+// other HdrHistogram tools read, too.
+type Histograms struct {
+	Latency, Service, Lag *hdrhistogram.Histogram
+}
+
+// savedHistograms is the JSON form of Histograms.
+type savedHistograms struct {
+	Latency string `json:"latency_us,omitempty"`
+	Service string `json:"service_us,omitempty"`
+	Lag     string `json:"schedule_lag_us,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (h *Histograms) MarshalJSON() ([]byte, error) {
+	return json.Marshal(savedHistograms{Latency: encode(h.Latency), Service: encode(h.Service), Lag: encode(h.Lag)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. It takes bounded memory, whatever the
+// text is.
+func (h *Histograms) UnmarshalJSON(text []byte) error {
+	var saved savedHistograms
+	if err := json.Unmarshal(text, &saved); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		name string
+		text string
+		into **hdrhistogram.Histogram
+	}{
+		{"latency", saved.Latency, &h.Latency},
+		{"service time", saved.Service, &h.Service},
+		{"schedule lag", saved.Lag, &h.Lag},
+	} {
+		if one.text == "" {
+			continue
+		}
+		var err error
+		if *one.into, err = decode(one.text); err != nil {
+			return fmt.Errorf("the histogram of its %s cannot be read: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// size is how many bytes of memory the histograms take.
+func (h *Histograms) size() int {
+	if h == nil {
+		return 0
+	}
+	size := 0
+	for _, one := range []*hdrhistogram.Histogram{h.Latency, h.Service, h.Lag} {
+		if one != nil {
+			size += one.ByteSize()
+		}
+	}
+	return size
+}
+
+// encode writes a histogram as text. No histogram is the empty text.
+func encode(h *hdrhistogram.Histogram) string {
+	if h == nil {
+		return ""
+	}
 	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil { // it writes to memory, with a version that it knows
 		panic(fmt.Sprintf("encoding a histogram: %v", err))
@@ -22,12 +87,12 @@ func Encode(h *hdrhistogram.Histogram) string {
 	return string(text)
 }
 
-// digits is how exact the histograms of limitctl are. One of five digits would take
-// 50 MB, whatever little is in it.
+// digits is how exact the histograms of limitctl are, in significant digits. A
+// histogram of five digits would take 50 MB even if it were empty.
 const digits = 3
 
-// Decode reads what [Encode] wrote, in bounded memory whatever it is.
-func Decode(text string) (*hdrhistogram.Histogram, error) {
+// decode reads what [encode] wrote, in bounded memory whatever the text is.
+func decode(text string) (*hdrhistogram.Histogram, error) {
 	if precision(text) > digits {
 		return nil, fmt.Errorf("it is more exact than %d digits", digits)
 	}

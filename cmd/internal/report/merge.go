@@ -1,14 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -26,10 +22,10 @@ const (
 	mostErrorTexts = 5
 )
 
-// Merge makes one load test of those that several machines ran at the same time,
-// each with keys of its own. Histograms are merged, so the quantiles are those of
-// all requests together. The thresholds that any of them had are held against the
-// result. What cannot be merged is a [limiter.ErrInvalid].
+// Merge makes one load test of several that machines ran at the same time, each with
+// keys of its own. Histograms are merged, so the quantiles are those of all requests
+// together. The result is judged by the thresholds of all of them. Reports that cannot be
+// merged are a [limiter.ErrInvalid].
 func Merge(all []Named) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)
@@ -53,8 +49,8 @@ func Merge(all []Named) (*Document, error) {
 	return merged, merged.holdAgain(all)
 }
 
-// holdAgain evaluates the thresholds of all documents against the merged one. One
-// that is about what could not be merged becomes a warning.
+// holdAgain judges the merged document by the thresholds of all documents. A threshold
+// about a figure that could not be merged becomes a warning.
 func (d *Document) holdAgain(all []Named) error {
 	var expressions []Expression
 	seen := map[string]bool{}
@@ -68,11 +64,14 @@ func (d *Document) holdAgain(all []Named) error {
 			if err != nil {
 				return limiter.Invalidf("%s: %v", from.Name, err)
 			}
-			if i := slices.IndexFunc(d.Runs, func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r) == nil }); i >= 0 {
-				d.Runs[i].Warnings = append(d.Runs[i].Warnings, fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e))
+			lacks := func(r Run) bool { return e.metric.kind != duration && e.metric.of(&r.Figures) == nil }
+			i := slices.IndexFunc(d.Runs, lacks)
+			if i < 0 {
+				expressions = append(expressions, e)
 				continue
 			}
-			expressions = append(expressions, e)
+			warning := fmt.Sprintf("threshold %q is not judged: it is about a figure that could not be merged", e)
+			d.Runs[i].Warnings = append(d.Runs[i].Warnings, warning)
 		}
 	}
 	_, err := d.Evaluate(expressions)
@@ -84,26 +83,29 @@ func mergeable(a, b Named) error {
 	case b.Kind != LoadTest:
 		return limiter.Invalidf("%s is a simulation; only load tests are merged", b.Name)
 	case len(a.Runs) != len(b.Runs):
-		return limiter.Invalidf("%s has %s and %s has %s; merge reports of the same test", a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
+		return limiter.Invalidf("%s has %s and %s has %s; merge reports of the same test",
+			a.Name, plural(int64(len(a.Runs)), "run"), b.Name, plural(int64(len(b.Runs)), "run"))
 	}
 	for i := range a.Runs {
 		if ours, theirs := a.Runs[i].Title(), b.Runs[i].Title(); ours != theirs {
-			return limiter.Invalidf("run %d of %s is of %q, and of %s of %q; merge reports of the same test", i+1, a.Name, ours, b.Name, theirs)
+			return limiter.Invalidf("run %d is of %q in %s and of %q in %s; merge reports of the same test",
+				i+1, ours, a.Name, theirs, b.Name)
 		}
 		if len(a.Runs[i].Limits) != len(b.Runs[i].Limits) {
-			return limiter.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test", i+1, len(a.Runs[i].Limits), a.Name, len(b.Runs[i].Limits), b.Name)
+			return limiter.Invalidf("run %d has %d limits in %s and %d in %s; merge reports of the same test",
+				i+1, len(a.Runs[i].Limits), a.Name, len(b.Runs[i].Limits), b.Name)
 		}
 	}
 	return nil
 }
 
-// part is what one machine did of a run.
+// part is one machine's part of a run, and the file it was read from.
 type part struct {
 	file string
 	*Run
 }
 
-// counted is when the warm-up was over.
+// counted is when the warm-up ended.
 func (p part) counted() time.Time { return p.StartedAt.Add(milliseconds(p.WarmupMS)) }
 
 func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS)) }
@@ -111,8 +113,8 @@ func (p part) end() time.Time { return p.StartedAt.Add(milliseconds(p.DurationMS
 func mergeRuns(parts []part) (*Run, error) {
 	first := parts[0]
 	run := &Run{
-		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation, Scenario: first.Scenario,
-		StartedAt: first.StartedAt, Limits: slices.Clone(first.Limits),
+		Algorithm: first.Algorithm, Limit: first.Limit, Policy: first.Policy, Implementation: first.Implementation,
+		Scenario: first.Scenario, StartedAt: first.StartedAt, Figures: Figures{Limits: slices.Clone(first.Limits)},
 	}
 	counted, end := first.counted(), first.end()
 	var loads, stores []string
@@ -174,7 +176,7 @@ func mergeRuns(parts []part) (*Run, error) {
 	return run, nil
 }
 
-// joined lists texts, each once.
+// joined lists texts, each of them once.
 func joined(texts []string) string {
 	var once []string
 	for _, text := range texts {
@@ -185,7 +187,7 @@ func joined(texts []string) string {
 	return strings.Join(once, " and ")
 }
 
-// apart warns of machines that were not at work at the same time, by their clocks.
+// apart warns of machines that did not work at the same time, by their clocks.
 func apart(parts []part) []string {
 	var warnings []string
 	for i, a := range parts {
@@ -193,180 +195,11 @@ func apart(parts []part) []string {
 			if b.StartedAt.Before(a.StartedAt) {
 				a, b = b, a
 			}
-			if !b.StartedAt.Before(a.end()) {
-				warnings = append(warnings, fmt.Sprintf("%s began %s after %s had ended: they did not load the store together", b.file, b.StartedAt.Sub(a.end()).Round(time.Millisecond), a.file))
+			if gap := b.StartedAt.Sub(a.end()); gap >= 0 {
+				warnings = append(warnings, fmt.Sprintf("%s began %s after %s had ended: they did not load the store together",
+					b.file, gap.Round(time.Millisecond), a.file))
 			}
 		}
 	}
 	return warnings
-}
-
-// mergeTimes merges the histograms, and reckons the quantiles of all.
-func (r *Run) mergeTimes(parts []part) error {
-	r.Histograms = &Histograms{}
-	for _, times := range []struct {
-		saved     func(*Histograms) *string
-		quantiles func(*Run) **Quantiles
-	}{
-		{func(h *Histograms) *string { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
-		{func(h *Histograms) *string { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
-		{func(h *Histograms) *string { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
-	} {
-		var merged *hdrhistogram.Histogram
-		for _, p := range parts {
-			if *times.quantiles(p.Run) == nil {
-				continue
-			}
-			if p.Histograms == nil || *times.saved(p.Histograms) == "" {
-				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; give the report that loadtest wrote with --save", p.file)
-			}
-			h, err := Decode(*times.saved(p.Histograms))
-			switch {
-			case err != nil:
-				return limiter.Invalidf("%s has a histogram that cannot be read: %v; save the report again", p.file, err)
-			case merged == nil:
-				merged = h
-			case merged.Merge(h) > 0:
-				return limiter.Invalidf("%s has times that are beyond those of %s; merge reports of one version of limitctl", p.file, parts[0].file)
-			}
-		}
-		if merged != nil {
-			*times.saved(r.Histograms), *times.quantiles(r) = Encode(merged), QuantilesOf(merged)
-		}
-	}
-	return nil
-}
-
-// mergeAudits is the worst of what was seen of any key, and the sum of the units.
-func mergeAudits(all []*Audit) Audit {
-	merged := Audit{KeySums: &KeySums{}}
-	for _, a := range all {
-		merged.WorstWindowRatio = math.Max(merged.WorstWindowRatio, a.WorstWindowRatio)
-		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
-		merged.OverAdmitted += a.OverAdmitted
-		merged.UnderAdmitted += a.UnderAdmitted
-		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
-		if a.KeySums == nil || merged.KeySums == nil {
-			merged.KeySums = nil
-			continue
-		}
-		merged.KeySums.Keys += a.KeySums.Keys
-		merged.KeySums.Sum += a.KeySums.Sum
-		merged.KeySums.SumOfSquares += a.KeySums.SumOfSquares
-	}
-	if merged.FairnessUnknown = merged.KeySums == nil; !merged.FairnessUnknown {
-		merged.Fairness = merged.KeySums.Fairness()
-	}
-	return merged
-}
-
-// mergeCost keeps what each machine knows of itself and of its keys. What a server
-// counts is of all machines, so that none of them knows what its own part was.
-func (r *Run) mergeCost(parts []part) {
-	cost, left := Cost{}, false
-	for _, figure := range []struct {
-		of     func(*Cost) **float64
-		weight func(*Run) int64
-	}{
-		{func(c *Cost) **float64 { return &c.RoundTrips }, func(r *Run) int64 { return r.Requests }},
-		{func(c *Cost) **float64 { return &c.ClientCPU }, func(r *Run) int64 { return r.Requests }},
-		{func(c *Cost) **float64 { return &c.BytesPerKey }, func(r *Run) int64 { return r.Keys }},
-		{func(c *Cost) **float64 { return &c.BytesPerUnit }, func(r *Run) int64 { return r.Allowed }},
-	} {
-		sum, weights := 0.0, 0.0
-		for _, p := range parts {
-			if p.Cost != nil && *figure.of(p.Cost) != nil {
-				weight := float64(figure.weight(p.Run))
-				sum, weights = sum+weight**(*figure.of(p.Cost)), weights+weight
-			}
-		}
-		if weights > 0 {
-			mean := sum / weights
-			*figure.of(&cost) = &mean
-		}
-	}
-	for _, p := range parts {
-		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil || p.Cost.NetworkOut != nil)
-	}
-	if left {
-		r.Warnings = append(r.Warnings, "the server's own cost is left out: what it counts is of all machines, and none of them knows its part")
-	}
-	if cost != (Cost{}) {
-		r.Cost = &cost
-	}
-}
-
-// mergeTimelines adds up what happened at the same time. Of latencies in an
-// interval the worst is kept, since only whole runs have histograms.
-func (r *Run) mergeTimelines(parts []part) {
-	for _, p := range parts {
-		r.IntervalMS = max(r.IntervalMS, p.IntervalMS)
-	}
-	if r.IntervalMS == 0 {
-		return
-	}
-	at := map[int64]*Interval{}
-	for _, p := range parts {
-		shift := p.StartedAt.Sub(r.StartedAt).Milliseconds()
-		for _, interval := range p.Timeline {
-			offset := (shift + interval.OffsetMS) / r.IntervalMS * r.IntervalMS
-			sum := at[offset]
-			if sum == nil {
-				sum = &Interval{OffsetMS: offset}
-				at[offset] = sum
-			}
-			sum.Allowed += interval.Allowed
-			sum.Denied += interval.Denied
-			sum.Errors += interval.Errors
-			sum.Dropped += interval.Dropped
-			sum.P50, sum.P99, sum.Max = max(sum.P50, interval.P50), max(sum.P99, interval.P99), max(sum.Max, interval.Max)
-		}
-	}
-	for _, interval := range at {
-		r.Timeline = append(r.Timeline, *interval)
-	}
-	slices.SortFunc(r.Timeline, func(a, b Interval) int { return cmp.Compare(a.OffsetMS, b.OffsetMS) })
-}
-
-// mergeKeys merges what is listed of keys and of errors.
-func (r *Run) mergeKeys(parts []part) {
-	denied, errors := map[string]KeyCount{}, map[string]int64{}
-	for _, p := range parts {
-		r.Heat = append(r.Heat, p.Heat...)
-		for _, k := range p.MostDenied {
-			sum := denied[k.Key]
-			denied[k.Key] = KeyCount{k.Key, sum.Allowed + k.Allowed, sum.Denied + k.Denied}
-		}
-		for _, e := range p.ErrorTexts {
-			errors[e.Text] += e.Count
-		}
-	}
-	for _, k := range denied {
-		r.MostDenied = append(r.MostDenied, k)
-	}
-	slices.SortFunc(r.MostDenied, func(a, b KeyCount) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
-	})
-	r.MostDenied = r.MostDenied[:min(len(r.MostDenied), mostDeniedKeys)]
-	for text, count := range errors {
-		r.ErrorTexts = append(r.ErrorTexts, ErrorCount{text, count})
-	}
-	slices.SortFunc(r.ErrorTexts, func(a, b ErrorCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
-	})
-	r.ErrorTexts = r.ErrorTexts[:min(len(r.ErrorTexts), mostErrorTexts)]
-	perKey := func(g HeatGroup) float64 { return float64(g.Allowed+g.Denied) / float64(max(g.Keys, 1)) }
-	slices.SortStableFunc(r.Heat, func(a, b HeatGroup) int { return cmp.Compare(perKey(b), perKey(a)) })
-	together := (len(r.Heat) + mostGroups - 1) / mostGroups
-	var heat []HeatGroup
-	for i, g := range r.Heat {
-		if i%together == 0 {
-			heat = append(heat, HeatGroup{})
-		}
-		last := &heat[len(heat)-1]
-		last.Keys += g.Keys
-		last.Allowed += g.Allowed
-		last.Denied += g.Denied
-	}
-	r.Heat = heat
 }

@@ -19,9 +19,9 @@ type metric struct {
 	name string
 	kind metricKind
 	// of returns the figure, of a duration in µs; nil if the run has none.
-	of func(*Run) *big.Rat
+	of func(*Figures) *big.Rat
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
-	whole func(*Run) int64
+	whole func(*Figures) int64
 }
 
 // metrics is all that can be promised, in the order in which it is listed.
@@ -31,11 +31,11 @@ func allMetrics() []metric {
 	var all []metric
 	for _, times := range []struct {
 		prefix string
-		of     func(*Run) *Quantiles
+		of     func(*Figures) *Quantiles
 	}{
-		{"", func(r *Run) *Quantiles { return r.Latency }},
-		{"service_", func(r *Run) *Quantiles { return r.Service }},
-		{"lag_", func(r *Run) *Quantiles { return r.Lag }},
+		{"", func(f *Figures) *Quantiles { return f.Latency }},
+		{"service_", func(f *Figures) *Quantiles { return f.Service }},
+		{"lag_", func(f *Figures) *Quantiles { return f.Lag }},
 	} {
 		for _, quantile := range []struct {
 			name string
@@ -47,68 +47,68 @@ func allMetrics() []metric {
 			{"p999", func(q *Quantiles) int64 { return q.P999 }},
 			{"max", func(q *Quantiles) int64 { return q.Max }},
 		} {
-			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, of: func(r *Run) *big.Rat {
-				if q := times.of(r); q != nil {
+			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, of: func(f *Figures) *big.Rat {
+				if q := times.of(f); q != nil {
 					return new(big.Rat).SetInt64(quantile.of(q))
 				}
 				return nil
 			}})
 		}
 	}
-	requests := func(r *Run) int64 { return r.Requests }
-	arrivals := func(r *Run) int64 { return r.Requests + r.Dropped }
-	keys := func(r *Run) int64 { return r.Keys }
+	requests := func(f *Figures) int64 { return f.Requests }
+	arrivals := func(f *Figures) int64 { return f.Requests + f.Dropped }
+	keys := func(f *Figures) int64 { return f.Keys }
 	for _, counted := range []struct {
 		name  string
-		of    func(*Run) int64
-		whole func(*Run) int64
+		of    func(*Figures) int64
+		whole func(*Figures) int64
 	}{
 		{"requests", requests, nil},
-		{"allowed", func(r *Run) int64 { return r.Allowed }, requests},
-		{"denied", func(r *Run) int64 { return r.Denied }, requests},
-		{"errors", func(r *Run) int64 { return r.Errors }, requests},
-		{"unknown", func(r *Run) int64 { return r.Unknown }, requests},
-		{"late", func(r *Run) int64 { return r.Late }, requests},
-		{"dropped", func(r *Run) int64 { return r.Dropped }, arrivals},
+		{"allowed", func(f *Figures) int64 { return f.Allowed }, requests},
+		{"denied", func(f *Figures) int64 { return f.Denied }, requests},
+		{"errors", func(f *Figures) int64 { return f.Errors }, requests},
+		{"unknown", func(f *Figures) int64 { return f.Unknown }, requests},
+		{"late", func(f *Figures) int64 { return f.Late }, requests},
+		{"dropped", func(f *Figures) int64 { return f.Dropped }, arrivals},
 		{"keys", keys, nil},
-		{"denied_keys", func(r *Run) int64 { return r.KeysDenied }, keys},
-		{"over_admitted", func(r *Run) int64 { return r.Audit.OverAdmitted }, nil},
-		{"under_admitted", func(r *Run) int64 { return r.Audit.UnderAdmitted }, nil},
-		{"longest_denial_run", func(r *Run) int64 { return r.Audit.LongestDenialRun }, nil},
-		{"worst_window_units", func(r *Run) int64 { return r.Audit.WorstWindowUnits }, nil},
+		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
+		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
+		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
+		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
+		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
 	} {
-		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, of: func(r *Run) *big.Rat {
-			return new(big.Rat).SetInt64(counted.of(r))
+		all = append(all, metric{name: counted.name, kind: count, whole: counted.whole, of: func(f *Figures) *big.Rat {
+			return new(big.Rat).SetInt64(counted.of(f))
 		}})
 	}
 	for _, figure := range []struct {
 		name string
-		of   func(*Run) float64
+		of   func(*Figures) float64
 	}{
-		{"worst_window_ratio", func(r *Run) float64 { return r.Audit.WorstWindowRatio }},
-		{"throughput", func(r *Run) float64 { return r.ThroughputPerS }},
+		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstWindowRatio }},
+		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
-		all = append(all, metric{name: figure.name, of: func(r *Run) *big.Rat { return ratOf(figure.of(r)) }})
+		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
 	}
 	all = append(all,
-		metric{name: "fairness", of: func(r *Run) *big.Rat {
-			if r.Audit.FairnessUnknown {
+		metric{name: "fairness", of: func(f *Figures) *big.Rat {
+			if f.Audit.FairnessUnknown {
 				return nil
 			}
-			return ratOf(r.Audit.Fairness)
+			return ratOf(f.Audit.Fairness)
 		}},
-		metric{name: "rate", of: func(r *Run) *big.Rat {
-			if r.countedMS() <= 0 {
+		metric{name: "rate", of: func(f *Figures) *big.Rat {
+			if f.countedMS() <= 0 {
 				return new(big.Rat)
 			}
-			return big.NewRat(1000*r.Requests, r.countedMS())
+			return big.NewRat(1000*f.Requests, f.countedMS())
 		}})
 	for _, cost := range costs {
-		all = append(all, metric{name: cost.name, of: func(r *Run) *big.Rat {
-			if r.Cost == nil || cost.of(r.Cost) == nil {
+		all = append(all, metric{name: cost.name, of: func(f *Figures) *big.Rat {
+			if f.Cost == nil || cost.of(f.Cost) == nil {
 				return nil
 			}
-			return ratOf(*cost.of(r.Cost))
+			return ratOf(*cost.of(f.Cost))
 		}})
 	}
 	return all
@@ -166,9 +166,9 @@ func (m *metric) valueHint() string {
 func (m *metric) absence() string {
 	switch {
 	case m.kind == duration:
-		return "a simulation measures no times, nor does a load test before its first answer"
+		return "a simulation measures no times, and a load test has none before its first answer"
 	case m.name == "fairness":
-		return "it is not to be had of reports without the sums of their keys"
+		return "it needs the sums over keys, which one of the reports lacks"
 	}
-	return strings.ReplaceAll(m.name, "_", " ") + " could not be learnt from this store"
+	return strings.ReplaceAll(m.name, "_", " ") + " is not known of this store"
 }

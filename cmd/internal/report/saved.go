@@ -23,7 +23,12 @@ const (
 	// maxRunValues is how many values a run has, and maxValues all runs together.
 	maxRunValues = 200_000
 	maxValues    = 2_000_000
+	// maxHistograms is how many bytes of memory all histograms together take.
+	maxHistograms = 256 << 20
 )
+
+// errHistograms: the histograms of a document take more than [maxHistograms].
+var errHistograms = fmt.Errorf("its histograms take more than %d MB of memory", maxHistograms>>20)
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
@@ -32,7 +37,11 @@ func (d *Document) Save() ([]byte, error) {
 	encoder.SetEscapeHTML(false) // thresholds have < and > in them
 	encoder.SetIndent("", "  ")
 	err := encoder.Encode(d)
-	if err == nil && (b.Len() > MaxSize || len(d.Runs) > maxRuns) {
+	histograms := 0
+	for i := range d.Runs {
+		histograms += d.Runs[i].Histograms.size()
+	}
+	if err == nil && (b.Len() > MaxSize || len(d.Runs) > maxRuns || histograms > maxHistograms) {
 		err = fmt.Errorf("%d runs of %d MB could not be read again; try fewer limits at once", len(d.Runs), b.Len()>>20)
 	}
 	return b.Bytes(), err
@@ -57,14 +66,21 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	switch {
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
-		return nil, limiter.Invalidf("%s is JSON, but no report; give one that loadtest or simulate saved", name)
+		return nil, limiter.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
 	case *head.SchemaVersion != output.SchemaVersion:
 		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
 	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Interrupted: head.Interrupted}
 	var err error
-	if d.Runs, err = elements(head.Runs, maxRuns, (*Run).check); err == nil {
+	histograms := 0
+	check := func(r *Run) error {
+		if histograms += r.Histograms.size(); histograms > maxHistograms {
+			return errHistograms
+		}
+		return r.check()
+	}
+	if d.Runs, err = elements(head.Runs, maxRuns, check); err == nil {
 		d.Thresholds, err = elements[Threshold](head.Thresholds, maxPromises, nil)
 	}
 	if err == nil {
@@ -75,7 +91,8 @@ func Read(name string, data []byte) (*Document, error) {
 	}
 	for _, t := range d.Thresholds {
 		if t.Run < 0 || t.Run >= len(d.Runs) {
-			return nil, limiter.Invalidf("%s is no report: threshold %q is about run %d, and there are %d", name, t.Expression, t.Run, len(d.Runs))
+			return nil, limiter.Invalidf("%s is not a report: threshold %q is about run %d, and there are %d",
+				name, t.Expression, t.Run, len(d.Runs))
 		}
 	}
 	if d.Thresholds == nil {
@@ -98,7 +115,7 @@ func notJSON(name string, err error) error {
 
 func notAReport(name string, err error) error {
 	// What is wrong can be a number of a million digits.
-	return limiter.Invalidf("%s is no report: %.200s; give one that loadtest or simulate saved", name, err.Error())
+	return limiter.Invalidf("%s is not a report: %.200s; give one that loadtest or simulate saved", name, err.Error())
 }
 
 func isList(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '[' }

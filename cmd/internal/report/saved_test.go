@@ -65,8 +65,21 @@ func TestSavedReports(t *testing.T) {
 			t.Errorf("%s is not what is saved now (%v); -update writes it", name, err)
 		}
 		again, err := Read(name, data)
-		if err != nil || !reflect.DeepEqual(again, d) {
-			t.Errorf("%s is read as something else (%v)", name, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice, err := again.Save(); err != nil || !bytes.Equal(twice, data) {
+			t.Errorf("%s is saved as something else after it was read (%v)", name, err)
+		}
+		for i := range again.Runs {
+			got, want := again.Runs[i].Histograms, d.Runs[i].Histograms
+			if !got.Latency.Equals(want.Latency) || !got.Service.Equals(want.Service) || !got.Lag.Equals(want.Lag) {
+				t.Errorf("%s: run %d has other histograms after it was read", name, i)
+			}
+			again.Runs[i].Histograms = want // the library's own fields differ
+		}
+		if !reflect.DeepEqual(again, d) {
+			t.Errorf("%s is read as something else", name)
 		}
 	}
 }
@@ -80,18 +93,37 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"", "x.json is empty"},
 		{" \n", "x.json is empty"},
 		{string(good[:len(good)/2]), "x.json ends in the middle of its JSON"},
-		{"hello", "x.json is no report: invalid character"},
-		{"[]", "x.json is no report: "},
-		{"{}", "x.json is JSON, but no report"},
-		{`{"schema_version":1,"keys":[]}`, "x.json is JSON, but no report"},
+		{"hello", "x.json is not a report: invalid character"},
+		{"[]", "x.json is not a report: "},
+		{"{}", "x.json is JSON, but not a report"},
+		{`{"schema_version":1,"keys":[]}`, "x.json is JSON, but not a report"},
 		{`{"schema_version":2,"kind":"loadtest","runs":[]}`, "x.json has schema_version 2, and this limitctl reads 1"},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":"many"}]}`, "x.json is no report: "},
-		{`{"schema_version":1,"kind":"loadtest","runs":[],"thresholds":[{"run":1}]}`, "x.json is no report: threshold"},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`, "x.json is no report: run 2 is damaged: -1 is a count or a time of nothing"},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`, "x.json is no report: run 1 is damaged: 1 requests had 2 answers"},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"duration_ms":9e12}]}`, "x.json is no report: "},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`, "x.json is no report: run 1 is damaged: of 1 keys 2 were denied"},
-		{`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`, "x.json is no report: run 1 is damaged: its timeline"},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"requests":"many"}]}`, "x.json is not a report: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[],"thresholds":[{"run":1}]}`, "x.json is not a report: threshold"},
+		{
+			`{"schema_version":1,"kind":"loadtest","runs":[{},{"requests":-1}]}`,
+			"x.json is not a report: run 2 is damaged: -1 is out of range for a count or a time",
+		},
+		{
+			`{"schema_version":1,"kind":"loadtest","runs":[{"requests":1,"allowed":2}]}`,
+			"x.json is not a report: run 1 is damaged: 1 requests had 2 answers",
+		},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"duration_ms":9e12}]}`, "x.json is not a report: "},
+		{
+			`{"schema_version":1,"kind":"loadtest","runs":[{"keys":1,"keys_denied":2}]}`,
+			"x.json is not a report: run 1 is damaged: of 1 keys 2 were denied",
+		},
+		{
+			`{"schema_version":1,"kind":"loadtest","runs":[{"interval_ms":1,"timeline":[{"offset_ms":5},{"offset_ms":5}]}]}`,
+			"x.json is not a report: run 1 is damaged: its timeline",
+		},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":"AAAA"}}]}`,
+			"x.json is not a report: the histogram of its latency cannot be read: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"service_us":"!"}}]}`,
+			"x.json is not a report: the histogram of its service time cannot be read: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"schedule_lag_us":"HISTFAAAAB"}}]}`,
+			"x.json is not a report: the histogram of its schedule lag cannot be read: "},
+		{`{"schema_version":1,"kind":"loadtest","runs":[{"histograms":{"latency_us":7}}]}`, "x.json is not a report: "},
 		{string(good) + "{}", "x.json goes on after its report"},
 	} {
 		d, err := Read("x.json", []byte(test.data))
@@ -128,7 +160,8 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[{"timeline":[{"offset_ms":-9223372036854775808},{"offset_ms":9223372036854775807}],"interval_ms":-1,"heat":[{"keys":-1}]}]}`))
+	f.Add([]byte(`{"schema_version":1,"kind":"loadtest","runs":[` +
+		`{"timeline":[{"offset_ms":-9223372036854775808},{"offset_ms":9223372036854775807}],"interval_ms":-1,"heat":[{"keys":-1}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Read("x.json", data)
 		if err != nil {

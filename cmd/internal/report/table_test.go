@@ -45,20 +45,28 @@ func TestReportsFitTheTerminal(t *testing.T) {
 
 func TestVerdictsInWords(t *testing.T) {
 	for want, audit := range map[string]Audit{
-		"✓ never more than the limit":                                                                         {WorstWindowRatio: 1},
-		"! let 1.97 × the limit through in one period, as its algorithm does":                                 {WorstWindowRatio: 1.97},
-		"! let 1.0004 × the limit through in one period, as its algorithm does":                               {WorstWindowRatio: 1.0004},
-		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period":                              {WorstWindowRatio: 1.01, OverAdmitted: 1},
-		"✗ never more than the limit; denied 1,200 units that fitted":                                         {WorstWindowRatio: 0.9, UnderAdmitted: 1200},
-		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted":                            {WorstWindowRatio: 1.97, UnderAdmitted: 2},
-		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {WorstWindowRatio: 2, OverAdmitted: 3, UnderAdmitted: 2},
+		"✓ never more than the limit":                                           {WorstWindowRatio: 1},
+		"! let 1.97 × the limit through in one period, as this algorithm may":   {WorstWindowRatio: 1.97},
+		"! let 1.0004 × the limit through in one period, as this algorithm may": {WorstWindowRatio: 1.0004},
+		"✗ admitted 1 unit too many; let 1.01 × the limit through in one period": {
+			WorstWindowRatio: 1.01, OverAdmitted: 1,
+		},
+		"✗ never more than the limit; denied 1,200 units that fitted": {
+			WorstWindowRatio: 0.9, UnderAdmitted: 1200,
+		},
+		"✗ let 1.97 × the limit through in one period; denied 2 units that fitted": {
+			WorstWindowRatio: 1.97, UnderAdmitted: 2,
+		},
+		"✗ admitted 3 units too many; let 2.00 × the limit through in one period; denied 2 units that fitted": {
+			WorstWindowRatio: 2, OverAdmitted: 3, UnderAdmitted: 2,
+		},
 	} {
-		f := (&Run{Requests: 10, Audit: audit}).verdict()
+		f := (&Run{Figures: Figures{Requests: 10, Audit: audit}}).verdict()
 		if got := f.mark() + " " + f.text; got != want {
 			t.Errorf("%+v: %s, want %s", audit, got, want)
 		}
 	}
-	if f := (&Run{Audit: Audit{WorstWindowRatio: 0}}).verdict(); f.text != "nothing was sent, so nothing is known" {
+	if f := (&Run{Figures: Figures{Audit: Audit{WorstWindowRatio: 0}}}).verdict(); f.text != "nothing was sent, so nothing is known" {
 		t.Errorf("of no requests: %s", f.text)
 	}
 }
@@ -67,8 +75,17 @@ func TestVerdictsInWords(t *testing.T) {
 func TestWarningsComeFirst(t *testing.T) {
 	text := printed(racing(), 0)
 	at := -1
-	for _, want := range []string{"! interrupted", "✗ the load generator was the limit, not the store", "✗ 1,203 of 31,625 arrivals were dropped (3.8%)", "✗ 312 requests ended in an error (1.0%); 12 of them may have been charged nevertheless",
-		"300 × redis://localhost:6379 did not answer within 2s", "! the server's clock stepped back by 3 ms", "limit      token-bucket 100/10s (naive)", "✗ admitted 417 units too many; let 1.31 × the limit through in one period", "hourly sliding-log:1000/1h (shadow)"} {
+	for _, want := range []string{
+		"! interrupted",
+		"✗ the load generator was the limit, not the store",
+		"✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
+		"✗ 312 requests ended in an error (1.0%); 12 of them may have been charged all the same",
+		"300 × redis://localhost:6379 did not answer within 2s",
+		"! the server's clock stepped back by 3 ms",
+		"limit      token-bucket 100/10s (naive)",
+		"✗ admitted 417 units too many; let 1.31 × the limit through in one period",
+		"hourly sliding-log:1000/1h (shadow)",
+	} {
 		next := strings.Index(text, want)
 		if next <= at {
 			t.Errorf("%q is missing, or too early, in\n%s", want, text)
@@ -80,7 +97,10 @@ func TestWarningsComeFirst(t *testing.T) {
 // Several runs are one table, which does without what matters least on a narrow terminal.
 func TestComparisonOfRuns(t *testing.T) {
 	wide, narrow := printed(fiveRuns(), 120), printed(fiveRuns(), 40)
-	for _, want := range []string{"LIMIT", "REQUESTS", "ALLOWED", "WORST", "OVER", "UNDER", "p50", "p99", "THROUGHPUT", "SERVER µs", "BYTES/KEY", "fixed-window 100/10s       29,912      35%  1.97 ×", "1,180"} {
+	for _, want := range []string{
+		"LIMIT", "REQUESTS", "ALLOWED", "WORST", "OVER", "UNDER", "p50", "p99", "THROUGHPUT", "SERVER µs", "BYTES/KEY",
+		"fixed-window 100/10s       29,912      35%  1.97 ×", "1,180",
+	} {
 		if !strings.Contains(wide, want) {
 			t.Errorf("%q is missing in\n%s", want, wide)
 		}
@@ -90,7 +110,8 @@ func TestComparisonOfRuns(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, narrow)
 		}
 	}
-	if missed := strings.Index(wide, "✗ p99<5ms: 666.623ms with leaky-bucket 100/10s"); missed < 0 || missed > strings.Index(wide, "✓ p99<5ms") {
+	if missed := strings.Index(wide, "✗ p99<5ms: 666.623ms with leaky-bucket 100/10s"); missed < 0 ||
+		missed > strings.Index(wide, "✓ p99<5ms") {
 		t.Errorf("the missed threshold does not come first:\n%s", wide)
 	}
 }
@@ -140,10 +161,18 @@ func TestSparkline(t *testing.T) {
 
 func TestFiguresInWords(t *testing.T) {
 	for _, test := range []struct{ got, want string }{
-		{ratio(1), "1.00 ×"}, {ratio(1.004), "1.004 ×"}, {ratio(0.999), "0.999 ×"}, {ratio(1.97), "1.97 ×"}, {ratio(0), "0.00 ×"}, {ratio(10), "10.00 ×"},
-		{share(0, 5), "0%"}, {share(1, 10_000), "<0.1%"}, {share(9_999, 10_000), ">99.9%"}, {share(5, 5), "100%"}, {share(1, 3), "33%"}, {share(1, 0), "-"}, {share(23, 1000), "2.3%"},
-		{micros(0), "0 µs"}, {micros(999), "999 µs"}, {micros(1240), "1.24 ms"}, {micros(999_499), "999 ms"}, {micros(999_500), "1 s"}, {micros(1_003_000), "1 s"}, {micros(72_000_000), "72 s"},
-		{output.Thousands(0), "0"}, {output.Thousands(-1234), "-1,234"}, {output.Thousands(999), "999"}, {output.Thousands(1_000_000), "1,000,000"}, {decimal(0.31), "0.31"}, {decimal(0.0123), "0.012"}, {decimal(9.996), "10"}, {decimal(1180.4), "1,180"},
+		{ratio(1), "1.00 ×"}, {
+			ratio(1.004), "1.004 ×",
+		}, {ratio(0.999), "0.999 ×"}, {ratio(1.97), "1.97 ×"}, {ratio(0), "0.00 ×"}, {ratio(10), "10.00 ×"},
+		{share(0, 5), "0%"}, {share(1, 10_000), "<0.1%"}, {
+			share(9_999, 10_000), ">99.9%",
+		}, {share(5, 5), "100%"}, {share(1, 3), "33%"}, {share(1, 0), "-"}, {share(23, 1000), "2.3%"},
+		{micros(0), "0 µs"}, {micros(999), "999 µs"}, {micros(1240), "1.24 ms"}, {
+			micros(999_499), "999 ms",
+		}, {micros(999_500), "1 s"}, {micros(1_003_000), "1 s"}, {micros(72_000_000), "72 s"},
+		{output.Thousands(0), "0"}, {output.Thousands(-1234), "-1,234"}, {output.Thousands(999), "999"}, {
+			output.Thousands(1_000_000), "1,000,000",
+		}, {decimal(0.31), "0.31"}, {decimal(0.0123), "0.012"}, {decimal(9.996), "10"}, {decimal(1180.4), "1,180"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s, want %s", test.got, test.want)
@@ -151,15 +180,17 @@ func TestFiguresInWords(t *testing.T) {
 	}
 }
 
-// The scenario of the noisy neighbour asks whether anyone else was hurt.
+// The scenario of the noisy neighbour asks whether any other key was denied.
 func TestNeighboursAreToldOf(t *testing.T) {
-	run := Run{Requests: 12, Allowed: 5, Denied: 7, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
-	const alarm, line = "! the noisy key was not all that was hurt: 5 requests of all others, 1 denied\n", "neighbours 5 requests of all others, 1 denied\n"
+	run := Run{Figures: Figures{Requests: 12, Allowed: 5, Denied: 7}, Neighbours: &KeyCount{Key: "all others", Allowed: 4, Denied: 1}}
+	const alarm = "! others than the noisy key were denied, too: 5 requests of all others, 1 denied\n"
+	const line = "neighbours 5 requests of all others, 1 denied\n"
 	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); !strings.Contains(got, alarm) || !strings.Contains(got, line) {
 		t.Errorf("neighbours that were denied:\n%s", got)
 	}
 	run.Neighbours.Denied = 0
-	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); strings.Contains(got, "hurt") || !strings.Contains(got, "neighbours 4 requests of all others, 0 denied\n") {
+	if got := printed(&Document{Kind: LoadTest, Runs: []Run{run}}, 120); strings.Contains(got, "denied, too") ||
+		!strings.Contains(got, "neighbours 4 requests of all others, 0 denied\n") {
 		t.Errorf("neighbours that were not denied:\n%s", got)
 	}
 }

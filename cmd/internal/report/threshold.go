@@ -53,7 +53,7 @@ func ParseThreshold(text string) (Expression, error) {
 	e.unit = value[len(digits):]
 	var ok bool
 	if e.bound, ok = parseDecimal(digits); !ok {
-		return Expression{}, wrong(text, "%q is no value of %s; write %s", value, name, e.metric.valueHint())
+		return Expression{}, wrong(text, "%q is not a value of %s; write %s", value, name, e.metric.valueHint())
 	}
 	switch factor, isDuration := durationUnits[e.unit]; {
 	case e.metric.kind == duration && isDuration:
@@ -84,21 +84,40 @@ func parseDecimal(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-// Holds reports whether the run keeps the promise, and what the metric is, in the
-// expression's unit. It is a [limiter.ErrInvalid] if the run has no such metric, as a
-// simulation has no latencies. It may be asked while a run is under way.
-func (e Expression) Holds(run *Run) (ok bool, actual string, err error) {
-	value := e.metric.of(run)
+// Holds reports whether the figures keep the promise, and the metric's value in the
+// expression's unit. It is a [limiter.ErrInvalid] if they have no such metric: a
+// simulation has no latencies.
+func (e Expression) Holds(f *Figures) (ok bool, actual string, err error) {
+	value := e.value(f)
 	if value == nil {
 		return false, "", wrong(e.text, "the run has no %s: %s", e.metric.name, e.metric.absence())
 	}
-	if e.unit == "%" {
-		whole := new(big.Rat).SetInt64(e.metric.whole(run))
-		if whole.Sign() > 0 { // of nothing, nothing is a share
-			value.Quo(value, whole)
-		}
-	}
 	return e.compare(value), e.write(value), nil
+}
+
+// value returns the metric as the bound is written: in µs, as a share of 1, or as a
+// count. It is nil if the figures have no such metric.
+func (e Expression) value(f *Figures) *big.Rat {
+	value := e.metric.of(f)
+	if value == nil || e.unit != "%" {
+		return value
+	}
+	if whole := e.metric.whole(f); whole > 0 { // a share of nothing stays 0
+		value.Quo(value, new(big.Rat).SetInt64(whole))
+	}
+	return value
+}
+
+// Lost reports whether one of the promises is broken by the figures of a run under way,
+// and stays broken however the run goes on. It is quick enough to be asked often.
+func Lost(promises []Expression, f *Figures) bool {
+	return slices.ContainsFunc(promises, func(e Expression) bool {
+		if !e.isBound() {
+			return false
+		}
+		value := e.value(f)
+		return value != nil && !e.compare(value)
+	})
 }
 
 func (e Expression) compare(value *big.Rat) bool {
@@ -152,7 +171,7 @@ func (d *Document) Evaluate(expressions []Expression) (held bool, err error) {
 	thresholds := []Threshold{}
 	for _, e := range expressions {
 		for i := range d.Runs {
-			ok, actual, err := e.Holds(&d.Runs[i])
+			ok, actual, err := e.Holds(&d.Runs[i].Figures)
 			switch {
 			case err != nil && d.Kind == LoadTest && e.metric.kind == duration:
 				ok, actual = false, "nothing was measured"
@@ -176,9 +195,9 @@ func ratOf(f float64) *big.Rat {
 	return r
 }
 
-// IsBound reports whether a promise that is missed while a run is under way stays
-// missed, as far as can be told: it says how much there may be at most.
-func (e Expression) IsBound() bool {
+// isBound reports whether the promise says how much there may be at most. Once it is
+// broken it is taken to stay broken, since most figures only grow.
+func (e Expression) isBound() bool {
 	return e.operator == "<" || e.operator == "<=" || e.operator == "==" && e.bound.Sign() == 0
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func TestThresholds(t *testing.T) {
-	run := &Run{
+	figures := &Figures{
 		Requests: 1000, Allowed: 990, Denied: 10, Errors: 0, Dropped: 1000, Keys: 300, KeysDenied: 3, DurationMS: 2000, ThroughputPerS: 499.5,
 		Latency: &Quantiles{P50: 800, P90: 1500, P99: 5000, P999: 9999, Max: 1_500_000}, Service: &Quantiles{P99: 4999},
 		Audit: Audit{WorstWindowRatio: 1.97, Fairness: 0.1, OverAdmitted: 1 << 60, UnderAdmitted: 1<<60 + 1},
@@ -51,7 +51,7 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%s: %v", test.text, err)
 			continue
 		}
-		ok, actual, err := e.Holds(run)
+		ok, actual, err := e.Holds(figures)
 		if err != nil || ok != test.ok || actual != test.actual {
 			t.Errorf("%s: %t, %s, %v; want %t, %s", test.text, ok, actual, err, test.ok, test.actual)
 		}
@@ -64,7 +64,7 @@ func TestActualShowsWhyItWasMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, actual, err := e.Holds(&Run{Requests: 10_000_000, Denied: 100_001})
+	ok, actual, err := e.Holds(&Figures{Requests: 10_000_000, Denied: 100_001})
 	if err != nil || ok || actual != "1.00001%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
 	}
@@ -75,7 +75,7 @@ func TestSharesOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, actual, err := e.Holds(&Run{}); err != nil || !ok || actual != "0%" {
+	if ok, actual, err := e.Holds(&Figures{}); err != nil || !ok || actual != "0%" {
 		t.Errorf("%t, %s, %v", ok, actual, err)
 	}
 }
@@ -90,21 +90,22 @@ func TestWrongThresholds(t *testing.T) {
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
 		"p99<5m":                                 `"5m" has no unit of time`,
 		"p99<5%":                                 `"5%" has no unit of time`,
-		"p99<ms":                                 `"ms" is no value of p99`,
-		"p99<-5ms":                               `"-5ms" is no value of p99`,
-		"p99<1e9ms":                              `"1e9ms" is no value of p99`,
-		"p99<1/2ms":                              `is no value of p99`,
-		"p99<<5ms":                               `"<5ms" is no value of p99`,
+		"p99<ms":                                 `"ms" is not a value of p99`,
+		"p99<-5ms":                               `"-5ms" is not a value of p99`,
+		"p99<1e9ms":                              `"1e9ms" is not a value of p99`,
+		"p99<1/2ms":                              `is not a value of p99`,
+		"p99<<5ms":                               `"<5ms" is not a value of p99`,
 		"over_admitted==0%":                      `over_admitted is not in "%"; write a whole number such as 100`,
 		"requests>5%":                            `requests is not in "%"`,
 		"errors==0ms":                            `errors is not in "ms"`,
 		"denied<1.5":                             "denied is a whole number and never 1.5",
 		"denied<1%%":                             `denied is not in "%%"`,
-		"throughput>1000/s":                      `"1000/s" is no value of throughput; write a number such as 1.5`,
-		"denied<1" + "0000000000000000000000000": "is no value of denied",
+		"throughput>1000/s":                      `"1000/s" is not a value of throughput; write a number such as 1.5`,
+		"denied<1" + "0000000000000000000000000": "is not a value of denied",
 	} {
 		_, err := ParseThreshold(text)
-		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "threshold \"") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -114,16 +115,16 @@ func TestWrongThresholds(t *testing.T) {
 func TestAbsentMetrics(t *testing.T) {
 	for text, want := range map[string]string{
 		"p99<5ms":           `threshold "p99<5ms": the run has no p99: a simulation measures no times`,
-		"server_cpu_us<20":  "server cpu us could not be learnt from this store",
-		"bytes_per_unit<20": "bytes per unit could not be learnt",
-		"fairness>0.5":      "reports without the sums of their keys",
+		"server_cpu_us<20":  "server cpu us is not known of this store",
+		"bytes_per_unit<20": "bytes per unit is not known of this store",
+		"fairness>0.5":      "it needs the sums over keys",
 	} {
 		e, err := ParseThreshold(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := New(Simulation)
-		d.Runs = []Run{{Audit: Audit{FairnessUnknown: true}}}
+		d.Runs = []Run{{Figures: Figures{Audit: Audit{FairnessUnknown: true}}}}
 		held, err := d.Evaluate([]Expression{e})
 		if held || !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %t, %v", text, held, err)
@@ -134,7 +135,7 @@ func TestAbsentMetrics(t *testing.T) {
 // A load test that got no answer did not keep what was promised of its times.
 func TestNothingMeasuredIsMissed(t *testing.T) {
 	d := New(LoadTest)
-	d.Runs = []Run{{Requests: 10}}
+	d.Runs = []Run{{Figures: Figures{Requests: 10}}}
 	promised(d, "p99<5ms")
 	if !d.Missed() || d.Thresholds[0].Actual != "nothing was measured" {
 		t.Errorf("%+v", d.Thresholds)
@@ -164,7 +165,9 @@ func TestEvaluate(t *testing.T) {
 			missed += d.Runs[threshold.Run].Algorithm + " " + threshold.Expression + " " + threshold.Actual + "; "
 		}
 	}
-	if want := "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; sliding-counter worst_window_ratio<=1 1.08; "; missed != want {
+	const want = "leaky-bucket p99<5ms 666.623ms; fixed-window worst_window_ratio<=1 1.97; " +
+		"sliding-counter worst_window_ratio<=1 1.08; "
+	if missed != want {
 		t.Errorf("missed are %s", missed)
 	}
 	if held, err := d.Evaluate(nil); !held || err != nil || len(d.Thresholds) != 0 || d.Missed() {
@@ -174,7 +177,9 @@ func TestEvaluate(t *testing.T) {
 
 // What is read is either an expression that reads the same again, or an error in one line.
 func FuzzParseThreshold(f *testing.F) {
-	for _, text := range []string{"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>"} {
+	for _, text := range []string{
+		"p99<5ms", "over_admitted == 0", "denied<1%", "fairness>=0.95", "max!=1.5s", "p99<5µs", "x", "p99<1e9ms", "<<>>",
+	} {
 		f.Add(text)
 	}
 	run := loadRun("token-bucket", 1, 1, 0)
@@ -187,7 +192,7 @@ func FuzzParseThreshold(f *testing.F) {
 			}
 			return
 		}
-		ok, actual, err := e.Holds(&run)
+		ok, actual, err := e.Holds(&run.Figures)
 		if err != nil || actual == "" {
 			t.Fatalf("%q: %q, %v", text, actual, err)
 		}
@@ -195,8 +200,52 @@ func FuzzParseThreshold(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is read as %q, which is not: %v", text, e, err)
 		}
-		if same, actualAgain, _ := again.Holds(&run); same != ok || actualAgain != actual {
+		if same, actualAgain, _ := again.Holds(&run.Figures); same != ok || actualAgain != actual {
 			t.Errorf("%q and %q: %t and %t, %s and %s", text, e, ok, same, actual, actualAgain)
 		}
 	})
+}
+
+// A run under way is lost once it has broken a promise of at most so much. A promise of
+// at least so much may still be kept, and so may one whose figure is not there yet.
+func TestLost(t *testing.T) {
+	figures := &Figures{Requests: 1000, Allowed: 900, Denied: 100, Audit: Audit{OverAdmitted: 1}}
+	for text, want := range map[string]bool{
+		"over_admitted==0": true, "over_admitted<1": true, "over_admitted<=1": false, "over_admitted==1": false,
+		"over_admitted==2": false, "over_admitted!=1": false, "denied<10%": true, "denied<=10%": false,
+		"requests>=2000": false, "p99<5ms": false, "fairness<=1": false,
+	} {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Lost([]Expression{e}, figures); got != want {
+			t.Errorf("%s: lost is %t, want %t", text, got, want)
+		}
+	}
+	if Lost(nil, figures) {
+		t.Error("a run without promises is lost")
+	}
+}
+
+// What --abort-on-fail costs each time it judges a run under way.
+func BenchmarkLost(b *testing.B) {
+	var promises []Expression
+	for _, text := range []string{"p99<5s", "over_admitted==0", "denied<100%"} {
+		e, err := ParseThreshold(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		promises = append(promises, e)
+	}
+	run := loadRun("token-bucket", 1, 1, 0)
+	h := run.Histograms
+	b.ReportAllocs()
+	for b.Loop() {
+		figures := run.Figures
+		figures.Latency, figures.Service, figures.Lag = QuantilesOf(h.Latency), QuantilesOf(h.Service), QuantilesOf(h.Lag)
+		if Lost(promises, &figures) {
+			b.Fatal("the run is lost")
+		}
+	}
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // figures are the numbers of a result that promises can be about, all but its cost.
-func (r *loadRun) figures(result *loadgen.Result, l *workload) *report.Run {
+func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	elapsed := output.Milliseconds(result.Elapsed)
-	run := &report.Run{
+	f := report.Figures{
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied,
 		Errors: result.Errors, Unknown: result.Unknown, Dropped: result.Dropped,
 		Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
@@ -23,13 +23,13 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) *report.Run {
 		Audit: auditOf(l.limits, result.Findings),
 	}
 	if !r.Load.IsClosed() {
-		run.Lag = report.QuantilesOf(result.Lag)
-		run.GeneratorLimited = result.GeneratorLimited()
+		f.Lag = report.QuantilesOf(result.Lag)
+		f.GeneratorLimited = result.GeneratorLimited()
 	}
 	if counted := result.Elapsed - r.Load.Warmup; counted > 0 {
-		run.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
+		f.ThroughputPerS = float64(result.Allowed+result.Denied) / counted.Seconds()
 	}
-	return run
+	return f
 }
 
 // auditOf sums up what the audits of limits found, those of shadows aside.

@@ -7,9 +7,9 @@ import (
 
 // histogramsOf returns the distributions of a run's times.
 func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
-	h := &report.Histograms{Latency: report.Encode(result.Latency), Service: report.Encode(result.Service)}
+	h := &report.Histograms{Latency: result.Latency, Service: result.Service}
 	if !closed {
-		h.Lag = report.Encode(result.Lag)
+		h.Lag = result.Lag
 	}
 	return h
 }

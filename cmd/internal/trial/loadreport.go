@@ -12,7 +12,7 @@ import (
 
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
-	run := r.figures(result, l)
+	run := &report.Run{Figures: r.figures(result, l)}
 	describeLimits(run, l.limits, result.Findings)
 	run.Store, run.Implementation = target.Name, target.Implementation
 	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()

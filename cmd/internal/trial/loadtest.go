@@ -247,11 +247,6 @@ func (r *loadRun) lost(soFar *loadgen.Result, l *workload) bool {
 	if len(r.AbortOn) == 0 {
 		return false
 	}
-	run := r.figures(soFar, l)
-	for _, e := range r.AbortOn {
-		if ok, _, err := e.Holds(run); err == nil && !ok && e.IsBound() {
-			return true
-		}
-	}
-	return false
+	figures := r.figures(soFar, l)
+	return report.Lost(r.AbortOn, &figures)
 }

@@ -373,7 +373,7 @@ func TestWarningsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &workload{limits: make([]namedLimit, 2), population: population}
-	run := &report.Run{Audit: report.Audit{UnderAdmitted: 1}}
+	run := &report.Run{Figures: report.Figures{Audit: report.Audit{UnderAdmitted: 1}}}
 	result := &loadgen.Result{ClockWentBack: 7}
 	for divided, want := range map[bool][]string{
 		true:  {"limits of different subjects lie in different slots", "the store's clock went back: 7 answers "},

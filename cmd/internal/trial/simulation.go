@@ -113,7 +113,7 @@ func (s *Simulation) suggest(ctx context.Context, result *SimulationResult) (sug
 // holds reports whether what was tallied keeps the promise, and the figure it is about.
 func (s *Simulation) holds(t *loadgen.Tally) (kept bool, actual string) {
 	// Every run has these figures, so that there is no error.
-	kept, actual, _ = s.Promise.Holds(&report.Run{
+	kept, actual, _ = s.Promise.Holds(&report.Figures{
 		Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied(),
 	})
 	return kept, actual

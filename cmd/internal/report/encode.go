@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Document implements [output.Answer]. Histograms are in saved documents only, and
-// lists that are empty are lists.
+// Document implements [output.Answer]. It has no histograms, which only saved documents
+// have, and no list in it is null.
 func (d *Document) Document() any {
 	printed := *d
 	printed.Runs = make([]Run, len(d.Runs))
@@ -30,11 +30,17 @@ func (d *Document) Lines() []any {
 	return lines
 }
 
-// Records implements [output.Answer]: a row for each run. What a run has not is empty.
+// Records implements [output.Answer]: a row for each run. What a run does not have is an
+// empty cell.
 func (d *Document) Records() [][]string {
-	header := []string{"algorithm", "limit", "policy", "implementation", "store", "load", "scenario", "workers", "rate", "started_at",
-		"requests", "allowed", "denied", "errors", "unknown", "dropped", "late", "keys", "keys_denied", "duration_ms", "throughput_per_s",
-		"generator_limited", "worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted", "longest_denial_run", "fairness"}
+	header := []string{
+		"algorithm", "limit", "policy", "implementation", "store", "load", "scenario", "workers", "rate",
+		"started_at",
+		"requests", "allowed", "denied", "errors", "unknown", "dropped", "late",
+		"keys", "keys_denied", "duration_ms", "throughput_per_s", "generator_limited",
+		"worst_window_ratio", "worst_window_units", "over_admitted", "under_admitted",
+		"longest_denial_run", "fairness",
+	}
 	for _, times := range []string{"latency", "service", "schedule_lag"} {
 		for _, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
 			header = append(header, times+"_"+quantile+"_us")
@@ -51,14 +57,19 @@ func (d *Document) Records() [][]string {
 }
 
 func (r *Run) record() []string {
-	a := r.Audit
+	a := &r.Audit
 	fairness := float(a.Fairness)
-	if r.Audit.FairnessUnknown {
+	if a.FairnessUnknown {
 		fairness = ""
 	}
-	row := []string{r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate), r.StartedAt.Format(time.RFC3339Nano),
-		whole(r.Requests), whole(r.Allowed), whole(r.Denied), whole(r.Errors), whole(r.Unknown), whole(r.Dropped), whole(r.Late), whole(r.Keys), whole(r.KeysDenied), whole(r.DurationMS), float(r.ThroughputPerS),
-		strconv.FormatBool(r.GeneratorLimited), float(a.WorstWindowRatio), whole(a.WorstWindowUnits), whole(a.OverAdmitted), whole(a.UnderAdmitted), whole(a.LongestDenialRun), fairness}
+	row := []string{
+		r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate),
+		r.StartedAt.Format(time.RFC3339Nano),
+		whole(r.Requests), whole(r.Allowed), whole(r.Denied), whole(r.Errors), whole(r.Unknown), whole(r.Dropped), whole(r.Late),
+		whole(r.Keys), whole(r.KeysDenied), whole(r.DurationMS), float(r.ThroughputPerS), strconv.FormatBool(r.GeneratorLimited),
+		float(a.WorstWindowRatio), whole(a.WorstWindowUnits), whole(a.OverAdmitted), whole(a.UnderAdmitted),
+		whole(a.LongestDenialRun), fairness,
+	}
 	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
 		if q == nil {
 			row = append(row, "", "", "", "", "")

@@ -1,0 +1,217 @@
+package dash
+
+import (
+	"slices"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// feed is what the store said.
+type feed struct {
+	rows      map[limiter.Key]*row // the followed keys
+	servers   []Server
+	coverage  Coverage
+	roundTrip history // in milliseconds
+	fetching  bool    // a look is under way
+	answered  time.Time
+	problem   error // why the last look failed
+	scanError error // why the last scan failed
+}
+
+// look reads the followed keys, unless that is under way.
+func (m *model) look() tea.Cmd {
+	if m.feed.fetching {
+		return nil
+	}
+	m.feed.fetching = true
+	ask := request{coverage: m.feed.coverage}
+	for key, r := range m.feed.rows {
+		if r.isLargeLog() {
+			ask.logs = append(ask.logs, key)
+		} else {
+			ask.keys = append(ask.keys, key)
+		}
+	}
+	if m.screen == &m.detail {
+		of := m.detail.key // which may change before the answer comes
+		ask.detail = &of
+	}
+	return m.reader.fetch(m.ctx, ask)
+}
+
+// absorb takes in what a look at the keys brought.
+func (m *model) absorb(s fetched) {
+	f := &m.feed
+	f.fetching = false
+	if len(s.Servers) > 0 && (s.err == nil || len(s.Servers) > 1) { // else the last answer of the servers stays
+		f.servers = s.Servers
+		f.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
+	}
+	for i := range s.Keys {
+		key := s.Keys[i].Key
+		r := f.rows[key]
+		if r == nil {
+			if m.Play == nil {
+				continue // it stopped being followed meanwhile
+			}
+			r = newRow(s.Keys[i], s.Time)
+			f.rows[key] = r
+		}
+		r.update(s.Keys[i], s.Time)
+	}
+	if m.Play != nil {
+		f.coverage = s.Coverage
+		m.evict()
+	}
+	if f.problem = s.err; s.err != nil {
+		return
+	}
+	f.answered = s.Time
+	if m.Play != nil {
+		m.Where = s.Store
+	}
+	m.detail.absorb(s.detail)
+	m.forget(&s)
+	m.arrange()
+}
+
+// forgetAfter is how long a key that is unused is still shown.
+const forgetAfter = time.Minute
+
+// forget makes keys that were not found unused, and after a while stops following them.
+func (m *model) forget(s *fetched) {
+	if m.Play != nil { // a recording has all keys that were followed
+		for key := range m.feed.rows {
+			s.asked = append(s.asked, key)
+		}
+	}
+	for _, key := range s.asked {
+		r := m.feed.rows[key]
+		if r == nil || r.updated.Equal(s.Time) {
+			continue
+		}
+		r.empty(s.Time)
+		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && m.Query.Keys == nil {
+			delete(m.feed.rows, key)
+		}
+	}
+}
+
+// scan begins a pass through all keys, unless only named keys are followed.
+func (m *model) scan() tea.Cmd {
+	if m.Play != nil || m.Query.Keys != nil {
+		return nil
+	}
+	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate()}
+	for key, r := range m.feed.rows {
+		p.followed[key] = true
+		if !r.inUse || !m.selects(r) {
+			continue
+		}
+		p.matched++
+		if r.atLimit() {
+			p.atLimit++
+		}
+	}
+	return p.start(m.ctx)
+}
+
+// passEvery is how often all keys are scanned if a scan is quick.
+const passEvery = 2 * time.Second
+
+// absorbScan takes in what a scan has found.
+func (m *model) absorbScan(s scanned) tea.Cmd {
+	f := &m.feed
+	f.coverage.Looked, f.coverage.Total = s.looked, s.total
+	for _, reading := range s.readings {
+		if f.rows[reading.Key] == nil {
+			f.rows[reading.Key] = newRow(reading, m.now)
+		}
+	}
+	if len(s.readings) > 0 {
+		m.evict()
+		m.arrange()
+	}
+	if !s.done {
+		return await(s.next)
+	}
+	if f.scanError = s.err; s.err == nil {
+		f.coverage.Passes++
+		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
+		f.coverage.Full = s.matched > int64(m.MaxKeys)
+	}
+	return m.after(max(passEvery-s.took, passEvery/2), passDue{})
+}
+
+// evict stops following the keys that matter least, if there are too many.
+func (m *model) evict() {
+	rows := m.feed.rows
+	if len(rows) <= m.MaxKeys {
+		return
+	}
+	all := make([]*row, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *row) int {
+		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
+			return c
+		}
+		return closestFirst(a.Reading, b.Reading)
+	})
+	for _, r := range all[m.MaxKeys:] {
+		delete(rows, r.Key)
+	}
+}
+
+// isPinned reports whether somebody works with a key, so that it stays followed however
+// far it is from its limit.
+func (m *model) isPinned(r *row) bool {
+	return m.keys.marked[r.Key] || m.keys.moved && r.Key == m.keys.selected ||
+		m.screen == &m.detail && r.Key == m.detail.key || m.filter.text != "" && m.filter.matches(r)
+}
+
+// isAway reports whether the store did not answer the last look.
+func (m *model) isAway() bool { return m.feed.problem != nil }
+
+// atLimit returns how many keys are at their limit. It is exact unless there are more
+// keys than are followed.
+func (m *model) atLimit() (n int64, exact bool) {
+	for _, r := range m.feed.rows {
+		if r.inUse && r.atLimit() && m.selects(r) {
+			n++
+		}
+	}
+	if c := &m.feed.coverage; c.Full && c.AtLimit > n {
+		return c.AtLimit, false
+	}
+	return n, n == 0 || !m.feed.coverage.Full
+}
+
+// attributes returns the names of the attributes that the followed keys have, in order.
+func (f *feed) attributes() []string {
+	var names []string
+	for _, r := range f.rows {
+		if r.parts == nil {
+			continue
+		}
+		for _, attribute := range r.parts.Attributes {
+			if !slices.Contains(names, attribute.Name) {
+				names = append(names, attribute.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// roundTripOf returns the longest round trip to any of the servers.
+func roundTripOf(servers []Server) (longest time.Duration) {
+	for i := range servers {
+		longest = max(longest, servers[i].RoundTrip)
+	}
+	return longest
+}

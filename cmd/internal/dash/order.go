@@ -1,0 +1,74 @@
+package dash
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// place is where a row belongs by its closeness to the limit. It is in whole percent, so
+// that a row that changes little stays where it is.
+type place struct {
+	inUse, atLimit bool
+	percent        int
+}
+
+func (r *row) place() place {
+	if r.updated.Before(r.heldUntil) {
+		return r.held
+	}
+	return place{r.inUse, r.inUse && r.atLimit(), percent(r.share())}
+}
+
+// hold keeps the row in its place for a while, so that the result of an action is seen.
+func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
+
+// order is one that rows can be in.
+type order int
+
+const (
+	byCloseness order = iota
+	byRate
+	byUsed
+	byRemaining
+	byReset
+	bySubject
+	byLimit
+	orders // how many there are
+)
+
+func (o order) String() string {
+	return [...]string{"closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject", "limit"}[o]
+}
+
+// compare says which row comes first, 0 if neither does.
+func (o order) compare(a, b *row) int {
+	switch o {
+	case byCloseness:
+		x, y := a.place(), b.place()
+		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), cmp.Compare(y.percent, x.percent))
+	case byRate:
+		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
+	case byUsed:
+		return cmp.Compare(b.Used, a.Used)
+	case byRemaining:
+		return cmp.Compare(a.Remaining, b.Remaining)
+	case byReset:
+		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
+	case byLimit:
+		return cmp.Compare(a.limitName(), b.limitName())
+	}
+	return 0 // by key, as equals are
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func percent(share float64) int { return int(math.Floor(share * 100)) }

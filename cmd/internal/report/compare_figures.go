@@ -1,0 +1,195 @@
+package report
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Margins are how much the figures may differ by chance, as a share of the base. The
+// audit's units and worst window have no margin.
+type Margins struct {
+	Latency    float64 // of latency and service time
+	Throughput float64
+	Cost       float64 // of the server, the network and the client
+	Fairness   float64
+}
+
+// DefaultMargins returns the margins that two equal runs on a quiet machine stay within.
+func DefaultMargins() Margins {
+	return Margins{Latency: 0.10, Throughput: 0.05, Cost: 0.10, Fairness: 0.05}
+}
+
+// OneMargin returns the same margin for all figures that have one.
+func OneMargin(share float64) Margins { return Margins{share, share, share, share} }
+
+// Differences below these are chance, however large they are as a share.
+const (
+	timeResolution  = 20  // µs: a scheduler's and a timer's own jitter
+	shareResolution = 1.0 // percentage points
+)
+
+// comparedFigure is a figure of a run, and how two of them are compared.
+type comparedFigure struct {
+	metric string
+	of     func(*Run) (value float64, has bool)
+	write  func(float64) string
+	// good is 1 if more is better, −1 if less is, and 0 if neither is.
+	good   int
+	margin func(Margins) float64
+	// least is the smallest absolute difference that counts.
+	least float64
+	// free is a value that is good enough, whatever it was before: a worst window of 1.
+	free float64
+	// quantile is which quantile the figure is of a histogram, which tells how certain it
+	// is; histogram is nil for other figures.
+	quantile  float64
+	histogram func(*Histograms) *hdrhistogram.Histogram
+}
+
+// comparedFigures returns all figures that are compared, in the order of the table.
+func comparedFigures() []*comparedFigure {
+	all := comparedTimes()
+	exact := func(Margins) float64 { return 0 }
+	audited := func(of func(*Audit) float64) func(*Run) (float64, bool) {
+		return func(r *Run) (float64, bool) { return of(&r.Audit), true }
+	}
+	shareOf := func(part func(*Run) int64) func(*Run) (float64, bool) {
+		return func(r *Run) (float64, bool) {
+			return 100 * float64(part(r)) / float64(max(r.Requests+r.Dropped, 1)), r.Requests+r.Dropped > 0
+		}
+	}
+	units := func(f float64) string { return output.Thousands(int64(f)) }
+	inPercent := func(f float64) string { return decimal(f) + "%" }
+	all = append(all,
+		&comparedFigure{
+			metric: "worst_window_ratio", good: -1, free: 1, write: ratio, margin: exact,
+			of: audited(func(a *Audit) float64 { return a.WorstWindowRatio }),
+		},
+		&comparedFigure{
+			metric: "over_admitted", good: -1, write: units, margin: exact,
+			of: audited(func(a *Audit) float64 { return float64(a.OverAdmitted) }),
+		},
+		&comparedFigure{
+			metric: "under_admitted", good: -1, write: units, margin: exact,
+			of: audited(func(a *Audit) float64 { return float64(a.UnderAdmitted) }),
+		},
+		&comparedFigure{
+			metric: "fairness", good: 1, write: decimal, margin: func(m Margins) float64 { return m.Fairness },
+			of: func(r *Run) (float64, bool) { return r.Audit.Fairness, !r.Audit.FairnessUnknown },
+		},
+		&comparedFigure{
+			metric: "allowed_percent", write: inPercent, margin: exact, least: shareResolution,
+			of: shareOf(func(r *Run) int64 { return r.Allowed }),
+		},
+		&comparedFigure{
+			metric: "errors_percent", good: -1, write: inPercent, margin: exact,
+			of: shareOf(func(r *Run) int64 { return r.Errors }),
+		},
+		&comparedFigure{
+			metric: "dropped_percent", good: -1, write: inPercent, margin: exact, least: shareResolution / 10,
+			of: shareOf(func(r *Run) int64 { return r.Dropped }),
+		},
+		&comparedFigure{
+			metric: "denied_keys_percent", write: inPercent, margin: exact, least: shareResolution,
+			of: func(r *Run) (float64, bool) { return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0 },
+		},
+		&comparedFigure{
+			metric: "throughput", good: 1, write: perSecond, margin: func(m Margins) float64 { return m.Throughput },
+			of: func(r *Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil },
+		},
+	)
+	for _, cost := range costs {
+		all = append(all, &comparedFigure{
+			metric: cost.name, good: -1, write: decimal, margin: func(m Margins) float64 { return m.Cost },
+			of: func(r *Run) (float64, bool) {
+				if r.Cost == nil || cost.of(r.Cost) == nil {
+					return 0, false
+				}
+				return *cost.of(r.Cost), true
+			},
+		})
+	}
+	return all
+}
+
+// comparedTimes are the quantiles of latency and service time.
+func comparedTimes() (all []*comparedFigure) {
+	quantiles := []struct {
+		name     string
+		quantile float64
+		of       func(*Quantiles) int64
+	}{
+		{"p50", 0.5, func(q *Quantiles) int64 { return q.P50 }},
+		{"p90", 0.9, func(q *Quantiles) int64 { return q.P90 }},
+		{"p99", 0.99, func(q *Quantiles) int64 { return q.P99 }},
+		{"p999", 0.999, func(q *Quantiles) int64 { return q.P999 }},
+	}
+	for _, times := range []struct {
+		prefix    string
+		of        func(*Run) *Quantiles
+		histogram func(*Histograms) *hdrhistogram.Histogram
+	}{
+		{"", func(r *Run) *Quantiles { return r.Latency }, func(h *Histograms) *hdrhistogram.Histogram { return h.Latency }},
+		{"service_", func(r *Run) *Quantiles { return r.Service }, func(h *Histograms) *hdrhistogram.Histogram { return h.Service }},
+	} {
+		for _, q := range quantiles {
+			all = append(all, &comparedFigure{
+				metric: times.prefix + q.name + "_us", good: -1, least: timeResolution,
+				write:    func(f float64) string { return micros(int64(f)) },
+				margin:   func(m Margins) float64 { return m.Latency },
+				quantile: q.quantile, histogram: times.histogram,
+				of: func(r *Run) (float64, bool) {
+					if times.of(r) == nil {
+						return 0, false
+					}
+					return float64(q.of(times.of(r))), true
+				},
+			})
+		}
+	}
+	return all
+}
+
+// verdict says what it means that the figure changed, by the values alone.
+func (c *comparedFigure) verdict(before, after float64, margins Margins) Verdict {
+	difference := after - before
+	noise := math.Max(c.least, c.margin(margins)*math.Abs(before))
+	switch {
+	case math.Abs(difference) <= noise, c.free > 0 && before <= c.free && after <= c.free:
+		return Same
+	case c.good == 0:
+		return Changed
+	case (difference > 0) == (c.good > 0):
+		return Better
+	}
+	return Worse
+}
+
+// certain reports whether two quantiles differ by more than chance, as far as histograms
+// tell. Without histograms it is true.
+func (c *comparedFigure) certain(was, is *Run) bool {
+	if c.histogram == nil || was.Histograms == nil || is.Histograms == nil {
+		return true
+	}
+	before, after := c.histogram(was.Histograms), c.histogram(is.Histograms)
+	if before == nil || after == nil {
+		return true
+	}
+	beforeLow, beforeHigh := interval(before, c.quantile)
+	afterLow, afterHigh := interval(after, c.quantile)
+	return afterLow > beforeHigh || afterHigh < beforeLow
+}
+
+// interval is where a quantile lies, three standard deviations to either side. Of n
+// requests the number below the quantile has a binomial distribution.
+func interval(h *hdrhistogram.Histogram, quantile float64) (low, high int64) {
+	n := float64(h.TotalCount())
+	if n == 0 {
+		return 0, math.MaxInt64
+	}
+	spread := 3 * math.Sqrt(quantile*(1-quantile)/n)
+	return h.ValueAtQuantile(100 * math.Max(0, quantile-spread)), h.ValueAtQuantile(100 * math.Min(1, quantile+spread))
+}

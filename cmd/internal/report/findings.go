@@ -1,0 +1,125 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// finding is a sentence for the reader, and how bad it is.
+type finding struct {
+	style output.Style
+	text  string
+}
+
+func (f finding) mark() string {
+	switch f.style {
+	case output.Calm:
+		return "✓"
+	case output.AtEnd:
+		return "✗"
+	}
+	return "!"
+}
+
+// finding says which count keeps the promise.
+func (s *Suggestion) finding() finding {
+	switch {
+	case !s.Kept:
+		text := fmt.Sprintf("%s of %s: no count keeps it; at %s it is %s", s.Promise, s.Limit, output.Thousands(s.Count), s.Actual)
+		return finding{output.AtEnd, text}
+	case s.Below == "":
+		return finding{output.Calm, fmt.Sprintf("%s needs %s: %s", s.Promise, s.Limit, s.Actual)}
+	}
+	text := fmt.Sprintf("%s needs %s: %s, and with one less %s", s.Promise, s.Limit, s.Actual, s.Below)
+	return finding{output.Calm, text}
+}
+
+// verdict says in words how right the decisions were.
+func (r *Run) verdict() finding {
+	a := r.Audit
+	let := fmt.Sprintf("let %s the limit through in one period", ratio(a.WorstWindowRatio))
+	under := ""
+	if a.UnderAdmitted > 0 {
+		under = fmt.Sprintf("; denied %s that fitted", units(a.UnderAdmitted))
+	}
+	switch {
+	case r.Requests == 0:
+		return finding{output.Near, "nothing was sent, so nothing is known"}
+	case a.OverAdmitted > 0:
+		return finding{output.AtEnd, fmt.Sprintf("admitted %s too many; %s", units(a.OverAdmitted), let) + under}
+	case a.UnderAdmitted > 0 && a.WorstWindowRatio <= 1:
+		return finding{output.AtEnd, "never more than the limit" + under}
+	case a.UnderAdmitted > 0:
+		return finding{output.AtEnd, let + under}
+	case a.WorstWindowRatio > 1:
+		return finding{output.Near, let + ", as this algorithm may"}
+	}
+	return finding{output.Calm, "never more than the limit"}
+}
+
+// alarms are what a reader must know before trusting the figures, the worst first.
+func (r *Run) alarms() []finding {
+	var all []finding
+	add := func(style output.Style, format string, args ...any) {
+		all = append(all, finding{style, fmt.Sprintf(format, args...)})
+	}
+	if r.GeneratorLimited {
+		lag := ""
+		if r.Lag != nil {
+			lag = fmt.Sprintf(", which was %s late at p99", micros(r.Lag.P99))
+		}
+		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on%s", lag)
+	}
+	if r.Dropped > 0 {
+		arrivals := r.Requests + r.Dropped
+		add(output.AtEnd, "%s of %s arrivals were dropped (%s): they could not be sent in time",
+			output.Thousands(r.Dropped), output.Thousands(arrivals), share(r.Dropped, arrivals))
+	}
+	if r.Errors > 0 {
+		unknown := ""
+		if r.Unknown > 0 {
+			unknown = fmt.Sprintf("; %s of them may have been charged all the same", output.Thousands(r.Unknown))
+		}
+		add(output.AtEnd, "%s ended in an error (%s)%s", requests(r.Errors), share(r.Errors, r.Requests), unknown)
+		for _, e := range r.ErrorTexts {
+			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
+		}
+	}
+	if r.Late > 0 {
+		add(output.Near, "%s answered more than %s after they were due (%s)",
+			requests(r.Late), output.Duration(milliseconds(r.LateAfterMS)), share(r.Late, r.Requests))
+	}
+	if r.Neighbours != nil && r.Neighbours.Denied > 0 {
+		add(output.Near, "others than the noisy key were denied, too: %s", r.neighboursInWords())
+	}
+	for _, warning := range r.Warnings {
+		add(output.Near, "%s", warning)
+	}
+	return all
+}
+
+// alarms are those of all runs, each with the title of its run. An alarm that all of
+// several runs have is listed once, with no title.
+func (d *Document) alarms() (all []finding, titles []string) {
+	common := map[string]int{}
+	for i := range d.Runs {
+		for _, alarm := range d.Runs[i].alarms() {
+			common[alarm.text]++
+		}
+	}
+	said := map[string]bool{}
+	for i := range d.Runs {
+		for _, alarm := range d.Runs[i].alarms() {
+			title := d.Runs[i].Title()
+			if common[alarm.text] == len(d.Runs) {
+				title = ""
+			}
+			if !said[title+"\x00"+alarm.text] {
+				said[title+"\x00"+alarm.text] = true
+				all, titles = append(all, alarm), append(titles, title)
+			}
+		}
+	}
+	return all, titles
+}

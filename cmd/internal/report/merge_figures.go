@@ -1,0 +1,103 @@
+package report
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// mergeTimes merges the histograms, and computes the quantiles of all requests.
+func (r *Run) mergeTimes(parts []part) error {
+	r.Histograms = &Histograms{}
+	for _, times := range []struct {
+		histogram func(*Histograms) **hdrhistogram.Histogram
+		quantiles func(*Run) **Quantiles
+	}{
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
+	} {
+		var merged *hdrhistogram.Histogram
+		for _, p := range parts {
+			if *times.quantiles(p.Run) == nil {
+				continue
+			}
+			if p.Histograms == nil || *times.histogram(p.Histograms) == nil {
+				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
+					"give the report that loadtest wrote with --save", p.file)
+			}
+			switch h := *times.histogram(p.Histograms); {
+			case merged == nil:
+				merged = h.Clone()
+			case merged.Merge(h) > 0:
+				return limiter.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
+					p.file, parts[0].file)
+			}
+		}
+		if merged != nil {
+			*times.histogram(r.Histograms), *times.quantiles(r) = merged, QuantilesOf(merged)
+		}
+	}
+	return nil
+}
+
+// mergeAudits returns the worst of the ratios and the sum of the units.
+func mergeAudits(all []*Audit) Audit {
+	merged := Audit{KeySums: &KeySums{}}
+	for _, a := range all {
+		merged.WorstWindowRatio = math.Max(merged.WorstWindowRatio, a.WorstWindowRatio)
+		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
+		merged.OverAdmitted += a.OverAdmitted
+		merged.UnderAdmitted += a.UnderAdmitted
+		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
+		if a.KeySums == nil || merged.KeySums == nil {
+			merged.KeySums = nil
+			continue
+		}
+		merged.KeySums.Keys += a.KeySums.Keys
+		merged.KeySums.Sum += a.KeySums.Sum
+		merged.KeySums.SumOfSquares += a.KeySums.SumOfSquares
+	}
+	if merged.FairnessUnknown = merged.KeySums == nil; !merged.FairnessUnknown {
+		merged.Fairness = merged.KeySums.Fairness()
+	}
+	return merged
+}
+
+// mergeCost keeps what each machine knows of itself and of its keys. A server counts the
+// work of all machines together, so no machine knows its own part.
+func (r *Run) mergeCost(parts []part) {
+	cost, left := Cost{}, false
+	for _, figure := range []struct {
+		of     func(*Cost) **float64
+		weight func(*Run) int64
+	}{
+		{func(c *Cost) **float64 { return &c.RoundTrips }, func(r *Run) int64 { return r.Requests }},
+		{func(c *Cost) **float64 { return &c.ClientCPU }, func(r *Run) int64 { return r.Requests }},
+		{func(c *Cost) **float64 { return &c.BytesPerKey }, func(r *Run) int64 { return r.Keys }},
+		{func(c *Cost) **float64 { return &c.BytesPerUnit }, func(r *Run) int64 { return r.Allowed }},
+	} {
+		sum, weights := 0.0, 0.0
+		for _, p := range parts {
+			if p.Cost != nil && *figure.of(p.Cost) != nil {
+				weight := float64(figure.weight(p.Run))
+				sum, weights = sum+weight**(*figure.of(p.Cost)), weights+weight
+			}
+		}
+		if weights > 0 {
+			mean := sum / weights
+			*figure.of(&cost) = &mean
+		}
+	}
+	for _, p := range parts {
+		left = left || p.Cost != nil && (p.Cost.ServerCPU != nil || p.Cost.Commands != nil || p.Cost.NetworkIn != nil || p.Cost.NetworkOut != nil)
+	}
+	if left {
+		r.Warnings = append(r.Warnings, "the server's cost is left out: it counts the work of all machines together")
+	}
+	if cost != (Cost{}) {
+		r.Cost = &cost
+	}
+}

@@ -1,0 +1,151 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// describe says what was run. What all runs have in common is said once.
+func (p *page) describe(d *Document) {
+	if len(d.Runs) == 0 {
+		return
+	}
+	add := func(label string, of func(*Run) string) {
+		value := of(&d.Runs[0])
+		for i := range d.Runs {
+			if of(&d.Runs[i]) != value {
+				value = "differs between the runs"
+			}
+		}
+		if value != "" {
+			p.Facts = append(p.Facts, fact{label, name(value)})
+		}
+	}
+	add("Load", func(r *Run) string { return r.Load })
+	add("Scenario", func(r *Run) string { return r.Scenario })
+	add("Store", func(r *Run) string { return r.Store })
+	add("Keys", func(r *Run) string {
+		if r.Keys == 0 {
+			return ""
+		}
+		return output.Thousands(r.Keys)
+	})
+	add("Workers", func(r *Run) string {
+		if r.Workers == 0 {
+			return ""
+		}
+		return output.Thousands(int64(r.Workers))
+	})
+	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
+	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
+	if !first.IsZero() {
+		started := first.UTC().Format("2006-01-02 15:04:05 UTC")
+		if d.Kind == LoadTest && !last.Equal(first) {
+			started += ", last run " + last.UTC().Format("15:04:05")
+		}
+		p.Facts = append(p.Facts, fact{map[Kind]string{LoadTest: "Started", Simulation: "First request"}[d.Kind], started})
+	}
+}
+
+// judge answers the three questions: right, fast, cost.
+func (p *page) judge(d *Document, titles []string) {
+	right, fast, cost := card{Question: "Is it right?"}, card{Question: "Is it fast?"}, card{Question: "What does it cost?"}
+	if p.Simulation {
+		fast.Question = "Who is hurt?"
+	}
+	alarms, about := d.alarms()
+	for i, alarm := range alarms {
+		run := ""
+		if p.Several {
+			run = name(about[i])
+		}
+		p.Alarms = append(p.Alarms, alarm.onPage(run))
+	}
+	for i := range d.Suggestions {
+		p.Suggestions = append(p.Suggestions, d.Suggestions[i].finding().onPage(""))
+	}
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		run := ""
+		if p.Several {
+			run = titles[i]
+		}
+		answer := func(f finding, figure, small string) cardAnswer {
+			return cardAnswer{f.onPage(run), i % colors, figure, small}
+		}
+		if r.Requests == 0 {
+			right.Answers = append(right.Answers, answer(r.verdict(), "-", ""))
+		} else {
+			right.Answers = append(right.Answers, answer(r.verdict(), ratio(r.Audit.WorstWindowRatio), r.auditInWords()))
+		}
+		switch {
+		case p.Simulation:
+			fast.Answers = append(fast.Answers, answer(finding{text: fmt.Sprintf("of %s keys denied at least once", output.Thousands(r.Keys))},
+				output.Thousands(r.KeysDenied), fmt.Sprintf("%s denied (%s)", requests(r.Denied), share(r.Denied, r.Requests))))
+		case r.Latency == nil:
+			fast.Answers = append(fast.Answers, answer(finding{text: "no latency was measured"}, "-", ""))
+		default:
+			fast.Answers = append(fast.Answers, answer(finding{text: "p99 latency, p50 " + micros(r.Latency.P50)}, micros(r.Latency.P99),
+				fmt.Sprintf("p99.9 %s, max %s; %s answered", micros(r.Latency.P999), micros(r.Latency.Max), perSecond(r.ThroughputPerS))))
+		}
+		if parts := r.costParts(); len(parts) > 0 {
+			cost.Answers = append(cost.Answers, answer(finding{text: parts[0].of}, parts[0].figure, joinCost(parts[1:])))
+		}
+	}
+	p.Cards = []card{right, fast}
+	if len(cost.Answers) > 0 {
+		p.Cards = append(p.Cards, cost)
+	}
+	for _, t := range d.Thresholds {
+		p.Thresholds = append(p.Thresholds, pageThreshold{t.OK, name(t.Expression), name(t.Actual), titles[t.Run]})
+		if !t.OK {
+			p.Missed++
+		}
+	}
+	slices.SortStableFunc(p.Thresholds, func(a, b pageThreshold) int { return missedFirst(a.OK, b.OK) })
+}
+
+func (p *page) worstWindows(d *Document, titles []string) {
+	top := 1.0
+	for i := range d.Runs {
+		top = math.Max(top, d.Runs[i].Audit.WorstWindowRatio)
+	}
+	top *= 1.1
+	p.WorstLine = rounded(100 / top)
+	for i := range d.Runs {
+		a := &d.Runs[i].Audit
+		if d.Runs[i].Requests == 0 {
+			continue
+		}
+		b := bar{Run: titles[i], Text: ratio(a.WorstWindowRatio), Width: rounded(100 * math.Max(a.WorstWindowRatio, 0) / top), Class: "good"}
+		switch {
+		case a.WorstWindowRatio > 1 && a.OverAdmitted > 0:
+			b.Class = "bad"
+		case a.WorstWindowRatio > 1:
+			b.Class = "over"
+		}
+		p.Worst = append(p.Worst, b)
+	}
+}
+
+// cost fills in the table of costs, of the figures that any run has.
+func (p *page) cost(d *Document, titles []string) {
+	p.Cost.Header = append([]string{""}, titles...)
+	for _, cost := range costs {
+		row, any := []pageCell{{Text: cost.title}}, false
+		for i := range d.Runs {
+			var figure *float64
+			if d.Runs[i].Cost != nil {
+				figure = cost.of(d.Runs[i].Cost)
+			}
+			any = any || figure != nil
+			row = append(row, pageCell{Text: known(figure), Right: true})
+		}
+		if any {
+			p.Cost.Rows = append(p.Cost.Rows, row)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+func (p *page) overTime(d *Document, titles []string) {
+	axis, top := d.latencyAxis(), 0.0
+	for i := range d.Runs {
+		top = math.Max(top, d.Runs[i].highest(d.Kind))
+	}
+	present := map[string]bool{}
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		one := pageRun{Title: titles[i], Color: i % colors}
+		var legend []string
+		one.Throughput, legend = r.throughputChart(d.Kind, top)
+		for _, outcome := range legend {
+			present[outcome] = true
+		}
+		one.Latency = r.latencyChart(axis)
+		columns := r.columnsOf(mostColumns)
+		one.Coarse = len(columns) > 0 && columns[0].width > milliseconds(r.IntervalMS)
+		p.OverTime = p.OverTime || one.Throughput != ""
+		if len(r.Limits) > 1 {
+			one.Limits = pageTableOf(limitsTable(r))
+		}
+		p.Runs = append(p.Runs, one)
+	}
+	for _, outcome := range outcomes {
+		if present[outcome.name] {
+			p.Legend = append(p.Legend, outcome.name)
+		}
+	}
+}
+
+// keys fills in who was denied: the heat strips and the keys denied most.
+func (p *page) keys(d *Document) {
+	for _, percent := range []float64{0, 25, 50, 75, 100} {
+		p.HeatSteps = append(p.HeatSteps, heatCell{Opacity: heat(percent / 100), Text: fmt.Sprintf("%.0f%%", percent)})
+	}
+	for i := range d.Runs {
+		r, one := &d.Runs[i], &p.Runs[i]
+		width := 100 / float64(max(len(r.Heat), 1))
+		before := int64(0)
+		for j, g := range r.Heat {
+			who := fmt.Sprintf("keys %s to %s", output.Thousands(before+1), output.Thousands(before+g.Keys))
+			if g.Keys == 1 {
+				who = "key " + output.Thousands(before+1)
+			}
+			before += g.Keys
+			part := 0.0
+			if asked := g.Allowed + g.Denied; asked > 0 {
+				part = float64(g.Denied) / float64(asked)
+			}
+			one.Heat = append(one.Heat, heatCell{rounded(float64(j) * width), rounded(width + 0.05), heat(part),
+				fmt.Sprintf("%s by what they asked for: %s, %s denied", who, requests(g.Allowed+g.Denied), share(g.Denied, g.Allowed+g.Denied))})
+		}
+		p.HasHeat = p.HasHeat || len(one.Heat) > 0
+		one.HeatGroups = fmt.Sprintf("%s in %s", plural(before, "key"), plural(int64(len(r.Heat)), "group"))
+		most := int64(0)
+		for _, k := range r.MostDenied {
+			most = max(most, k.Denied)
+		}
+		for _, k := range r.MostDenied {
+			one.MostDenied = append(one.MostDenied, deniedKey{
+				Key: name(k.Key), Denied: output.Thousands(k.Denied), Allowed: output.Thousands(k.Allowed),
+				Share: share(k.Denied, k.Denied+k.Allowed), Percent: rounded(100 * float64(k.Denied) / float64(max(most, 1))),
+			})
+		}
+		p.HasMostDenied = p.HasMostDenied || len(one.MostDenied) > 0
+	}
+}
+
+// heat is how strong the colour of a share is, from 0 to 1. Any denial is visibly more
+// than none.
+func heat(part float64) float64 {
+	if part <= 0 {
+		return 0
+	}
+	return rounded(0.15 + 0.85*math.Min(part, 1))
+}

@@ -1,0 +1,231 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Print implements [output.Answer]: first what is wrong, then one run in words and
+// numbers or several runs side by side, then the thresholds.
+func (d *Document) Print(p *output.Printer) {
+	if d.Interrupted {
+		say(p, finding{output.Near, "interrupted: these are the results up to then"})
+	}
+	switch len(d.Runs) {
+	case 0:
+		fmt.Fprintln(p.Out, "no runs")
+	case 1:
+		d.printOne(p, &d.Runs[0])
+	default:
+		d.printSeveral(p)
+	}
+	d.printSuggestions(p)
+	d.printThresholds(p)
+}
+
+// indent is where the text of a labelled line begins.
+const indent = 11
+
+// line prints a text under a label, wrapped to the terminal.
+func line(p *output.Printer, label string, style output.Style, text string) {
+	at := indent
+	if p.Width > 0 && p.Width < 60 {
+		at = 2
+		if label != "" {
+			fmt.Fprintln(p.Out, p.Paint(output.Faint, label))
+			label = ""
+		}
+	}
+	for _, part := range output.Wrap(text, p.Width-at) {
+		space := strings.Repeat(" ", at-output.Width(label))
+		fmt.Fprintln(p.Out, strings.TrimRight(p.Paint(output.Faint, label)+space+p.Paint(style, part), " "))
+		label = ""
+	}
+}
+
+// say prints a finding at the margin.
+func say(p *output.Printer, f finding) {
+	lead := f.mark() + " "
+	for _, part := range output.Wrap(f.text, p.Width-2) {
+		fmt.Fprintln(p.Out, p.Paint(f.style, lead+part))
+		lead = "  "
+	}
+}
+
+func (d *Document) printOne(p *output.Printer, r *Run) {
+	for _, alarm := range r.alarms() {
+		say(p, alarm)
+	}
+	line(p, "limit", output.Plain, output.Printable(r.Title()))
+	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
+	answers := "none: no request was sent"
+	if r.Requests > 0 {
+		answers = fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
+			output.Thousands(r.Allowed), share(r.Allowed, r.Requests), output.Thousands(r.Denied), share(r.Denied, r.Requests))
+	}
+	line(p, "answers", output.Plain, answers)
+	if r.Keys > 0 {
+		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
+			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
+	}
+	if r.Neighbours != nil {
+		line(p, "neighbours", output.Plain, r.neighboursInWords())
+	}
+	verdict := r.verdict()
+	line(p, "right?", verdict.style, verdict.mark()+" "+verdict.text)
+	if r.Requests > 0 {
+		line(p, "", output.Plain, r.auditInWords())
+	}
+	if d.Kind != Simulation {
+		line(p, "fast?", output.Plain, perSecond(r.ThroughputPerS)+" answered")
+	}
+	printTimes(p, r)
+	if parts := r.costParts(); len(parts) > 0 {
+		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
+	}
+	printTimeline(p, r)
+	if len(r.Limits) > 1 {
+		fmt.Fprintln(p.Out)
+		p.Table(limitsTable(r))
+	}
+	printMostDenied(p, r)
+}
+
+// times are the distributions of a run, those that it has.
+func (r *Run) times() []namedTimes {
+	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}
+	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
+}
+
+type namedTimes struct {
+	name string
+	of   *Quantiles
+}
+
+func printTimes(p *output.Printer, r *Run) {
+	times := r.times()
+	if len(times) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "         "}, {Header: "p50", Right: true, Drops: 3}, {Header: "p90", Right: true, Drops: 4},
+		{Header: "p99", Right: true}, {Header: "p99.9", Right: true, Drops: 1}, {Header: "max", Right: true}}
+	var rows [][]output.Cell
+	for _, t := range times {
+		row := []output.Cell{{Text: "  " + t.name}}
+		for _, value := range []int64{t.of.P50, t.of.P90, t.of.P99, t.of.P999, t.of.Max} {
+			row = append(row, output.Cell{Text: micros(value)})
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+}
+
+func printMostDenied(p *output.Printer, r *Run) {
+	if len(r.MostDenied) == 0 {
+		return
+	}
+	columns := []output.Column{
+		{Header: "MOST DENIED", Shrinks: 12}, {Header: "DENIED", Right: true},
+		{Header: "ALLOWED", Right: true, Drops: 2}, {Header: "SHARE", Right: true, Drops: 1},
+	}
+	fmt.Fprintln(p.Out)
+	var rows [][]output.Cell
+	for _, key := range r.MostDenied {
+		rows = append(rows, []output.Cell{
+			{Text: key.Key}, {Text: output.Thousands(key.Denied)}, {Text: output.Thousands(key.Allowed)},
+			{Text: share(key.Denied, key.Denied+key.Allowed)},
+		})
+	}
+	p.Table(columns, rows)
+}
+
+// printTimeline draws allowed and denied over time, both to one scale.
+func printTimeline(p *output.Printer, r *Run) {
+	width := 60
+	if p.Width > 0 {
+		width = min(width, p.Width-indent-1)
+	}
+	if len(r.Timeline) < 2 || width < 10 {
+		return
+	}
+	var allowed, denied []int64
+	for _, c := range r.columnsOf(width) {
+		allowed, denied = append(allowed, c.Allowed), append(denied, c.Denied)
+	}
+	top := max(slices.Max(allowed), slices.Max(denied))
+	if top == 0 {
+		return
+	}
+	line(p, "allowed", output.Plain, sparkline(allowed, top))
+	line(p, "denied", output.Plain, sparkline(denied, top))
+}
+
+// sparkline draws values as blocks. Any value above 0 is visible.
+func sparkline(values []int64, top int64) string {
+	const blocks = "▁▂▃▄▅▆▇█"
+	levels := []rune(blocks)
+	var b strings.Builder
+	for _, value := range values {
+		if value <= 0 {
+			b.WriteRune('·')
+			continue
+		}
+		b.WriteRune(levels[int(float64(value)/float64(top)*float64(len(levels)-1)+0.5)])
+	}
+	return b.String()
+}
+
+func (d *Document) printSeveral(p *output.Printer) {
+	alarms, titles := d.alarms()
+	for i, alarm := range alarms {
+		if titles[i] != "" {
+			alarm.text = output.Printable(titles[i]) + ": " + alarm.text
+		}
+		say(p, alarm)
+	}
+	line(p, "load", output.Plain, output.Printable(d.commonLoad()))
+	columns, rows := d.comparison()
+	fmt.Fprintln(p.Out)
+	p.Table(columns, rows)
+}
+
+func (d *Document) printSuggestions(p *output.Printer) {
+	if len(d.Suggestions) > 0 {
+		fmt.Fprintln(p.Out)
+	}
+	for _, s := range d.Suggestions {
+		say(p, s.finding())
+	}
+}
+
+func (d *Document) printThresholds(p *output.Printer) {
+	if len(d.Thresholds) > 0 {
+		fmt.Fprintln(p.Out)
+	}
+	thresholds := slices.Clone(d.Thresholds)
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
+	for _, t := range thresholds {
+		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
+		if !t.OK {
+			f.style = output.AtEnd
+		}
+		if len(d.Runs) > 1 {
+			f.text += " with " + output.Printable(d.Runs[t.Run].Title())
+		}
+		say(p, f)
+	}
+}
+
+// missedFirst orders thresholds.
+func missedFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
