@@ -22,13 +22,14 @@ type Part string
 
 // The parts of plans that can turn out to be wrong.
 const (
-	PartCost           Part = "cost"
-	PartDuration       Part = "duration"
-	PartImplementation Part = "implementation"
-	PartScenario       Part = "scenario"
-	PartWarmup         Part = "warmup"
+	PartCost           Part = "cost"           // of requests
+	PartDuration       Part = "duration"       // of a run
+	PartImplementation Part = "implementation" // of decisions in Redis
+	PartScenario       Part = "scenario"       // that is sent
+	PartWarmup         Part = "warmup"         // at the beginning of a run
 )
 
+// Error names the part and its problem.
 func (e *PlanError) Error() string { return "the " + string(e.Part) + " " + e.Problem }
 
 // Is reports that a PlanError is a [limiter.ErrInvalid].
@@ -37,6 +38,7 @@ func (e *PlanError) Is(target error) bool { return target == limiter.ErrInvalid 
 // LeftoverError says that keys of a trial could not be removed from the store.
 type LeftoverError struct{ Err error }
 
+// Error is the text of the cause.
 func (e *LeftoverError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error with its cause.
