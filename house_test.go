@@ -23,12 +23,11 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/files", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/noterminalquery",
-		"cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress",
-		"cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
-		"internal/configfile", "internal/panics", "internal/redact", "internal/sleep", "pkg/limiter",
-		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files",
+		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/panics", "internal/redact",
+		"internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/backup":   {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress": {"cmd/internal/output"},
@@ -99,16 +98,24 @@ var layers = map[string][]string{
 	"pkg/limiter/policyfile": {
 		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
 	},
+	"cmd/internal/trial": {
+		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output",
+		"cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit",
+		"pkg/loadgen/trace",
+	},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest", "cmd/internal/cost", "cmd/internal/naive", "docs/examples/http-service", "docs/examples/llm-gateway"},
+	"github.com/redis/go-redis/v9": {
+		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
+		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
+	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
@@ -187,8 +194,8 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
-		`"--on-error " + onError`,                                      // one of three words
-		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
+		`"--on-error " + onError`,                                         // one of three words
+		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _
 		`"--exact " + selection.Text`,         // which it wrote
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
 	}

@@ -46,11 +46,11 @@ func (nothing) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, deci
 
 func (nothing) Close() error { return nil }
 
-// targetOf asks for one unit of a limit by each of the subjects.
-func targetOf(keys []string, q quota) (*loadgen.Target, error) {
+// populationOf asks for one unit of a limit by each of the subjects.
+func populationOf(keys []string, q quota) (*loadgen.Population, error) {
 	limit := limiter.Limit{Count: int64(q.count), Period: q.period}
-	return loadgen.NewTarget(len(keys), 1, func(subject, _ int) limiter.Request {
-		return limiter.Request{Key: limiter.Key{Subject: keys[subject]}, Limit: limit}
+	return loadgen.NewPopulation(len(keys), func(subject int) ([]limiter.Request, error) {
+		return []limiter.Request{{Key: limiter.Key{Subject: keys[subject]}, Limit: limit}}, nil
 	})
 }
 
@@ -81,13 +81,13 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 	}
 	workers := []int{2, 64, 256}
 	perSecond := make([][][]float64, len(groups)) // by group, workers and round
-	var targets []*loadgen.Target
+	var populations []*loadgen.Population
 	for i, group := range groups {
-		target, err := targetOf(group.keys, group.quota)
+		population, err := populationOf(group.keys, group.quota)
 		if err != nil {
 			return err
 		}
-		targets = append(targets, target)
+		populations = append(populations, population)
 		perSecond[i] = make([][]float64, len(workers))
 	}
 	for round := range p.rounds {
@@ -95,7 +95,7 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 		for i, group := range groups {
 			for j, n := range workers {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: nothing{}, Target: targets[i], Workers: n, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
+					Store: nothing{}, Population: populations[i], Workers: n, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
 					Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(len(group.keys))), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
@@ -129,7 +129,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 	const rate = 50_000
 	length := 5 * p.duration // long enough for a p99.9 to mean something
 	keys := subjects(manyKeys)
-	target, err := targetOf(keys, manyKeysQuota)
+	population, err := populationOf(keys, manyKeysQuota)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 		progress("loadtest, lag: round %d of %d", round+1, p.rounds)
 		for i := range arrivals {
 			result, _, err := drive(ctx, loadgen.Config{
-				Store: nothing{}, Target: target, Load: loadgen.NewLoad(arrivals[i].schedule(), mix, 1),
+				Store: nothing{}, Population: population, Load: loadgen.NewLoad(arrivals[i].schedule(), mix, 1),
 				Workers: 256, Duration: length, Timeout: answerTimeout, LateAfter: time.Second,
 			})
 			if err != nil {
@@ -186,7 +186,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			return err
 		}
 		keys := subjects(manyKeys)
-		target, err := targetOf(keys, manyKeysQuota)
+		population, err := populationOf(keys, manyKeysQuota)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			progress("loadtest, Redis: round %d of %d", round+1, p.rounds)
 			for j, c := range cells {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: store, Target: target, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
+					Store: store, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
 					Mix: loadgen.Mix{Subjects: loadgen.Sequential(manyKeys), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {

@@ -1,4 +1,4 @@
-package cmd
+package trial
 
 import (
 	"fmt"
@@ -9,17 +9,15 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
-// simulationRun puts the result of a simulation in the terms of a report. name is the
-// log's, where the store that decided, if any did; warnings are those about the log.
-func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnings []string) report.Run {
+// report puts the result of a run in the terms of a report.
+func (r *simulationRun) report() report.Run {
 	result, tally := r.result, &r.result.Tally
 	span := result.End.Time().Sub(result.Begin.Time())
 	run := report.Run{
-		Store: where,
-		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(log.Requests), name, strings.Join(r.names, ", "),
+		Store: r.store,
+		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
 			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
 		StartedAt: result.Begin.Time(),
 		Figures: report.Figures{
@@ -32,9 +30,9 @@ func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnin
 		},
 		IntervalMS: result.Interval.Milliseconds(),
 		Timeline:   []report.Interval{},
-		Warnings:   slices.Clone(warnings),
+		Warnings:   slices.Clone(r.log.Notes),
 	}
-	if where == "" {
+	if r.store == "" {
 		run.Store = report.NoStore
 	}
 	if span > 0 {
@@ -44,21 +42,23 @@ func simulationRun(r *simulatedRun, log *trace.Trace, name, where string, warnin
 	for i, counts := range result.Timeline {
 		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed, Denied: counts.Denied})
 	}
-	describeKeys(&run, tally, func(subject uint32) string { return subjectWords(result.Subjects[subject], r.names, r.policy != nil) })
-	if r.policy != nil {
-		run.Policy = r.policy.Name
+	describeKeys(&run, tally, r.subjectName)
+	if r.candidate.Policy != nil {
+		run.Policy = r.candidate.Policy.Name
 	}
+	limits := r.candidate.limits()
 	findings := make([]audit.Finding, len(result.Limits))
 	for i := range result.Limits {
 		findings[i] = result.Limits[i].Audit
 	}
-	describeLimits(&run, r.describe(), findings)
+	describeLimits(&run, limits, findings)
 	if result.NeverFits > 0 {
-		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; a store would refuse them as mistakes", result.NeverFits))
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
+			"a store would refuse them as mistakes", result.NeverFits))
 	}
 	for i, limit := range result.Limits {
 		if limit.MixedKeys > 0 {
-			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), run.Limits[i].Name))
+			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
 		}
 	}
 	if result.Disagreements > 0 {
