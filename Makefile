@@ -4,7 +4,7 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: build demo setup test fuzz lint bench vulnerabilities clean
+.PHONY: build demo setup test fuzz lint bench docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -58,6 +58,15 @@ vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerabili
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+docs: ## write anew what the docs show of commands: the reference, and outputs of the pages
+	go test ./cmd -run '^TestTheReferenceIsUpToDate$$' -update
+	-go test . -run '^TestThePagesShowWhatCommandsPrint$$' -update
+	@echo "read the difference with git diff, and try again: go test ."
+
+pictures: build ## make the pictures of docs/images anew; best on a quiet machine
+	@sh docs/install-test-tools.sh redis-server chromium tmux
+	@sh docs/pictures.sh bin/limitctl
 
 clean:
 	rm -rf bin

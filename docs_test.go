@@ -111,6 +111,59 @@ func TestThePagesShowWhatFilesHold(t *testing.T) {
 	}
 }
 
+// Links between the pages lead to files and headings that are there.
+func TestThePagesLinkToWhatIsThere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	pages := pagesOfDocs(t)
+	for _, pattern := range []string{"docs/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatal(pattern, err)
+		}
+		pages = append(pages, more...)
+	}
+	links := 0
+	for _, path := range pages {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], ":") {
+				continue // of the web
+			}
+			links++
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", path, target)
+			} else if m[2] != "" && !slices.Contains(anchors(t, target), m[2]) {
+				t.Errorf("%s links to %s, which has no heading #%s", path, target, m[2])
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("only %d links were followed", links)
+	}
+}
+
+// anchors returns what the headings of a page are called in links.
+func anchors(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}
+
 // page is a Markdown file; block is a fenced part of it.
 type page struct {
 	path   string
@@ -342,7 +395,7 @@ var figures = []struct {
 }
 
 // warnings are lines of a report that depend on how busy the machine is.
-var warnings = regexp.MustCompile(`^(! |✗ the load generator was the limit|✗ [\d,]+ of [\d,]+ arrivals were dropped)`)
+var warnings = regexp.MustCompile(`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped)`)
 
 // normal is an output without what varies. Widths of columns follow what is in them.
 func normal(lines, vary []string) []string {
