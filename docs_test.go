@@ -368,7 +368,8 @@ func replaceInFiles(dir string, r *strings.Replacer) error {
 // command prints.
 func withoutNotices(lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
-		return strings.HasPrefix(line, "limitctl: using ")
+		return strings.HasPrefix(line, "limitctl: using ") && (strings.HasSuffix(line, "(chosen by context use)") ||
+			strings.HasSuffix(line, "(no --store given)"))
 	})
 }
 

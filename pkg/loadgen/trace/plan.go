@@ -122,6 +122,7 @@ func (p *plan) newParser() parser {
 		return newJSONParser(p)
 	case CSV:
 		return newCSVParser(p)
+	case Auto, Apache:
 	}
 	return newApacheParser(p)
 }
