@@ -2,6 +2,8 @@
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+UNPARAM     := mvdan.cc/unparam@v0.0.0-20260823230713-2fa3d841b0c8
+MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .PHONY: build demo setup test fuzz lint bench docs pictures vulnerabilities clean
@@ -46,10 +48,14 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
-lint: ## gofmt, vet and staticcheck, warnings being errors
+lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings being errors
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd lint && go build -o ../bin/lint . && go vet . && go run $(STATICCHECK) .
+	go vet -vettool=bin/lint ./...
+	go run $(UNPARAM) ./...
+	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database

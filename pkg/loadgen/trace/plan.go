@@ -67,6 +67,7 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		if slices.Contains(p.names, "cost") {
 			p.defaultCost()
 		}
+	case Auto: // it was detected
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
 		if !field.Optional && !slices.Contains(p.names, field.Name) {
