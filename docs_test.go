@@ -209,7 +209,8 @@ func readPage(t *testing.T, path string) *page {
 		t.Fatal(err)
 	}
 	p := &page{path: path, lines: strings.Split(string(text), "\n")}
-	comment := regexp.MustCompile(`^<!-- (?:not run: (.+)|((?:figures|warnings|order)(?: and (?:figures|warnings|order))*) (?:vary|varies)) -->$`)
+	const whats = `(?:figures|warnings|order)`
+	comment := regexp.MustCompile(`^<!-- (?:not run: (.+)|(` + whats + `(?: and ` + whats + `)*) (?:vary|varies)) -->$`)
 	var open *block
 	for i, line := range p.lines {
 		fence := strings.TrimLeft(line, " ")
@@ -321,7 +322,8 @@ func (p *page) run(t *testing.T, bin string) {
 		want := p.lines[c.first:c.end]
 		got := withoutNotices(strings.Split(strings.TrimSuffix(there.Replace(outputs[i]), "\n"), "\n"))
 		if !matches(normal(want, c.vary), normal(got, c.vary)) {
-			t.Errorf("%s:%d: %s\nprints\n\t%s\nand the page says\n\t%s", p.path, c.line, c.text, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+			t.Errorf("%s:%d: %s\nprints\n\t%s\nand the page says\n\t%s",
+				p.path, c.line, c.text, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 			stale, now = append(stale, c), append(now, got)
 		}
 	}

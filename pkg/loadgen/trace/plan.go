@@ -67,7 +67,6 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		if slices.Contains(p.names, "cost") {
 			p.defaultCost()
 		}
-	case Auto: // it was detected
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
 		if !field.Optional && !slices.Contains(p.names, field.Name) {
@@ -123,7 +122,6 @@ func (p *plan) newParser() parser {
 		return newJSONParser(p)
 	case CSV:
 		return newCSVParser(p)
-	case Auto, Apache:
 	}
 	return newApacheParser(p)
 }
