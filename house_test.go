@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/limitctl/limitctl"
@@ -103,6 +104,7 @@ var layers = map[string][]string{
 		"cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit",
 		"pkg/loadgen/trace",
 	},
+	"docs/pictures": {},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -126,7 +128,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"docs/examples/worker",
+	"docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
@@ -215,6 +217,36 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	})
 	if err != nil || n < 100 {
 		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+// A file can be read in a sitting, and its lines on one screen. Tests may be longer, not
+// wider.
+func TestFilesFitAScreenAndASitting(t *testing.T) {
+	const widest, longest = 140, 400
+	files := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		if len(lines) > longest && !strings.HasSuffix(path, "_test.go") {
+			t.Errorf("%s has %d lines; what has two reasons to change should be two files, and at most %d are allowed", path, len(lines), longest)
+		}
+		for i, line := range lines {
+			if n := utf8.RuneCountInString(line); n > widest {
+				t.Errorf("%s:%d has %d characters, and at most %d are allowed", path, i+1, n, widest)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 

@@ -46,7 +46,7 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 		fmt.Sprintf("`N` requests a second in all, on schedule (default %d, unless --workers alone is given)", defaultRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
-		"`DURATION:RATE,…`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
+		"`DURATION:RATE,...`: go evenly from the rate before, 0 at first, to each rate, such as 10s:1000,30s:5000,10s:0")
 	flags.IntVarP(&o.workers, "workers", "w", defaultWorkers,
 		"`N` requests may be under way at once; without a rate, each worker sends when its last one is answered")
 	flags.DurationVarP(&o.duration, "duration", "d", 0,
