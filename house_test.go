@@ -194,7 +194,8 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 // A command or a flag that is printed with a value in it gets pasted, so shell.Command
 // writes it. What only names a flag of one's own in an error begins with it.
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
-	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
+	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
+		`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
 		`"--on-error " + onError`,                                         // one of three words
 		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _

@@ -22,9 +22,12 @@ import (
 // in a way of their own.
 func hostileSecrets() []string {
 	return []string{
-		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x", "slash/zebra/slash", "que?stion#zebra",
-		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;", "`id`$(zebra)$ZEBRA", "{zebra: [zebra2]}", "*zebra-alias",
-		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there", strings.Repeat("zebra0123456789", 12), "zebra,one,two|three>",
+		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x", "slash/zebra/slash",
+		"que?stion#zebra",
+		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;", "`id`$(zebra)$ZEBRA",
+		"{zebra: [zebra2]}", "*zebra-alias",
+		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there", strings.Repeat("zebra0123456789",
+			12), "zebra,one,two|three>",
 		"zb%", "9Z#", "xn--zebra--=='\"", "\x1b[31mzebra\x07", "Zebra.Zebra.Zebra.",
 	}
 }
@@ -70,7 +73,8 @@ func repeating(secret string) map[string]func(words []string) string {
 	}
 	return map[string]func(words []string) string{
 		"redis": func(words []string) string {
-			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + all(words[1:], func(w string) string { return "'" + w + "'" }) + "\r\n"
+			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + all(words[1:],
+				func(w string) string { return "'" + w + "'" }) + "\r\n"
 		},
 		"plain":  func(words []string) string { return "-ERR no " + all(words, asIs) + "\r\n" },
 		"upper":  func(words []string) string { return "-NOPERM NO " + strings.ToUpper(all(words, asIs)) + "\r\n" },
@@ -142,7 +146,8 @@ func secretCommands(directory string) [][]string {
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
 		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "yaml"},
 		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},
-		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html", in("saved.html")},
+		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
+			in("saved.html")},
 		{"simulate", in("log.csv"), "--limit", "1/1h"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
 		{"dashboard", "--once"}, {"dashboard", "--once", "--record", in("recording")},
@@ -274,7 +279,8 @@ func TestMisplacedURLsAreRedacted(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor", "redis://u:hunter2@h"}, {"redis://u:hunter@h"}, {"check", "--stor=redis://u:hunter2@h"},
 		{"check", "u", "--limit", "redis://u:hunter2@h"},
-		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store", "redis//u:hunter2@h"},
+		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store",
+			"redis//u:hunter2@h"},
 		{"check", "u", "--context", "redis://u:hunter2@h"},
 	} {
 		w.out.Reset()
@@ -315,7 +321,8 @@ func TestWhatIsNoPassword(t *testing.T) {
 		}
 	}
 	os.WriteFile(filepath.Join(directory, "pw"), []byte("hunter2\r\n"), 0o600)
-	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr, "cannot be reached") {
+	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr,
+		"cannot be reached") {
 		t.Errorf("the line's end is no part of it: %s", stderr)
 	}
 }
@@ -325,7 +332,8 @@ func TestOwnWordsStay(t *testing.T) {
 	w := newWorld(t)
 	for _, secret := range []string{"redis", "a", "store", "limit"} {
 		_, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--store", "redis://:"+secret+"@127.0.0.1:1")
-		if want := fmt.Sprintln("limitctl: store unavailable: redis at 127.0.0.1:1 cannot be reached: connect: connection refused"); stderr != want {
+		const want = "limitctl: store unavailable: redis at 127.0.0.1:1 cannot be reached: connect: connection refused\n"
+		if stderr != want {
 			t.Errorf("%s: %s", secret, stderr)
 		}
 	}

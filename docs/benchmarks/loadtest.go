@@ -25,7 +25,8 @@ import (
 // takes no time, how well it keeps a schedule, whether it drives Redis as hard as a loop
 // does that does nothing else, and how fast a log is simulated.
 func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
-	for _, part := range []func(context.Context, plan, io.Writer) error{generatorSpeed, generatorLag, generatorBesideHarness, simulationSpeed} {
+	for _, part := range []func(context.Context, plan, io.Writer) error{generatorSpeed, generatorLag, generatorBesideHarness,
+		simulationSpeed} {
 		if err := part(ctx, p, out); err != nil {
 			return err
 		}
@@ -61,7 +62,8 @@ func drive(ctx context.Context, config loadgen.Config) (result *loadgen.Result, 
 	result = loadgen.Run(ctx, config)
 	took = time.Since(result.Started)
 	if result.Allowed != result.Requests {
-		err = fmt.Errorf("the generator: %d of %d requests were not allowed; measure for a shorter time", result.Requests-result.Allowed, result.Requests)
+		err = fmt.Errorf("the generator: %d of %d requests were not allowed; measure for a shorter time",
+			result.Requests-result.Allowed, result.Requests)
 	}
 	return result, took, cmp.Or(result.FirstError, err, ctx.Err())
 }
@@ -229,7 +231,8 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			}
 		}
 		contestants := []contestant{generator, bare}
-		fmt.Fprintf(out, "\n### Load generator: takes per second through Redis over %s keys, beside a loop that only takes\n", thousands(manyKeys))
+		fmt.Fprintf(out, "\n### Load generator: takes per second through Redis over %s keys, beside a loop that only takes\n",
+			thousands(manyKeys))
 		table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
 		table(out, ratios(measured, contestants, cells)...)
 		return nil
@@ -280,7 +283,8 @@ func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 	}
 	seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 	for i, limit := range limits {
-		rows = append(rows, []string{limit.Algorithm.String(), spread(perSecond[i], thousands), spread(reading[i], seconds), spread(deciding[i], seconds)})
+		rows = append(rows, []string{limit.Algorithm.String(), spread(perSecond[i], thousands), spread(reading[i], seconds),
+			spread(deciding[i], seconds)})
 	}
 	fmt.Fprintf(out, "\n### Simulation: %s lines of an access log under 30/1m by address\n", thousands(lines))
 	table(out, rows...)
@@ -311,8 +315,10 @@ func writeLog(path string, lines, addresses int) error {
 	for i := range lines {
 		at := begin.Add(time.Duration(float64(i) / float64(lines) * float64(3*time.Hour)))
 		address := busy.Uint64()
-		fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /articles/%d?page=%d HTTP/1.1\" 200 %d \"https://www.example.com/\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
-			address>>16, address>>8&255, address&255, at.Format("02/Jan/2006:15:04:05 -0700"), random.IntN(5000), random.IntN(9), random.IntN(100_000))
+		fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /articles/%d?page=%d HTTP/1.1\" 200 %d \"https://www.example.com/\" \"Mozilla/5.0 "+
+			"(X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
+			address>>16, address>>8&255, address&255, at.Format("02/Jan/2006:15:04:05 -0700"), random.IntN(5000), random.IntN(9),
+			random.IntN(100_000))
 	}
 	return cmp.Or(out.Flush(), file.Close())
 }

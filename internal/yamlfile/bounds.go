@@ -45,8 +45,8 @@ type bounds struct {
 	isComment, beginsWord, isIndentDone bool
 }
 
-// checkText finds what no YAML text may hold, and what would take too long.
-func (r *Reader) checkText(text string) bool {
+// checkText finds in the lines what no YAML text may hold, and what would take too long.
+func (r *Reader) checkText() bool {
 	b := bounds{reader: r}
 	for i, line := range r.lines {
 		b.line = i + 1

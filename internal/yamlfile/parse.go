@@ -34,7 +34,7 @@ func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok
 		r.at(1, 1, "the file has %d bytes; at most %d are read", len(data), MaxSize)
 		return r, Value{}, false
 	}
-	if !r.checkText(text) {
+	if !r.checkText() {
 		return r, Value{}, false
 	}
 	// Keys that are there twice are ours to report, so as not to stop at the first.

@@ -61,6 +61,7 @@ func (c *counters) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		case plain:
 			c.exchanges.Add(1)
 			c.plain.Add(1)
+		case other:
 		}
 		return next(ctx, cmd)
 	}
@@ -76,6 +77,7 @@ func (c *counters) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 				scripts++
 			case plain:
 				plains++
+			case other:
 			}
 		}
 		if scripts+plains > 0 {

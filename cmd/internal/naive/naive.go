@@ -11,6 +11,7 @@ package naive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -99,7 +100,7 @@ func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State)
 	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
 	record, err := s.client.Get(ctx, storeKey).Bytes()
 	switch {
-	case err == redis.Nil:
+	case errors.Is(err, redis.Nil):
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}

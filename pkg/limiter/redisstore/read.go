@@ -127,7 +127,8 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 	if serverTime.Err() != nil {
 		return nil, nil, serverTime.Err()
 	}
-	if exactly && len(ttls) > 0 && (redisserver.IsErrorReply(ttls[0].Err(), "ERR unknown command") || redisserver.IsErrorReply(ttls[0].Err(), "NOPERM")) {
+	if exactly && len(ttls) > 0 && (redisserver.IsErrorReply(ttls[0].Err(), "ERR unknown command") ||
+		redisserver.IsErrorReply(ttls[0].Err(), "NOPERM")) {
 		sc.scripts.noExpireTime.Store(true)
 		return sc.readFrom(ctx, server, selected)
 	}

@@ -75,7 +75,8 @@ func (sc *scan) run(ctx context.Context) error {
 	if sc.query.Keys != nil {
 		return sc.readKeys(ctx)
 	}
-	keys := redisserver.Scan[found]{Servers: sc.servers, Match: sc.own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace, Select: sc.selects, Known: sc.known,
+	keys := redisserver.Scan[found]{Servers: sc.servers, Match: sc.own.Glob(sc.query.Subjects, sc.query.Names), Pace: sc.pace,
+		Select: sc.selects, Known: sc.known,
 		Read: func(ctx context.Context, p redisserver.Page[found]) error {
 			return sc.readAndSend(ctx, p.Server, scannedKeys{p.Keys, int64(p.Looked)})
 		}}

@@ -50,7 +50,7 @@ type chunker struct {
 func newChunker(in io.Reader) (*chunker, error) {
 	buffered := bufio.NewReaderSize(in, 1<<16)
 	magic, err := buffered.Peek(3)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(magic, []byte{0x1f, 0x8b}) {

@@ -68,6 +68,7 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		if slices.Contains(p.names, "cost") {
 			p.defaultCost()
 		}
+	case Auto: // detected above
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
 		if !field.Optional && !slices.Contains(p.names, field.Name) {
@@ -123,8 +124,9 @@ func (p *plan) newParser() parser {
 		return newJSONParser(p)
 	case CSV:
 		return newCSVParser(p)
+	default:
+		return newApacheParser(p)
 	}
-	return newApacheParser(p)
 }
 
 // detect returns what the first lines look like, or Auto.
