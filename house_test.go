@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"pkg/limiter/redisstore":  {"internal/clusternodes", "internal/panics", "internal/redact", "internal/respguard", "lua", "pkg/limiter"},
 	"pkg/limiter/storetest":   {"pkg/limiter"},
 	"lua":                     {"pkg/limiter"},
-	"internal/redistest":      {},
+	"internal/redistest":      {"internal/hostile"},
 
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},

@@ -1,6 +1,5 @@
-// Package hostile is a Redis server for tests that answers as no server should. It
-// stands before a sound one, or before none, and gives the answers of that until it is
-// asked for what it is to be hostile about.
+// Package hostile is a Redis server for tests that answers as no server should. It passes
+// commands on to a sound server, except those that it is hostile to, which may be all.
 package hostile
 
 import (
@@ -8,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +31,9 @@ type Behaviour struct {
 // Client is a connection to a hostile server.
 type Client struct {
 	net.Conn
-	// Command is what was asked, its name in capitals.
-	Command []string
-	ended   <-chan struct{}
+	// Words are what was asked, and Command the same with the name in capitals.
+	Words, Command []string
+	ended          <-chan struct{}
 }
 
 // Server is a hostile server.
@@ -115,11 +115,13 @@ func (s *Server) serve(conn net.Conn) {
 	var upstream net.Conn
 	var answers *bufio.Reader
 	for {
-		command, raw, err := readCommand(commands)
+		words, raw, err := readCommand(commands)
 		if err != nil {
 			return
 		}
-		if client.Command = command; !s.is.Greets && s.isHostileTo(command) {
+		client.Words, client.Command = words, slices.Clone(words)
+		client.Command[0] = strings.ToUpper(words[0])
+		if !s.is.Greets && s.isHostileTo(client.Command[0]) {
 			if !s.is.Answer(client) {
 				return
 			}
@@ -145,17 +147,10 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
-func (s *Server) isHostileTo(command []string) bool {
-	for _, name := range s.to {
-		if command[0] == name {
-			return true
-		}
-	}
-	return len(s.to) == 0
-}
+func (s *Server) isHostileTo(name string) bool { return len(s.to) == 0 || slices.Contains(s.to, name) }
 
 // readCommand reads what a client asks, and returns its words and its bytes.
-func readCommand(r *bufio.Reader) (command []string, raw []byte, err error) {
+func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		return nil, nil, err
@@ -178,10 +173,9 @@ func readCommand(r *bufio.Reader) (command []string, raw []byte, err error) {
 			return nil, nil, err
 		}
 		raw = append(append(raw, line...), word...)
-		command = append(command, string(word[:length]))
+		words = append(words, string(word[:length]))
 	}
-	command[0] = strings.ToUpper(command[0])
-	return command, raw, nil
+	return words, raw, nil
 }
 
 // readAnswer appends the bytes of one answer of a sound server to raw.
