@@ -225,6 +225,7 @@ func TestHelpExamplesWork(t *testing.T) {
 			line = strings.TrimSpace(line)
 			n++
 			t.Run(line, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
 				shell := func(line string) *exec.Cmd {
