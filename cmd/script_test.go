@@ -42,7 +42,7 @@ func (u unhurried) Run() (code int) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
 		panic(err)
 	}
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(200)
 	return u.tests.Run()
 }
 
