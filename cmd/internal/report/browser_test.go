@@ -54,8 +54,9 @@ func newBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	command := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb",
+	command := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+		"--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb",
 		"--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles = []*os.File{theirIn, theirOut} // its descriptors 3 and 4
 	command.Stderr = &said
@@ -158,7 +159,10 @@ func (b *browser) show(page []byte, width int, scheme string) {
 		b.t.Fatal(err)
 	}
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call(
+		"Emulation.setEmulatedMedia",
+		map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil,
+	)
 	b.asked = nil
 	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
 	for b.next().Method != "Page.loadEventFired" {
@@ -198,7 +202,9 @@ const overflowing = `(() => {
 	for (const e of document.querySelectorAll("body *")) {
 		if (e.closest(".scroll") && !e.matches(".scroll") || e.closest("svg") && !e.matches("svg")) continue;
 		const box = e.getBoundingClientRect();
-		if (box.width > 0 && (box.right > width + 1 || box.left < -1)) found.push(e.tagName + "." + e.className + " from " + box.left + " to " + box.right);
+		if (box.width > 0 && (box.right > width + 1 || box.left < -1)) {
+			found.push(e.tagName + "." + e.className + " from " + box.left + " to " + box.right);
+		}
 	}
 	for (const axis of document.querySelectorAll(".xs, .ys")) {
 		const boxes = [...axis.children].map(e => [e.textContent, e.getBoundingClientRect()]);

@@ -50,7 +50,8 @@ func TestPageIsTheGolden(t *testing.T) {
 // Whatever is in a document, its page names no other place.
 func TestPagesReferToNothing(t *testing.T) {
 	tags, values := regexp.MustCompile(`<[a-zA-Z][^<>]*`), regexp.MustCompile(`"[^"]*"`)
-	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|\b(src|srcset|href|action|on[a-z]+)\s*=`)
+	references := regexp.MustCompile(`(?i)^<(script|link|img|iframe|object|embed|image|use|base|form)\b|` +
+		`\b(src|srcset|href|action|on[a-z]+)\s*=`)
 	for name, d := range fixtures() {
 		page := pageOf(t, d)
 		if !utf8.Valid(page) {
@@ -68,13 +69,20 @@ func TestPagesReferToNothing(t *testing.T) {
 }
 
 func fixtures() map[string]*Document {
-	return map[string]*Document{"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(), "hostile": hostile(), "none": New(LoadTest), "long": long()}
+	return map[string]*Document{
+		"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(),
+		"hostile": hostile(), "none": New(LoadTest), "long": long(),
+	}
 }
 
 // The pages are looked at in a browser, as they are by people.
 func TestPagesInABrowser(t *testing.T) {
 	b := newBrowser(t)
-	b.show([]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p><div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`), 400, "light")
+	b.show(
+		[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>`+
+			`<div class="xs"><span>0</span><span style="margin-left:-2px">1</span></div>`),
+		400, "light",
+	)
 	var problems []string
 	if b.evaluate(overflowing, &problems); len(problems) != 3 { // the page, the paragraph, the label
 		t.Fatalf("of a page that does not fit it is said: %q", problems)
@@ -83,11 +91,20 @@ func TestPagesInABrowser(t *testing.T) {
 		name string
 		want map[string]int // elements by selector
 	}{
-		{"one", map[string]int{".card": 3, ".curve path.line": 2, ".overtime .plot": 2, ".overtime path.line": 3, "path.allowed": 1, "path.denied": 1, "path.errors": 0, ".bar": 1,
-			".heat rect": 50, ".thresholds .good": 2, ".thresholds .bad": 1, ".alarm": 0}},
-		{"five", map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10}},
+		{"one", map[string]int{
+			".card": 3, ".curve path.line": 2, ".overtime .plot": 2, ".overtime path.line": 3,
+			"path.allowed": 1, "path.denied": 1, "path.errors": 0, ".bar": 1,
+			".heat rect": 50, ".thresholds .good": 2, ".thresholds .bad": 1, ".alarm": 0,
+		}},
+		{
+			"five",
+			map[string]int{".card": 3, ".curve path.line": 10, ".overtime .plot": 10, ".bar": 5, "rect.over": 2, ".heat": 5, ".thresholds li": 10},
+		},
 		{"racing", map[string]int{".alarm": 7, "path.errors": 1, "path.dropped": 1, "rect.bad": 1, "section td": 1}},
-		{"simulation", map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2}},
+		{
+			"simulation",
+			map[string]int{".card": 2, ".curve": 0, ".overtime .plot": 2, ".overtime path.line": 0, ".heat rect": 400, ".thresholds li": 2},
+		},
 		{"empty", map[string]int{".card": 2, ".plot": 0, ".bar": 0, ".near": 1}},
 		{"hostile", map[string]int{"script": 0, "img": 0, "b:not(.good)": 0, ".heat": 2, ".alarm": 4}},
 		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
