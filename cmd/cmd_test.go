@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +31,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	debug.SetMemoryLimit(math.MaxInt64) // a load test limits the memory of its process, which here is that of all tests
 	w := &world{now: time.Now()}
-	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir()}
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
+		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	w.Env = &Env{
 		In:        strings.NewReader(""),
 		Out:       &w.out,
@@ -227,6 +231,7 @@ func TestHelpExamplesWork(t *testing.T) {
 			line = strings.TrimSpace(line)
 			n++
 			t.Run(line, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
 				shell := func(line string) *exec.Cmd {

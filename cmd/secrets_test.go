@@ -149,7 +149,7 @@ func secretCommands(directory string) [][]string {
 			in("saved.html")},
 		{"simulate", in("log.csv"), "--limit", "1/1h"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
-		{"dashboard", "--once"}, {"dashboard", "--once", "--record", in("recording")},
+		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"}, {"context", "use", "--none"},
 		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"}, {"audit", "-o", "csv"},
 	}
@@ -218,9 +218,20 @@ func secretDirectory(t *testing.T) string {
 	return directory
 }
 
+// copyOf is such a directory for a run that goes on beside others.
+func copyOf(t *testing.T, directory string) string {
+	t.Helper()
+	own := t.TempDir()
+	if err := os.CopyFS(own, os.DirFS(directory)); err != nil {
+		t.Error(err)
+	}
+	return own
+}
+
 // Whatever a password holds, however limitctl is told it, and however a server repeats
 // it: no output has it, and no file.
 func TestNoOutputHoldsAPassword(t *testing.T) {
+	all := newSideBySide(16)
 	directory := secretDirectory(t)
 	n := 0
 	for i, secret := range hostileSecrets() {
@@ -232,12 +243,16 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 		slices.Sort(styles)
 		style := styles[i%len(styles)]
 		address := redistest.Scripted(t, servers[style])
-		places := secretPlaces(address, secret, directory)
 		for j := range 3 { // each with each would take minutes
 			n++
-			runAll(t, style, secret, directory, places[(i+j*3)%len(places)])
+			all.do(func() {
+				own := copyOf(t, directory)
+				places := secretPlaces(address, secret, own)
+				runAll(t, style, secret, own, places[(i+j*3)%len(places)])
+			})
 		}
 	}
+	all.wait()
 	if n < 75 {
 		t.Errorf("only %d were tried", n)
 	}
@@ -246,12 +261,18 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 // Each way of repeating is tried in each place, with one password.
 func TestNoPlaceShowsAPassword(t *testing.T) {
 	const secret = "zebra'hunter2 \"x\" & so:on"
+	all := newSideBySide(16)
 	directory := secretDirectory(t)
 	for style, answer := range repeating(secret) {
-		for _, place := range secretPlaces(redistest.Scripted(t, answer), secret, directory) {
-			runAll(t, style, secret, directory, place)
+		address := redistest.Scripted(t, answer)
+		for i := range secretPlaces(address, secret, directory) {
+			all.do(func() {
+				own := copyOf(t, directory)
+				runAll(t, style, secret, own, secretPlaces(address, secret, own)[i])
+			})
 		}
 	}
+	all.wait()
 }
 
 // The same with a server that does what it is asked: undo lines, audit, backups, reports.
