@@ -2,9 +2,11 @@
 
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+UNPARAM     := mvdan.cc/unparam@v0.0.0-20260823230713-2fa3d841b0c8
+MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: build demo setup test fuzz lint bench vulnerabilities clean
+.PHONY: build demo setup test fuzz lint bench docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -36,9 +38,11 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
-	@for target in Parse Repeated MistakesHoldNoPassword; do \
+	@for target in Parse MistakesHoldNoPassword; do \
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
+	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
+	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -46,10 +50,14 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzRead$$' -fuzztime 30s -fuzzminimizetime 20x
 
-lint: ## gofmt, vet and staticcheck, warnings being errors
+lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings being errors
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd lint && go build -o ../bin/lint . && go vet . && go run $(STATICCHECK) .
+	go vet -vettool=bin/lint ./...
+	go run $(UNPARAM) ./...
+	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
@@ -58,6 +66,15 @@ vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerabili
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+docs: ## write anew what the docs show of commands: the reference, and outputs of the pages
+	go test ./cmd -run '^TestTheReferenceIsUpToDate$$' -update
+	-go test . -run '^TestThePagesShowWhatCommandsPrint$$' -update
+	@echo "read the difference with git diff, and try again: go test ."
+
+pictures: build ## make the pictures of docs/images anew; best on a quiet machine
+	@sh docs/install-test-tools.sh redis-server chromium tmux
+	@sh docs/pictures.sh bin/limitctl
 
 clean:
 	rm -rf bin

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/limitctl/limitctl"
@@ -23,17 +24,16 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/cost", "cmd/internal/dash", "cmd/internal/doctor",
-		"cmd/internal/files", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/noterminalquery",
-		"cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress",
-		"cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "internal/panics",
-		"internal/redact", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files",
+		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/panics", "internal/redact",
+		"internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/backup":   {"internal/lines", "pkg/limiter"},
 	"cmd/internal/progress": {"cmd/internal/output"},
 	"cmd/internal/config": {
-		"cmd/internal/output", "cmd/internal/storeurl", "internal/redact", "internal/spelling", "pkg/limiter",
-		"pkg/limiter/policy",
+		"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/panics", "internal/redact", "internal/redisserver",
@@ -45,7 +45,7 @@ var layers = map[string][]string{
 		"internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore",
 		"pkg/limiter/policy",
 	},
-	"cmd/internal/files":  {"internal/filekind"},
+	"cmd/internal/files":  {"internal/filekind", "internal/readfile"},
 	"cmd/internal/memory": {},
 	"cmd/internal/operation": {
 		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/memory",
@@ -53,7 +53,7 @@ var layers = map[string][]string{
 		"pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":         {},
-	"cmd/internal/output":          {"internal/textcut"},
+	"cmd/internal/output":          {"internal/textcut", "internal/visible"},
 	"cmd/internal/report":          {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"pkg/loadgen":                  {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":            {"pkg/limiter"},
 	"pkg/loadgen/trace":            {"internal/panics", "pkg/limiter"},
-	"pkg/limiter":                  {"internal/panics", "internal/spelling"},
+	"pkg/limiter":                  {"internal/panics", "internal/sleep", "internal/spelling"},
 	"internal/clusternodes":        {},
 	"internal/filekind":            {},
 	"internal/lines":               {},
@@ -85,25 +85,50 @@ var layers = map[string][]string{
 	"internal/redistest":         {"internal/hostile"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
-	"docs/examples/llm-gateway":  {"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/redisstore"},
-	"internal/hostiletext":       {},
-	"internal/textcut":           {},
-	"cmd/internal/report/chart":  {"cmd/internal/output"},
+	"docs/examples/llm-gateway": {
+		"pkg/limiter", "pkg/limiter/policy", "pkg/limiter/policyfile", "pkg/limiter/redisstore",
+	},
+	"internal/hostiletext":      {},
+	"internal/textcut":          {},
+	"cmd/internal/report/chart": {"cmd/internal/output"},
+	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
+	"internal/readfile":         {"internal/filekind"},
+	"internal/sleep":            {},
+	"internal/visible":          {},
+	"internal/yamlfile":         {"internal/redact", "internal/spelling", "internal/visible"},
+	"pkg/limiter/policyfile": {
+		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
+	},
+	"cmd/internal/trial": {
+		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output",
+		"cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit",
+		"pkg/loadgen/trace",
+	},
+	"docs/pictures": {},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
 // pulls in no other's dependencies.
 var drivers = map[string][]string{
-	"github.com/redis/go-redis/v9":            {"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest", "cmd/internal/cost", "cmd/internal/naive", "docs/examples/http-service", "docs/examples/llm-gateway"},
+	"github.com/redis/go-redis/v9": {
+		"pkg/limiter/redisstore", "internal/redisserver", "cmd/internal/connect", "cmd/internal/doctor", "internal/redistest",
+		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
+	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd", "cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
-	"github.com/goccy/go-yaml":                {"cmd/internal/config"},
+	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
 	"pgregory.net/rapid":                      {"pkg/limiter/storetest"},
 	"testing":                                 {"pkg/limiter/storetest", "internal/redistest", "internal/hostile"},
+}
+
+// systemPlaces may import os. All else gets what it needs handed in.
+var systemPlaces = []string{
+	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
+	"docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
@@ -123,7 +148,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					t.Errorf("%q imports %s, which belongs in %q", name, imported, places)
 				}
 			}
-			if imported == "os" && !slices.Contains([]string{"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "pkg/limiter/filestore", "internal/redistest", "docs/examples/worker"}, name) {
+			if imported == "os" && !slices.Contains(systemPlaces, name) {
 				t.Errorf("%q imports os", name)
 			}
 		}
@@ -157,7 +182,7 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		for _, dependency := range p.Deps {
-			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" {
+			if name == "pkg/limiter" || name == "pkg/limiter/memorystore" || name == "pkg/limiter/policy" {
 				if first, _, _ := strings.Cut(dependency, "/"); strings.Contains(first, ".") && !strings.HasPrefix(dependency, module) {
 					t.Errorf("%q depends on %s; it needs the standard library only", name, dependency)
 				}
@@ -169,10 +194,11 @@ func TestAStorePullsInNoOthersDependencies(t *testing.T) {
 // A command or a flag that is printed with a value in it gets pasted, so shell.Command
 // writes it. What only names a flag of one's own in an error begins with it.
 func TestHintsAreWrittenByShellCommand(t *testing.T) {
-	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
+	unquoted := regexp.MustCompile(`"[^"]+(--[a-z-]+[ =]%[svq]|(limitctl|redis-cli) [a-z-]+ %[svq]|redis://%s|file:%s)|` +
+		`(--[a-z-]+[ =]|limitctl [a-z]+ |redis-cli [^"]*|ACL SETUSER [^"]*)" ?\+`)
 	known := []string{
-		`"--on-error " + onError`,                                      // one of three words
-		`parseCount("--values "+name`, `so --values %s=%d is too much`, // attributes' names are letters, digits, - and _
+		`"--on-error " + onError`,                                         // one of three words
+		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _
 		`"--exact " + selection.Text`,         // which it wrote
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
 	}
@@ -192,6 +218,36 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 	})
 	if err != nil || n < 100 {
 		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+// A file can be read in a sitting, and its lines on one screen. Tests may be longer, not
+// wider.
+func TestFilesFitAScreenAndASitting(t *testing.T) {
+	const widest, longest = 140, 400
+	files := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		if len(lines) > longest && !strings.HasSuffix(path, "_test.go") {
+			t.Errorf("%s has %d lines; what has two reasons to change should be two files, and at most %d are allowed", path, len(lines), longest)
+		}
+		for i, line := range lines {
+			if n := utf8.RuneCountInString(line); n > widest {
+				t.Errorf("%s:%d has %d characters, and at most %d are allowed", path, i+1, n, widest)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +31,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	debug.SetMemoryLimit(math.MaxInt64) // a load test limits the memory of its process, which here is that of all tests
 	w := &world{now: time.Now()}
-	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir()}
+	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
+		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	w.Env = &Env{
 		In:        strings.NewReader(""),
 		Out:       &w.out,
@@ -155,7 +159,8 @@ func TestWaitSleepsForTheStatedTime(t *testing.T) {
 // that wants them.
 func TestInspectFitsTheTerminal(t *testing.T) {
 	w := newWorld(t)
-	for i, subject := range []string{"tenant:acme:region:eu-west-1:user:123456789:route:/api/v1/things", "日本語のテナント:東京:ユーザー:四十二番", "u"} {
+	for i, subject := range []string{"tenant:acme:region:eu-west-1:user:123456789:route:/api/v1/things",
+		"日本語のテナント:東京:ユーザー:四十二番", "u"} {
 		w.run(t, exitYes, "consume", subject, "--limit", "sliding-counter:1000000/1h", "--cost", fmt.Sprint(1+i*499_999))
 	}
 	plain, _ := w.run(t, exitYes, "inspect", "*")
@@ -182,7 +187,8 @@ func TestInspectFitsTheTerminal(t *testing.T) {
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
 		// Closest to the limit first.
-		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") || !strings.Contains(lines[0], "RESETS IN") {
+		if !strings.HasPrefix(strip(lines[1]), "u ") || !strings.Contains(lines[1], "999999/1000000") ||
+			!strings.Contains(lines[0], "RESETS IN") {
 			t.Errorf("first comes %s", lines[1])
 		}
 	}
@@ -225,12 +231,14 @@ func TestHelpExamplesWork(t *testing.T) {
 			line = strings.TrimSpace(line)
 			n++
 			t.Run(line, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
 				shell := func(line string) *exec.Cmd {
 					shell := exec.Command("sh", "-c", line)
 					shell.Dir = dir
-					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir,
+						"XDG_CONFIG_HOME="+dir)
 					return shell
 				}
 				run := func(line string) ([]byte, error) { return shell(line).CombinedOutput() }
@@ -246,12 +254,14 @@ func TestHelpExamplesWork(t *testing.T) {
 					return
 				}
 				if strings.Contains(line, "backup.jsonl") {
-					if output, err := run("limitctl consume user:42 --limit 3/1h && limitctl reset user:42 --yes --backup backup.jsonl"); err != nil {
+					if output, err := run("limitctl consume user:42 --limit 3/1h && " +
+						"limitctl reset user:42 --yes --backup backup.jsonl"); err != nil {
 						t.Fatalf("%v\n%s", err, output)
 					}
 				}
 				output, err := run(line)
-				asks := strings.HasPrefix(line, "limitctl reset") && !strings.Contains(line, "--yes") && !strings.Contains(line, "--dry-run")
+				asks := strings.HasPrefix(line, "limitctl reset") && !strings.Contains(line, "--yes") &&
+					!strings.Contains(line, "--dry-run")
 				if asks && strings.Contains(string(output), "give --yes") {
 					return // there is no terminal here
 				}
@@ -275,7 +285,8 @@ func exampleLog() string {
 	var b strings.Builder
 	begin := time.Date(2015, time.May, 17, 10, 5, 0, 0, time.UTC)
 	for i := range 200 {
-		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 512\n", i%4*(i%3), begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), i)
+		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 512\n", i%4*(i%3),
+			begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), i)
 	}
 	return b.String()
 }
@@ -283,7 +294,7 @@ func exampleLog() string {
 // writeExampleConfig provides what the examples are about: the policies of the
 // README, a context, and saved reports.
 func writeExampleConfig(t *testing.T, dir string) {
-	policies, err := os.ReadFile("internal/config/testdata/good/readme.yaml")
+	policies, err := os.ReadFile("../internal/configfile/testdata/good/readme.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ the two have no limit in common.`,
 		},
 		ValidArgsFunction: completeReports,
 	}
-	cmd.Flags().StringVar(&o.margin, "margin", "", "call no relative difference up to `PERCENT` a difference, such as 10%, but for the audit's")
+	cmd.Flags().StringVar(&o.margin, "margin", "", "call no relative difference up to `PERCENT` a difference, such as 10%, but for "+
+		"the audit's")
 	return cmd
 }
 

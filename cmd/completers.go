@@ -11,13 +11,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
+// completer offers a shell the words that can come next.
+type completer struct{ *globalOptions }
+
 // completionKeys is how many keys are offered at most.
 const completionKeys = 100
 
-// completeKeys offers subjects that are in use, from one scan for a short while. Those
+// keys offers subjects that are in use, from one scan for a short while. Those
 // that are special to a shell are not looked for; what is left has no glob in it, and
 // so is also the pattern that selects nothing else.
-func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c completer) keys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
 		return nil, directive
@@ -26,10 +29,10 @@ func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun stri
 	if err != nil {
 		return nil, directive
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.env.TabTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.env.TabTime)
 	defer cancel()
-	quiet := *g
-	quiet.quiet, quiet.timeout = true, g.env.TabTime
+	quiet := *c.globalOptions
+	quiet.quiet, quiet.timeout = true, c.env.TabTime
 	store, _, err := quiet.openToRead()
 	if err != nil {
 		return nil, directive
@@ -48,23 +51,23 @@ func (g *globalOptions) completeKeys(_ *cobra.Command, args []string, begun stri
 	return subjects, directive
 }
 
-// completeKeyOrAttributes offers what the arguments of a decision can be: attributes
+// keyOrAttributes offers what the arguments of a decision can be: attributes
 // of the policy, if one is given, and else keys.
-func (g *globalOptions) completeKeyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c completer) keyOrAttributes(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if name, err := cmd.Flags().GetString("policy"); err == nil && name != "" {
-		return g.completeAttributes(name, args, begun)
+		return c.attributes(name, args, begun)
 	}
-	return g.completeKeys(cmd, args, begun)
+	return c.keys(cmd, args, begun)
 }
 
-// completeAttributes offers the attributes of a policy that are not given yet.
-func (g *globalOptions) completeAttributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// attributes offers the attributes of a policy that are not given yet.
+func (c completer) attributes(policyName string, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	c, err := g.config()
+	read, err := c.config()
 	if err != nil || strings.Contains(begun, "=") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p, err := c.Policy(policyName)
+	p, err := read.Policy(policyName)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -77,19 +80,41 @@ func (g *globalOptions) completeAttributes(policyName string, args []string, beg
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeLimitNames offers the names of the policies' limits.
-func (g *globalOptions) completeLimitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := g.config()
+// limitNames offers the names of the policies' limits.
+func (c completer) limitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	read, err := c.config()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	of, _ := cmd.Flags().GetString("policy")
 	var names []string
-	for _, p := range c.Policies {
+	for _, p := range read.Policies {
 		for i := range p.Limits {
 			if name := p.Limits[i].Name; (of == "" || of == p.Name) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// contexts offers the names of contexts to a shell.
+func (c completer) contexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if read, err := c.config(); err == nil {
+		for _, x := range read.Contexts {
+			names = append(names, x.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// policies offers the names of policies to a shell.
+func (c completer) policies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if read, err := c.config(); err == nil {
+		for _, p := range read.Policies {
+			names = append(names, p.Name)
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

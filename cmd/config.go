@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -16,13 +17,14 @@ func newConfigCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and explain the configuration file",
-		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code:
-policies, which are limits that are decided together, a prefix of all keys, and
-contexts, which are stores with names.
+		Long: `The configuration is a file, limitctl.yaml, that is reviewed like code. It has
+policies, which are limits that are decided together; contexts, which are stores
+with names; and the prefix of all keys.
 
-It is the first of the file that --config names, that of LIMITCTL_CONFIG,
-./limitctl.yaml, and the user's own, $XDG_CONFIG_HOME/limitctl/limitctl.yaml.
-Contexts are also taken from the user's own whichever that is.
+limitctl uses the first of these files that exists: the one that --config
+names, the one that LIMITCTL_CONFIG names, ./limitctl.yaml, and the user's own,
+$XDG_CONFIG_HOME/limitctl/limitctl.yaml. Contexts always come from the user's
+own file, too. Go programs load the same file with the package policyfile.
 docs/configuration.md describes every field.`,
 		Example: `  limitctl config validate
   limitctl config show --origin
@@ -39,8 +41,8 @@ func newConfigValidateCmd(global *globalOptions) *cobra.Command {
 		Use:   "validate [FILE]",
 		Short: "Find all mistakes of the configuration",
 		Long: `Validate reads FILE, or the files that the other commands would read, and shows
-each mistake with its line. The exit code is 0 if there is none, and 2 else.
-With -o json it also prints them on standard output.`,
+each mistake with its line. The exit code is 0 without mistakes, and 2
+otherwise. With -o json, the mistakes are also on standard output.`,
 		Example: "  limitctl config validate\n  limitctl config validate limitctl.yaml -o json",
 		Args:    atMostOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,34 +55,38 @@ With -o json it also prints them on standard output.`,
 }
 
 func runConfigValidate(g *globalOptions) error {
-	env := g.configEnvironment()
-	env.CheckStore = g.checkStore
+	env := configEnvironment(g)
+	env.CheckStore = storeChecker(g)
 	c, err := config.Load(env)
 	if err == nil && len(c.Read) == 0 {
 		return usagef("there is no configuration file; looked for %s; name one with --config FILE", strings.Join(c.Searched, ", "))
 	}
-	return g.validated(c, err)
+	return printValidation(g, c, err)
 }
 
 func runConfigValidateFile(g *globalOptions, path string) error {
-	data, err := g.readConfig(path)
+	data, err := g.env.readConfig(path)
 	if err != nil {
 		return usagef("the file cannot be read: %s", err)
 	}
-	return g.validated(config.Parse(path, data, g.checkStore))
+	c, err := config.Parse(path, data, storeChecker(g))
+	return printValidation(g, c, err)
 }
 
-// checkStore tells what is wrong with a store's URL. It does not connect.
-func (g *globalOptions) checkStore(url string) error {
-	store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout, ReadFile: g.readCertificate})
-	if err != nil {
-		return err
+// storeChecker returns what tells what is wrong with a store's URL. It does not connect.
+func storeChecker(g *globalOptions) func(url string) error {
+	return func(url string) error {
+		store, _, err := connect.Open(url, connect.Options{Prefix: limiter.DefaultPrefix, Timeout: g.timeout,
+			ReadFile: g.env.readCertificate})
+		if err != nil {
+			return err
+		}
+		return store.Close()
 	}
-	return store.Close()
 }
 
-// validated answers that a configuration is valid, or what is wrong with it.
-func (g *globalOptions) validated(c *config.Config, err error) error {
+// printValidation answers that a configuration is valid, or what is wrong with it.
+func printValidation(g *globalOptions, c *config.Config, err error) error {
 	answer := &validAnswer{SchemaVersion: output.SchemaVersion, Valid: err == nil, Mistakes: []config.Mistake{}}
 	if mistakes := mistakesOf(err); mistakes != nil {
 		answer.Mistakes = mistakes.List
@@ -140,15 +146,15 @@ func newConfigSchemaCmd(global *globalOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
-		Long: `Schema prints a JSON Schema, with which editors check and complete
-limitctl.yaml. Begin the file with
+		Long: `Schema prints a JSON Schema. Editors use it to check and complete limitctl.yaml.
+Begin the file with
 
   # yaml-language-server: $schema=limitctl.schema.json`,
 		Example:           "  limitctl config schema > limitctl.schema.json",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := config.SchemaText()
+			text, err := configfile.SchemaText()
 			if err != nil {
 				return err
 			}

@@ -23,9 +23,9 @@ func newConfigExplainCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
-		Long: `Explain shows what a policy makes of attributes: for each limit how much it
-allows, which override says so, and the key it would be counted under. It asks
-no store.`,
+		Long: `Explain shows how a policy limits a request with these attributes: how much
+each limit allows, which override applies, and which key counts it. It asks no
+store.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,11 +33,11 @@ no store.`,
 			return runConfigExplain(o)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-			return global.completeAttributes(o.policy, args, begun)
+			return completer{global}.attributes(o.policy, args, begun)
 		},
 	}
 	cmd.Flags().StringVar(&o.policy, "policy", "", "`NAME` of the policy")
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := o.policyDemand(o.policy, limiter.Peek, o.args, 1)
+	d, err := policyRequest(o.globalOptions, o.policy, limiter.Peek, o.args, 1)
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,17 @@ func runConfigExplain(o *configExplainOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(), HashBy: d.policy.HashBy}
+	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(),
+		HashBy: d.policy.HashBy}
 	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
 		answer.Origin = origin.String()
 	}
 	for i, req := range d.reqs {
 		explained := explainedLimit{
-			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name, StoreKey: limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
-			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period), Burst: req.Limit.Burst, Slices: req.Limit.Slices,
+			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
+			StoreKey:  limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
+			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period),
+			Burst: req.Limit.Burst, Slices: req.Limit.Slices,
 			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
 		}
 		if d.overrides[i] >= 0 {
@@ -106,9 +109,11 @@ func (a *explainAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow", "override", "when"}}
+	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
+		"override", "when"}}
 	for _, l := range a.Limits {
-		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count), number(l.PeriodMS), number(l.Burst),
+		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
+			number(l.PeriodMS), number(l.Burst),
 			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
 	}
 	return records
@@ -121,7 +126,8 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
 	}
 	p.Line("policy %s (%s), on_error %s%s", a.Policy, a.Origin, a.OnError, hashed)
-	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16}, {Header: "NOTE", Shrinks: 8}}
+	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
+		{Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell
 	for _, l := range a.Limits {
 		var notes []string

@@ -23,10 +23,9 @@ func newConfigShowCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show what is configured, with all defaults",
-		Long: `Show prints the settings that commands would have here: the store, the prefix,
-and all policies and contexts. With --origin it says of each value where it
-comes from: a line of a file, a flag, an environment variable, or that it is the
-default.`,
+		Long: `Show prints the settings that commands have here: the store, the prefix, and
+all policies and contexts. With --origin, it says where each value comes from:
+a line of a file, a flag, an environment variable, or the default.`,
 		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
 		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },
@@ -53,7 +52,8 @@ func runConfigShow(o *configShowOptions) error {
 		timeout = "flag --timeout"
 	}
 	answer.add("timeout", o.timeout.String(), timeout)
-	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value), Prefix: s.prefix.value,
+	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value),
+		Prefix:  s.prefix.value,
 		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
 	name := s.access().Context
 	answer.document.Context = name

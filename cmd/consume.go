@@ -15,10 +15,10 @@ import (
 
 type consumeOptions struct {
 	*globalOptions
-	limitOptions
+	requestFlags
 	onError string
 	wait    string
-	demand  *demand
+	request *limitRequest
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
 }
@@ -33,19 +33,20 @@ func newConsumeCmd(global *globalOptions) *cobra.Command {
 		Long: `Consume takes --cost units of KEY if they fit all its limits, and none
 otherwise. The exit code is the answer: 0 taken, 1 denied.
 
-With --policy the limits are those of a policy of the configuration, and who is
-limited is said by attributes. They are decided together, in the order written.
+With --policy, the limits are those of a policy of the configuration, and
+attributes say who is limited. The limits are decided together, in the order
+written.
 
-With --wait a denied request waits its turn instead, for as long as it takes or,
-with --wait=DURATION, no longer than that; a request allowed by a leaky bucket
-waits out its delay. A wait that cannot end in time is not begun.`,
+With --wait, a denied request waits for its turn: as long as it takes, or at
+most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
+out its delay. If the wait would be too long, the request is denied at once.`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
   limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.demand, err = o.limitOptions.demand(cmd, global, limiter.Take, args); err != nil {
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Take, args); err != nil {
 				return err
 			}
 			if o.patience, err = parseWait(o.wait); err != nil {
@@ -53,7 +54,7 @@ waits out its delay. A wait that cannot end in time is not begun.`,
 			}
 			return runConsume(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	addOnErrorFlag(cmd, &o.onError)
@@ -71,13 +72,13 @@ func parseWait(text string) (time.Duration, error) {
 	}
 	patience, err := limiter.ParsePeriod(text)
 	if err != nil || patience <= 0 {
-		return 0, usagef("--wait=%s is not a positive duration; write it like --wait=30s, or --wait alone for as long as it takes", text)
+		return 0, usagef("--wait=%s is not a positive duration; write --wait=30s, or --wait alone to wait as long as it takes", text)
 	}
 	return patience, nil
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := o.openGuarded(o.onError, o.demand.policy)
+	store, err := openToDecide(o.globalOptions, o.onError, o.request.policy)
 	if err != nil {
 		return err
 	}
@@ -93,15 +94,15 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"allowed", o.demand, decisions})
+	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions})
 }
 
 // take takes at once, or waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
-		return o.decide(ctx, store, limiter.Take, o.demand.reqs)
+		return decide(ctx, store, limiter.Take, o.request.reqs)
 	}
-	turn := limiter.Waiter{Store: &timedStore{store, o.timeout}, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
+	turn := limiter.Waiter{Store: store, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {
 			fmt.Fprintf(o.env.Err, "limitctl: waiting %s for a turn\n", output.Duration(wait))
 		}
@@ -109,22 +110,9 @@ func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limit
 	if o.patience != forever {
 		turn.Patience = o.patience
 	}
-	decisions, err := turn.Take(ctx, o.demand.reqs...)
+	decisions, err := turn.Take(ctx, o.request.reqs...)
 	if errors.Is(err, limiter.ErrNotGivenBack) {
 		err = outcome.Partly(err)
 	}
 	return decisions, err
-}
-
-// timedStore gives each exchange with a store its timeout.
-type timedStore struct {
-	limiter.Store
-	timeout time.Duration
-}
-
-// Decide implements [limiter.Store].
-func (s *timedStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }

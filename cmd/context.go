@@ -18,11 +18,13 @@ func newContextCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Stores with names: list them, choose one",
-		Long: `A context is a store with a name: its URL, where its password is, and what may
-be done to it. Contexts are in the user's configuration file, or in one named by
---config; never in the limitctl.yaml of a working directory.
+		Long: `A context is a store with a name: its URL, where its password is, and what is
+allowed there. Contexts are in the user's own configuration file, or in one
+that --config names. They are not allowed in the limitctl.yaml of a working
+directory.
 
---context NAME uses one for a command, and "context use" from now on.`,
+--context NAME uses a context for one command. "context use" chooses one for
+all commands from now on.`,
 		Example: `  limitctl context list
   limitctl context use dev
   limitctl check user:42 --limit 10/1m --context dev`,
@@ -63,17 +65,6 @@ func runContextList(g *globalOptions) error {
 	return g.print(answer)
 }
 
-// currentContext returns the name of the context that a command would use, or "".
-func (g *globalOptions) currentContext() (string, error) {
-	switch {
-	case g.contextName != "":
-		return g.contextName, nil
-	case g.store != "" || g.env.Getenv("LIMITCTL_STORE") != "":
-		return "", nil
-	}
-	return g.chosenContext()
-}
-
 type contextUseOptions struct {
 	*globalOptions
 	none bool
@@ -85,9 +76,9 @@ func newContextUseCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use NAME | use --none",
 		Short: "Use a context from now on",
-		Long: `Use remembers a context for all commands that are given neither --store nor
---context, and for which LIMITCTL_STORE is not set. It is remembered in the
-state directory; no configuration file is written.`,
+		Long: `Use chooses a context for all commands from now on. The flags --store and
+--context and the variable LIMITCTL_STORE override it. The choice is a file in
+the state directory; configuration files are not written.`,
 		Example: "  limitctl context use dev\n  limitctl context use --none",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.none != (len(args) == 0) || len(args) > 1 {
@@ -101,7 +92,7 @@ state directory; no configuration file is written.`,
 			}
 			return runContextUse(o)
 		},
-		ValidArgsFunction: global.completeContexts,
+		ValidArgsFunction: completer{global}.contexts,
 	}
 	cmd.Flags().BoolVar(&o.none, "none", false, "use no context")
 	return cmd
@@ -110,13 +101,13 @@ state directory; no configuration file is written.`,
 func runContextUse(o *contextUseOptions) error {
 	path := contextFile(o.env.Getenv)
 	if path == "" {
-		return usagef("neither XDG_STATE_HOME nor HOME says where to remember a context; give --context NAME to each command")
+		return usagef("neither XDG_STATE_HOME nor HOME is set, so no context can be remembered; give --context NAME to each command")
 	}
 	if o.none {
 		if err := o.env.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return usagef("the choice of a context cannot be removed: %s", err)
 		}
-		return o.confirm("no context is used from now on")
+		return o.confirm("using no context from now on")
 	}
 	c, err := o.config()
 	if err != nil {
@@ -130,9 +121,9 @@ func runContextUse(o *contextUseOptions) error {
 		return usagef("the choice of a context cannot be written: %s", err)
 	}
 	if o.env.Getenv("LIMITCTL_STORE") != "" && !o.quiet {
-		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set and goes before the context that is chosen")
+		fmt.Fprintln(o.env.Err, "limitctl: LIMITCTL_STORE is set, and overrides the chosen context")
 	}
-	return o.confirm("the context %s is used from now on: %s", x.Name, storeurl.Redact(x.Store))
+	return o.confirm("using the context %s from now on: %s", x.Name, storeurl.Redact(x.Store))
 }
 
 func (o *contextUseOptions) confirm(format string, args ...any) error {
@@ -155,7 +146,7 @@ func newContextShowCmd(global *globalOptions) *cobra.Command {
 			}
 			return runContextShow(global, name)
 		},
-		ValidArgsFunction: global.completeContexts,
+		ValidArgsFunction: completer{global}.contexts,
 	}
 }
 
@@ -168,7 +159,7 @@ func runContextShow(g *globalOptions, name string) error {
 		name = current
 	}
 	if name == "" {
-		return usagef("no context is in use; name one, or choose one with `limitctl context use`")
+		return usagef("no context is in use; name one or choose one with `limitctl context use`")
 	}
 	c, err := g.config()
 	if err != nil {
@@ -201,15 +192,16 @@ func newContextDocument(c *config.Config, x *config.Context, current string) con
 }
 
 func (d *contextDocument) record() []string {
-	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected), fmt.Sprint(d.Current), d.Origin}
+	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected),
+		fmt.Sprint(d.Current), d.Origin}
 }
 
 func contextHeader() []string {
 	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin"}
 }
 
-// may says what may be done under a context.
-func (d *contextDocument) may() string {
+// access says what is allowed in a context.
+func (d *contextDocument) access() string {
 	switch {
 	case d.ReadOnly:
 		return "read-only"
@@ -251,14 +243,16 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	if len(a.Contexts) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2}, {Header: "GUARD"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2},
+		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
 	var rows [][]output.Cell
 	for i := range a.Contexts {
 		x, star := &a.Contexts[i], " "
 		if x.Current {
 			star = "*"
 		}
-		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store}, {Text: cmp.Or(x.Prefix, "-")}, {Text: x.may()}, {Text: x.Origin, Style: output.Faint}})
+		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store},
+			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
 	}
 	p.Table(columns, rows)
 }
@@ -285,26 +279,4 @@ func (a *contextAnswer) Print(p *output.Printer) {
 		rows = append(rows, []output.Cell{{Text: contextHeader()[i], Style: output.Faint}, {Text: cmp.Or(value, "-")}})
 	}
 	p.Table([]output.Column{{Header: "FIELD"}, {Header: "VALUE", Shrinks: 20}}, rows)
-}
-
-// completeContexts offers the names of contexts to a shell.
-func (g *globalOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if c, err := g.config(); err == nil {
-		for _, x := range c.Contexts {
-			names = append(names, x.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completePolicies offers the names of policies to a shell.
-func (g *globalOptions) completePolicies(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if c, err := g.config(); err == nil {
-		for _, p := range c.Policies {
-			names = append(names, p.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -55,7 +55,7 @@ it can be left open beside a busy server; it says how much it covers.
 			}
 			return runDashboard(cmd.Context(), o, options)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
@@ -138,9 +138,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		return err
 	}
 	store, client, where, err := connect.OpenWithClient(url, connection)
-	allow := o.guarded
+	allow := o.openedToWrite
 	if o.once {
-		allow = o.allowed // it writes nothing
+		allow = o.opened // it writes nothing
 	}
 	if store, err = allow(store, err); err != nil {
 		return err

@@ -217,7 +217,8 @@ func TestDashboardInATerminal(t *testing.T) {
 
 	term.press("q", endOfScreen, `undo with: limitctl restore`)
 	term.checkLeft(exitYes)
-	if audit := limitctl("audit"); !regexp.MustCompile(`(?s)reset in the dashboard: user:1 token-bucket/1h .*done.*restore .*done`).MatchString(audit) {
+	changes := regexp.MustCompile(`(?s)reset in the dashboard: user:1 token-bucket/1h .*done.*restore .*done`)
+	if audit := limitctl("audit"); !changes.MatchString(audit) {
 		t.Errorf("the audit:\n%s", audit)
 	}
 }
@@ -250,7 +251,8 @@ func TestDashboardOutlivesAFailover(t *testing.T) {
 	env := []string{"NO_COLOR=1", "TERM=xterm-256color", "HOME=" + t.TempDir(), "XDG_STATE_HOME="}
 	consume := func(cost string) {
 		t.Helper()
-		if out, err := exec.Command("limitctl", "consume", "user:1", "--store", store, "--limit", "10/1h", "--cost", cost).CombinedOutput(); err != nil {
+		if out, err := exec.Command("limitctl", "consume", "user:1", "--store", store, "--limit", "10/1h", "--cost",
+			cost).CombinedOutput(); err != nil {
 			t.Fatalf("%s\n%s", err, out)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // decisionAnswer is the answer of check, consume and refund.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
-	*demand
+	*limitRequest
 	decisions []limiter.Decision
 }
 
@@ -58,15 +58,15 @@ type decidedDocument struct {
 	Key      string `json:"key,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 	Override int    `json:"override,omitempty"`
-	// Unguarded: the limit was not asked, its store being away, so what it says is
-	// nothing.
+	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
 }
 
-// decided describes the i-th limit of the demand.
+// decided describes the i-th limit of the request.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
-	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow, Unguarded: d.Unguarded}
+	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
+		Unguarded: d.Unguarded}
 	document.Allowed = &d.Allowed
 	if a.policy != nil {
 		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
@@ -93,7 +93,7 @@ type decisionDocument struct {
 	RetryAfterMS  int64  `json:"retry_after_ms"`
 	ResetAfterMS  int64  `json:"reset_after_ms"`
 	DelayMS       int64  `json:"delay_ms"`
-	// Unguarded: the store was away and --on-error decided.
+	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DeniedBy names the limits that denied.
 	DeniedBy []string          `json:"denied_by,omitempty"`
@@ -131,7 +131,8 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 // Records implements output.Answer.
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
-		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow", "override"}}
+		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
+		"override"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -140,7 +141,8 @@ func (a *decisionAnswer) Records() [][]string {
 		limit := a.decided(i)
 		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
-			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS), strconv.FormatBool(d.Unguarded),
+			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
+			strconv.FormatBool(d.Unguarded),
 			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
 	}
 	return records
@@ -175,7 +177,8 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		a.printPolicy(p)
 		return
 	}
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2}, {Header: "REMAINING", Right: true, Drops: 1},
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
+		{Header: "REMAINING", Right: true, Drops: 1},
 		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
@@ -191,8 +194,10 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 
 // printPolicy prints a table of a policy's limits.
 func (a *decisionAnswer) printPolicy(p *output.Printer) {
-	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12}, {Header: "USED", Right: true},
-		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}, {Header: "NOTE", Shrinks: 6, Drops: 2}}
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "SUBJECT", Shrinks: 12},
+		{Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3},
+		{Header: "NOTE", Shrinks: 6, Drops: 2}}
 	var rows [][]output.Cell
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
@@ -201,7 +206,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"
-			notes = append(notes, "not asked: its store is away")
+			notes = append(notes, "not decided: its store is unreachable")
 		case d.Shadow && !d.Allowed:
 			sign, style = "~", output.Near
 			notes = append(notes, "shadow: would deny")

@@ -57,7 +57,8 @@ func TestGivingBackAPolicysTurn(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
 	}
 	stdout, _ := w.run(t, exitYes, "inspect", "user:7", "-o", "csv")
-	if !strings.Contains(stdout, "waiting/queue,leaky-bucket,10,3600000,10,1,9,") || !strings.Contains(stdout, "waiting/trial,sliding-log,1,3600000,1,1,0,") {
+	if !strings.Contains(stdout, "waiting/queue,leaky-bucket,10,3600000,10,,1,9,") ||
+		!strings.Contains(stdout, "waiting/trial,sliding-log,1,3600000,1,,1,0,") {
 		t.Errorf("after giving back:\n%s", stdout)
 	}
 }
@@ -67,7 +68,8 @@ func TestAPolicysAnswerFitsTheTerminal(t *testing.T) {
 	w.OutIsTerminal = true
 	for _, columns := range []int{50, 80, 120} {
 		w.Size = func() (int, int) { return columns, 24 }
-		table, _ := w.run(t, exitYes, "check", "--policy", "tenants", "tenant=日本語のテナント", "user=tenant:acme:user:123456789", "route=/api/v1/things")
+		table, _ := w.run(t, exitYes, "check", "--policy", "tenants", "tenant=日本語のテナント", "user=tenant:acme:user:123456789",
+			"route=/api/v1/things")
 		if !strings.Contains(table, "\x1b[") || columns == 120 && !strings.Contains(table, "override 1") {
 			t.Errorf("on %d columns:\n%s", columns, table)
 		}
@@ -101,12 +103,14 @@ func TestMistakesInColours(t *testing.T) {
 func TestALimitThatWasNotAsked(t *testing.T) {
 	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Burst: 10, Period: time.Minute}
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
-	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1}, {Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
-	answer := &decisionAnswer{"allowed", &demand{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
+	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
+		{Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
+	answer := &decisionAnswer{"allowed", &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
 		[]limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})
-	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") || !strings.Contains(text, "not asked") || strings.Contains(text, "0/10 ") && !strings.Contains(text, "10/10") {
+	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||
+		!strings.Contains(text, "not decided") || strings.Contains(text, "0/10 ") && !strings.Contains(text, "10/10") {
 		t.Errorf("it says\n%s", text)
 	}
 	document, err := json.Marshal(answer.Document())

@@ -221,8 +221,9 @@ func markOf(status doctor.Status) (mark string, style output.Style) {
 		return "✗", output.AtEnd
 	case doctor.Warn:
 		return "!", output.Near
+	default:
+		return "✓", output.Calm
 	}
-	return "✓", output.Calm
 }
 
 func worst(fails, warns int) doctor.Status {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -76,8 +75,7 @@ func TestNoHostileServerMakesACommandHoldMuch(t *testing.T) {
 	if len(behaviours) != len(hungry) {
 		t.Fatalf("%d behaviours of %d are known", len(behaviours), len(hungry))
 	}
-	var going sync.WaitGroup
-	free := make(chan struct{}, 4)
+	all := newSideBySide(4)
 	for n, c := range conversations(dir) {
 		if slices.Contains(c.codes, exitInterrupted) { // it goes on until interrupted
 			continue
@@ -86,17 +84,16 @@ func TestNoHostileServerMakesACommandHoldMuch(t *testing.T) {
 		stages := append([]stage{atOnce}, c.stages...)
 		for i, stage := range slices.Compact([]int{min(1, len(stages)-1), min(2, len(stages)-1)}) {
 			for _, b := range behaviours {
-				free <- struct{}{}
-				server := hostile.Start(t, sound, b, stages[stage]...)
-				going.Go(func() {
-					defer func() { <-free }()
+				all.do(func() {
 					name := strings.Join([]string{strconv.Itoa(n), strconv.Itoa(i), b.Name}, "-")
-					if took := peak(t, dir, name, c.to("redis://"+server.Addr)...) - idle; took > mostMegabytes {
-						t.Errorf("%s %q, %s: it took %d MB more than nothing does", c.name, stages[stage], b.Name, took)
-					}
+					untilMet(t, sound, c.name, b, stages[stage], func(server *hostile.Server, timeout time.Duration) {
+						if took := peak(t, dir, name, c.to("redis://"+server.Addr, 2*timeout)...) - idle; took > mostMegabytes {
+							t.Errorf("%s %q, %s: it took %d MB more than nothing does", c.name, stages[stage], b.Name, took)
+						}
+					})
 				})
 			}
 		}
 	}
-	going.Wait()
+	all.wait()
 }

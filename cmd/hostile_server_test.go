@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,8 +17,8 @@ import (
 	"github.com/limitctl/limitctl/internal/redistest"
 )
 
-// serve answers connections until the test ends.
-func serve(t *testing.T, answer func(net.Conn)) (address string) {
+// rewrite is a server between, which changes lines of the other's replies.
+func rewrite(t *testing.T, address string, change func(line []byte) []byte) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,64 +33,37 @@ func serve(t *testing.T, answer func(net.Conn)) (address string) {
 			}
 			go func() {
 				defer conn.Close()
-				answer(conn)
+				between(conn, address, change)
 			}()
 		}
 	}()
 	return listener.Addr().String()
 }
 
-// refuse answers every command with an error of that text.
-func refuse(text func() string) func(net.Conn) {
-	return func(conn net.Conn) {
-		in := bufio.NewReader(conn)
-		for {
-			head, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			words, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "*")))
-			for range words {
-				length, err := in.ReadString('\n')
-				if err != nil {
-					return
-				}
-				size, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(length, "$")))
-				if _, err := in.Discard(size + len("\r\n")); err != nil {
-					return
-				}
-			}
-			fmt.Fprintf(conn, "-ERR %s\r\n", text())
+// between passes on what a client asks and what a server replies, as it was changed.
+func between(client net.Conn, address string, change func(line []byte) []byte) {
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		io.Copy(server, client)
+		server.Close()
+	}()
+	replies := bufio.NewReader(server)
+	for {
+		line, err := replies.ReadBytes('\n')
+		if _, writeErr := client.Write(change(line)); err != nil || writeErr != nil {
+			return
 		}
 	}
 }
 
-// rewrite is a server between, which changes lines of the other's replies.
-func rewrite(t *testing.T, address string, change func(line []byte) []byte) string {
-	return serve(t, func(conn net.Conn) {
-		server, err := net.Dial("tcp", address)
-		if err != nil {
-			return
-		}
-		defer server.Close()
-		go func() {
-			io.Copy(server, conn)
-			server.Close()
-		}()
-		replies := bufio.NewReader(server)
-		for {
-			line, err := replies.ReadBytes('\n')
-			if _, writeErr := conn.Write(change(line)); err != nil || writeErr != nil {
-				return
-			}
-		}
-	})
-}
-
 func TestHostileServerErrors(t *testing.T) {
-	text := ""
+	var text atomic.Value // of its errors
 	w := newWorld(t)
-	store := "redis://" + serve(t, refuse(func() string { return text }))
+	store := "redis://" + redistest.Scripted(t, func([]string) string { return fmt.Sprintf("-ERR %s\r\n", text.Load()) })
 	commands := [][]string{
 		{"check", "a", "--limit", "1/1h"}, {"consume", "a", "--limit", "1/1h", "--on-error", "allow"}, {"refund", "a", "--limit", "1/1h"},
 		{"inspect", "*"}, {"inspect", "a", "-o", "json"}, {"inspect", "*", "--foreign"}, {"reset", "*", "--yes"},
@@ -101,7 +73,7 @@ func TestHostileServerErrors(t *testing.T) {
 		if strings.ContainsAny(hostile, "\r\n") { // which a line of an error cannot hold
 			continue
 		}
-		text = hostile
+		text.Store(hostile)
 		for _, terminal := range []bool{false, true} {
 			w.OutIsTerminal = terminal
 			for j, args := range commands {
@@ -115,9 +87,10 @@ func TestHostileServerErrors(t *testing.T) {
 			}
 		}
 	}
-	text = strings.Repeat("long ", 100_000)
+	long := strings.Repeat("long ", 100_000)
+	text.Store(long)
 	if _, stderr := w.try(t, "check", "a", "--limit", "1/1h", "--store", store); len(stderr) > 3000 {
-		t.Errorf("an error of %d bytes is said in %d", len(text), len(stderr))
+		t.Errorf("an error of %d bytes is said in %d", len(long), len(stderr))
 	}
 }
 

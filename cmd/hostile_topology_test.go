@@ -5,7 +5,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/hostile"
@@ -16,7 +15,7 @@ import (
 func answers(name, answer string) hostile.Behaviour {
 	return hostile.Behaviour{Name: name, Sound: true, Answer: func(c *hostile.Client) bool {
 		host, port, _ := net.SplitHostPort(c.LocalAddr().String())
-		_, err := c.Write([]byte(strings.NewReplacer("HOST", host, "PORT", port).Replace(answer)))
+		_, err := strings.NewReplacer("HOST", host, "PORT", port).WriteString(c, answer)
 		return err == nil
 	}}
 }
@@ -83,8 +82,7 @@ func masters() []hostile.Behaviour {
 // What is not a Cluster, or no Sentinel, is found out as soon.
 func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 	dir, sound := hostileDir(t)
-	var going sync.WaitGroup
-	free := make(chan struct{}, 16)
+	all := newSideBySide(32)
 	for _, kind := range []struct {
 		url        string
 		behaviours []hostile.Behaviour
@@ -103,38 +101,25 @@ func TestEveryKindOfStoreOutlastsHostileServers(t *testing.T) {
 				if b.Greets && len(kind.to) > 0 {
 					continue
 				}
-				free <- struct{}{}
-				server := hostile.Start(t, sound, b, kind.to...)
-				going.Go(func() {
-					defer func() { <-free }()
-					c.meets(t, kind.to, b, fmt.Sprintf(kind.url, server.Addr))
-				})
+				all.do(func() { c.meets(t, sound, kind.url, kind.to, b) })
 			}
 		}
 	}
 	for _, b := range moves() {
-		server := hostile.Start(t, sound, inACluster(b))
 		for _, c := range conversations(dir) {
 			if c.name == "consume" || c.name == "check" {
-				c.meets(t, inScripts, b, "redis+cluster://"+server.Addr)
+				all.do(func() { c.meets(t, sound, "redis+cluster://%s", atOnce, inACluster(b)) })
 			}
 		}
 	}
-	going.Wait()
+	all.wait()
 }
 
 // inACluster is a server that says it has all slots, and else what b does.
 func inACluster(b hostile.Behaviour) hostile.Behaviour {
-	slots, hello := answers("", "*1\r\n"+member(0, 16383, "HOST", "PORT")), answers("", "-ERR unknown command\r\n")
-	answer := b.Answer
-	b.Answer = func(c *hostile.Client) bool {
-		switch c.Command[0] {
-		case "CLUSTER":
-			return slots.Answer(c)
-		case "HELLO":
-			return hello.Answer(c)
-		}
-		return answer(c)
+	b.Usual = map[string]hostile.Behaviour{
+		"CLUSTER": answers("", "*1\r\n"+member(0, 16383, "HOST", "PORT")),
+		"HELLO":   answers("", "-ERR unknown command\r\n"),
 	}
 	return b
 }

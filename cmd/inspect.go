@@ -52,7 +52,7 @@ found, however many there are.`,
 			}
 			return runInspect(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
@@ -169,7 +169,7 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if flushErr := stream.Flush(); flushErr != nil {
 		return &outputError{flushErr}
 	}
-	o.warnOfFormulas(p)
+	warnOfFormulas(o.globalOptions, p)
 	return o.conclude(n, &f, err)
 }
 

@@ -118,20 +118,19 @@ func silentServer(t *testing.T) (url string, connected <-chan net.Conn) {
 
 // Whatever a command waits for, an interrupt ends it.
 func TestInterruptEndsWhatWaits(t *testing.T) {
-	silent, connected := silentServer(t)
-	asked := func(c *child) {
+	asks := func(c *child, connected <-chan net.Conn) {
 		select {
 		case <-connected:
 		case <-time.After(childPatience):
 			c.t.Fatalf("limitctl %q asks no server; it says %s", c.cmd.Args[1:], &c.stderr)
 		}
 	}
-	reads := func(c *child) { // more than a pipe holds
+	reads := func(c *child, _ <-chan net.Conn) { // more than a pipe holds
 		if _, err := io.WriteString(c.in, strings.Repeat("x\n", 100_000)); err != nil {
 			c.t.Fatal(err)
 		}
 	}
-	prints := func(c *child) { // and then nobody reads what it prints
+	prints := func(c *child, _ <-chan net.Conn) { // and then nobody reads what it prints
 		if _, err := c.out.Read(make([]byte, 1)); err != nil {
 			c.t.Fatal(err)
 		}
@@ -142,29 +141,33 @@ func TestInterruptEndsWhatWaits(t *testing.T) {
 	}
 	for _, test := range []struct {
 		args  string
-		waits func(c *child)
+		waits func(c *child, connected <-chan net.Conn)
 	}{
 		{"simulate - --limit 1/1h --log-format apache", reads},
 		{"loadtest --replay - --store memory: --limit 1/1h --log-format apache", reads},
-		{"check u --limit 1/1h --timeout 1h --store " + silent, asked},
-		{"inspect * --timeout 1h --store " + silent, asked},
-		{"doctor --timeout 1h --store " + silent, asked},
-		{"reset * --yes --store " + silent, asked},
-		{"consume u --limit 1/1h --store " + silent, asked},
+		{"check u --limit 1/1h --timeout 1h --store SILENT", asks},
+		{"inspect * --timeout 1h --store SILENT", asks},
+		{"doctor --timeout 1h --store SILENT", asks},
+		{"reset * --yes --store SILENT", asks},
+		{"consume u --limit 1/1h --store SILENT", asks},
 		{"audit -o jsonl", prints},
 		{"audit", prints},
 	} {
 		for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
-			c := newChild(t, strings.Fields(test.args)...)
-			c.file("state/limitctl/audit.jsonl", audit.String())
-			c.start()
-			test.waits(c)
-			if err := c.cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
-			if code := c.exit(); code != exitInterrupted || !strings.Contains(c.stderr.String(), "limitctl: interrupted") {
-				t.Errorf("limitctl %s: after %v exit code %d, and it says %q", test.args, signal, code, &c.stderr)
-			}
+			t.Run(test.args+"/"+signal.String(), func(t *testing.T) {
+				t.Parallel()
+				silent, connected := silentServer(t)
+				c := newChild(t, strings.Fields(strings.ReplaceAll(test.args, "SILENT", silent))...)
+				c.file("state/limitctl/audit.jsonl", audit.String())
+				c.start()
+				test.waits(c, connected)
+				if err := c.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				if code := c.exit(); code != exitInterrupted || !strings.Contains(c.stderr.String(), "limitctl: interrupted") {
+					t.Errorf("limitctl %s: after %v exit code %d, and it says %q", test.args, signal, code, &c.stderr)
+				}
+			})
 		}
 	}
 }

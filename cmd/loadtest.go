@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
 )
 
 type loadtestOptions struct {
 	*globalOptions
-	limitsOptions
+	trialLimitFlags
 	loadOptions
 	logOptions
 	speed string
@@ -27,13 +26,6 @@ type loadtestOptions struct {
 	abortOnFail    bool
 	keep           bool
 	startAt        string
-
-	variants []variant
-	// Of a replay:
-	factor   float64
-	log      *trace.Trace
-	logNotes []string
-	start    time.Time // zero for at once
 }
 
 func newLoadtestCmd(global *globalOptions) *cobra.Command {
@@ -41,160 +33,113 @@ func newLoadtestCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...]",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
-		Long: `Loadtest sends requests to a limit in a real store, audits every answer, and
-tells what got through against what should have, how long answers took, and what
-they cost. docs/load-testing.md explains the figures.
+		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
+compares what was let through with what should have been, and measures how long
+the answers took and what they cost. docs/load-testing.md explains the figures.
 
-The load is an open loop: --rate requests a second arrive on schedule, whatever
-the store does, and latency counts from when a request was due. One that could
-not be sent within --timeout is dropped, and counted. With --workers and no rate
-it is a closed loop: each worker sends a request when its last one is answered.
-A --scenario sends what breaks naive limiters; --replay sends recorded traffic.
+The load is an open loop: --rate requests a second are due on schedule, whatever
+the store does, and latency counts from when a request was due. A request that
+could not be sent within --timeout is dropped, and counted. With --workers and
+no rate it is a closed loop: each worker sends a request when its last one is
+answered. A --scenario sends what breaks naive limiters; --replay sends recorded
+traffic.
 
 Repeated --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
-Keys are made under a prefix of the run's own and removed at the end. Contexts
-that are read-only or protected are refused. Ctrl-C ends the load, waits for
-what is under way, and reports; a second one leaves at once.
+The run's keys have a prefix of their own and are removed at the end. Contexts
+that are read-only or protected are refused. Ctrl-C ends the load, waits for the
+answers under way, and reports; a second Ctrl-C leaves at once.
 
---threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%';
-the exit code is 1 if one is missed.`,
+A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
+If a promise is not kept, the exit code is 1.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
   limitctl loadtest --limit 30/1m --replay access.log --speed 1000
   limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(cmd, args); err != nil {
+			plan, err := o.parse(cmd, args)
+			if err != nil {
 				return err
 			}
-			return runLoadtest(cmd.Context(), o)
+			return trialError(cmd, runLoadtest(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.limitsOptions.addFlags(cmd, "decide together with the others")
-	flags.StringVar(&o.policyName, "policy", "", "decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
-	flags.StringArrayVar(&o.values, "values", nil, "`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
+	o.trialLimitFlags.addFlags(cmd, "decide together with the others")
+	flags.StringVar(&o.policyName, "policy", "",
+		"decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
+	flags.StringArrayVar(&o.values, "values", nil,
+		"`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
 	o.reportingOptions.addFlags(cmd)
-	flags.StringVar(&o.logOptions.file, "replay", "", "send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
-	flags.StringVar(&o.speed, "speed", "1", "replay so many `TIMES` as fast as it was recorded, such as 10")
+	flags.StringVar(&o.logOptions.file, "replay", "",
+		"send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
+	flags.StringVar(&o.speed, "speed", "1", "replay that many `TIMES` as fast as recorded, such as 10")
 	o.logOptions.addFlags(cmd)
-	flags.StringVar(&o.implementation, "implementation", implementationScript, "`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
-	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false, "end the run once a threshold is missed that cannot be met any more")
+	flags.StringVar(&o.implementation, "implementation", trial.Script,
+		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
+	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
+		"end the run once a threshold is missed that the rest of the run cannot mend")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
-	flags.StringVar(&o.startAt, "start-at", "", "begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, as several machines do together")
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
-	cmd.RegisterFlagCompletionFunc("implementation", cobra.FixedCompletions([]string{implementationScript, implementationNaive}, cobra.ShellCompDirectiveNoFileComp))
+	flags.StringVar(&o.startAt, "start-at", "",
+		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("implementation",
+		cobra.FixedCompletions([]string{trial.Script, trial.Naive}, cobra.ShellCompDirectiveNoFileComp))
 	for _, flag := range []string{"values", "start-at"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	return cmd
 }
 
-// How a load test decides in Redis.
-const (
-	implementationScript = "script"
-	implementationNaive  = "naive"
-)
+// loadtestPlan is what the flags of a load test ask for.
+type loadtestPlan struct {
+	trial.LoadTest
+	log      *logReading // of a replay, else nil
+	speed    float64
+	start    time.Time // zero for at once
+	promises []report.Expression
+}
 
-func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (err error) {
-	if o.implementation != implementationScript && o.implementation != implementationNaive {
-		return usagef("--implementation %q is unknown; it is script or naive", o.implementation)
+func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
+	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.timeout, Keep: o.keep}}
+	if o.implementation != trial.Script && o.implementation != trial.Naive {
+		return nil, usagef("--implementation %q is unknown; it is script or naive", o.implementation)
 	}
 	if cmd.Flags().Changed("start-at") {
-		if o.start, err = parseStart(o.startAt, o.env.Now()); err != nil {
-			return err
+		if plan.start, err = parseStart(o.startAt, o.env.Now()); err != nil {
+			return nil, err
 		}
 	}
-	if err := o.loadOptions.parse(cmd); err != nil {
-		return err
+	if plan.Load, err = o.loadOptions.parse(cmd); err != nil {
+		return nil, err
 	}
-	if err := o.parseReplay(cmd); err != nil {
-		return err
+	if plan.speed, err = o.parseReplay(cmd); err != nil {
+		return nil, err
 	}
-	if err := o.reportingOptions.parse(cmd, o.globalOptions, report.LoadTest, o.logOptions.file); err != nil {
-		return err
+	if plan.promises, err = o.reportingOptions.parse(cmd, o.globalOptions, report.LoadTest, o.logOptions.file); err != nil {
+		return nil, err
 	}
-	if o.abortOnFail && len(o.expressions) == 0 {
-		return usagef("--abort-on-fail is about a --threshold, and none is given")
+	if o.abortOnFail {
+		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
+			return nil, usagef("--abort-on-fail is about a --threshold, and none is given")
+		}
 	}
-	if cmd.Flags().Changed("policy") {
-		return o.parsePolicy(cmd, args)
-	}
-	switch {
-	case len(args) > 0:
-		return usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
-	case len(o.values) > 0:
-		return usagef("--values is about a policy's attributes, and no --policy is given")
-	}
-	sets, err := o.limitsOptions.together(cmd)
+	plan.Candidates, err = o.candidates(cmd, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, limits := range sets {
-		o.variants = append(o.variants, variant{limits: limits})
+	reading, err := o.logOptions.parse(cmd, plan.Candidates)
+	if cmd.Flags().Changed("replay") {
+		plan.log = reading
 	}
-	return o.logOptions.parse(cmd, true, nil)
+	return plan, err
 }
 
-func (o *loadtestOptions) parsePolicy(cmd *cobra.Command, args []string) error {
-	for _, flag := range []string{"limit", "algorithm", "burst"} {
-		if cmd.Flags().Changed(flag) {
-			return usagef("--policy and --%s both say what is allowed; give one of them", flag)
-		}
-	}
-	c, err := o.config()
-	if err != nil {
-		return err
-	}
-	v := variant{values: map[string]int{}}
-	if v.policy, err = c.Policy(o.policyName); err != nil {
-		return err
-	}
-	if o.logOptions.file != "" && len(args) > 0 {
-		return usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
-	}
-	if v.fixed, err = policy.ParseAttributes(args); err != nil {
-		return err
-	}
-	if err := v.policy.CheckAttributes(v.fixed); err != nil {
-		return err
-	}
-	for _, text := range o.values {
-		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
-			return usagef("--values %q is no number of values; write ATTRIBUTE=N, such as user=100", text)
-		}
-	}
-	numbers, err := policy.ParseAttributes(o.values)
-	if err != nil {
-		return usagef("--values: %s", err)
-	}
-	if err := v.policy.CheckAttributes(numbers); err != nil {
-		return usagef("--values: %s", err)
-	}
-	_, needed := v.policy.Attributes()
-	for name := range needed {
-		if v.fixed[name] == "" {
-			v.values[name] = o.keys
-		}
-	}
-	for _, name := range numbers.Names() {
-		n, err := parseCount("--values "+name, numbers[name], 1, maxSubjects)
-		if err != nil {
-			return err
-		}
-		if v.fixed[name] != "" {
-			return usagef("attribute %s is fixed to %q, so --values %s=%d is too much said; leave one out", name, v.fixed[name], name, n)
-		}
-		v.values[name] = n
-	}
-	o.variants = []variant{v}
-	return o.logOptions.parse(cmd, false, []*policy.Policy{v.policy})
-}
-
-// parseStart reads when to begin: an instant, or a time of the day that comes next.
+// parseStart reads when to begin: an instant, or the next time that a clock shows a time
+// of the day.
 func parseStart(text string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		if at.Before(now) {
@@ -211,66 +156,71 @@ func parseStart(text string, now time.Time) (time.Time, error) {
 			return next, nil
 		}
 	}
-	return time.Time{}, usagef("--start-at %q is no time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
+	return time.Time{}, usagef("--start-at %q is not a time; write 15:04:05, or 2026-01-31T15:04:05Z", text)
 }
 
 // parseReplay reads how fast a recording is to be sent again.
-func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (err error) {
+func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err error) {
 	if !cmd.Flags().Changed("replay") {
 		for _, flag := range append(logFlags(), "speed") {
 			if cmd.Flags().Changed(flag) {
-				return usagef("--%s is about a log to --replay, and none is given", flag)
+				return 0, usagef("--%s is about a log to --replay, and none is given", flag)
 			}
 		}
-		return nil
+		return 0, nil
 	}
 	for _, flag := range []string{"keys", "distribution", "cost", "values", "seed"} {
 		if cmd.Flags().Changed(flag) {
-			return usagef("--%s and --replay both say who asks for how much; give one of them", flag)
+			return 0, usagef("--%s and --replay both say who asks for how much; give one of them", flag)
 		}
 	}
 	if o.logOptions.file == "" {
-		return usagef("--replay is empty; name a log, or - for standard input")
+		return 0, usagef("--replay is empty; name a log, or - for standard input")
 	}
-	if o.factor, err = strconv.ParseFloat(strings.TrimPrefix(strings.TrimSuffix(o.speed, "x"), "×"), 64); err != nil || !(o.factor > 0) || o.factor > 1e9 {
-		return usagef("--speed %q is no speed; write a number above 0, such as 10 for ten times as fast", o.speed)
+	speed, err = strconv.ParseFloat(strings.TrimPrefix(strings.TrimSuffix(o.speed, "x"), "×"), 64)
+	if err != nil || !(speed > 0) || speed > 1e9 {
+		return 0, usagef("--speed %q is not a speed; write a number above 0, such as 10 for ten times as fast", o.speed)
 	}
-	return nil
+	return speed, nil
 }
 
-func runLoadtest(ctx context.Context, o *loadtestOptions) error {
-	if err := o.refuseGuarded("load test"); err != nil {
+// target opens the store that is to be driven.
+func (o *loadtestOptions) target() (trial.Target, error) {
+	url, options, err := o.connection()
+	if err != nil {
+		return nil, err
+	}
+	store, err := o.openTrial(url, options)
+	if err != nil {
+		return nil, err
+	}
+	target, err := trial.NewStoreTarget(store, o.implementation)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return target, nil
+}
+
+func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
+	if err := o.refuseTrial("load test"); err != nil {
 		return err
 	}
-	if o.logOptions.file != "" {
-		var err error
-		if o.log, o.logNotes, err = o.read(ctx, o.globalOptions); err != nil {
+	if plan.log != nil {
+		log, err := plan.log.read(ctx, o.globalOptions)
+		if err != nil {
 			return err
 		}
+		plan.Load.Replay = &trial.Replay{Log: log, Speed: plan.speed}
 	}
-	document := report.New(report.LoadTest)
-	var failure error
-	for i := range o.variants {
-		if i > 0 && ctx.Err() != nil {
-			break
-		}
-		run, err := o.runVariant(ctx, &o.variants[i])
-		if run != nil {
-			document.Runs = append(document.Runs, *run)
-		}
-		if err != nil {
-			failure = err
-			break
-		}
-	}
+	watcher := &loadtestWatcher{global: o.globalOptions, start: plan.start, several: len(plan.Candidates) > 1}
+	document, failure := plan.Run(ctx, watcher)
 	if len(document.Runs) == 0 {
 		return failure
 	}
-	document.Interrupted = ctx.Err() != nil
-	if err := o.finish(o.globalOptions, document); failure == nil {
+	if err := o.finish(o.globalOptions, document, plan.promises); failure == nil {
 		failure = err
 	}
-	// A threshold that was missed until then is in the report.
+	// The report says which thresholds were missed until the interrupt.
 	if document.Interrupted && (failure == nil || errors.Is(failure, errDenied)) {
 		failure = ctx.Err()
 	}

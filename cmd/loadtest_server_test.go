@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // onLoad calls do once a load test has written to the server.
@@ -33,7 +34,9 @@ func onLoad(t *testing.T, server *redistest.Server, do func()) {
 // underLoad runs a load test in a process of its own against the server, calls do
 // with the process once it has written something, and returns what it printed when it has
 // ended.
-func underLoad(t *testing.T, server *redistest.Server, do func(*os.Process), args ...string) (state *os.ProcessState, stdout, stderr string) {
+func underLoad(
+	t *testing.T, server *redistest.Server, do func(*os.Process), args ...string,
+) (state *os.ProcessState, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command("limitctl", append([]string{"loadtest", "--store", "redis://" + server.Addr}, args...)...)
@@ -67,16 +70,19 @@ func TestAnInterruptedLoadTestReportsAndLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save", "run.json"}, load...)
+			args := append([]string{"--limit", "10/1h", "--duration", "10m", "-o", "json", "--threshold", "requests==0", "--save", "run.json"},
+				load...)
 			state, stdout, stderr := underLoad(t, server, func(p *os.Process) { p.Signal(syscall.SIGINT) }, args...)
 			var document report.Document
-			if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted || stderr != "limitctl: interrupted\n" {
+			if err := json.Unmarshal([]byte(stdout), &document); err != nil || state.ExitCode() != exitInterrupted ||
+				stderr != "limitctl: interrupted\n" {
 				t.Fatalf("exit code %d (%v): %s%s", state.ExitCode(), err, stdout, stderr)
 			}
 			if len(document.Runs) != 1 || !document.Interrupted || len(document.Thresholds) != 1 {
 				t.Fatalf("%d runs: %s", len(document.Runs), stdout)
 			}
-			if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
+			if r := &document.Runs[0]; r.Requests == 0 || r.Requests != r.Allowed+r.Denied || r.Dropped != 0 || r.Audit.OverAdmitted != 0 ||
+				r.Audit.UnderAdmitted != 0 {
 				t.Errorf("%+v", r)
 			}
 			if n := server.Do("DBSIZE"); n != int64(0) {
@@ -105,7 +111,7 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 	server := redistest.Start(t)
 	onLoad(t, server, server.Kill)
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep
+	w.Now, w.Sleep = time.Now, sleep.For
 	stdout, stderr := w.run(t, exitPartly, "loadtest", "--store", "redis://"+server.Addr, "--limit", "10/1h",
 		"--rate", "200", "--requests", "400", "--duration", "10m", "--timeout", "5s", "-o", "json")
 	var document report.Document
@@ -113,13 +119,15 @@ func TestALoadTestWhoseServerDies(t *testing.T) {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)
 	}
 	r := &document.Runs[0]
-	if r.Errors == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 400 || r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
+	if r.Errors == 0 || r.Requests != r.Allowed+r.Denied+r.Errors || r.Requests+r.Dropped != 400 || r.Audit.OverAdmitted != 0 ||
+		r.Audit.UnderAdmitted != 0 {
 		t.Errorf("%+v", r)
 	}
 	if !slices.ContainsFunc(r.ErrorTexts, func(e report.ErrorCount) bool { return strings.Contains(e.Text, "connection refused") }) {
 		t.Errorf("the errors are %v", r.ErrorTexts)
 	}
-	if want := "limitctl: the run's keys, which begin with rl:loadtest:"; !strings.HasPrefix(stderr, want) || !strings.Contains(stderr, "could not all be removed: ") || strings.Count(stderr, "\n") != 1 {
+	if want := "limitctl: the run's keys, which begin with rl:loadtest:"; !strings.HasPrefix(stderr, want) ||
+		!strings.Contains(stderr, "could not all be removed: ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("it says %q", stderr)
 	}
 }
@@ -175,7 +183,8 @@ func TestALoadTestStartsAtItsTime(t *testing.T) {
 		return ctx.Err()
 	}
 	w.out.Reset()
-	if code := Run(ctx, []string{"loadtest", "--limit", "10/1h", "--start-at", "2026-02-01T01:00:00Z"}, w.Env); code != exitInterrupted || w.out.Len() > 0 {
+	if code := Run(ctx, []string{"loadtest", "--limit", "10/1h", "--start-at", "2026-02-01T01:00:00Z"}, w.Env); code != exitInterrupted ||
+		w.out.Len() > 0 {
 		t.Errorf("exit code %d: %s", code, &w.out)
 	}
 }

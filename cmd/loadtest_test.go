@@ -14,6 +14,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
@@ -21,7 +22,7 @@ import (
 func loadtest(t *testing.T, want int, args ...string) *report.Document {
 	t.Helper()
 	w := newWorld(t)
-	w.Now, w.Sleep = time.Now, sleep
+	w.Now, w.Sleep = time.Now, sleep.For
 	stdout, stderr := w.run(t, want, append([]string{"loadtest", "-o", "json"}, args...)...)
 	document := new(report.Document)
 	if err := json.Unmarshal([]byte(stdout), document); err != nil {
@@ -72,7 +73,8 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 	t.Helper()
 	a := r.Audit
 	if a.OverAdmitted != 0 || a.UnderAdmitted != 0 || r.Workers != 256 || r.Allowed+r.Denied != r.Requests || fmt.Sprint(r.Keys) != keys {
-		t.Errorf("%s: %d workers, %d allowed and %d denied of %d requests of %d keys: %+v", r.Algorithm, r.Workers, r.Allowed, r.Denied, r.Requests, r.Keys, a)
+		t.Errorf("%s: %d workers, %d allowed and %d denied of %d requests of %d keys: %+v", r.Algorithm, r.Workers, r.Allowed, r.Denied,
+			r.Requests, r.Keys, a)
 	}
 	exact := r.Algorithm == "token-bucket" || r.Algorithm == "leaky-bucket" || r.Algorithm == "sliding-log"
 	switch {
@@ -129,11 +131,13 @@ func TestAStallOfTheServerIsNotHidden(t *testing.T) {
 		time.Sleep(time.Second)
 		server.Resume()
 	})
-	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--workers", "4", "--requests", "900", "--duration", "10m", "--timeout", "1m")
+	document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", "1000000/1s", "--rate", "300", "--workers", "4",
+		"--requests", "900", "--duration", "10m", "--timeout", "1m")
 	r := &document.Runs[0]
 	// A second's worth of requests waited, less what came before the pause began, and
 	// half of them for more than half a second. All but four of them had not been sent.
-	if r.Requests != 900 || r.Errors != 0 || r.Dropped != 0 || r.Late < 200 || r.Latency.P90 < 200_000 || r.Latency.P99 < 500_000 || r.Latency.Max < 900_000 {
+	if r.Requests != 900 || r.Errors != 0 || r.Dropped != 0 || r.Late < 200 || r.Latency.P90 < 200_000 || r.Latency.P99 < 500_000 ||
+		r.Latency.Max < 900_000 {
 		t.Errorf("%d requests, %d errors, %d dropped, %d late, %+v", r.Requests, r.Errors, r.Dropped, r.Late, r.Latency)
 	}
 	if r.Audit.OverAdmitted != 0 || r.Audit.UnderAdmitted != 0 {
@@ -184,12 +188,14 @@ func TestALoadTestTellsOfMixedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d report.Document
-	stdout, _ := w.run(t, exitYes, "loadtest", "--config", path, "--store", "memory:", "--policy", "api", "--keys", "2", "--values", "tenant=1", "--distribution", "sequential",
+	stdout, _ := w.run(t, exitYes, "loadtest", "--config", path, "--store", "memory:", "--policy", "api", "--keys", "2", "--values",
+		"tenant=1", "--distribution", "sequential",
 		"--rate", "200", "--duration", "300ms", "-o", "json")
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
-	const want = "1 key of the limit tenant were under different limits in turn, by overrides for attributes that the limit is not by; their audit is against the first"
+	const want = "1 key of the limit tenant had different limits at different times, because an override depends on an attribute " +
+		"that is not part of the key; the audit judges each of them by its first limit"
 	if run := d.Runs[0]; run.Audit.OverAdmitted != 15 || !slices.Contains(run.Warnings, want) {
 		t.Errorf("%d over, and it warns of %q", run.Audit.OverAdmitted, run.Warnings)
 	}
@@ -221,7 +227,7 @@ func TestAWarmupOfTheWholeLoadIsAMistake(t *testing.T) {
 	w := newWorld(t)
 	for _, load := range [][]string{{"--rate", "10"}, {"--scenario", "boundary"}, {"--replay", path}, {"--stages", "1s:10"}} {
 		_, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--store", "memory:", "--limit", "10/1s", "--warmup", "1h"}, load...)...)
-		if !strings.Contains(stderr, "limitctl: --warmup 1h0m0s leaves nothing of ") {
+		if !strings.Contains(stderr, "limitctl: --warmup 1h0m0s leaves nothing to count of a run of ") {
 			t.Errorf("%q: %s", load, stderr)
 		}
 	}
@@ -238,7 +244,8 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			w := newWorld(t)
 			w.OutIsTerminal = true
 			w.Size = func() (int, int) { return columns, 24 }
-			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration", "10m"}, args...)...)
+			stdout, _ := w.run(t, exitYes, append([]string{"loadtest", "--store", "memory:", "--rate", "1000", "--requests", "60", "--duration",
+				"10m"}, args...)...)
 			for line := range strings.Lines(stdout) {
 				if line = strip(strings.TrimSuffix(line, "\n")); runewidth.StringWidth(line) > columns {
 					t.Errorf("%q: a line of %d columns on a terminal of %d: %s", args, runewidth.StringWidth(line), columns, line)
@@ -247,27 +254,6 @@ func TestALoadTestFitsTheTerminal(t *testing.T) {
 			if !strings.Contains(stdout, "\x1b[") || !strings.Contains(stdout, "over_admitted==0: 0") && len(args) > 4 {
 				t.Errorf("%q on %d columns:\n%s", args, columns, stdout)
 			}
-		}
-	}
-}
-
-// One is told when there were too few workers, and only when that made a difference.
-func TestTooFewWorkersAreTold(t *testing.T) {
-	for _, test := range []struct {
-		result loadgen.Result
-		closed bool
-		want   string
-	}{
-		{loadgen.Result{Requests: 50, Waited: 1}, false, "1 request found no worker free; the latency counts the wait, and more than --workers 3 would show more of the store"},
-		{loadgen.Result{Requests: 1000, Waited: 20}, false, "20 requests found no worker free; "},
-		{loadgen.Result{Requests: 1000, Waited: 10}, false, ""},
-		{loadgen.Result{Requests: 50, Waited: 1}, true, ""},
-	} {
-		r := &loadtestRun{loadtestOptions: &loadtestOptions{loadOptions: loadOptions{workers: 3, closed: test.closed}}}
-		run := new(report.Run)
-		r.warn(run, &test.result)
-		if text := strings.Join(run.Warnings, "; "); !strings.HasPrefix(text, test.want) || (text == "") != (test.want == "") {
-			t.Errorf("%d of %d waited: %q", test.result.Waited, test.result.Requests, text)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/noterminalquery"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // Main runs limitctl in the process's own environment and returns its exit code.
@@ -25,8 +26,8 @@ func mainIn(env *Env) int {
 	noterminalquery.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second Ctrl-C ends what does not end by itself. One that comes at once is the
-	// same one: timeout(1) signals the process and its group.
+	// A second Ctrl-C ends what does not end by itself. A signal that comes this soon after
+	// the first is the same Ctrl-C: timeout(1) signals the process and its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameInterrupt, stop) })
 	work := new(storeWork)
 	env.Hold = work.hold
@@ -61,7 +62,7 @@ func osEnv(version string) *Env {
 		Process:       os.Getpid(),
 		UserID:        os.Getuid(),
 		Now:           time.Now,
-		Sleep:         sleep,
+		Sleep:         sleep.For,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -71,7 +72,7 @@ func osEnv(version string) *Env {
 	}
 }
 
-// sameInterrupt is how soon after an interrupt another one is no second one.
+// sameInterrupt is how long after a signal another one is the same Ctrl-C.
 const sameInterrupt = 200 * time.Millisecond
 
 // Env is all that a command sees of the world, so that a test can be one.
@@ -114,17 +115,6 @@ type Env struct {
 	// interrupted: it may be in the middle of work on a store, or have a terminal to
 	// put in order.
 	Hold func()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 func size() (columns, rows int) {

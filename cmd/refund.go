@@ -11,7 +11,8 @@ import (
 
 type refundOptions struct {
 	*globalOptions
-	limitOptions
+	requestFlags
+	request *limitRequest
 }
 
 func newRefundCmd(global *globalOptions) *cobra.Command {
@@ -24,14 +25,13 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			demand, err := o.demand(cmd, global, limiter.Refund, args)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Refund, args); err != nil {
 				return err
 			}
-			return runRefund(cmd.Context(), o, demand)
+			return runRefund(cmd.Context(), o)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
@@ -40,7 +40,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 	return cmd
 }
 
-func runRefund(ctx context.Context, o *refundOptions, demand *demand) error {
+func runRefund(ctx context.Context, o *refundOptions) error {
 	s, err := o.settings()
 	if err != nil {
 		return err
@@ -50,9 +50,9 @@ func runRefund(ctx context.Context, o *refundOptions, demand *demand) error {
 		return err
 	}
 	defer store.Close()
-	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: demand.reqs})
+	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs})
 	if err != nil {
 		return err
 	}
-	return o.answer(&decisionAnswer{"refunded", demand, result.Decisions})
+	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions})
 }

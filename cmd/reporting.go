@@ -12,25 +12,26 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
-// reportingOptions say what to do with a report, and what it is held to.
+// reportingOptions are the flags that say what to do with a report, and which promises it
+// has to keep.
 type reportingOptions struct {
-	save, html  string
-	thresholds  []string
-	expressions []report.Expression
+	save, html string
+	thresholds []string
 }
 
 func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.save, "save", "", "write the report to `FILE` as JSON, histograms included, for compare and report")
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
-	flags.StringArrayVar(&o.thresholds, "threshold", nil, "`PROMISE` to hold each run to, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
+	flags.StringArrayVar(&o.thresholds, "threshold", nil,
+		"`PROMISE` that each run has to keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
 	cmd.MarkFlagFilename("save", "json")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
-// cause is what kept a file from being written, without the name of one beside it that
-// was tried in its place.
+// cause is why a file could not be written, without the name of the temporary file beside
+// it that was written first.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -39,19 +40,26 @@ func cause(err error) error {
 	return err
 }
 
-// parse reads the thresholds, and sees that a run's report will not be lost for want of
-// a place to write it to, nor replace the file that the command reads.
-func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) error {
+// parse returns the promises. It also checks that the report can be written to where it
+// is wanted, so that it is not lost after the run, and that it does not replace the file
+// that the command reads.
+func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind report.Kind, reads string) ([]report.Expression, error) {
+	var promises []report.Expression
 	for _, text := range o.thresholds {
-		expression, err := report.ParseThreshold(text)
+		promise, err := report.ParseThreshold(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := expression.AppliesTo(kind); err != nil {
-			return err
+		if err := promise.AppliesTo(kind); err != nil {
+			return nil, err
 		}
-		o.expressions = append(o.expressions, expression)
+		promises = append(promises, promise)
 	}
+	return promises, o.checkPlaces(cmd, g, reads)
+}
+
+// checkPlaces reports a file that the report cannot be written to.
+func (o *reportingOptions) checkPlaces(cmd *cobra.Command, g *globalOptions, reads string) error {
 	for _, flag := range []string{"save", "html"} {
 		path := cmd.Flags().Lookup(flag).Value.String()
 		switch {
@@ -72,11 +80,11 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind repo
 	return nil
 }
 
-// finish prints the document, writes it where it was asked for, and returns errDenied
-// if a threshold was missed.
-func (o *reportingOptions) finish(g *globalOptions, document *report.Document) error {
-	// A run may have no such figure after all. What it has is not lost for that.
-	held, failure := document.Evaluate(o.expressions)
+// finish prints the document, writes it to where it is wanted, and returns errDenied if a
+// promise was not kept.
+func (o *reportingOptions) finish(g *globalOptions, document *report.Document, promises []report.Expression) error {
+	// A run may not have the figure that a promise is about. The rest is printed anyway.
+	held, failure := document.Evaluate(promises)
 	if err := o.write(g, document); err != nil {
 		failure = errors.Join(err, failure)
 	}

@@ -49,7 +49,7 @@ limitctl audit).
 			}
 			return runReset(cmd.Context(), o, plan)
 		},
-		ValidArgsFunction: global.completeKeyOrAttributes,
+		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addSelectionFlags(cmd, global)
 	o.addConsentFlags(cmd)

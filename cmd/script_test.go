@@ -3,10 +3,12 @@ package cmd
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(unhurried{m}, map[string]func(){
 		"limitctl": func() {
 			env := osEnv("v0.0.0-test")
 			if os.Getenv(patientVariable) != "" {
@@ -29,6 +31,19 @@ func TestMain(m *testing.M) {
 		},
 		"measured": measured,
 	})
+}
+
+// unhurried are the tests, and not the commands that they run. Those that go on side by side
+// mostly wait, for servers, clocks and time-outs, so there are more of them at once than
+// processors; and garbage is collected less often, as hostile answers are large.
+type unhurried struct{ tests *testing.M }
+
+func (u unhurried) Run() (code int) {
+	if err := flag.Set("test.parallel", "4"); err != nil { // which the command line can overrule
+		panic(err)
+	}
+	debug.SetGCPercent(200)
+	return u.tests.Run()
 }
 
 // The scripts under testdata use limitctl as a shell does. Besides testscript's
@@ -66,8 +81,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Parallel()
 	for _, topology := range topologies {
 		t.Run(topology.name, func(t *testing.T) {
+			t.Parallel()
 			pool := &pool{topology: topology}
 			t.Cleanup(pool.close)
 			testscript.Run(t, testscript.Params{

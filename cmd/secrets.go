@@ -79,7 +79,7 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 	case x != nil && x.PasswordEnv != "":
 		password := g.env.Getenv(x.PasswordEnv)
 		if password == "" {
-			return "", usagef("the context %q takes its password from the environment variable %s, which is not set", x.Name, x.PasswordEnv)
+			return "", usagef("the password of context %q is in the environment variable %s, which is not set", x.Name, x.PasswordEnv)
 		}
 		return password, checkPassword(password, "the environment variable "+x.PasswordEnv)
 	}
@@ -91,11 +91,11 @@ func (g *globalOptions) password(x *config.Context) (string, error) {
 func checkPassword(password, what string) error {
 	switch {
 	case len(password) > files.MaxPassword:
-		return usagef("%s holds %d bytes, and a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
+		return usagef("%s holds %d bytes, but a password has at most %d; is it the right one?", what, len(password), files.MaxPassword)
 	case strings.ContainsRune(password, 0):
-		return usagef("%s holds a NUL character, which no password has; is it the right one?", what)
+		return usagef("%s holds a NUL character, which a password cannot have; is it the right one?", what)
 	case strings.ContainsAny(password, "\r\n"):
-		return usagef("%s holds a line end, which no password has; is it the right one?", what)
+		return usagef("%s holds a line end, which a password cannot have; is it the right one?", what)
 	}
 	return nil
 }

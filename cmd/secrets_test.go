@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"html"
 	"net/url"
 	"os"
@@ -15,15 +14,19 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // hostileSecrets are passwords with what URLs, shells, YAML, JSON, HTML and servers treat
 // in a way of their own.
 func hostileSecrets() []string {
 	return []string{
-		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x", "slash/zebra/slash", "que?stion#zebra",
-		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;", "`id`$(zebra)$ZEBRA", "{zebra: [zebra2]}", "*zebra-alias",
-		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there", strings.Repeat("zebra0123456789", 12), "zebra,one,two|three>",
+		"hunter2-secret", "SECRET1'SECRET2 SECRET3", `quo"ted"-zebra`, "amper&sand&zebra", "at@sign@zebra:x", "slash/zebra/slash",
+		"que?stion#zebra",
+		"per%cent%41zebra", "  leading zebra  ", "plus+and+zebra=", `back\slash\nzebra`, "<b>zebra</b>&amp;", "`id`$(zebra)$ZEBRA",
+		"{zebra: [zebra2]}", "*zebra-alias",
+		"!zebra-tag", "zebra: yes # no", "pässwörd-zébrä", "秘密の縞馬です", "😀zebra😀", "tab\tzebra\there", strings.Repeat("zebra0123456789",
+			12), "zebra,one,two|three>",
 		"zb%", "9Z#", "xn--zebra--=='\"", "\x1b[31mzebra\x07", "Zebra.Zebra.Zebra.",
 	}
 }
@@ -69,7 +72,8 @@ func repeating(secret string) map[string]func(words []string) string {
 	}
 	return map[string]func(words []string) string{
 		"redis": func(words []string) string {
-			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + all(words[1:], func(w string) string { return "'" + w + "'" }) + "\r\n"
+			return "-ERR unknown command '" + words[0] + "', with args beginning with: " + all(words[1:],
+				func(w string) string { return "'" + w + "'" }) + "\r\n"
 		},
 		"plain":  func(words []string) string { return "-ERR no " + all(words, asIs) + "\r\n" },
 		"upper":  func(words []string) string { return "-NOPERM NO " + strings.ToUpper(all(words, asIs)) + "\r\n" },
@@ -141,10 +145,11 @@ func secretCommands(directory string) [][]string {
 		{"consume", "user:1", "--limit", "3/1h", "--on-error", "allow"}, {"refund", "user:1", "--limit", "3/1h"},
 		{"inspect", "user:*"}, {"inspect", "user:1", "-o", "csv"}, {"inspect", "--foreign", "*", "-o", "yaml"},
 		{"reset", "user:*", "--yes"}, {"reset", "user:1", "--yes", "-o", "json"}, {"restore", in("backup.jsonl"), "--replace", "--yes"},
-		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html", in("saved.html")},
+		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
+			in("saved.html")},
 		{"simulate", in("log.csv"), "--limit", "1/1h"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
-		{"dashboard", "--once"}, {"dashboard", "--once", "--record", in("recording")},
+		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"}, {"context", "use", "--none"},
 		{"config", "show", "--origin"}, {"config", "show", "-o", "yaml"}, {"config", "validate"}, {"audit"}, {"audit", "-o", "csv"},
 	}
@@ -161,7 +166,7 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace) {
 		variables[name] = value
 	}
 	w.Getenv = func(name string) string { return variables[name] }
-	w.Sleep = sleep
+	w.Sleep = sleep.For
 	os.WriteFile(filepath.Join(directory, "limitctl.yaml"), []byte(place.config+"prefix: rl\n"), 0o600)
 	for _, name := range []string{"saved.json", "saved.html", "recording"} {
 		os.Remove(filepath.Join(directory, name))
@@ -213,9 +218,20 @@ func secretDirectory(t *testing.T) string {
 	return directory
 }
 
+// copyOf is such a directory for a run that goes on beside others.
+func copyOf(t *testing.T, directory string) string {
+	t.Helper()
+	own := t.TempDir()
+	if err := os.CopyFS(own, os.DirFS(directory)); err != nil {
+		t.Error(err)
+	}
+	return own
+}
+
 // Whatever a password holds, however limitctl is told it, and however a server repeats
 // it: no output has it, and no file.
 func TestNoOutputHoldsAPassword(t *testing.T) {
+	all := newSideBySide(16)
 	directory := secretDirectory(t)
 	n := 0
 	for i, secret := range hostileSecrets() {
@@ -227,12 +243,16 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 		slices.Sort(styles)
 		style := styles[i%len(styles)]
 		address := redistest.Scripted(t, servers[style])
-		places := secretPlaces(address, secret, directory)
 		for j := range 3 { // each with each would take minutes
 			n++
-			runAll(t, style, secret, directory, places[(i+j*3)%len(places)])
+			all.do(func() {
+				own := copyOf(t, directory)
+				places := secretPlaces(address, secret, own)
+				runAll(t, style, secret, own, places[(i+j*3)%len(places)])
+			})
 		}
 	}
+	all.wait()
 	if n < 75 {
 		t.Errorf("only %d were tried", n)
 	}
@@ -241,12 +261,18 @@ func TestNoOutputHoldsAPassword(t *testing.T) {
 // Each way of repeating is tried in each place, with one password.
 func TestNoPlaceShowsAPassword(t *testing.T) {
 	const secret = "zebra'hunter2 \"x\" & so:on"
+	all := newSideBySide(16)
 	directory := secretDirectory(t)
 	for style, answer := range repeating(secret) {
-		for _, place := range secretPlaces(redistest.Scripted(t, answer), secret, directory) {
-			runAll(t, style, secret, directory, place)
+		address := redistest.Scripted(t, answer)
+		for i := range secretPlaces(address, secret, directory) {
+			all.do(func() {
+				own := copyOf(t, directory)
+				runAll(t, style, secret, own, secretPlaces(address, secret, own)[i])
+			})
 		}
 	}
+	all.wait()
 }
 
 // The same with a server that does what it is asked: undo lines, audit, backups, reports.
@@ -273,7 +299,8 @@ func TestMisplacedURLsAreRedacted(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor", "redis://u:hunter2@h"}, {"redis://u:hunter@h"}, {"check", "--stor=redis://u:hunter2@h"},
 		{"check", "u", "--limit", "redis://u:hunter2@h"},
-		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store", "redis//u:hunter2@h"},
+		{"check", "u", "--output", "redis://u:hunter2@h"}, {"check", "u", "--store", "redis::hunter2@h"}, {"check", "u", "--store",
+			"redis//u:hunter2@h"},
 		{"check", "u", "--context", "redis://u:hunter2@h"},
 	} {
 		w.out.Reset()
@@ -314,7 +341,8 @@ func TestWhatIsNoPassword(t *testing.T) {
 		}
 	}
 	os.WriteFile(filepath.Join(directory, "pw"), []byte("hunter2\r\n"), 0o600)
-	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr, "cannot be reached") {
+	if _, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--context", "c"); !strings.Contains(stderr,
+		"cannot be reached") {
 		t.Errorf("the line's end is no part of it: %s", stderr)
 	}
 }
@@ -324,7 +352,8 @@ func TestOwnWordsStay(t *testing.T) {
 	w := newWorld(t)
 	for _, secret := range []string{"redis", "a", "store", "limit"} {
 		_, stderr := w.run(t, exitUnreachable, "check", "u", "--limit", "1/1s", "--store", "redis://:"+secret+"@127.0.0.1:1")
-		if want := fmt.Sprintln("limitctl: store unavailable: redis at 127.0.0.1:1 cannot be reached: connect: connection refused"); stderr != want {
+		const want = "limitctl: store unavailable: redis at 127.0.0.1:1 cannot be reached: connect: connection refused\n"
+		if stderr != want {
 			t.Errorf("%s: %s", secret, stderr)
 		}
 	}

@@ -45,8 +45,8 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
-	cmd.RegisterFlagCompletionFunc("limit-name", global.completeLimitNames)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", completer{global}.limitNames)
 	cmd.RegisterFlagCompletionFunc("min-used", cobra.NoFileCompletions)
 	flags.IntVar(&s.scanRate, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")

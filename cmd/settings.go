@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // setting is a value and what it comes from.
 type setting struct{ value, origin string }
 
-// byDefault is the origin of what nobody said.
+// byDefault is the origin of a value that nothing sets.
 const byDefault = "default"
 
 // settings are which store a command is for.
@@ -26,7 +26,7 @@ type settings struct {
 	store, prefix setting
 	// context is the one that says so, or nil.
 	context *config.Context
-	// byFlag: somebody typed the store or the context just now.
+	// byFlag: the command line or the environment names the store.
 	byFlag bool
 }
 
@@ -49,8 +49,8 @@ func (s *settings) place(where string) string {
 
 // settings finds out which store is meant: that of --store, else of --context,
 // else of LIMITCTL_STORE, else of the context chosen by "context use", else the
-// user's own file. The configuration is read, and must have no mistakes, unless
-// all is said without it.
+// user's own file. The configuration must have no mistakes. It is not read if flags and
+// variables say everything.
 func (g *globalOptions) settings() (*settings, error) {
 	if g.chosen != nil {
 		return g.chosen, nil
@@ -59,7 +59,7 @@ func (g *globalOptions) settings() (*settings, error) {
 	var contextName, contextOrigin string
 	switch {
 	case g.store != "" && g.contextName != "":
-		return nil, usagef("--store and --context both say which store to use; give one of them")
+		return nil, usagef("--store and --context both name a store; give one of them")
 	case g.store != "":
 		s.store = setting{g.store, "flag --store"}
 	case g.contextName != "":
@@ -100,7 +100,7 @@ func (s *settings) useContext(g *globalOptions, name, origin string) error {
 	}
 	if s.context, err = c.Context(name); err != nil {
 		if origin == "context use" {
-			err = fmt.Errorf("%w; it was chosen by `limitctl context use`, choose another or none", err)
+			err = fmt.Errorf("%w; it was chosen by `limitctl context use`: choose another, or none", err)
 		}
 		return err
 	}
@@ -149,7 +149,7 @@ func (g *globalOptions) config() (*config.Config, error) {
 	if g.loaded != nil {
 		return g.loaded, nil
 	}
-	c, err := config.Load(g.configEnvironment())
+	c, err := config.Load(configEnvironment(g))
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +157,18 @@ func (g *globalOptions) config() (*config.Config, error) {
 	return c, nil
 }
 
-func (g *globalOptions) configEnvironment() config.Environment {
-	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.readConfig}
+func configEnvironment(g *globalOptions) config.Environment {
+	return config.Environment{Explicit: g.configFile, Getenv: g.env.Getenv, ReadFile: g.env.readConfig}
 }
 
 // readConfig reads a configuration file.
-func (g *globalOptions) readConfig(path string) ([]byte, error) {
-	return g.env.ReadFile(path, files.MaxConfig)
+func (e *Env) readConfig(path string) ([]byte, error) {
+	return e.ReadFile(path, configfile.MaxSize)
 }
 
 // readCertificate reads the file of a certificate or its key.
-func (g *globalOptions) readCertificate(path string) ([]byte, error) {
-	return g.env.ReadFile(path, files.MaxCertificate)
+func (e *Env) readCertificate(path string) ([]byte, error) {
+	return e.ReadFile(path, files.MaxCertificate)
 }
 
 // chosenContext returns the name that "context use" has remembered, or "".
@@ -181,41 +181,19 @@ func (g *globalOptions) chosenContext() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	case err != nil: // to go on would be to use another store than the chosen one
-		return "", usagef("which context was chosen cannot be read: %s", err)
+	case err != nil: // to go on would use another store than the chosen one
+		return "", usagef("the choice of a context cannot be read: %s", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// contextFile is where "context use" remembers its choice; empty if nothing says
-// where that could be.
-func contextFile(getenv func(string) string) string {
-	directory := stateDir(getenv)
-	if directory == "" {
-		return ""
+// currentContext returns the name of the context that a command would use, or "".
+func (g *globalOptions) currentContext() (string, error) {
+	switch {
+	case g.contextName != "":
+		return g.contextName, nil
+	case g.store != "" || g.env.Getenv("LIMITCTL_STORE") != "":
+		return "", nil
 	}
-	return filepath.Join(directory, "context")
-}
-
-// defaultFile returns the path of the file that is the store when none is said.
-func defaultFile(getenv func(string) string) (string, error) {
-	directory := stateDir(getenv)
-	if directory == "" {
-		return "", usagef("no --store given, and neither XDG_STATE_HOME nor HOME says where a file could be; give --store file:PATH")
-	}
-	return filepath.Join(directory, "limits.db"), nil
-}
-
-// stateDir is where limitctl keeps what is no configuration; empty if
-// nothing says where that could be.
-func stateDir(getenv func(string) string) string {
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // a relative one is to be ignored, by the XDG specification
-		home := getenv("HOME")
-		if home == "" {
-			return ""
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(state, "limitctl")
+	return g.chosenContext()
 }

@@ -2,30 +2,23 @@ package cmd
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/progress"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
-	"github.com/limitctl/limitctl/pkg/loadgen"
-	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
 
 type simulateOptions struct {
 	*globalOptions
-	limitsOptions
+	trialLimitFlags
 	logOptions
 	reportingOptions
 	policies []string
 	suggest  string
-
-	tryouts []variant
-	promise *report.Expression
-	// The store that is to decide, too, if one is.
-	storeURL     string
-	storeOptions connect.Options
 }
 
 func newSimulateCmd(global *globalOptions) *cobra.Command {
@@ -33,8 +26,8 @@ func newSimulateCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate FILE --limit [ALGORITHM:]COUNT/PERIOD... | simulate FILE --policy NAME...",
 		Short: "Tell what a limit would have done to recorded traffic",
-		Long: `Simulate decides each request of a log at its own instant, without waiting, and
-tells how many requests and keys would have been denied. Each --limit is tried
+		Long: `Simulate decides each request of a log at its own time, without waiting, and
+shows how many requests and keys would have been denied. Each --limit is tried
 by itself, beside the others; the limits of a --policy are decided together.
 
 FILE, or standard input for -, is an access log of Apache or nginx (common or
@@ -43,18 +36,21 @@ be read are counted and left out, and lines out of order are put in order. A
 request that costs more than a limit ever allows at once counts as denied.
 
 The fields of an access log are ip, user, time, method, path (without its query
-string), protocol, status, bytes, referer and agent. Those of JSON in objects
-are named with dots, such as request.ip. Who is limited is in the field ip of an
-access log and key of others, and of a policy in the fields of its attributes'
-names. Times are RFC 3339, or numbers since 1970: s, ms, µs or ns by magnitude.
+string), protocol, status, bytes, referer and agent. Fields of nested JSON
+objects are named with dots, such as request.ip. A --limit is by the field ip of
+an access log, and by the field key of other logs; a --policy is by the fields
+that have its attributes' names. Times are RFC 3339, or numbers since 1970: s,
+ms, µs or ns by magnitude.
 
 No store is used unless --store or --context is on the command line. Then that
-store decides, by the log's clock and under a prefix of its own whose keys are
-removed again, and has to agree with what is reckoned here: exit code 1 if not.
+store decides, too, by the log's clock. Its keys have a prefix of their own and
+are removed at the end. If it decides differently than limitctl computes by
+itself, the exit code is 1.
 
 --suggest searches, for each --limit, the least count that keeps a promise:
 denied or denied_keys, < or <=, and a share or a number. A burst that was given
-stays as it is, and else follows the count. Exit code 1 if no count does.`,
+stays as it is; otherwise it follows the count. If no count keeps the promise,
+the exit code is 1.`,
 		Example: `  limitctl simulate access.log --limit 30/1m
   limitctl simulate access.log --limit 30/1m --limit 500/1h --algorithm all
   limitctl simulate access.log --limit sliding-log:30/1m --suggest 'denied_keys<1%'
@@ -71,185 +67,148 @@ stays as it is, and else follows the count. Exit code 1 if no count does.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
-			if err := o.parse(cmd); err != nil {
+			plan, err := o.parse(cmd)
+			if err != nil {
 				return err
 			}
-			return runSimulate(cmd.Context(), o)
+			return trialError(cmd, runSimulate(cmd.Context(), o, plan))
 		},
 	}
 	flags := cmd.Flags()
-	o.limitsOptions.addFlags(cmd, "try beside it")
+	o.trialLimitFlags.addFlags(cmd, "try beside it")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
-	flags.StringVar(&o.suggest, "suggest", "", "search each limit's least count that keeps a `PROMISE`, such as 'denied_keys<1%'")
+	flags.StringVar(&o.suggest, "suggest", "",
+		"search the least count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
-	cmd.RegisterFlagCompletionFunc("policy", global.completePolicies)
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("suggest", cobra.NoFileCompletions)
 	return cmd
 }
 
-// parse makes the tryouts, and what to read of the log, of the flags.
-func (o *simulateOptions) parse(cmd *cobra.Command) error {
+// simulatePlan is what the flags of a simulation ask for.
+type simulatePlan struct {
+	trial.Simulation
+	log      *logReading
+	promises []report.Expression
+}
+
+func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err error) {
+	plan = new(simulatePlan)
 	if len(o.limits)+len(o.policies) == 0 {
-		return usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
+		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 30/1m, or --policy NAME")
 	}
 	for _, flag := range []string{"suggest", "algorithm"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return usagef("--%s is empty; give it a value or leave it out", flag)
+			return nil, usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	each, err := o.each(cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, under := range each {
 		for _, limit := range under {
-			o.tryouts = append(o.tryouts, variant{limits: []limiter.Limit{limit}})
+			plan.Candidates = append(plan.Candidates, trial.Candidate{Limits: []limiter.Limit{limit}})
 		}
 	}
-	if err := o.parseSuggest(); err != nil {
-		return err
+	if plan.Promise, err = o.parseSuggest(); err != nil {
+		return nil, err
 	}
-	var policies []*policy.Policy
 	for _, name := range o.policies {
 		c, err := o.config()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p, err := c.Policy(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		policies = append(policies, p)
-		o.tryouts = append(o.tryouts, variant{policy: p})
+		plan.Candidates = append(plan.Candidates, trial.Candidate{Policy: p})
 	}
-	if err := o.logOptions.parse(cmd, len(o.limits) > 0, policies); err != nil {
-		return err
+	if plan.log, err = o.logOptions.parse(cmd, plan.Candidates); err != nil {
+		return nil, err
 	}
-	return o.reportingOptions.parse(cmd, o.globalOptions, report.Simulation, o.logOptions.file)
+	plan.promises, err = o.reportingOptions.parse(cmd, o.globalOptions, report.Simulation, o.logOptions.file)
+	return plan, err
 }
 
 // parseSuggest reads the promise whose least count is searched.
-func (o *simulateOptions) parseSuggest() error {
+func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 	if o.suggest == "" {
-		return nil
+		return nil, nil
 	}
 	if len(o.limits) == 0 {
-		return usagef("--suggest searches the count of a --limit, and there is none")
+		return nil, usagef("--suggest searches the count of a --limit, and there is none")
 	}
 	promise, err := report.ParseThreshold(o.suggest)
 	if err != nil || !promise.IsAboutDenials() {
-		return usagef("--suggest %q is no promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20", o.suggest)
+		return nil, usagef("--suggest %q is not a promise about denials; write it like denied_keys<1%%, denied<=0.5%% or denied<20", o.suggest)
 	}
-	o.promise = &promise
-	return nil
+	return &promise, nil
 }
 
-func runSimulate(ctx context.Context, o *simulateOptions) error {
-	if err := o.chooseStore(); err != nil {
-		return err
+// useStore has the store that was asked for decide, too. A store that is only configured
+// is not asked, because nobody wants it filled with a simulation.
+func (o *simulateOptions) useStore(plan *simulatePlan) error {
+	if !o.changed("store") && !o.changed("context") {
+		return nil
 	}
-	log, warnings, err := o.read(ctx, o.globalOptions)
+	url, options, err := o.connection()
 	if err != nil {
 		return err
 	}
-	document := report.New(report.Simulation)
-	tryouts, kept := o.tryouts, true
-	if o.promise != nil {
-		suggested, err := o.search(ctx, log, document)
-		if err != nil {
-			return err
-		}
-		tryouts, kept = append(tryouts, suggested...), len(suggested) == len(document.Suggestions)
+	plan.Open = func(clock func() time.Time) (*trial.Store, error) {
+		options.Clock = clock
+		return o.openTrial(url, options)
 	}
-	agreed := true
-	for _, tried := range tryouts {
-		run, err := o.simulate(ctx, log, tried, warnings)
-		if err != nil {
-			return err
-		}
-		document.Runs = append(document.Runs, run.run)
-		if run.result.Disagreements > 0 {
-			o.reportDisagreements(run)
-			agreed = false
-		}
-	}
-	if err := o.finish(o.globalOptions, document); err != nil {
+	return o.refuseTrial("simulation")
+}
+
+func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
+	if err := o.useStore(plan); err != nil {
 		return err
 	}
-	if !kept || !agreed {
+	if plan.Log, err = plan.log.read(ctx, o.globalOptions); err != nil {
+		return err
+	}
+	result, err := plan.Run(ctx, &simulateWatcher{global: o.globalOptions})
+	if err != nil {
+		return err
+	}
+	for _, run := range result.Report.Runs {
+		for _, warning := range run.Warnings[len(plan.Log.Notes):] {
+			o.warnBesideReport(run.Limit + ": " + warning)
+		}
+	}
+	for _, d := range result.Disagreements {
+		o.note("%s: the store decided %d of %d requests differently than Go:", d.Limit, d.Count, d.Requests)
+		for _, line := range d.First {
+			o.note("%s", line)
+		}
+	}
+	if err := o.finish(o.globalOptions, result.Report, plan.promises); err != nil {
+		return err
+	}
+	if !result.PromiseKept || len(result.Disagreements) > 0 {
 		return errDenied
 	}
 	return nil
 }
 
-// search finds the least count of each limit that keeps the promise, and returns those
-// limits that have one.
-func (o *simulateOptions) search(ctx context.Context, log *trace.Trace, document *report.Document) (suggested []variant, err error) {
-	indexes, _ := o.keyIndexes(log)
-	for _, tried := range o.tryouts {
-		if tried.policy != nil {
-			continue
-		}
-		found, err := loadgen.Suggest(ctx, log, tried.limits[0], func(t *loadgen.Tally) bool {
-			kept, _ := o.holds(t)
-			return kept
-		}, indexes...)
-		if err != nil {
-			return nil, err
-		}
-		suggestion := report.Suggestion{
-			Promise: o.promise.String(), Kept: found.Kept, Algorithm: found.Limit.Algorithm.String(), Limit: found.Limit.String(), Count: found.Limit.Count,
-		}
-		_, suggestion.Actual = o.holds(found.Tally)
-		if found.Below != nil {
-			_, suggestion.Below = o.holds(found.Below)
-		}
-		document.Suggestions = append(document.Suggestions, suggestion)
-		if found.Kept {
-			suggested = append(suggested, variant{limits: []limiter.Limit{found.Limit}})
-		}
-	}
-	return suggested, nil
+// simulateWatcher shows how a simulation goes. It is a [trial.SimulationObserver].
+type simulateWatcher struct {
+	global *globalOptions
+	bar    *progress.Bar
 }
 
-// holds reports whether what was tallied keeps the promise, and its own figure.
-func (o *simulateOptions) holds(t *loadgen.Tally) (kept bool, actual string) {
-	kept, actual, _ = o.promise.Holds(&report.Figures{ // which every run has
-		Requests: t.Requests(), Denied: t.Denied(), Keys: t.Keys(), KeysDenied: t.KeysDenied(),
-	})
-	return kept, actual
+// Begin shows a bar where somebody can see it.
+func (w *simulateWatcher) Begin(*trial.Candidate) { w.bar = w.global.progress("simulating", "denied") }
+
+// Progress moves the bar.
+func (w *simulateWatcher) Progress(decided, requests, denied int64) {
+	w.bar.Set(decided, requests, denied)
 }
 
-// simulatedRun is what came of a tryout.
-type simulatedRun struct {
-	variant
-	names  []string // of the fields that make a subject
-	result *loadgen.Simulation
-	run    report.Run
-}
-
-// simulate tries one limit or policy, with the store if one is asked for.
-func (o *simulateOptions) simulate(ctx context.Context, log *trace.Trace, tried variant, warnings []string) (*simulatedRun, error) {
-	r := &simulatedRun{variant: tried}
-	candidate, names := o.candidate(log, &tried)
-	r.names = names
-	where := ""
-	var err error
-	bar := o.progress("simulating", "denied")
-	settings := loadgen.SimulateOptions{Progress: func(decided, denied int64) { bar.Set(decided, int64(len(log.Requests)), denied) }}
-	if o.usesStore() {
-		r.result, where, err = o.simulateWithStore(ctx, log, candidate, settings)
-	} else {
-		r.result, err = loadgen.Simulate(ctx, log, candidate, settings)
-	}
-	bar.Close()
-	if err != nil {
-		return nil, err
-	}
-	r.run = simulationRun(r, log, o.logName(), where, warnings)
-	for _, warning := range r.run.Warnings[len(warnings):] {
-		o.warnBesideReport(r.run.Limit + ": " + warning)
-	}
-	return r, nil
-}
+// End removes the bar.
+func (w *simulateWatcher) End() { w.bar.Close() }

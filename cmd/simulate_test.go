@@ -18,7 +18,8 @@ func writeLog(t *testing.T, lines, clients int) string {
 	var b strings.Builder
 	begin := time.Date(2015, time.May, 17, 10, 5, 0, 0, time.UTC)
 	for i := range lines {
-		fmt.Fprintf(&b, "10.0.%d.%d - - [%s] \"GET / HTTP/1.1\" 200 512\n", i%clients/250, i%clients%250, begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"))
+		fmt.Fprintf(&b, "10.0.%d.%d - - [%s] \"GET / HTTP/1.1\" 200 512\n", i%clients/250, i%clients%250,
+			begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"))
 	}
 	path := filepath.Join(t.TempDir(), "access.log")
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
@@ -67,7 +68,8 @@ func TestAnInterruptedSimulationLeavesNothingInTheStore(t *testing.T) {
 func TestAnErrorInASimulationLeavesNothingInTheStore(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "4mb")
 	w := newWorld(t)
-	_, stderr := w.run(t, exitRefused, "simulate", writeLog(t, 60_000, 60_000), "--limit", "sliding-log:1000/1h", "--store", "redis://"+server.Addr)
+	_, stderr := w.run(t, exitRefused, "simulate", writeLog(t, 60_000, 60_000), "--limit", "sliding-log:1000/1h", "--store",
+		"redis://"+server.Addr)
 	if !strings.Contains(stderr, "memory") || strings.Contains(stderr, "could not all be removed") {
 		t.Errorf("it says %s", stderr)
 	}
@@ -88,10 +90,12 @@ func TestASimulationSaysWhereTheStoreDisagrees(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	written := onceWritten(ctx, server, func() { client.FlushAll(context.Background()) })
-	stdout, stderr := w.run(t, exitNo, "simulate", writeLog(t, longLog/10, 1), "--limit", "fixed-window:1000000000/1d", "--store", "redis://"+server.Addr)
+	stdout, stderr := w.run(t, exitNo, "simulate", writeLog(t, longLog/10, 1), "--limit", "fixed-window:1000000000/1d", "--store",
+		"redis://"+server.Addr)
 	cancel()
 	<-written
-	for _, want := range []string{"limitctl: fixed-window:1000000000/1d: the store decided ", " of 30000 requests differently than Go:\n", "of 10.0.0.0, limit fixed-window:1000000000/1d: the store says allowed, ", "; Go says allowed, "} {
+	for _, want := range []string{"limitctl: fixed-window:1000000000/1d: the store decided ", " of 30000 requests differently than Go:\n",
+		"of 10.0.0.0, limit fixed-window:1000000000/1d: the store says allowed, ", "; Go says allowed, "} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("it does not say %q: %s", want, stderr)
 		}

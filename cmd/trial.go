@@ -1,61 +1,51 @@
 package cmd
 
 import (
-	"context"
-	"crypto/rand"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
+	"errors"
+
+	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
 )
 
-// A trial is a load test or a simulation in a store: it has a prefix of its own there,
-// and leaves nothing.
-
-// refuseGuarded refuses what only tries a store out, where the context says that it is
-// not for that; what is such as "simulation".
-func (g *globalOptions) refuseGuarded(what string) error {
+// refuseTrial refuses a trial, which writes to the store, in a context that is not for
+// that. kind is the kind of trial, such as "simulation".
+func (g *globalOptions) refuseTrial(kind string) error {
 	s, err := g.settings()
 	if err != nil {
 		return err
 	}
 	switch access := s.access(); {
 	case access.ReadOnly:
-		return &connect.ReadOnlyError{Context: access.Context, What: what}
+		return &connect.ReadOnlyError{Context: access.Context, What: kind}
 	case access.Protected:
-		return usagef("context %q is protected; a %s is for another store", access.Context, what)
+		return usagef("context %q is protected; a %s is for another store", access.Context, kind)
 	}
 	return nil
 }
 
-// trialPrefix returns the prefix of one trial's keys, beside those of the limits in use.
-func trialPrefix(prefix string) (string, error) {
-	if err := limiter.ValidatePrefix(prefix); err != nil { // and not of what it becomes
-		return "", err
+// openTrial opens a store for one trial, under a prefix of its own.
+func (g *globalOptions) openTrial(url string, options connect.Options) (*trial.Store, error) {
+	store, err := trial.OpenStore(url, options)
+	if _, err := g.openedToWrite(store, err); err != nil {
+		return nil, err
 	}
-	return prefix + ":loadtest:" + strings.ToLower(rand.Text()[:10]), nil
+	return store, nil
 }
 
-const (
-	// removalTime bounds how long removing the keys of a trial takes.
-	removalTime = time.Minute
-	// removalBatch is how many keys are removed at a time.
-	removalBatch = 10_000
-)
-
-// removeTrial deletes the keys of a trial, also after it was interrupted; what is such
-// as "simulation".
-func removeTrial(ctx context.Context, store connect.Store, what, prefix string, keys []limiter.Key) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
-	defer cancel()
-	for some := range slices.Chunk(keys, removalBatch) {
-		if _, _, err := store.Delete(ctx, limiter.Records(some...)...); err != nil {
-			return outcome.Partly(fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", what, prefix, err))
-		}
+// trialError is an error of a trial as the command reports it: it names the flag that is
+// wrong with its value, and says whether something was left in the store.
+func trialError(cmd *cobra.Command, err error) error {
+	var left *trial.LeftoverError
+	if errors.As(err, &left) {
+		return outcome.Partly(err)
 	}
-	return nil
+	var plan *trial.PlanError
+	if errors.As(err, &plan) {
+		flag := string(plan.Part)
+		return usagef("--%s %s %s", flag, cmd.Flags().Lookup(flag).Value, plan.Problem)
+	}
+	return err
 }

@@ -15,7 +15,7 @@ import (
 func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	t.Helper()
 	w := newWorld(t)
-	o := &inspectOptions{globalOptions: &globalOptions{env: w.Env, quiet: true}}
+	o := &inspectOptions{globalOptions: &globalOptions{env: w.Env, globalFlags: globalFlags{quiet: true}}}
 	if change != nil {
 		change(o)
 	}

@@ -19,41 +19,45 @@ import (
 const defaultWatch = "2s"
 
 func addWatchFlag(cmd *cobra.Command, watch *string) {
-	cmd.Flags().StringVar(watch, "watch", "", "look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
+	cmd.Flags().StringVar(watch, "watch", "",
+		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 }
 
-// parseWatch reads the interval of --watch; "" is none.
+// parseWatch reads the interval of --watch. It is 0 for the empty text.
 func parseWatch(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	interval, err := limiter.ParsePeriod(text)
 	if err != nil || interval < 100*time.Millisecond {
-		return 0, usagef("--watch=%s is no interval of 100ms or more; write it like --watch=5s, or --watch alone for %s", text, defaultWatch)
+		return 0, usagef("--watch=%s is not an interval of 100ms or more; write it like --watch=5s, or --watch alone for %s",
+			text, defaultWatch)
 	}
 	return interval, nil
 }
 
-// checkWatch reports what --watch does not go with.
+// checkWatch reports a flag that --watch cannot be combined with.
 func (g *globalOptions) checkWatch(interval time.Duration) error {
 	switch {
 	case interval == 0:
 		return nil
 	case g.quiet:
-		return usagef("--watch shows answers and --quiet shows none; give one of them")
+		return usagef("--watch shows answers, but --quiet shows none; give one of them")
 	case g.format == "json" || g.format == "csv" || g.format == "yaml":
-		return usagef("--watch prints a table on a terminal and JSON lines elsewhere, so -o %s cannot be; -o jsonl can", g.format)
+		return usagef("--watch does not work with -o %s; use -o jsonl", g.format)
 	}
 	return nil
 }
 
-// watchAnswers prints what look answers, again and again until it is interrupted: on
-// a terminal in place of the last answer, elsewhere as JSON lines with the time. look
-// is told how many rows there is room for, 0 being any number, and has a note for the
-// head line. A store that is away may come back, so that ends nothing.
-func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error)) error {
+// watchAnswers calls look and prints its answer, again and again until it is interrupted:
+// on a terminal in place of the last answer, elsewhere as JSON lines with the time. look
+// gets the number of rows there is room for, 0 for any number, and returns a note for the
+// head line, too. A store that is away may come back, so watching goes on.
+func (g *globalOptions) watchAnswers(
+	ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error),
+) error {
 	quiet := g.quiet
 	g.quiet = true // nothing but the answers belongs on this screen
 	defer func() { g.quiet = quiet }()
@@ -85,11 +89,11 @@ func (g *globalOptions) watchAnswers(ctx context.Context, interval time.Duration
 	}
 }
 
-// headLines are the lines of a frame that are no rows: the note and an empty line
-// above them, the header, and the line of the cursor.
+// headLines is how many lines of a frame are not rows: the note, an empty line, the
+// table's header, and the line of the cursor.
 const headLines = 4
 
-// drawFrame draws over the last frame line by line, so that nothing flickers.
+// drawFrame draws over the last frame line by line, so that the screen does not flicker.
 func (g *globalOptions) drawFrame(answer output.Answer, note string, away error, interval time.Duration, columns, rows int) error {
 	var body bytes.Buffer
 	p := g.printer()
@@ -101,7 +105,8 @@ func (g *globalOptions) drawFrame(answer output.Answer, note string, away error,
 		fmt.Fprintln(p.Out, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
 	}
 	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", g.env.Now().Format(time.TimeOnly), output.Duration(interval), note)
-	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), ""}, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
+	lines := []string{p.Paint(output.Faint, output.Cut(head, columns)), ""}
+	lines = append(lines, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
 	var frame strings.Builder
 	frame.WriteString("\x1b[H")
 	for _, line := range lines[:min(len(lines), max(1, rows-1))] {
@@ -112,7 +117,7 @@ func (g *globalOptions) drawFrame(answer output.Answer, note string, away error,
 	return err
 }
 
-// writeLines writes the answer's documents with the time at which they were so.
+// writeLines writes the answer's documents, each with the current time.
 func (g *globalOptions) writeLines(answer output.Answer, away error) error {
 	if away != nil {
 		fmt.Fprintf(g.env.Err, "limitctl: %s\n", message(away))

@@ -100,7 +100,8 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 		t.Errorf("without a server: %q", frames)
 	}
 	w.OutIsTerminal = false
-	if stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1"); stdout != "" || strings.Count(w.err.String(), "store unavailable") < 3 {
+	if stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1"); stdout != "" ||
+		strings.Count(w.err.String(), "store unavailable") < 3 {
 		t.Errorf("without a server: %q, %q", stdout, &w.err)
 	}
 	w.run(t, exitUsage, "inspect", "*", "--watch=soon")

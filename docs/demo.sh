@@ -30,5 +30,5 @@ printf '\nWaiting the stated %s ms ...\n' "$retry_ms"
 sleep "$(awk "BEGIN { print $retry_ms / 1000 }")"
 show consume user:42 --limit 3/6s
 
-show reset user:42 --yes
+show reset user:42 --yes --no-backup
 show check user:42 --limit 3/6s

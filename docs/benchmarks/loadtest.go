@@ -25,7 +25,8 @@ import (
 // takes no time, how well it keeps a schedule, whether it drives Redis as hard as a loop
 // does that does nothing else, and how fast a log is simulated.
 func loadtestSection(ctx context.Context, p plan, out io.Writer) error {
-	for _, part := range []func(context.Context, plan, io.Writer) error{generatorSpeed, generatorLag, generatorBesideHarness, simulationSpeed} {
+	for _, part := range []func(context.Context, plan, io.Writer) error{generatorSpeed, generatorLag, generatorBesideHarness,
+		simulationSpeed} {
 		if err := part(ctx, p, out); err != nil {
 			return err
 		}
@@ -46,11 +47,11 @@ func (nothing) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, deci
 
 func (nothing) Close() error { return nil }
 
-// targetOf asks for one unit of a limit by each of the subjects.
-func targetOf(keys []string, q quota) (*loadgen.Target, error) {
+// populationOf asks for one unit of a limit by each of the subjects.
+func populationOf(keys []string, q quota) (*loadgen.Population, error) {
 	limit := limiter.Limit{Count: int64(q.count), Period: q.period}
-	return loadgen.NewTarget(len(keys), 1, func(subject, _ int) limiter.Request {
-		return limiter.Request{Key: limiter.Key{Subject: keys[subject]}, Limit: limit}
+	return loadgen.NewPopulation(len(keys), func(subject int) ([]limiter.Request, error) {
+		return []limiter.Request{{Key: limiter.Key{Subject: keys[subject]}, Limit: limit}}, nil
 	})
 }
 
@@ -61,7 +62,8 @@ func drive(ctx context.Context, config loadgen.Config) (result *loadgen.Result, 
 	result = loadgen.Run(ctx, config)
 	took = time.Since(result.Started)
 	if result.Allowed != result.Requests {
-		err = fmt.Errorf("the generator: %d of %d requests were not allowed; measure for a shorter time", result.Requests-result.Allowed, result.Requests)
+		err = fmt.Errorf("the generator: %d of %d requests were not allowed; measure for a shorter time",
+			result.Requests-result.Allowed, result.Requests)
 	}
 	return result, took, cmp.Or(result.FirstError, err, ctx.Err())
 }
@@ -81,13 +83,13 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 	}
 	workers := []int{2, 64, 256}
 	perSecond := make([][][]float64, len(groups)) // by group, workers and round
-	var targets []*loadgen.Target
+	var populations []*loadgen.Population
 	for i, group := range groups {
-		target, err := targetOf(group.keys, group.quota)
+		population, err := populationOf(group.keys, group.quota)
 		if err != nil {
 			return err
 		}
-		targets = append(targets, target)
+		populations = append(populations, population)
 		perSecond[i] = make([][]float64, len(workers))
 	}
 	for round := range p.rounds {
@@ -95,7 +97,7 @@ func generatorSpeed(ctx context.Context, p plan, out io.Writer) error {
 		for i, group := range groups {
 			for j, n := range workers {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: nothing{}, Target: targets[i], Workers: n, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
+					Store: nothing{}, Population: populations[i], Workers: n, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
 					Mix: loadgen.Mix{Subjects: loadgen.Evenly(uint32(len(group.keys))), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
@@ -129,7 +131,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 	const rate = 50_000
 	length := 5 * p.duration // long enough for a p99.9 to mean something
 	keys := subjects(manyKeys)
-	target, err := targetOf(keys, manyKeysQuota)
+	population, err := populationOf(keys, manyKeysQuota)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func generatorLag(ctx context.Context, p plan, out io.Writer) error {
 		progress("loadtest, lag: round %d of %d", round+1, p.rounds)
 		for i := range arrivals {
 			result, _, err := drive(ctx, loadgen.Config{
-				Store: nothing{}, Target: target, Load: loadgen.NewLoad(arrivals[i].schedule(), mix, 1),
+				Store: nothing{}, Population: population, Load: loadgen.NewLoad(arrivals[i].schedule(), mix, 1),
 				Workers: 256, Duration: length, Timeout: answerTimeout, LateAfter: time.Second,
 			})
 			if err != nil {
@@ -186,7 +188,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			return err
 		}
 		keys := subjects(manyKeys)
-		target, err := targetOf(keys, manyKeysQuota)
+		population, err := populationOf(keys, manyKeysQuota)
 		if err != nil {
 			return err
 		}
@@ -214,7 +216,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			progress("loadtest, Redis: round %d of %d", round+1, p.rounds)
 			for j, c := range cells {
 				result, took, err := drive(ctx, loadgen.Config{
-					Store: store, Target: target, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
+					Store: store, Population: population, Workers: c.goroutines, Duration: p.duration, Timeout: answerTimeout, LateAfter: time.Second,
 					Mix: loadgen.Mix{Subjects: loadgen.Sequential(manyKeys), Costs: loadgen.Costs{Least: 1, Most: 1}},
 				})
 				if err != nil {
@@ -229,7 +231,8 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 			}
 		}
 		contestants := []contestant{generator, bare}
-		fmt.Fprintf(out, "\n### Load generator: takes per second through Redis over %s keys, beside a loop that only takes\n", thousands(manyKeys))
+		fmt.Fprintf(out, "\n### Load generator: takes per second through Redis over %s keys, beside a loop that only takes\n",
+			thousands(manyKeys))
 		table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
 		table(out, ratios(measured, contestants, cells)...)
 		return nil
@@ -280,7 +283,8 @@ func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 	}
 	seconds := func(s float64) string { return fmt.Sprintf("%.2f", s) }
 	for i, limit := range limits {
-		rows = append(rows, []string{limit.Algorithm.String(), spread(perSecond[i], thousands), spread(reading[i], seconds), spread(deciding[i], seconds)})
+		rows = append(rows, []string{limit.Algorithm.String(), spread(perSecond[i], thousands), spread(reading[i], seconds),
+			spread(deciding[i], seconds)})
 	}
 	fmt.Fprintf(out, "\n### Simulation: %s lines of an access log under 30/1m by address\n", thousands(lines))
 	table(out, rows...)
@@ -311,8 +315,10 @@ func writeLog(path string, lines, addresses int) error {
 	for i := range lines {
 		at := begin.Add(time.Duration(float64(i) / float64(lines) * float64(3*time.Hour)))
 		address := busy.Uint64()
-		fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /articles/%d?page=%d HTTP/1.1\" 200 %d \"https://www.example.com/\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
-			address>>16, address>>8&255, address&255, at.Format("02/Jan/2006:15:04:05 -0700"), random.IntN(5000), random.IntN(9), random.IntN(100_000))
+		fmt.Fprintf(out, "10.%d.%d.%d - - [%s] \"GET /articles/%d?page=%d HTTP/1.1\" 200 %d \"https://www.example.com/\" \"Mozilla/5.0 "+
+			"(X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"\n",
+			address>>16, address>>8&255, address&255, at.Format("02/Jan/2006:15:04:05 -0700"), random.IntN(5000), random.IntN(9),
+			random.IntN(100_000))
 	}
 	return cmp.Or(out.Flush(), file.Close())
 }

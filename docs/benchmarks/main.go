@@ -27,7 +27,9 @@ type section struct {
 	run  func(ctx context.Context, p plan, out io.Writer) error
 }
 
-var sections = []section{{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection}}
+var sections = []section{
+	{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

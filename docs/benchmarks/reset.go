@@ -58,9 +58,11 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 	ways := []resetting{
 		{"`limitctl reset`, with its backup", binary + " reset 'tenant:acme:*' --yes -q --backup " + filepath.Join(dir, "backup.jsonl")},
 		{"`limitctl reset --no-backup`", binary + " reset 'tenant:acme:*' --yes -q --no-backup"},
-		{"`redis-cli --scan … \\| xargs redis-cli unlink`", "redis-cli -p " + port + " --scan --pattern 'rl:{tenant:acme:*' | xargs redis-cli -p " + port + " unlink >" + os.DevNull},
+		{"`redis-cli --scan … \\| xargs redis-cli unlink`",
+			"redis-cli -p " + port + " --scan --pattern 'rl:{tenant:acme:*' | xargs redis-cli -p " + port + " unlink >" + os.DevNull},
 	}
-	environment := append(os.Environ(), "LIMITCTL_STORE=redis://"+server.Addr, "XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config")
+	environment := append(os.Environ(), "LIMITCTL_STORE=redis://"+server.Addr,
+		"XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config")
 	shell := func(command string) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)
 		cmd.Env, cmd.Dir = environment, dir
@@ -88,7 +90,9 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 			}
 		}
 	}
-	fmt.Fprintf(out, "### Resetting %d keys of one tenant among %d\n\n|  | seconds | redis-cli's ÷ its | PING beside it: p50 | p99 | greatest |\n|---|---:|---:|---:|---:|---:|\n", resetTenant, resetKeys)
+	fmt.Fprintf(out, "### Resetting %d keys of one tenant among %d\n\n"+
+		"|  | seconds | redis-cli's ÷ its | PING beside it: p50 | p99 | greatest |\n"+
+		"|---|---:|---:|---:|---:|---:|\n", resetTenant, resetKeys)
 	for i, way := range ways {
 		var ratios []float64
 		for round := range seconds[i] {
@@ -106,7 +110,8 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 }
 
 // restoring resets once more, restores, and compares each key's value and expiry.
-func restoring(ctx context.Context, client *redis.Client, shell func(string) error, way resetting, backup, binary string, out io.Writer) error {
+func restoring(ctx context.Context, client *redis.Client, shell func(string) error, way resetting,
+	backup, binary string, out io.Writer) error {
 	os.Remove(backup)
 	before, err := tenantKeys(ctx, client)
 	if err != nil {
@@ -127,7 +132,8 @@ func restoring(ctx context.Context, client *redis.Client, shell func(string) err
 	if !bytes.Equal(before, after) {
 		return fmt.Errorf("restored, the tenant's keys differ from what they were")
 	}
-	fmt.Fprintf(out, "`limitctl restore` of the %d records took %.2f s; every value, and every expiry to the millisecond, was as before.\n\n", resetTenant, took.Seconds())
+	fmt.Fprintf(out, "`limitctl restore` of the %d records took %.2f s; every value, and every expiry to the millisecond, was as before.\n\n",
+		resetTenant, took.Seconds())
 	return nil
 }
 
@@ -173,7 +179,8 @@ func fillTenants(ctx context.Context, client *redis.Client, first, last int) err
 	for first < last {
 		pipe := client.Pipeline()
 		for n := min(10_000, last-first); n > 0; n-- {
-			pipe.SetArgs(ctx, tenantKey(first), record, redis.SetArgs{ExpireAt: now.Add(12 * time.Hour).Add(time.Duration(first) * time.Millisecond)})
+			expiry := now.Add(12 * time.Hour).Add(time.Duration(first) * time.Millisecond)
+			pipe.SetArgs(ctx, tenantKey(first), record, redis.SetArgs{ExpireAt: expiry})
 			first++
 		}
 		if _, err := pipe.Exec(ctx); err != nil {

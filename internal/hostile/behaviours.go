@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -55,11 +54,9 @@ func Behaviours() []Behaviour {
 		scans("scan without an end", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n+1) }),
 		scans("scan that goes round", func(n int) string { return fmt.Sprintf("*2\r\n+%d\r\n*0\r\n", n%2+1) }),
 		scans("scan with new keys without an end", func(n int) string {
-			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{user:%d}:token-bucket/1h\r\n", n+1, n)
+			return fmt.Sprintf("*2\r\n+%d\r\n*1\r\n+rl:{new:%d}:token-bucket/1h\r\n", n+1, n)
 		}),
-		scans("scan of more than was asked for", func(n int) string {
-			return "*2\r\n+5\r\n*100000\r\n" + strings.Repeat("+rl:{user:1}:token-bucket/1h\r\n", 100000)
-		}),
+		says("scan of more than was asked for", "*2\r\n+5\r\n*100000\r\n"+strings.Repeat("+rl:{user:1}:token-bucket/1h\r\n", 100000)),
 		// Not too much, but as much as one can.
 		sound("text of as much as goes", "$22000000\r\n"+strings.Repeat("x", 22000000)+"\r\n"),
 		sound("list of as much as goes", "*600000\r\n"+strings.Repeat("+a\r\n", 600000)),
@@ -133,25 +130,28 @@ func Behaviours() []Behaviour {
 
 // says is a server that gives one answer, and goes on.
 func says(name, answer string) Behaviour {
-	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer) }}
+	bytes := []byte(answer) // once, as some are large
+	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.write(bytes) }}
 }
 
 // sound is a server whose answer is one, though not to what was asked.
 func sound(name, answer string) Behaviour {
-	return Behaviour{Name: name, Sound: true, Answer: func(c *Client) bool { return c.say(answer) }}
+	b := says(name, answer)
+	b.Sound = true
+	return b
 }
 
-// scans is a server that answers what it is asked for the nth time.
+// scans is a server whose answers are not the same each time.
 func scans(name string, answer func(n int) string) Behaviour {
-	var asked atomic.Int64
-	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer(int(asked.Add(1)))) }}
+	return Behaviour{Name: name, Answer: func(c *Client) bool { return c.say(answer(c.nth)) }}
 }
 
 // then is a server whose answer has no end.
 func then(name, begin, more string) Behaviour {
+	bytes := []byte(more)
 	return Behaviour{Name: name, Answer: func(c *Client) bool {
 		for goOn := c.say(begin); goOn; {
-			goOn = c.say(more)
+			goOn = c.write(bytes)
 		}
 		return false
 	}}
@@ -181,9 +181,11 @@ func noise(c *Client) bool {
 	return c.say(string(junk))
 }
 
-// say writes, and reports whether that went out.
-func (c *Client) say(text string) bool {
-	_, err := c.Write([]byte(text))
+// say writes a text, and reports whether that went out.
+func (c *Client) say(text string) bool { return c.write([]byte(text)) }
+
+func (c *Client) write(bytes []byte) bool {
+	_, err := c.Write(bytes)
 	return err == nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -26,6 +27,9 @@ type Behaviour struct {
 	Greets bool
 	// Sound says that RESP allows it: as the answer to some questions it means something.
 	Sound bool
+	// Usual are commands that it answers as servers of its kind do, though the sound one
+	// is not of that kind. Their answers are not hostile.
+	Usual map[string]Behaviour
 }
 
 // Client is a connection to a hostile server.
@@ -33,7 +37,9 @@ type Client struct {
 	net.Conn
 	// Words are what was asked, and Command the same with the name in capitals.
 	Words, Command []string
-	ended          <-chan struct{}
+	// nth counts the answers of the server, of which it is the first, the second, ...
+	nth   int
+	ended <-chan struct{}
 }
 
 // Server is a hostile server.
@@ -43,6 +49,8 @@ type Server struct {
 	is       Behaviour
 	to       []string
 	ended    chan struct{}
+	stop     func()
+	met      atomic.Int64
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 }
@@ -74,7 +82,7 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 			})
 		}
 	})
-	tb.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		close(s.ended)
 		listener.Close()
 		s.mu.Lock()
@@ -87,7 +95,21 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 			tb.Error(err)
 		}
 	})
+	tb.Cleanup(s.stop)
 	return s
+}
+
+// Stop ends the server before the test does. A test that starts thousands keeps few open.
+func (s *Server) Stop() { s.stop() }
+
+// Met returns how often the server was hostile so far. A test whose server was never met
+// has tested nothing: it may have ended before, of a timeout.
+func (s *Server) Met() int { return int(s.met.Load()) }
+
+// answer is hostile to a client once.
+func (s *Server) answer(client *Client) (goOn bool) {
+	client.nth = int(s.met.Add(1))
+	return s.is.Answer(client)
 }
 
 func (s *Server) keep(conn net.Conn) bool {
@@ -108,7 +130,7 @@ func (s *Server) drop(conn net.Conn) {
 
 func (s *Server) serve(conn net.Conn) {
 	client := &Client{Conn: conn, ended: s.ended}
-	if s.is.Greets && !s.is.Answer(client) {
+	if s.is.Greets && !s.answer(client) {
 		return
 	}
 	commands := bufio.NewReader(conn)
@@ -121,8 +143,14 @@ func (s *Server) serve(conn net.Conn) {
 		}
 		client.Words, client.Command = words, slices.Clone(words)
 		client.Command[0] = strings.ToUpper(words[0])
+		if usual, is := s.is.Usual[client.Command[0]]; is {
+			if !usual.Answer(client) {
+				return
+			}
+			continue
+		}
 		if !s.is.Greets && s.isHostileTo(client.Command[0]) {
-			if !s.is.Answer(client) {
+			if !s.answer(client) {
 				return
 			}
 			continue

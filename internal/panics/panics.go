@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Error is a panic, which is a bug.
@@ -49,28 +50,16 @@ func Go(f func() error, then func(err error)) {
 	go func() { then(Call(f)) }()
 }
 
-// A Group is goroutines that are waited for together.
-type Group struct {
-	working sync.WaitGroup
-	mu      sync.Mutex
-	first   error
-}
+// A Group is goroutines that are waited for together: an [errgroup.Group] in which a panic
+// is an error. The zero Group is ready for use.
+type Group struct{ group errgroup.Group }
 
 // Go calls f in a goroutine.
 func (g *Group) Go(f func()) {
-	g.working.Go(func() {
-		if err := Call(func() error { f(); return nil }); err != nil {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if g.first == nil {
-				g.first = err
-			}
-		}
+	g.group.Go(func() error {
+		return Call(func() error { f(); return nil })
 	})
 }
 
-// Wait waits for all, and returns the panic of the first that did not end well.
-func (g *Group) Wait() error {
-	g.working.Wait()
-	return g.first
-}
+// Wait waits for all goroutines, and returns the panic of the first that had one.
+func (g *Group) Wait() error { return g.group.Wait() }

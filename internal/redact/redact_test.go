@@ -29,13 +29,15 @@ func spellings(text string) []string {
 }
 
 func TestForeignKnowsSpellings(t *testing.T) {
-	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile", "line\r\nline2", `\\x41\n`, "tab\there", "''''", "a+b c+d", "\xff\xfebytes", "Hunter"} {
+	for _, secret := range []string{"hunter2-secret", `a'b"c\d e&f<g>`, "päß wörd-€", "%41%2fab", "😀-smile", "line\r\nline2",
+		`\\x41\n`, "tab\there", "''''", "a+b c+d", "\xff\xfebytes", "Hunter"} {
 		secrets := New(secret)
 		for _, spelt := range spellings(secret) {
 			for _, frame := range []string{"%s", "ERR unknown '%s' today", "ERR (%s)", "x%sx"} {
 				text := fmt.Sprintf(frame, spelt)
 				got := secrets.Foreign(text)
-				if strings.Contains(got, spelt) && !strings.Contains(frame, spelt) || !strings.Contains(got, Mark) || len(got) > len(frame)+len(Mark)+6 {
+				if strings.Contains(got, spelt) && !strings.Contains(frame, spelt) || !strings.Contains(got, Mark) ||
+					len(got) > len(frame)+len(Mark)+6 {
 					t.Errorf("%q: of %q is left %q", secret, text, got)
 				}
 			}

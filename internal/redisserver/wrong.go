@@ -42,7 +42,7 @@ func WrongAnswer(err error) error {
 		return ErrAnswer
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if _, is := err.(net.Error); is {
+		if isNetError(err) {
 			return nil // it is about the way to the server
 		}
 		text := err.Error()
@@ -51,4 +51,10 @@ func WrongAnswer(err error) error {
 		}
 	}
 	return nil
+}
+
+// isNetError reports whether err itself, not one that it wraps, is of the network.
+func isNetError(err any) bool {
+	_, is := err.(net.Error)
+	return is
 }

@@ -6,6 +6,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func (s *Server) Client() *redis.Client {
 func (s *Server) Do(args ...any) any {
 	s.tb.Helper()
 	reply, err := s.do(context.Background(), args...).Result()
-	if err != nil && err != redis.Nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		s.tb.Fatalf("%v: %v", args, err)
 	}
 	return reply

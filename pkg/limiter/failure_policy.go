@@ -23,8 +23,9 @@ func (p FailurePolicy) String() string {
 		return "allow"
 	case DenyOnError:
 		return "deny"
+	default:
+		return "fail"
 	}
-	return "fail"
 }
 
 // ParseFailurePolicy reads "fail", "allow" or "deny".

@@ -15,12 +15,23 @@ import (
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
 //
-// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s").
-// What is left out stays zero: [Limit.Normalize] fills it in, so a caller can
-// put its own default first. Bounds are checked. The error is an [ErrInvalid]
+// such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
+// duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s"). What is left out
+// stays zero: [Limit.Normalize] fills it in, so a caller can put its own default first.
+// Slices need an algorithm in text; see [ParseLimitAs]. Bounds are checked. The error is an [ErrInvalid]
 // that quotes text.
-func ParseLimit(text string) (Limit, error) {
-	limit, err := parseLimit(text)
+func ParseLimit(text string) (Limit, error) { return parseChecked(text, 0) }
+
+// ParseLimitAs is [ParseLimit] where something else than text says the algorithm, such as
+// a flag: a limit that names none is read as one of that algorithm, with the burst or the
+// slices that it can have.
+func ParseLimitAs(text string, algorithm Algorithm) (Limit, error) {
+	return parseChecked(text, algorithm)
+}
+
+// parseChecked reads a limit that is of the algorithm unless it names another.
+func parseChecked(text string, algorithm Algorithm) (Limit, error) {
+	limit, err := parseLimit(text, algorithm)
 	if err == nil {
 		_, err = limit.Normalize()
 	}
@@ -30,7 +41,8 @@ func ParseLimit(text string) (Limit, error) {
 	return limit, nil
 }
 
-func parseLimit(text string) (limit Limit, err error) {
+func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
+	limit.Algorithm = algorithm
 	rest := text
 	if name, after, found := strings.Cut(rest, ":"); found {
 		if limit.Algorithm, err = ParseAlgorithm(name); err != nil {
@@ -65,7 +77,7 @@ func (l *Limit) parseOption(text string) (err error) {
 	}
 	if value, is := strings.CutPrefix(text, "slices="); is {
 		if l.Algorithm == 0 {
-			return Invalidf("slices are of %[1]s limits; write %[1]s: before the count", SlidingCounter)
+			return Invalidf("only a %[1]s limit has slices; write %[1]s: before the count", SlidingCounter)
 		}
 		l.Slices, err = parseUnits("slices", value, MaxSlices)
 		return err

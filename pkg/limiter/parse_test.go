@@ -133,7 +133,7 @@ func TestParseLimitErrors(t *testing.T) {
 		{"sliding-counter:10/1ms,slices=3600", "a period of 1ms cannot be cut into 3600 slices of whole microseconds"},
 		{"sliding-counter:10/1m,slices=6,burst=10", `"slices=6,burst=10" is several options; there can be one`},
 		{"sliding-counter:10/1m,slices=6,", `"slices=6," is several options; there can be one`},
-		{"10/1m,slices=6", "slices are of sliding-counter limits; write sliding-counter: before the count"},
+		{"10/1m,slices=6", "only a sliding-counter limit has slices; write sliding-counter: before the count"},
 		{"token-bucket:10/1m,slices=6", "a token-bucket limit has no slices; leave slices=6 out, or choose sliding-counter"},
 		{"sliding-log:10/1m,slices=1", "a sliding-log limit has no slices; leave slices=1 out, or choose sliding-counter"},
 		{"tokn-bucket:10/1m", `unknown algorithm "tokn-bucket"; did you mean token-bucket?`},

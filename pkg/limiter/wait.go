@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // ErrNotGivenBack: a caller left while it waited for its turn, and giving back what had
@@ -135,7 +137,7 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision)
 	if len(back) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
 	if _, err := w.decide(ctx, Refund, back); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotGivenBack, err)
@@ -164,15 +166,5 @@ func (w *Waiter) sleep(ctx context.Context, d time.Duration) error {
 	if w.Sleep != nil {
 		return w.Sleep(ctx, d)
 	}
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return sleep.For(ctx, d)
 }

@@ -22,8 +22,8 @@ const (
 	maxErrorTexts = 20
 )
 
-// collector folds what the workers record into a Result while the run goes on, so
-// that what it holds does not grow with the requests.
+// collector adds what the workers record to a Result while the run goes on, so that its
+// memory does not grow with the number of requests.
 type collector struct {
 	run      *runner
 	auditors []*audit.Auditor
@@ -64,13 +64,16 @@ func newCollector(r *runner) *collector {
 		errors: map[string]int64{},
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
-	c.auditors = r.Target.auditors()
+	c.auditors = r.Population.auditors()
 	return c
 }
 
 // intervalFor returns the resolution of a run's timeline: about a hundred intervals.
 func intervalFor(length time.Duration) time.Duration {
-	for _, interval := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute} {
+	for _, interval := range []time.Duration{
+		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+	} {
 		if length <= 120*interval {
 			return interval
 		}
@@ -78,7 +81,7 @@ func intervalFor(length time.Duration) time.Duration {
 	return 5 * time.Minute
 }
 
-// addLags takes down how late, in nanoseconds, requests were handed out.
+// addLags records how late, in nanoseconds, requests were handed out.
 func (c *collector) addLags(lags []int64) {
 	c.dispatched.Lock()
 	defer c.dispatched.Unlock()
@@ -98,7 +101,7 @@ func (c *collector) addDrop(due time.Duration) {
 	c.drops[i]++
 }
 
-// collect runs until the workers have finished, and to the end of what they recorded.
+// collect runs until the workers have finished and all that they recorded is audited.
 func (c *collector) collect(finished <-chan struct{}) {
 	ticker := time.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -121,8 +124,8 @@ func (c *collector) collect(finished <-chan struct{}) {
 	}
 }
 
-// discard takes what is recorded from the workers, who wait for that, until they have
-// finished.
+// discard throws away what the workers record until they have finished, because they wait
+// for it to be fetched.
 func (c *collector) discard(finished <-chan struct{}) {
 	ticker := time.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -138,16 +141,16 @@ func (c *collector) discard(finished <-chan struct{}) {
 	}
 }
 
-// step fetches what was recorded and audits what no answer still to come can be
-// before: a worker that was idle after the newest instant was known can only get a
-// later one, and one that was busy told what its answer is not before.
+// step fetches what was recorded, and audits the answers that no later answer can
+// precede. A worker that was idle after the newest instant was known can only get a later
+// one. A busy worker has said which instant its answer is not before.
 func (c *collector) step() {
 	c.fetchAll()
 	safe := c.run.newest.Load()
 	for _, w := range c.run.workers {
 		safe = min(safe, w.watermark.Load())
 	}
-	c.fetchAll() // what was answered meanwhile by workers that were seen idle
+	c.fetchAll() // answers, in the meantime, of workers that looked idle
 	c.fold(limiter.Instant(safe - c.run.Skew.Microseconds()))
 }
 
@@ -233,7 +236,7 @@ func (c *collector) add(s *sample) {
 	}
 }
 
-// openInterval makes the timeline reach to its i-th interval.
+// openInterval extends the timeline to its i-th interval.
 func (c *collector) openInterval(i int) {
 	p := &c.partial
 	for len(p.Timeline) <= i {
@@ -247,7 +250,7 @@ func (c *collector) openInterval(i int) {
 	}
 }
 
-// time takes an interval's latencies down.
+// time stores the latencies of an interval.
 func (i *Interval) time(h *hdrhistogram.Histogram) {
 	i.P50, i.P99, i.Max = microseconds(h, 50), microseconds(h, 99), microseconds(h, 100)
 }

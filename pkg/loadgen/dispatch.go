@@ -2,18 +2,18 @@ package loadgen
 
 import "time"
 
-// queueLength is how many requests wait for a worker at most. They are dropped for
-// having waited too long well before, but at a great rate.
+// queueLength is how many requests may wait for a worker. Only at a very high rate is
+// that reached before requests are dropped for having waited too long.
 const queueLength = 1 << 17
 
 // queued is a request that was handed out.
 type queued struct {
 	Arrival
-	waits bool // until one of the workers, which are all busy, has answered another
+	waits bool // because all workers are busy
 }
 
-// dispatch hands requests out as they fall due. It never waits for the store, so what
-// makes it late is this machine.
+// dispatch hands requests out as they fall due. It never waits for the store, so only
+// this machine can make it late.
 func (r *runner) dispatch(queue chan<- queued) {
 	defer close(queue)
 	nap := r.nap
@@ -23,7 +23,7 @@ func (r *runner) dispatch(queue chan<- queued) {
 	lags := make([]int64, 0, lagBatch)
 	defer func() { r.collector.addLags(lags) }()
 	for sent := int64(0); r.Requests == 0 || sent < r.Requests; sent++ {
-		if sent%lagBatch == 0 && r.ctx.Err() != nil { // one that is behind never waits
+		if sent%lagBatch == 0 && r.ctx.Err() != nil { // a run that is behind never sleeps, and looks only here
 			return
 		}
 		a, ok := r.Load.Next()
@@ -66,8 +66,8 @@ func (r *runner) dispatch(queue chan<- queued) {
 	}
 }
 
-// dropRest counts what was due from a on, after the time to send it is over. There may
-// be much of it.
+// dropRest counts a and all later requests of the run as dropped, because the time to
+// send them is over. There may be many.
 func (r *runner) dropRest(a Arrival, sent int64) {
 	for ok := true; ok && a.Due < r.end && (r.Requests == 0 || sent < r.Requests) && r.ctx.Err() == nil; sent++ {
 		r.drop(a)
@@ -77,9 +77,9 @@ func (r *runner) dropRest(a Arrival, sent int64) {
 
 const (
 	lagBatch = 64
-	// longestSleep bounds how long an interrupt goes unnoticed.
+	// longestSleep is the longest that an interrupt goes unnoticed.
 	longestSleep = 50 * time.Millisecond
-	// shortSleep is what the runtime's timers, which wake up to a millisecond late,
-	// are not good enough for.
+	// shortSleep is the sleep below which the runtime's timers are not exact enough: they
+	// wake up to a millisecond late.
 	shortSleep = 2 * time.Millisecond
 )

@@ -13,7 +13,7 @@ type Distribution struct {
 	weighted   *alias // nil if each asks as often
 }
 
-// Subjects returns how many there are.
+// Subjects returns how many subjects there are.
 func (d Distribution) Subjects() int { return int(d.subjects) }
 
 // Evenly has n subjects ask equally often, at random.
@@ -97,7 +97,7 @@ func newAlias(weights []float64) *alias {
 			small = append(small, more)
 		}
 	}
-	for _, i := range append(small, large...) { // 1 but for what rounding left
+	for _, i := range append(small, large...) { // 1 except for rounding errors
 		a.own[i] = 1
 	}
 	return a

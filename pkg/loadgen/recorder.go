@@ -11,9 +11,9 @@ import (
 
 // records keeps what one worker has seen until the collector fetches it.
 type records struct {
-	// watermark is an instant, by the store's clock, that the decision under way is
-	// not before; idle if there is none. What was decided is recorded before it is
-	// set to idle.
+	// watermark is an instant by the store's clock: the decision under way cannot be
+	// before it. It is idle if no decision is under way. An answer is recorded before the
+	// watermark is set to idle.
 	watermark atomic.Int64
 	last      int64 // the newest instant that this worker knows of
 
@@ -24,8 +24,8 @@ type records struct {
 	room sync.Cond
 }
 
-// maxUnfetched is how many requests all workers may have recorded that the collector has
-// not fetched: where deciding is quicker than auditing, memory has to end somewhere.
+// maxUnfetched is how many recorded requests of all workers may wait for the collector.
+// It bounds the memory where deciding is faster than auditing.
 const maxUnfetched = 1 << 18
 
 // batch is what was recorded since it was last fetched.
@@ -50,8 +50,8 @@ type sample struct {
 	waited, warmup   bool
 }
 
-// answer is one limit's answer to one request, as compact as can be: there are tens
-// of millions.
+// answer is one limit's answer to one request. It is as small as possible, because there
+// are tens of millions of them.
 type answer struct {
 	at    limiter.Instant
 	key   uint32
@@ -76,8 +76,8 @@ type unknownCharge struct {
 	limit uint8
 }
 
-// record takes down what became of a request, and that nothing is under way. It reports
-// whether it had to wait until there was room.
+// record stores what became of a request, and that nothing is under way now. It reports
+// whether it had to wait for room.
 func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err error) (waited bool) {
 	s := sample{
 		answered: answered,
@@ -88,7 +88,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		waited:   w.waited,
 		warmup:   a.Due < r.Warmup,
 	}
-	keys := r.Target.KeyIndexes(a.Subject)
+	keys := r.Population.KeyIndexes(a.Subject)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.filled.samples = append(w.filled.samples, s)
@@ -97,7 +97,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			at := d.At
-			if at == 0 { // a store that tells no time
+			if at == 0 { // the store does not say when it decided
 				at = limiter.InstantOf(r.begin.Add(answered))
 			}
 			kind := refused
@@ -182,7 +182,7 @@ func mergeRuns(answers, room []answer) (sorted, other []answer) {
 	}
 }
 
-// endOfRun returns where what is sorted from a place on ends.
+// endOfRun returns the end of the sorted piece that begins at from.
 func endOfRun(answers []answer, from int) int {
 	to := from + 1
 	for to < len(answers) && compareAnswers(answers[to-1], answers[to]) <= 0 {

@@ -12,19 +12,20 @@ import (
 // run goes on, and is for the duration of that call.
 type Result struct {
 	Started time.Time
-	// Elapsed is from the beginning until the last answer or, of a schedule that went
-	// on to its end, until that end if it is later: what is due every second was sent
-	// over the whole of the last one, too.
+	// Elapsed is the time from the beginning to the last answer. For a schedule that was
+	// sent to its end it lasts at least until that end, so that rates are about the whole
+	// schedule.
 	Elapsed     time.Duration
 	Interrupted bool
 
 	// Requests is how many were sent after the warm-up. Each was allowed or denied or
 	// ended in an error; Unknown is those of the errors that may have been charged.
 	Requests, Allowed, Denied, Errors, Unknown int64
-	// Decided is how many requests were allowed or denied, the warm-up's included: what
-	// the whole run cost is for so many.
+	// Decided is how many requests were allowed or denied, including those of the warm-up.
+	// The cost of a run is for all of these.
 	Decided int64
-	// Dropped is the arrivals that were not sent, being late by more than the timeout.
+	// Dropped is the requests that were not sent, because they were late by more than the
+	// timeout.
 	Dropped int64
 	// Late is the requests answered more than [Config.LateAfter] after they were due.
 	Late int64
@@ -45,8 +46,8 @@ type Result struct {
 	// Findings is the audit of each limit. It includes the warm-up.
 	Findings []audit.Finding
 	// ClockWentBack is the answers, of any limit, of instants before one that was known
-	// when they were asked for. The order that they were decided in is not known then,
-	// and the audit may be off by them.
+	// when they were asked for. The order of such decisions is not known, so the audit may
+	// be wrong about them.
 	ClockWentBack int64
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
@@ -68,7 +69,7 @@ func (r *Result) GeneratorLimited() bool {
 	if r.throttled {
 		return true
 	}
-	// Of few requests the p99 is a single one, which says nothing of the others.
+	// With few requests the p99 is a single one, which says nothing about the others.
 	percentile := 99.0
 	if n := float64(r.Lag.TotalCount()); n > 0 {
 		percentile = min(99, max(50, 100*(1-fewLate/n)))
@@ -77,5 +78,5 @@ func (r *Result) GeneratorLimited() bool {
 	return lag > 1000 && lag > r.Latency.ValueAtPercentile(percentile)/10
 }
 
-// fewLate is how many late requests are no reason to doubt the others.
+// fewLate is how many late requests are not yet a reason to doubt the others.
 const fewLate = 10

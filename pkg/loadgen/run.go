@@ -12,8 +12,8 @@ import (
 
 // Config is a run of a load against a store.
 type Config struct {
-	Store  limiter.Store
-	Target *Target
+	Store      limiter.Store
+	Population *Population
 	// Load is an open loop: its requests are sent when they are due, whatever the
 	// store does. Without one it is a closed loop: each worker sends a request of
 	// Mix when its last one is answered.
@@ -23,8 +23,7 @@ type Config struct {
 	Seed uint64
 	// Workers is how many requests may be under way at once.
 	Workers int
-	// Duration ends the run, and Requests, if it is not 0, too: nothing is sent
-	// after.
+	// Nothing is sent after Duration, nor after that many Requests unless Requests is 0.
 	Duration time.Duration
 	Requests int64
 	// Warmup is how long requests are sent at the beginning, within Duration, that
@@ -34,9 +33,9 @@ type Config struct {
 	// request of an open loop may be sent: one that waited longer is dropped, as
 	// whoever made it would have given up.
 	Timeout time.Duration
-	// LateAfter is from which latency on an answer counts as late.
+	// LateAfter is the latency above which an answer counts as late.
 	LateAfter time.Duration
-	// Skew is by how much the clocks of the store's servers may differ.
+	// Skew is how much the clocks of the store's servers may differ.
 	Skew time.Duration
 	// Progress, if set, is told now and then how far the run is, and ends it early by
 	// returning false.
@@ -45,11 +44,11 @@ type Config struct {
 	nap func(time.Duration) // for tests in virtual time; nil for the machine's
 }
 
-// drainGrace is how long after the end of a run requests that were due before may
-// still be sent: what was just on its way.
+// drainGrace is how long after the end of a run a request that was due before the end may
+// still be sent.
 const drainGrace = 50 * time.Millisecond
 
-// idle is the watermark of a worker that waits for nobody's answer.
+// idle is the watermark of a worker that has no request under way.
 const idle = int64(1<<63 - 1)
 
 // runner is a run under way.
@@ -83,7 +82,7 @@ func Run(ctx context.Context, config Config) *Result {
 		r.workers = append(r.workers, newWorker(r, uint64(i)))
 	}
 	r.collector = newCollector(r)
-	r.begin = time.Now() // not before all is ready, which takes a while for many keys
+	r.begin = time.Now() // only now, because getting ready takes a while with many keys
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
 	panics.Go(func() error { r.collector.collect(finished); return nil }, func(panicked error) {
@@ -112,10 +111,10 @@ func Run(ctx context.Context, config Config) *Result {
 		panicked = notCollected
 	}
 	if panicked != nil {
-		panic(panicked) // on its way up from a goroutine
+		panic(panicked) // of a goroutine, for whoever recovers here
 	}
 	if r.complete && r.ctx.Err() == nil {
-		// What was dropped takes this machine time that is none of the run's.
+		// The time that this machine took to drop requests is not part of the run.
 		elapsed = max(r.end, r.collector.answered)
 	}
 	result := r.collector.result(elapsed)
@@ -124,7 +123,7 @@ func Run(ctx context.Context, config Config) *Result {
 	return result
 }
 
-// orStop returns f such that a panic of it stops the others.
+// orStop returns f so that a panic in it stops the other goroutines.
 func (r *runner) orStop(f func()) func() {
 	return func() {
 		ended := false
@@ -154,11 +153,12 @@ type worker struct {
 func newWorker(r *runner, number uint64) *worker {
 	w := &worker{
 		run:       r,
-		requests:  make([]limiter.Request, r.Target.Limits()),
-		decisions: make([]limiter.Decision, r.Target.Limits()),
+		requests:  make([]limiter.Request, r.Population.Limits()),
+		decisions: make([]limiter.Decision, r.Population.Limits()),
 	}
 	if r.Load == nil {
-		w.chooser = r.Mix.chooser(newRandom(r.Seed, streamWorkers+2*number), newRandom(r.Seed, streamWorkers+2*number+1), number, uint64(r.Workers))
+		stream := streamWorkers + 2*number
+		w.chooser = r.Mix.chooser(newRandom(r.Seed, stream), newRandom(r.Seed, stream+1), number, uint64(r.Workers))
 	}
 	w.watermark.Store(idle)
 	w.room.L = &w.mu
@@ -195,7 +195,7 @@ func (w *worker) serve(queue <-chan queued) {
 
 // drop counts a request that could not be sent in time.
 func (r *runner) drop(a Arrival) {
-	// What an interrupt keeps from being sent is not the store's fault.
+	// A request that an interrupt kept from being sent is not the store's fault.
 	if a.Due >= r.Warmup && r.ctx.Err() == nil {
 		r.collector.addDrop(a.Due)
 	}
@@ -205,7 +205,7 @@ func (r *runner) drop(a Arrival) {
 // another request.
 func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	r := w.run
-	copy(w.requests, r.Target.Requests(a.Subject))
+	copy(w.requests, r.Population.Requests(a.Subject))
 	for i := range w.requests {
 		w.requests[i].Cost = a.Cost
 	}
@@ -219,9 +219,8 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	return answered
 }
 
-// deadlines makes contexts that end a little more than a timeout from now. One is
-// shared by all requests of a while: making one for each would cost more than a
-// decision.
+// deadlines makes contexts that end a little more than a timeout from now. All requests
+// of a short time share one, because making one for each would cost more than a decision.
 type deadlines struct {
 	timeout time.Duration
 	current atomic.Pointer[deadline]
@@ -232,7 +231,7 @@ type deadline struct {
 	until time.Duration // it is for requests that are sent before
 }
 
-// granularity is by what part of it a timeout may be exceeded.
+// granularity says how exact a timeout is: it may be exceeded by one part in that many.
 const granularity = 8
 
 func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
@@ -244,7 +243,7 @@ func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
 	}
 	until := now + d.timeout/granularity
 	ctx, cancel := context.WithDeadline(context.Background(), begin.Add(until+d.timeout))
-	context.AfterFunc(ctx, cancel) // it is released when its time has come, not before
+	context.AfterFunc(ctx, cancel) // released at its end and not before
 	d.current.Store(&deadline{ctx, until})
 	return ctx
 }

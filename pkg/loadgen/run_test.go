@@ -22,7 +22,7 @@ func (noop) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisio
 
 func (noop) Close() error { return nil }
 
-func target(t testing.TB, subjects int, limits ...string) *Target {
+func population(t testing.TB, subjects int, limits ...string) *Population {
 	t.Helper()
 	parsed := make([]limiter.Limit, len(limits))
 	for i, text := range limits {
@@ -31,13 +31,16 @@ func target(t testing.TB, subjects int, limits ...string) *Target {
 			t.Fatal(err)
 		}
 	}
-	target, err := NewTarget(subjects, len(limits), func(subject, limit int) limiter.Request {
-		return limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", subject)}, Limit: parsed[limit]}
+	population, err := NewPopulation(subjects, func(subject int) (requests []limiter.Request, err error) {
+		for _, limit := range parsed {
+			requests = append(requests, limiter.Request{Key: limiter.Key{Subject: fmt.Sprint("user:", subject)}, Limit: limit})
+		}
+		return requests, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return target
+	return population
 }
 
 // BenchmarkClosedLoop is how many decisions the generator can make in a second with
@@ -47,7 +50,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 		for _, workers := range []int{2, 64} {
 			b.Run(fmt.Sprintf("%T/%d", store, workers), func(b *testing.B) {
 				r := Run(b.Context(), Config{
-					Store: store, Target: target(b, 1000, "1000000/1s"), Mix: Mix{Evenly(1000), Costs{1, 1}},
+					Store: store, Population: population(b, 1000, "1000000/1s"), Mix: Mix{Evenly(1000), Costs{1, 1}},
 					Workers: workers, Duration: time.Hour, Requests: int64(b.N), LateAfter: time.Second,
 				})
 				if r.Requests != int64(b.N) || r.Allowed+r.Denied != r.Requests {
@@ -63,7 +66,8 @@ func BenchmarkClosedLoop(b *testing.B) {
 func BenchmarkOpenLoop(b *testing.B) {
 	for b.Loop() {
 		r := Run(b.Context(), Config{
-			Store: noop{}, Target: target(b, 1000, "1000000/1s"), Load: NewLoad(Uniform([]Stage{{3 * time.Second, 50_000, 50_000}}), Mix{Evenly(1000), Costs{1, 1}}, 1),
+			Store: noop{}, Population: population(b, 1000, "1000000/1s"), Load: NewLoad(Uniform([]Stage{{3 * time.Second, 50_000, 50_000}}),
+				Mix{Evenly(1000), Costs{1, 1}}, 1),
 			Workers: 64, Duration: 3 * time.Second, LateAfter: time.Second,
 		})
 		b.ReportMetric(float64(r.Lag.ValueAtPercentile(99)), "p99-lag-µs")

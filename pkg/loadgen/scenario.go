@@ -9,23 +9,23 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Scenario is a pattern of load that shows what a limit, or a limiter, does wrong.
-// What it sends follows from the limit that it is against.
+// Scenario is a pattern of load that shows what a limit or a limiter does wrong. What it
+// sends depends on the limit that it is tried on.
 type Scenario struct {
 	Name string
-	// About says what it does, in a few words.
+	// About describes it in a few words.
 	About string
-	// Subjects is how many subjects it is made for, unless somebody says otherwise,
-	// and LeastSubjects how many it needs.
+	// Subjects is how many subjects it has by default, and LeastSubjects is how many it
+	// needs.
 	Subjects, LeastSubjects int
-	// times is how often what the limit allows at once each subject asks at once, 0 if
-	// it asks for one after the other.
+	// times says how many requests each subject sends at once, as a multiple of what the
+	// limit allows at once. It is 0 if a subject sends one after the other.
 	times    int64
 	load     func(s Setting) Load
 	duration func(s Setting) time.Duration
 }
 
-// Setting is what a scenario is made for.
+// Setting is what the requests of a scenario depend on.
 type Setting struct {
 	Limit    limiter.Limit // normalized
 	Subjects int
@@ -39,8 +39,8 @@ type Setting struct {
 // perSecond is the limit's rate for one subject.
 func (s *Setting) perSecond() float64 { return float64(s.Limit.Count) / s.Limit.Period.Seconds() }
 
-// length is how long a scenario goes on that has no end of its own: two periods, if that
-// is neither next to nothing nor too long to wait for.
+// length is how long a scenario without an end of its own goes on: two periods, but at
+// least 10 seconds and at most a minute.
 func (s *Setting) length() time.Duration {
 	return min(max(2*s.Limit.Period, 10*time.Second), time.Minute)
 }
@@ -65,7 +65,7 @@ func Scenarios() []Scenario {
 		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0, func(s Setting) Load {
 			return s.evenly(func(int) float64 { return steadyRate })
 		}, length},
-		{"noisy-neighbour", "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
+		{NoisyNeighbour, "one at 50 times the limit's rate, the others at half of it", 10, 2, 0, func(s Setting) Load {
 			return s.evenly(func(subject int) float64 {
 				if subject == NoisySubject {
 					return noisyRate
@@ -79,8 +79,12 @@ func Scenarios() []Scenario {
 	}
 }
 
-// NoisySubject is who makes the noise in the scenario noisy-neighbour.
-const NoisySubject = 0
+// NoisyNeighbour is the name of the scenario in which one subject asks for far more than
+// the others, and NoisySubject is that subject.
+const (
+	NoisyNeighbour = "noisy-neighbour"
+	NoisySubject   = 0
+)
 
 // ParseScenario finds a scenario by name. The error is a [limiter.ErrInvalid] that
 // lists them.
@@ -96,7 +100,7 @@ func ParseScenario(name string) (Scenario, error) {
 	return Scenario{}, limiter.Invalidf("unknown scenario %q; it is one of %s", name, strings.Join(names, ", "))
 }
 
-// Length returns how long the scenario goes on unless somebody says otherwise.
+// Length returns how long the scenario goes on by default.
 func (s *Scenario) Length(setting Setting) time.Duration { return s.duration(setting) }
 
 // AtOnce returns how many requests at most the scenario sends at the same instant.
@@ -108,7 +112,7 @@ func (s *Scenario) AtOnce(setting Setting) int64 {
 // Duration ends before the first.
 func (s *Scenario) Load(setting Setting) Load { return s.load(setting) }
 
-// listed is a Load that is known beforehand.
+// listed is a Load whose times are known in advance.
 type listed struct {
 	due      []time.Duration // of each volley
 	times    int             // that each subject asks in a volley
@@ -128,10 +132,10 @@ func (l *listed) Next() (Arrival, bool) {
 	return a, true
 }
 
-// aroundEdge returns how long before a window's edge a burst begins, so that all of it
-// is decided before, and how long after the edge the other one does, so that a clock
-// that is off by no more than a slow answer takes does not put it before. Both are in
-// one window of any algorithm all the same.
+// aroundEdge returns how long before a window's edge one burst begins, and how long after
+// the edge the other one begins. The first is long enough for all of the burst to be
+// decided before the edge. The second is long enough that a small error of the clock does
+// not put the burst before the edge. Both bursts still lie within one period.
 func (s *Setting) aroundEdge() (lead, gap time.Duration) {
 	const absorbedPerSecond = 20_000 // what a slow store decides
 	burst := time.Duration(float64(s.Limit.Capacity()*int64(s.Subjects)) / absorbedPerSecond * float64(time.Second))
@@ -139,7 +143,7 @@ func (s *Setting) aroundEdge() (lead, gap time.Duration) {
 	return lead, lead / 4
 }
 
-// firstEdge is when the first edge comes that a burst can be sent before.
+// firstEdge is the time of the first edge that leaves time for a burst before it.
 func (s *Setting) firstEdge() time.Duration {
 	lead, gap := s.aroundEdge()
 	edge := s.ToEdge
@@ -155,7 +159,7 @@ func boundary(s Setting) Load {
 	for edge := s.firstEdge(); edge+gap < s.Duration; edge += s.Limit.Period {
 		l.due = append(l.due, edge-lead, edge+gap)
 	}
-	// With periods that are shorter than what a burst takes, edges overlap.
+	// Where a period is shorter than a burst takes, the bursts of several edges overlap.
 	slices.Sort(l.due)
 	return l
 }
@@ -168,8 +172,8 @@ func thunderingHerd(s Setting) Load {
 	return l
 }
 
-// evenly has each subject ask evenly, at a multiple of the limit's rate, and not all at
-// the same time.
+// evenly has each subject ask at even distances, at a multiple of the limit's rate. The
+// subjects do not all ask at the same time.
 func (s *Setting) evenly(rate func(subject int) float64) Load {
 	turns := &turns{until: s.Duration}
 	for subject := range s.Subjects {

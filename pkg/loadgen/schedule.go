@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Schedule says when requests arrive. It is pure: it reads no clock and never waits,
-// so that what it says can be tested exactly. It is for one goroutine.
+// Schedule says when requests arrive. It reads no clock and never waits, so that it can
+// be tested exactly. It is for one goroutine.
 type Schedule interface {
 	// Next returns when the next request is due, from the beginning of the run, and
 	// false when there are no more. It never goes back.
@@ -56,7 +56,7 @@ func Length(stages []Stage) (length time.Duration) {
 	return length
 }
 
-// Cut returns what of the stages is in the first length of them.
+// Cut returns the stages cut off after that length.
 func Cut(stages []Stage, length time.Duration) []Stage {
 	var first []Stage
 	for _, s := range stages {
@@ -73,9 +73,9 @@ func Cut(stages []Stage, length time.Duration) []Stage {
 	return first
 }
 
-// timeOf returns when within the stage so many have arrived, of as many as it has:
-// the inverse of arrivals, as the root of the quadratic that stays exact when the
-// slope is next to nothing.
+// timeOf returns when, within the stage, that many requests have arrived. It is the
+// inverse of arrivals, in the form of the quadratic's root that stays exact for a slope
+// close to 0.
 func (s *Stage) timeOf(arrivals float64) float64 {
 	slope := (s.To - s.From) / s.Duration.Seconds()
 	root := math.Sqrt(max(0, s.From*s.From+2*slope*arrivals))
@@ -92,14 +92,14 @@ type staged struct {
 	begin  time.Duration
 }
 
-// at returns when so many have arrived; each call asks for no less than the one
-// before.
+// at returns when that many requests have arrived. A call must not ask for fewer than the
+// one before.
 func (s *staged) at(arrivals float64) (due time.Duration, ok bool) {
 	for len(s.stages) > 0 {
 		stage := &s.stages[0]
 		in := stage.arrivals(stage.Duration.Seconds())
-		// What arrives at the very end belongs to the next, where rounding may put it a
-		// little before the beginning.
+		// A request at the very end of a stage belongs to the next one. Rounding may put it
+		// a little before the beginning of that.
 		if within := max(0, arrivals-s.before); within < in*(1-1e-12) {
 			return s.begin + time.Duration(math.Round(stage.timeOf(within)*1e9)), true
 		}
@@ -128,7 +128,7 @@ func (u *uniform) Next() (time.Duration, bool) {
 	return due, ok
 }
 
-// poisson arrivals are those of many callers that know nothing of each other.
+// poisson arrivals are those of many independent callers.
 type poisson struct {
 	staged staged
 	random *rand.Rand
@@ -138,13 +138,16 @@ type poisson struct {
 }
 
 // Poisson returns a Schedule of arrivals that are independent of each other: a Poisson
-// process that is known to have as many arrivals in all as the rate says, so that the
-// rate asked for is the rate there is. Given their number, the arrivals of a Poisson
-// process lie anywhere with equal chance, as measured by the integral of the rate; the
-// next of so many is found from the one before.
+// process whose number of arrivals is fixed to what the rate says, so that the actual
+// rate is the rate asked for. Given their number, the arrivals of a Poisson process are
+// equally likely anywhere, as measured by the integral of the rate. Each is computed from
+// the one before and the number of those still to come.
 func Poisson(stages []Stage, seed uint64) Schedule {
 	total := Total(stages)
-	return &poisson{staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals), total: total, left: int(math.Round(total))}
+	return &poisson{
+		staged: staged{stages: slices.Clone(stages)}, random: newRandom(seed, streamArrivals),
+		total: total, left: int(math.Round(total)),
+	}
 }
 
 func (p *poisson) Next() (time.Duration, bool) {
@@ -176,13 +179,13 @@ func (b *bursts) Next() (time.Duration, bool) {
 	return due, due < b.until
 }
 
-// Streams keep the random numbers of a run apart, so that choosing other arrivals
-// leaves the subjects as they were.
+// Streams keep the random numbers of a run apart, so that other arrivals do not change
+// the subjects.
 const (
 	streamArrivals = iota
 	streamSubjects
 	streamCosts
-	streamWorkers // and as many as there are workers
+	streamWorkers // two for each worker
 )
 
 func newRandom(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }

@@ -3,103 +3,13 @@ package loadgen
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
-
-// Candidate is a limit, or several decided together, to try on a trace.
-type Candidate struct {
-	// Fields are which of the trace's fields make who is limited, as indexes into
-	// [trace.Trace.Fields].
-	Fields []int
-	// Requests returns what to decide, together and always in the same order, for a
-	// subject with those values. Subjects whose requests have a key in common share
-	// its state; otherwise the keys mean nothing. The costs are filled in later.
-	Requests func(subject []string) ([]limiter.Request, error)
-}
-
-// UnderLimits returns the candidate of limits decided together, by all of the fields
-// together.
-func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
-	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
-		requests := make([]limiter.Request, len(limits))
-		for i, limit := range limits {
-			requests[i] = limiter.Request{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
-		}
-		return requests, nil
-	}}
-}
-
-// UnderPolicy returns the candidate of the limits of a policy, with its overrides and
-// shadows. Each of the attributes is the value of the field of the same index, and
-// missing where that is empty.
-func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
-	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
-		given := policy.Attributes{}
-		for i, value := range subject {
-			if value != "" {
-				given[attributes[i]] = value
-			}
-		}
-		return p.Requests(given, 1)
-	}}
-}
-
-// TraceTarget is what the subjects of a trace ask under a candidate.
-type TraceTarget struct {
-	*Target
-	// Values are the values of the candidate's fields, by the Target's subject.
-	Values [][]string
-	// SubjectOf says which of the Target's subjects one of the trace's is.
-	SubjectOf []uint32
-}
-
-// Target returns what the subjects of a trace ask under the candidate. What its limits
-// have wrong is a [limiter.ErrInvalid].
-func (c *Candidate) Target(t *trace.Trace) (*TraceTarget, error) {
-	target := &TraceTarget{SubjectOf: make([]uint32, len(t.Subjects))}
-	var b *targetBuilder
-	known := map[string]uint32{}
-	var joined []byte
-	for i, all := range t.Subjects {
-		values := make([]string, len(c.Fields))
-		joined = joined[:0]
-		for n, field := range c.Fields {
-			values[n] = all[field]
-			joined = strconv.AppendInt(joined, int64(len(values[n])), 10)
-			joined = append(append(joined, ':'), values[n]...)
-		}
-		subject, found := known[string(joined)]
-		if !found {
-			subject = uint32(len(target.Values))
-			known[string(joined)] = subject
-			target.Values = append(target.Values, values)
-			requests, err := c.Requests(values)
-			if err != nil {
-				return nil, err
-			}
-			if b == nil {
-				b = newTargetBuilder(len(requests))
-			}
-			if err := b.add(requests); err != nil {
-				return nil, err
-			}
-		}
-		target.SubjectOf[i] = subject
-	}
-	if b == nil {
-		b = newTargetBuilder(0)
-	}
-	target.Target = &b.Target
-	return target, nil
-}
 
 // Clock is the clock of a store in a simulation: it shows the instant of the request
 // that is being decided. It is safe for concurrent use.
@@ -108,7 +18,7 @@ type Clock struct{ at atomic.Int64 }
 // Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return limiter.Instant(c.at.Load()).Time() }
 
-// SimulateOptions are what a simulation can do without.
+// SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
 	// Store decides instead of the pure Go algorithms, which it is compared with.
 	// It must hold nothing yet, and decide by Clock.
@@ -125,8 +35,8 @@ type Simulation struct {
 	// numbers that Tally has for them.
 	Subjects [][]string
 	Tally    Tally
-	// NeverFits is how many of the denied requests cost more than a limit ever
-	// allows at once. A store would not have taken them for requests.
+	// NeverFits is how many of the denied requests cost more than a limit ever allows at
+	// once. A store would have refused them as mistakes.
 	NeverFits int64
 	// Limits are the limits decided together.
 	Limits []LimitResult
@@ -148,9 +58,8 @@ type LimitResult struct {
 	// Denied is how many requests the limit denied, or would have as a shadow.
 	Denied int64
 	Audit  audit.Finding
-	// MixedKeys is how many keys were under different limits in turn, since what
-	// chooses an override is not a part of the key. The audit holds them against
-	// the first.
+	// MixedKeys is how many keys were under different limits in turn, since what chooses
+	// an override is not a part of the key. The audit judges them by the first limit.
 	MixedKeys int64
 }
 
@@ -177,16 +86,16 @@ const checkEvery = 1 << 12
 // the Simulation is what was done until then; what a candidate's limits have wrong is
 // a [limiter.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
-	target, err := c.Target(t)
+	population, err := c.Population(t)
 	if err != nil {
 		return new(Simulation), err
 	}
-	s := newSimulator(target)
+	s := newSimulator(population)
 	s.begin(t)
 	s.options = options
 	err = s.run(ctx, t)
 	if s.wrote {
-		s.result.StoreKeys = s.target.AllKeys()
+		s.result.StoreKeys = s.population.AllKeys()
 	}
 	for i, auditor := range s.auditors {
 		s.result.Limits[i].Audit = auditor.Finding()
@@ -196,28 +105,28 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 
 // simulator is a simulation under way.
 type simulator struct {
-	options  SimulateOptions
-	result   *Simulation
-	target   *TraceTarget
-	states   [][]limiter.State // of each limit's keys
-	auditors []*audit.Auditor  // of each limit
-	current  []*limiter.State  // of the request that is decided
-	ours     []limiter.Decision
-	theirs   []limiter.Decision
-	audited  bool
-	wrote    bool // the store may hold something now
+	options    SimulateOptions
+	result     *Simulation
+	population *TracePopulation
+	states     [][]limiter.State // of each limit's keys
+	auditors   []*audit.Auditor  // of each limit
+	current    []*limiter.State  // of the request that is decided
+	ours       []limiter.Decision
+	theirs     []limiter.Decision
+	audited    bool
+	wrote      bool // the store may hold something now
 }
 
 // newSimulator returns a simulator of what subjects ask, who have used nothing yet.
-func newSimulator(target *TraceTarget) *simulator {
-	limits := target.Limits()
+func newSimulator(population *TracePopulation) *simulator {
+	limits := population.Limits()
 	s := &simulator{
-		result: &Simulation{Subjects: target.Values}, target: target,
+		result: &Simulation{Subjects: population.Values}, population: population,
 		current: make([]*limiter.State, limits), ours: make([]limiter.Decision, limits), theirs: make([]limiter.Decision, limits),
 	}
 	for limit := range limits {
-		s.states = append(s.states, make([]limiter.State, len(target.owners[limit])))
-		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(target.MixedKeys(limit))})
+		s.states = append(s.states, make([]limiter.State, len(population.owners[limit])))
+		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(population.MixedKeys(limit))})
 	}
 	return s
 }
@@ -225,7 +134,7 @@ func newSimulator(target *TraceTarget) *simulator {
 // begin readies what is counted along the way.
 func (s *simulator) begin(t *trace.Trace) {
 	s.audited = true
-	s.auditors = s.target.auditors()
+	s.auditors = s.population.auditors()
 	if n := len(t.Requests); n > 0 {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
 	}
@@ -267,8 +176,8 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			}
 		}
 		r := &t.Requests[i]
-		subject := s.target.SubjectOf[r.Subject]
-		reqs, keys := s.target.Requests(subject), s.target.KeyIndexes(subject)
+		subject := s.population.SubjectOf[r.Subject]
+		reqs, keys := s.population.Requests(subject), s.population.KeyIndexes(subject)
 		fits := true
 		for j := range reqs {
 			reqs[j].Cost = int64(r.Cost)
@@ -298,7 +207,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 	return nil
 }
 
-// compare holds the store's decisions against Go's.
+// compare compares the store's decisions with those of Go.
 func (s *simulator) compare(i int64, at limiter.Instant, subject uint32) {
 	disagrees := false
 	for j := range s.ours {

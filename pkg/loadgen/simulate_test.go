@@ -344,7 +344,8 @@ func TestPolicyInASimulation(t *testing.T) {
 		}
 	}
 	// By one of the trace's fields there are fewer subjects than in the trace.
-	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Tally.Keys() != 3 || s.Tally.Denied() != 1 {
+	if s := simulate(t, recorded, UnderLimits([]int{0}, parseLimit(t, "fixed-window:6/1h")), SimulateOptions{}); s.Tally.Keys() != 3 ||
+		s.Tally.Denied() != 1 {
 		t.Errorf("by tenant alone: %d keys, %d denied", s.Tally.Keys(), s.Tally.Denied())
 	}
 }

@@ -9,36 +9,35 @@ import (
 
 // Suggestion is the least count that keeps a promise.
 type Suggestion struct {
-	// Limit is the limit that was asked about with that count, and Tally what comes
-	// of it.
+	// Limit is the limit that was asked about, with that count, and Tally is its result.
 	Limit limiter.Limit
 	Tally *Tally
-	// Kept is false if no count keeps the promise; Limit then has the greatest one
-	// that there is.
+	// Kept is false if no count keeps the promise; Limit then has the greatest possible
+	// count.
 	Kept bool
-	// Below is what comes of one unit less, which breaks the promise. It is nil if
-	// there is no limit of one unit less.
+	// Below is the result of one unit less, which breaks the promise. It is nil if there
+	// is no such limit.
 	Below *Tally
 }
 
 // Suggest searches the least count, for the limit's algorithm, period and burst, that
-// keeps a promise on a trace whose requests are by the fields; kept says whether what
-// came of a count does. A burst that the limit does not give follows the count.
+// keeps a promise on a trace whose requests are by the fields; kept says whether the
+// result of a count keeps it. A burst that the limit does not give follows the count.
 //
 // It doubles the count until the promise is kept, and then halves the distance to one
-// that broke it; so one unit less breaks it. That no still lesser count keeps it, too,
-// is so where a greater count denies less, which requests of different costs and a
-// limit's edges can make untrue in places.
+// that broke it; so one unit less breaks it. Smaller counts do not keep the promise
+// either, as long as a greater count never denies more. Requests of different costs and
+// the edges of windows can break that rule in places.
 func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
 	asking := UnderLimits(fields, withCount(limit, greatest))
-	target, err := asking.Target(t)
+	population, err := asking.Population(t)
 	if err != nil {
 		return Suggestion{}, err
 	}
 	var tally, below *Tally
 	try := func(count int64) (keeps bool, err error) {
-		tally, err = tallyOf(ctx, t, target, withCount(limit, count))
+		tally, err = tallyOf(ctx, t, population, withCount(limit, count))
 		return err == nil && tally != nil && kept(tally), err
 	}
 	broken, count := int64(0), int64(1)
@@ -79,15 +78,15 @@ func withCount(limit limiter.Limit, count int64) limiter.Limit {
 // tallyOf decides a trace whose subjects all ask for one limit, and counts no more than
 // is denied. It is nil if there is no such limit: a burst can be too great for a small
 // count.
-func tallyOf(ctx context.Context, t *trace.Trace, target *TraceTarget, limit limiter.Limit) (*Tally, error) {
+func tallyOf(ctx context.Context, t *trace.Trace, population *TracePopulation, limit limiter.Limit) (*Tally, error) {
 	normalized, err := limit.Normalize()
 	if err != nil {
 		return nil, nil
 	}
-	for i := range target.requests {
-		target.requests[i].Limit = normalized
+	for i := range population.requests {
+		population.requests[i].Limit = normalized
 	}
-	s := newSimulator(target)
+	s := newSimulator(population)
 	err = s.run(ctx, t)
 	return &s.result.Tally, err
 }

@@ -25,7 +25,8 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 	log := logOf(2000)
 	recorded := readLog(t, []byte(log), trace.Options{})
 	for i, promise := range []func(*Tally) bool{fewerKeys(0.1), fewer(0.01), fewer(0), fewer(0.99)} {
-		for _, text := range []string{"token-bucket:1/1m", "token-bucket:1/1m,burst=60", "leaky-bucket:1/1m", "fixed-window:1/1m", "sliding-log:1/1m", "sliding-counter:1/1m"} {
+		for _, text := range []string{"token-bucket:1/1m", "token-bucket:1/1m,burst=60", "leaky-bucket:1/1m", "fixed-window:1/1m",
+			"sliding-log:1/1m", "sliding-counter:1/1m"} {
 			limit := parseLimit(t, text)
 			got, err := Suggest(context.Background(), recorded, limit, promise, 0)
 			if err != nil {
@@ -51,14 +52,16 @@ func TestSuggestionIsTheLeastCount(t *testing.T) {
 func TestAPromiseNoCountKeeps(t *testing.T) {
 	recorded := readLog(t, []byte("time,key,cost\n1,a,1000000000\n1,a,1000000000\n2,b,1\n"), trace.Options{})
 	promise := fewer(0.01)
-	for text, want := range map[string]int64{"1/1m": limiter.MaxCount, "sliding-log:1/1m": limiter.MaxSlidingLogCount, "1/1m,burst=5": limiter.MaxCount} {
+	for text, want := range map[string]int64{"1/1m": limiter.MaxCount, "sliding-log:1/1m": limiter.MaxSlidingLogCount,
+		"1/1m,burst=5": limiter.MaxCount} {
 		got, err := Suggest(context.Background(), recorded, parseLimit(t, text), promise, 0)
 		if err != nil || got.Kept || got.Limit.Count != want || promise(got.Tally) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	// A burst that takes a century to drain at small counts has no such limits.
-	got, err := Suggest(context.Background(), recorded, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Period: limiter.MaxPeriod, Burst: limiter.MaxCount}, promise, 0)
+	got, err := Suggest(context.Background(), recorded, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Period: limiter.MaxPeriod,
+		Burst: limiter.MaxCount}, promise, 0)
 	if err != nil || got.Kept {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -1,6 +1,5 @@
-// Package loadgen drives rate limits with recorded or made-up load, and reckons what
-// became of it. It prints nothing, and decides with whatever [limiter.Store] it is
-// given.
+// Package loadgen drives rate limits with recorded or made-up load, and computes what
+// became of the requests. It prints nothing, and any [limiter.Store] can decide.
 package loadgen
 
 import (

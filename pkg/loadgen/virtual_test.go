@@ -74,7 +74,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
-		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000, Duration: length})
+		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(1000, length), Workers: 2000,
+			Duration: length})
 		// Those due from 5 s on wait until 6 s, and are answered a millisecond later:
 		// more than 10 ms late are all that were due before 5.991 s.
 		if r.Requests != 10_000 || r.Dropped != 0 || r.Late != 991 {
@@ -84,7 +85,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 			percentile float64
 			least      time.Duration
 			most       time.Duration
-		}{{50, time.Millisecond, time.Millisecond}, {99, 900 * time.Millisecond, 902 * time.Millisecond}, {100, 1001 * time.Millisecond, 1002 * time.Millisecond}} {
+		}{{50, time.Millisecond, time.Millisecond}, {99, 900 * time.Millisecond, 902 * time.Millisecond},
+			{100, 1001 * time.Millisecond, 1002 * time.Millisecond}} {
 			if got := microseconds(r.Latency, want.percentile); got < want.least || got > want.most {
 				t.Errorf("p%v is %s", want.percentile, got)
 			}
@@ -96,7 +98,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		store := &stalling{memorystore.New(), begin.Add(5 * time.Second), begin.Add(6 * time.Second)}
-		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 1, Duration: length})
+		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 1,
+			Duration: length})
 		if p99 := microseconds(r.Latency, 99); p99 != time.Millisecond {
 			t.Errorf("the closed loop has a p99 of %s, which is not what this test is there to show", p99)
 		}
@@ -107,7 +110,8 @@ func TestAStallIsNotHidden(t *testing.T) {
 func TestWaitingForAWorkerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
-		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1, Duration: time.Second})
+		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(200, time.Second), Workers: 1,
+			Duration: time.Second})
 		// One worker answers 100 a second, so that the n-th waits 5 ms more than the one
 		// before; what is due in the first second is sent until just after it.
 		if r.Requests < 100 || r.Requests > 106 || r.Requests+r.Dropped != 200 {
@@ -132,7 +136,7 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := &slow{Store: memorystore.New(), takes: func(n int) time.Duration { return 5 * time.Millisecond }}
 			load := &lateLoad{Load: NewLoad(Bursts(together, time.Second, time.Second), Mix{Evenly(1), Costs{1, 1}}, 1)}
-			r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
+			r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: load, Workers: workers, Duration: time.Second})
 			if want := int64(together - workers); r.Requests != together || r.Waited != want {
 				t.Errorf("%d workers: of %d requests, %d waited for one, want %d", workers, r.Requests, r.Waited, want)
 			}
@@ -144,7 +148,8 @@ func TestWaitingForTheProcessorIsNotWaitingForAWorker(t *testing.T) {
 func TestNothingIsHandedOutAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: memorystore.New(), takes: always(time.Millisecond)}
-		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)}, Workers: 100, Duration: time.Second, Requests: 900})
+		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: &costlyLoad{even(1000, time.Second)},
+			Workers: 100, Duration: time.Second, Requests: 900})
 		// One in 2 ms is handed out until a little after the end.
 		if r.Requests < 500 || r.Requests > 530 || r.Requests+r.Dropped != 900 || r.Elapsed < time.Second || r.Lag.TotalCount() != r.Requests {
 			t.Errorf("%d requests and %d dropped in %s, %d handed out", r.Requests, r.Dropped, r.Elapsed, r.Lag.TotalCount())
@@ -179,7 +184,8 @@ func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		store := &stalling{memorystore.New(), begin, begin.Add(2 * time.Second)}
-		r := virtual(t, Config{Store: store, Target: target(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1, Duration: 4 * time.Second, Timeout: time.Second})
+		r := virtual(t, Config{Store: store, Population: population(t, 1, "1000000/1s"), Load: even(100, 4*time.Second), Workers: 1,
+			Duration: 4 * time.Second, Timeout: time.Second})
 		// The first occupies the worker for two seconds; those due in the first of them
 		// have then waited for too long.
 		if r.Dropped < 98 || r.Dropped > 101 || r.Requests+r.Dropped != 400 {
@@ -201,7 +207,8 @@ func TestWhatWaitsTooLongIsDropped(t *testing.T) {
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}
-		r := virtual(t, Config{Store: store, Target: target(t, 3, "100/1h"), Mix: Mix{Sequential(3), Costs{1, 1}}, Workers: 3, Duration: time.Second})
+		r := virtual(t, Config{Store: store, Population: population(t, 3, "100/1h"), Mix: Mix{Sequential(3), Costs{1, 1}}, Workers: 3,
+			Duration: time.Second})
 		if r.Requests != 300 || r.Allowed != 300 || r.Tally.Keys() != 3 {
 			t.Errorf("%+v", r)
 		}
@@ -223,7 +230,7 @@ func TestBoundsOfARun(t *testing.T) {
 		"closed": {Mix: Mix{Evenly(1), Costs{1, 1}}, Workers: 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			config.Store, config.Target = &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, target(t, 1, "100/1h")
+			config.Store, config.Population = &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, population(t, 1, "100/1h")
 			config.Duration, config.Requests = time.Hour, 1234
 			if r := virtual(t, config); r.Requests != 1234 {
 				t.Errorf("%s: %d requests", name, r.Requests)
@@ -256,7 +263,7 @@ func TestElapsedIsUntilTheEndOfTheSchedule(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := virtual(t, Config{
-				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Target: target(t, 1, "100/1h"), Workers: 300,
+				Store: &slow{Store: memorystore.New(), takes: always(test.takes)}, Population: population(t, 1, "100/1h"), Workers: 300,
 				Load: NewLoad(Bursts(100, time.Second, length), Mix{Evenly(1), Costs{1, 1}}, 1), Duration: length, Requests: test.requests,
 			})
 			if r.Elapsed != test.want {
@@ -275,7 +282,7 @@ func TestInterrupt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second+time.Millisecond/2)
 			defer cancel()
-			config.Store, config.Target = &slow{Store: memorystore.New(), takes: always(20 * time.Millisecond)}, target(t, 1, "100/1h")
+			config.Store, config.Population = &slow{Store: memorystore.New(), takes: always(20 * time.Millisecond)}, population(t, 1, "100/1h")
 			config.Duration, config.nap = time.Hour, time.Sleep
 			r := Run(ctx, config)
 			if !r.Interrupted || r.Dropped != 0 || r.Elapsed < time.Second || r.Elapsed > 1100*time.Millisecond {
@@ -303,7 +310,7 @@ func TestInterruptOfAnOverloadedGenerator(t *testing.T) {
 		defer cancel()
 		load := &endless{most: 1 << 24}
 		store := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
-		Run(ctx, Config{Store: store, Target: target(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
+		Run(ctx, Config{Store: store, Population: population(t, 1, "100/1h"), Load: load, Workers: 1, Duration: time.Hour, Warmup: warmup})
 		if load.n == load.most {
 			t.Errorf("with a warm-up of %s all was sent", warmup)
 		}
@@ -315,7 +322,7 @@ func TestProgressEndsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		r := virtual(t, Config{
-			Store: &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, Target: target(t, 1, "100/1h"),
+			Store: &slow{Store: memorystore.New(), takes: always(time.Millisecond)}, Population: population(t, 1, "100/1h"),
 			Load: even(1000, time.Hour), Workers: 10, Duration: time.Hour,
 			Progress: func(partial *Result) bool {
 				told++
@@ -341,9 +348,11 @@ func TestWarmup(t *testing.T) {
 			return time.Millisecond
 		}}
 		r := virtual(t, Config{
-			Store: store, Target: target(t, 1, "50/1h"), Load: even(100, 3*time.Second), Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
+			Store: store, Population: population(t, 1, "50/1h"), Load: even(100, 3*time.Second),
+			Workers: 100, Duration: 3 * time.Second, Warmup: time.Second,
 		})
-		if r.Requests != 200 || r.Decided != 300 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 || microseconds(r.Latency, 100) > 2*time.Millisecond {
+		if r.Requests != 200 || r.Decided != 300 || r.Allowed != 0 || r.Findings[0].WorstUnits != 50 ||
+			microseconds(r.Latency, 100) > 2*time.Millisecond {
 			t.Errorf("%d requests, %d allowed, %+v, at most %s", r.Requests, r.Allowed, r.Findings[0], microseconds(r.Latency, 100))
 		}
 	})
@@ -355,7 +364,7 @@ func TestErrors(t *testing.T) {
 	away, unsure := errors.New("away"), &unsureError{}
 	synctest.Test(t, func(t *testing.T) {
 		memory := memorystore.New()
-		charging := target(t, 1, "10/1h")
+		charging := population(t, 1, "10/1h")
 		store := &slow{Store: memory, takes: always(0), fails: func(n int) error {
 			switch {
 			case n <= 3:
@@ -368,7 +377,7 @@ func TestErrors(t *testing.T) {
 			}
 			return nil
 		}}
-		r := virtual(t, Config{Store: store, Target: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
+		r := virtual(t, Config{Store: store, Population: charging, Load: even(100, time.Second), Workers: 1, Duration: time.Second})
 		if r.Requests != 100 || r.Errors != 5 || r.Unknown != 2 || r.Allowed != 8 || r.Denied != 87 {
 			t.Errorf("%+v", r)
 		}
@@ -394,7 +403,8 @@ func TestErrorsOfTheWarmup(t *testing.T) {
 			return nil
 		}}
 		r := virtual(t, Config{
-			Store: store, Target: target(t, 1, "10/1h"), Load: even(100, 2*time.Second), Workers: 1, Duration: 2 * time.Second, Warmup: time.Second,
+			Store: store, Population: population(t, 1, "10/1h"), Load: even(100, 2*time.Second),
+			Workers: 1, Duration: 2 * time.Second, Warmup: time.Second,
 		})
 		if r.Errors != 1 || len(r.ErrorTexts) != 1 || r.ErrorTexts["away"] != 1 || r.FirstError.Error() != "away" {
 			t.Errorf("%d errors: %v, first %v", r.Errors, r.ErrorTexts, r.FirstError)
@@ -436,11 +446,13 @@ func TestAnswersOutOfOrder(t *testing.T) {
 					}}
 					const length = 20 * time.Second
 					r := virtual(t, Config{
-						Store: store, Target: target(t, 3, algorithm.String()+":"+test.limit), Load: NewLoad(Poisson(constant(test.rate, length), 3), Mix{Evenly(3), Costs{1, 3}}, 3),
+						Store: store, Population: population(t, 3, algorithm.String()+":"+test.limit), Load: NewLoad(Poisson(constant(test.rate, length),
+							3), Mix{Evenly(3), Costs{1, 3}}, 3),
 						Workers: 2000, Duration: length,
 					})
 					f := r.Findings[0]
-					if r.Requests != int64(test.rate*length.Seconds()) || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 || f.Denied == 0 {
+					if r.Requests != int64(test.rate*length.Seconds()) || f.OverAdmitted != 0 || f.UnderAdmitted != 0 || f.OutOfOrder != 0 ||
+						f.Denied == 0 {
 						t.Errorf("%d requests: %+v", r.Requests, f)
 					}
 					if exact := algorithm.HasBurst() || algorithm == limiter.SlidingLog; exact && f.WorstRatio != 1 {
@@ -469,7 +481,8 @@ func TestAClockThatGoesBackIsSeen(t *testing.T) {
 				store := &slow{Store: memorystore.New(memorystore.WithClock(clock)), takes: always(time.Millisecond)}
 				const length = 3 * time.Second
 				r := virtual(t, Config{
-					Store: store, Target: target(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3), Mix{Evenly(3), Costs{1, 3}}, 3),
+					Store: store, Population: population(t, 3, "sliding-log:20/200ms"), Load: NewLoad(Poisson(constant(2000, length), 3),
+						Mix{Evenly(3), Costs{1, 3}}, 3),
 					Workers: 100, Duration: length, Skew: skew,
 				})
 				if seen := r.ClockWentBack > 0; seen != (back > skew) {
@@ -500,7 +513,8 @@ func TestSeveralLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: memorystore.New(memorystore.WithClock(time.Now)), takes: always(time.Millisecond)}
 		r := virtual(t, Config{
-			Store: store, Target: target(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)), Mix{Evenly(2), Costs{1, 2}}, 1),
+			Store: store, Population: population(t, 2, "5/100ms", "fixed-window:20/1s"), Load: NewLoad(Uniform(constant(500, 5*time.Second)),
+				Mix{Evenly(2), Costs{1, 2}}, 1),
 			Workers: 50, Duration: 5 * time.Second,
 		})
 		for i, f := range r.Findings {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -30,6 +30,17 @@ type Config struct {
 	Searched []string
 
 	origins map[string]Origin
+}
+
+// Parse reads a configuration file; path names it in messages. checkStore, if not
+// nil, tells what is wrong with the URL of a context's store, without showing its
+// password. An error is a [*Mistakes] with all that is wrong.
+func Parse(path string, data []byte, checkStore func(url string) error) (*Config, error) {
+	c, mistakes := read(path, data, checkStore, "")
+	if len(mistakes) > 0 {
+		return nil, &Mistakes{mistakes}
+	}
+	return c, nil
 }
 
 // Context is a store with a name, and what may be done to it.
@@ -64,20 +75,11 @@ func (c *Config) Origin(path string) (origin Origin, ok bool) {
 // Policy returns the policy of that name. The error is a [limiter.ErrInvalid]
 // that says which there are, or where was looked for any.
 func (c *Config) Policy(name string) (*policy.Policy, error) {
-	names := make([]string, 0, len(c.Policies))
-	for _, p := range c.Policies {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
+	if c.PolicyFile == "" {
+		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name,
+			strings.Join(c.Searched, ", "))
 	}
-	switch {
-	case c.PolicyFile == "":
-		return nil, limiter.Invalidf("policy %q: there is no configuration file; looked for %s; name one with --config FILE", name, strings.Join(c.Searched, ", "))
-	case len(names) == 0:
-		return nil, limiter.Invalidf("policy %q: %s has no policies", name, c.PolicyFile)
-	}
-	return nil, limiter.Invalidf("policy %q is unknown%s; %s has %s", name, suggestion(name, names), c.PolicyFile, strings.Join(names, ", "))
+	return configfile.FindPolicy(c.PolicyFile, c.Policies, name)
 }
 
 // Context returns the context of that name. The error is a [limiter.ErrInvalid]
@@ -93,7 +95,8 @@ func (c *Config) Context(name string) (*Context, error) {
 	if len(names) == 0 {
 		return nil, limiter.Invalidf("context %q: no contexts are configured; looked in %s", name, strings.Join(c.ContextFiles(), ", "))
 	}
-	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, suggestion(name, names), strings.Join(names, ", "))
+	return nil, limiter.Invalidf("context %q is unknown%s; there are %s", name, configfile.Suggestion(name, names),
+		strings.Join(names, ", "))
 }
 
 // ContextFiles are the files that contexts were looked for in.
@@ -105,18 +108,4 @@ func (c *Config) ContextFiles() []string {
 		}
 	}
 	return files
-}
-
-// suggestion asks "did you mean", of the names that are near to one.
-func suggestion(name string, names []string) string {
-	if near := nearest(name, names); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
-	}
-	return ""
-}
-
-// nearest returns the name that differs from the given one in the fewest letters,
-// if that is one or no more than a third of them; else "".
-func nearest(name string, names []string) string {
-	return spelling.Nearest(name, names, max(1, (len(name)+1)/3))
 }

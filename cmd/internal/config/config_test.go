@@ -1,31 +1,29 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
+
+// testdata are the configurations that the library is tested with, too.
+const testdata = "../../../internal/configfile/testdata/"
 
 var update = flag.Bool("update", false, "write what the broken configurations' errors are now")
 
 // Each file of testdata/broken has beside it, in a .txt, all that is said of it.
 func TestBrokenConfigurations(t *testing.T) {
-	files, err := filepath.Glob("testdata/broken/*.yaml")
+	files, err := filepath.Glob(testdata + "broken/*.yaml")
 	if err != nil || len(files) < 35 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -73,7 +71,7 @@ func checkPositions(t *testing.T, data []byte, mistakes *Mistakes) {
 }
 
 func TestGoodConfigurations(t *testing.T) {
-	files, err := filepath.Glob("testdata/good/*.yaml")
+	files, err := filepath.Glob(testdata + "good/*.yaml")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -121,14 +119,15 @@ func TestDocumentedConfigurations(t *testing.T) {
 }
 
 func TestStoresAreChecked(t *testing.T) {
-	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"), func(url string) error { return limiter.Invalidf("%s is no store", url) })
+	_, err := Parse("x.yaml", []byte("contexts:\n  prod:\n    store: http://h\n"),
+		func(url string) error { return limiter.Invalidf("%s is no store", url) })
 	if want := "x.yaml:3:12: http://h is no store\n  2 |   prod:\n> 3 |     store: http://*\n                 ^"; fmt.Sprint(err) != want {
 		t.Errorf("it says\n%v\nnot\n%s", err, want)
 	}
 }
 
 func TestWhatAFileSays(t *testing.T) {
-	c := parseFile(t, "testdata/good/everything.yaml")
+	c := parseFile(t, testdata+"good/everything.yaml")
 	if c.Prefix != "my app" {
 		t.Errorf("the prefix is %q", c.Prefix)
 	}
@@ -176,11 +175,13 @@ func TestWhatAFileSays(t *testing.T) {
 	if text.Limits[0].Shadow || !text.Limits[1].Shadow || !slices.Equal(text.Limits[1].By, []string{"tenant", "user"}) {
 		t.Errorf("%+v", text)
 	}
-	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis", ReadOnly: true, Protected: true}
+	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis",
+		ReadOnly: true, Protected: true}
 	if got, err := c.Context("prod"); err != nil || *got != prod {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36, "policies.merged.limits[1].limit": 12,
+	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36,
+		"policies.merged.limits[1].limit":              12,
 		"policies.hashed.limits[0].overrides[5].limit": 30, "policies.same.limits[0].limit": 20, "contexts.prod.store": 42} {
 		if got, ok := c.Origin(path); !ok || got.Line != line {
 			t.Errorf("%s is said to come from %s, not line %d", path, got, line)
@@ -189,8 +190,9 @@ func TestWhatAFileSays(t *testing.T) {
 }
 
 func TestUnknownNames(t *testing.T) {
-	c := parseFile(t, "testdata/good/readme.yaml")
-	if _, err := c.Policy("logn"); fmt.Sprint(err) != `policy "logn" is unknown; did you mean login?; testdata/good/readme.yaml has login, api` || !errors.Is(err, limiter.ErrInvalid) {
+	c := parseFile(t, testdata+"good/readme.yaml")
+	const want = `policy "logn" is unknown; did you mean login?; ` + testdata + `good/readme.yaml has login, api`
+	if _, err := c.Policy("logn"); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -229,7 +231,8 @@ func TestLoad(t *testing.T) {
 			got = append(got, x.Store)
 		}
 		if c.PolicyFile != file || c.Prefix != prefix || !slices.Equal(got, stores) {
-			t.Errorf("policies are of %q, the prefix is %q, the contexts %q; not %q, %q, %q", c.PolicyFile, c.Prefix, got, file, prefix, stores)
+			t.Errorf("policies are of %q, the prefix is %q, the contexts %q; not %q, %q, %q", c.PolicyFile, c.Prefix, got, file,
+				prefix, stores)
 		}
 	}
 	wantError := func(_ *Config, err error, text string) {
@@ -279,157 +282,18 @@ func TestLoad(t *testing.T) {
 
 	files[local] = "contexts: {prod: {store: elsewhere}}"
 	_, err = load("")
-	wantError(nil, err, "limitctl.yaml:1:11: contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into "+user)
+	wantError(nil, err, "limitctl.yaml:1:11: contexts are not allowed in ./limitctl.yaml; move them to "+user)
 	c, err = load(local)
 	want(c, err, local, "", "elsewhere", "user-dev")
 	files[user] = "colour: red"
 	_, err = load("")
-	wantError(nil, err, `limitctl.yaml:1:11: contexts do not belong`)
+	wantError(nil, err, `limitctl.yaml:1:11: contexts are not allowed`)
 	wantError(nil, err, user+`:1:1: the file has no field "colour"`)
-}
-
-// The schema knows the fields that the reader accepts, and requires those it does.
-func TestSchemaIsCurrent(t *testing.T) {
-	text, err := SchemaText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const file = "../../../docs/limitctl.schema.json"
-	if *update {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if committed, err := os.ReadFile(file); err != nil || string(committed) != string(text) {
-		t.Errorf("%s is not what `limitctl config schema` prints (%v)", file, err)
-	}
-}
-
-// accepts is as much of JSON Schema as ours uses.
-func accepts(root, s map[string]any, value any) bool {
-	if ref, is := s["$ref"].(string); is {
-		return accepts(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value)
-	}
-	if names, is := s["enum"].([]any); is && !slices.Contains(names, value) {
-		return false
-	}
-	if types, is := s["type"]; is && !strings.Contains(fmt.Sprint(types), typeOf(value)) &&
-		!(types == "integer" && value == math.Trunc(number(value))) {
-		return false
-	}
-	if not, is := s["not"].(map[string]any); is && accepts(root, not, value) {
-		return false
-	}
-	if any, is := s["anyOf"].([]any); is && !slices.ContainsFunc(any, func(one interface{}) bool { return accepts(root, one.(map[string]interface{}), value) }) {
-		return false
-	}
-	switch value := value.(type) {
-	case string:
-		pattern, _ := s["pattern"].(string)
-		least, _ := s["minLength"].(float64)
-		return regexp.MustCompile(pattern).MatchString(value) && len(value) >= int(least)
-	case float64:
-		least, bounded := s["minimum"].(float64)
-		return !bounded || value >= least && value <= s["maximum"].(float64)
-	case []any:
-		if least, _ := s["minItems"].(float64); len(value) < int(least) {
-			return false
-		}
-		items, _ := s["items"].(map[string]any)
-		return !slices.ContainsFunc(value, func(item any) bool { return !accepts(root, items, item) })
-	case map[string]any:
-		if least, _ := s["minProperties"].(float64); len(value) < int(least) {
-			return false
-		}
-		needed, _ := s["required"].([]any)
-		for _, name := range needed {
-			if _, found := value[name.(string)]; !found {
-				return false
-			}
-		}
-		properties, _ := s["properties"].(map[string]any)
-		for name, item := range value {
-			if names, is := s["propertyNames"].(map[string]any); is && !accepts(root, names, name) {
-				return false
-			}
-			property, known := properties[name].(map[string]any)
-			if !known {
-				if property, known = s["additionalProperties"].(map[string]any); !known {
-					if s["additionalProperties"] == false {
-						return false
-					}
-					continue
-				}
-			}
-			if !accepts(root, property, item) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func typeOf(value any) string {
-	switch value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case float64:
-		return "number"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
-	}
-	return "null"
-}
-
-func number(value any) float64 {
-	n, _ := value.(float64)
-	return n
-}
-
-// What the reader accepts the schema does, and what is wrong by its shape alone
-// the schema rejects, too.
-func TestSchemaAgreesWithTheReader(t *testing.T) {
-	text, err := SchemaText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	check := func(file string, want bool) {
-		t.Helper()
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		converted, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		var value any
-		if err := json.Unmarshal(converted, &value); err != nil {
-			t.Fatal(err)
-		}
-		if got := accepts(schema, schema, value); got != want {
-			t.Errorf("%s is accepted: %t", file, got)
-		}
-	}
-	for _, name := range []string{"readme", "everything", "no-newline-at-the-end"} {
-		check("testdata/good/"+name+".yaml", true)
-	}
-	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes", "unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes"} {
-		check("testdata/broken/"+name+".yaml", false)
-	}
 }
 
 // Reading never panics, and each mistake is somewhere in the file.
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"testdata/broken/*.yaml", "testdata/good/*.yaml"} {
+	for _, pattern := range []string{testdata + "broken/*.yaml", testdata + "good/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			f.Fatal(err)

@@ -104,13 +104,12 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 		return false, limiter.Invalidf("configuration file %s cannot be read: %s", path, reason(err))
 	}
 	c.Read = append(c.Read, path)
-	part, t := read(path, data, l.env.CheckStore)
-	if !contexts && t.places["contexts"] != nil {
-		t.mistake("contexts", t.places["contexts"], "contexts do not belong in the file of a working directory, which must not choose whom a command talks to; put them into %s", l.env.UserFile())
+	refusal := ""
+	if !contexts {
+		refusal = "contexts are not allowed in ./limitctl.yaml; move them to " + l.env.UserFile()
 	}
-	if err := t.err(); err != nil {
-		l.mistakes = append(l.mistakes, t.sorted()...)
-	}
+	part, mistakes := read(path, data, l.env.CheckStore, refusal)
+	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
 		c.PolicyFile, c.Prefix, c.Policies = path, part.Prefix, part.Policies
 	}

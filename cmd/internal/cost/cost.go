@@ -1,9 +1,9 @@
 // Package cost measures what decisions take of the servers, of the network and of
 // this process.
 //
-// The servers' own counters are read before and after (INFO); what goes to them is
-// counted by a hook of their client. What a server says is about all of its
-// clients: others' traffic is in the figures, and said to be there when it shows.
+// It reads the servers' own counters before and after (INFO), and counts what is sent to
+// them by a hook of their client. The counters of a server are about all of its clients,
+// so the traffic of others is in the figures too. A warning says so when it shows.
 package cost
 
 import (
@@ -19,31 +19,26 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
-// Meter measures a load, or several one after the other. It is not safe for
-// concurrent use, other than by the decisions that it measures.
+// Meter measures what loads take, one load after the other. Only the decisions that it
+// measures may use it at the same time.
 type Meter struct {
 	client  redis.UniversalClient
 	servers *redisserver.Servers // nil without a client
 	sent    counters
-
-	// When the load began:
-	before  []reading
-	failed  error // why there is no before
-	already counts
-	cpu     time.Duration
 }
 
-// New returns a Meter of the decisions that go through client, which is nil for an
-// embedded store: then this process's own time is all that is measured. client
-// must be new, for in a Cluster what goes to nodes that it knows already is not
-// counted, and should get one Meter, since each stays on it.
+// New returns a Meter of the decisions that go through client. For an embedded store
+// client is nil, and only the time of this process is measured.
+//
+// The client must be new: in a Cluster, exchanges with nodes that it knows already are
+// not counted. A client should get one Meter only, because the Meter's hook stays on it.
 func New(client redis.UniversalClient) *Meter {
 	m := &Meter{client: client}
 	switch c := client.(type) {
 	case nil:
 		return m
 	case *redis.ClusterClient:
-		// An exchange is one with a node: a pipeline goes to several.
+		// A pipeline can go to several nodes, and is an exchange with each.
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(&m.sent) })
 	default:
 		c.AddHook(&m.sent)
@@ -52,22 +47,35 @@ func New(client redis.UniversalClient) *Meter {
 	return m
 }
 
-// Begin notes where things stand before the first decision. Should the servers not
-// tell, [Meter.End] warns of it.
-func (m *Meter) Begin(ctx context.Context) {
-	if m.client != nil {
-		m.before, m.failed = m.read(ctx)
-	}
-	m.already = m.sent.now()
-	m.cpu, _ = processTime()
+// Measurement is what a load takes, from [Meter.Begin] on.
+type Measurement struct {
+	meter *Meter
+	// The state at the beginning:
+	before  []reading
+	failed  error // why the servers' counters could not be read
+	already counts
+	cpu     time.Duration
 }
 
-// End returns what each of the decisions since Begin took, on average, and what a
-// reader must know of the figures. Those that could not be learnt are absent, which
-// is no error. It is for when the last decision has its answer.
-func (m *Meter) End(ctx context.Context, decisions int64) (cost report.Cost, warnings []string) {
+// Begin reads all counters before the first decision. If the servers' counters cannot be
+// read, [Measurement.End] warns of it.
+func (m *Meter) Begin(ctx context.Context) *Measurement {
+	begun := &Measurement{meter: m}
+	if m.client != nil {
+		begun.before, begun.failed = m.read(ctx)
+	}
+	begun.already = m.sent.now()
+	begun.cpu, _ = processTime()
+	return begun
+}
+
+// End returns what each decision since Begin took on average, and what a reader must
+// know about these figures. A figure that is not known is absent, which is not an error.
+// Call it after the last decision was answered.
+func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cost, warnings []string) {
+	m := b.meter
 	cpu, known := processTime()
-	sent := m.sent.now().minus(m.already)
+	sent := m.sent.now().minus(b.already)
 	if decisions <= 0 {
 		return cost, nil
 	}
@@ -76,22 +84,22 @@ func (m *Meter) End(ctx context.Context, decisions int64) (cost report.Cost, war
 		return &total
 	}
 	if known {
-		cost.ClientCPU = each(microseconds(cpu - m.cpu))
+		cost.ClientCPU = each(microseconds(cpu - b.cpu))
 	}
 	if m.client == nil {
 		return cost, nil
 	}
 	cost.RoundTrips = each(float64(sent.exchanges))
 	after, err := m.read(ctx)
-	if m.failed != nil {
-		err = m.failed
+	if b.failed != nil {
+		err = b.failed
 	}
 	if err != nil {
-		return cost, []string{"what the decisions took of the server is not known: " + m.explain(err)}
+		return cost, []string{notKnown + m.explain(err)}
 	}
-	took, problem := between(m.before, after)
+	took, problem := between(b.before, after)
 	if problem != "" {
-		return cost, []string{"what the decisions took of the server is not known: " + problem}
+		return cost, []string{notKnown + problem}
 	}
 	if took.hasBytes {
 		cost.NetworkIn, cost.NetworkOut = each(float64(took.in)), each(float64(took.out))
@@ -110,20 +118,22 @@ func (m *Meter) End(ctx context.Context, decisions int64) (cost report.Cost, war
 		own = sent.plain
 	}
 	if others := max(0, top.Calls-own) + took.other; others > tolerated(own) {
-		warnings = append(warnings, fmt.Sprintf(
-			"others use the server, too: it ran %d commands meanwhile besides the %d of this run, so that its time, commands and bytes are "+
-				"partly theirs", others, own))
+		warnings = append(warnings, fmt.Sprintf("others used the server at the same time: it ran %d commands "+
+			"besides the %d of this run, so its time, commands and bytes are partly theirs", others, own))
 	}
 	return cost, warnings
 }
 
-// tolerated is how many commands of others make no difference worth a word, be they
-// of a monitor or of clients that connect.
+// notKnown begins the warning that the servers' counters could not be used.
+const notKnown = "what the decisions took of the server is not known: "
+
+// tolerated is how many commands of others are not worth a warning: a monitor sends some,
+// and so does every client that connects.
 func tolerated(own int64) int64 { return max(10, own/100) }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// explain says why a server did not tell, and which right is lacking.
+// explain says why a server's counters could not be read, and which right is missing.
 func (m *Meter) explain(err error) string {
 	if !redisserver.LacksRight(err) {
 		return strings.ReplaceAll(m.servers.Explain(err).Error(), "\n", "; ")

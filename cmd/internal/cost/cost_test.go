@@ -105,9 +105,9 @@ func TestScripts(t *testing.T) {
 	take(t, store, 1, 1) // connects, and brings the script
 	const decisions = 500
 	usecBefore := usec(server, "evalsha")
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, store, decisions, 1)
-	c, warnings := meter.End(ctx, decisions)
+	c, warnings := measured.End(ctx, decisions)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}
@@ -130,13 +130,13 @@ func TestScripts(t *testing.T) {
 	want(t, "bytes out", c.NetworkOut, float64(len("$\r\n\r\n")+len(strconv.Itoa(reply))+reply))
 
 	// Nothing is carried over to the next load.
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 10, 1)
-	c, _ = meter.End(ctx, 10)
+	c, _ = measured.End(ctx, 10)
 	want(t, "round trips of a second load", c.RoundTrips, 1)
 	want(t, "commands of a second load", c.Commands, 4)
-	meter.Begin(ctx)
-	if c, warnings := meter.End(ctx, 0); c != (report.Cost{}) || warnings != nil {
+	measured = meter.Begin(ctx)
+	if c, warnings := measured.End(ctx, 0); c != (report.Cost{}) || warnings != nil {
 		t.Errorf("of no decision: %+v, %q", c, warnings)
 	}
 }
@@ -166,7 +166,7 @@ func TestConcurrentCallers(t *testing.T) {
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 1, 1)
 	const callers, each = 64, 20
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
@@ -179,7 +179,7 @@ func TestConcurrentCallers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	c, warnings := meter.End(ctx, callers*each)
+	c, warnings := measured.End(ctx, callers*each)
 	if trips := number(t, "round trips", c.RoundTrips) * callers * each; trips < each || trips > callers*each {
 		t.Errorf("%g round trips of %d callers' %d calls each", trips, callers, each)
 	}
@@ -192,7 +192,7 @@ func TestConcurrentCallers(t *testing.T) {
 func TestPipelinesAreOneRoundTrip(t *testing.T) {
 	client := redistest.Start(t).Client()
 	meter := cost.New(client)
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	for range 3 {
 		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for range 10 {
@@ -204,7 +204,7 @@ func TestPipelinesAreOneRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, _ := meter.End(ctx, 30)
+	c, _ := measured.End(ctx, 30)
 	want(t, "round trips", c.RoundTrips, 0.1)
 	want(t, "commands", c.Commands, 1)
 }
@@ -218,9 +218,9 @@ func TestNaive(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := usec(server, "time") + usec(server, "get") + usec(server, "set")
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, store, 200, 7)
-	c, warnings := meter.End(ctx, 200)
+	c, warnings := measured.End(ctx, 200)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}
@@ -237,9 +237,9 @@ func TestCluster(t *testing.T) {
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 60, 60) // each master gets to know the script
 	for name, store := range map[string]limiter.Store{"scripts": store, "naive": naiveOn(t, client)} {
-		meter.Begin(ctx)
+		measured := meter.Begin(ctx)
 		take(t, store, 300, 60)
-		c, warnings := meter.End(ctx, 300)
+		c, warnings := measured.End(ctx, 300)
 		if len(warnings) > 0 {
 			t.Errorf("%s: warned of %q", name, warnings)
 		}
@@ -270,11 +270,11 @@ func TestCluster(t *testing.T) {
 		masters[owner], slots[slot] = true, true
 	}
 	// The complete script is new to each master, and first called in vain.
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	if err := store.Decide(ctx, limiter.Take, reqs, make([]limiter.Decision, len(reqs))); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := meter.End(ctx, 1)
+	c, _ := measured.End(ctx, 1)
 	if len(masters) != 3 {
 		t.Fatalf("the keys are on %d masters", len(masters))
 	}
@@ -283,19 +283,19 @@ func TestCluster(t *testing.T) {
 	}
 
 	others := scripts(t, connected(t, url))
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 100, 60)
 	take(t, others, 50, 60)
-	if _, warnings := meter.End(ctx, 100); len(warnings) != 1 ||
-		!strings.Contains(warnings[0], "ran 50 commands meanwhile besides the 100 of this run") {
+	if _, warnings := measured.End(ctx, 100); len(warnings) != 1 ||
+		!strings.Contains(warnings[0], "ran 50 commands besides the 100 of this run") {
 		t.Errorf("with half as many of others, warned of %q", warnings)
 	}
 
 	// Figures of some masters are not those of all.
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 10, 10)
 	cluster.Masters[0].Kill()
-	c, warnings := meter.End(ctx, 10)
+	c, warnings := measured.End(ctx, 10)
 	wantAbsent(t, c, warnings, "not known")
 	want(t, "round trips", c.RoundTrips, 1)
 }
@@ -323,15 +323,15 @@ func TestOthers(t *testing.T) {
 		{"nobody", []any{"PING"}, 0, ""},
 		{"a monitor", []any{"INFO"}, 100, ""},
 		{"a few", []any{"EVAL", "return 1", "0"}, 10, ""},
-		{"scripts", []any{"EVAL", "return 1", "0"}, 11, "11 commands meanwhile besides the 100"},
+		{"scripts", []any{"EVAL", "return 1", "0"}, 11, "11 commands besides the 100"},
 		{"another use", []any{"LLEN", "queue"}, 30, "30 commands"},
 	} {
-		meter.Begin(ctx)
+		measured := meter.Begin(ctx)
 		take(t, store, 100, 3)
 		for range test.n {
 			server.Do(test.command...)
 		}
-		_, warnings := meter.End(ctx, 100)
+		_, warnings := measured.End(ctx, 100)
 		if got := strings.Join(warnings, "\n"); !strings.Contains(got, test.warns) || (got == "") != (test.warns == "") {
 			t.Errorf("%s: warned of %q, want %q", test.name, got, test.warns)
 		}
@@ -347,9 +347,9 @@ func TestWhatCannotBeKnown(t *testing.T) {
 	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "writer", Password: "secret", DisableIdentity: true})
 	defer restricted.Close()
 	itsMeter, its := cost.New(restricted), scripts(t, restricted)
-	itsMeter.Begin(ctx)
+	measured := itsMeter.Begin(ctx)
 	take(t, its, 10, 10)
-	c, warnings := itsMeter.End(ctx, 9) // the script was brought along once
+	c, warnings := measured.End(ctx, 9) // the script was brought along once
 	wantAbsent(t, c, warnings, "the user lacks the right to INFO (redis-cli ACL SETUSER writer +info)")
 	want(t, "round trips", c.RoundTrips, 11.0/9)
 	number(t, "client time", c.ClientCPU)
@@ -358,17 +358,17 @@ func TestWhatCannotBeKnown(t *testing.T) {
 		t.Errorf("without the right to MEMORY USAGE: %v, warned of %q", c.BytesPerKey, warnings)
 	}
 
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 100, 1)
 	server.Do("CONFIG", "RESETSTAT")
 	take(t, store, 1, 1)
-	c, warnings = meter.End(ctx, 101)
+	c, warnings = measured.End(ctx, 101)
 	wantAbsent(t, c, warnings, "statistics reset")
 
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 1, 1)
 	server.Kill()
-	c, warnings = meter.End(ctx, 1)
+	c, warnings = measured.End(ctx, 1)
 	wantAbsent(t, c, warnings, server.Addr)
 }
 
@@ -378,17 +378,17 @@ func TestReplicationIsLeftOut(t *testing.T) {
 	client := master.Client()
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 1, 1)
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, store, 500, 1)
-	alone, _ := meter.End(ctx, 500)
+	alone, _ := measured.End(ctx, 500)
 
 	host, port, _ := strings.Cut(master.Addr, ":")
 	replica.Do("REPLICAOF", host, port)
 	master.Do("WAIT", 1, 0)
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	take(t, store, 500, 1)
 	master.Do("WAIT", 1, 0)
-	followed, _ := meter.End(ctx, 500)
+	followed, _ := measured.End(ctx, 500)
 	wantAbout(t, "bytes out with a replica", followed.NetworkOut, number(t, "bytes out", alone.NetworkOut), 1)
 }
 
@@ -397,9 +397,9 @@ func TestAFailover(t *testing.T) {
 	client := connected(t, "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/"+redistest.MasterName)
 	meter, store := cost.New(client), scripts(t, client)
 	take(t, store, 1, 1)
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, store, 50, 1)
-	c, warnings := meter.End(ctx, 50)
+	c, warnings := measured.End(ctx, 50)
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}
@@ -408,7 +408,7 @@ func TestAFailover(t *testing.T) {
 		t.Errorf("%g bytes in, replication aside", in)
 	}
 
-	meter.Begin(ctx)
+	measured = meter.Begin(ctx)
 	old, err := sentinel.KillMaster()
 	if err != nil {
 		t.Fatal(err)
@@ -416,15 +416,15 @@ func TestAFailover(t *testing.T) {
 	if err := sentinel.WaitFailover(old); err != nil {
 		t.Fatal(err)
 	}
-	c, warnings = meter.End(ctx, 50)
+	c, warnings = measured.End(ctx, 50)
 	wantAbsent(t, c, warnings, "another server took its place")
 }
 
 func TestEmbedded(t *testing.T) {
 	meter, store := cost.New(nil), memorystore.New()
-	meter.Begin(ctx)
+	measured := meter.Begin(ctx)
 	take(t, store, 1000, 10)
-	c, warnings := meter.End(ctx, 1000)
+	c, warnings := measured.End(ctx, 1000)
 	if number(t, "client time", c.ClientCPU) < 0 || len(warnings) > 0 {
 		t.Errorf("%+v, %q", c, warnings)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// kind is what a command is to a decision.
+// kind says what a command has to do with decisions.
 type kind uint8
 
 const (
@@ -29,8 +29,8 @@ func kindOf(command string) kind {
 
 // counters counts what goes to the servers. It is a [redis.Hook].
 //
-// A client has its hooks see the commands by which it sets up its connections and
-// learns about a Cluster, too; they are of kind other, and not counted.
+// A hook also sees the commands by which a client sets up its connections and learns
+// about a Cluster. They are of the kind other, and not counted.
 type counters struct {
 	exchanges, scripts, plain atomic.Int64
 }
@@ -61,6 +61,7 @@ func (c *counters) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		case plain:
 			c.exchanges.Add(1)
 			c.plain.Add(1)
+		case other:
 		}
 		return next(ctx, cmd)
 	}
@@ -76,6 +77,7 @@ func (c *counters) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 				scripts++
 			case plain:
 				plains++
+			case other:
 			}
 		}
 		if scripts+plains > 0 {

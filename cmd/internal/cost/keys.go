@@ -8,14 +8,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// sampleSize is how many keys stand for all.
+// sampleSize is how many keys are measured to estimate the average of all.
 const sampleSize = 100
 
-// Sample fills in how much memory the store has for a key of those given, and for
-// a unit in use of those that are sliding logs: by as many of them, from all over,
-// as give a fair average. Their names must be set; those that are no longer in use
-// do not count, so it is for soon after the load. It returns what a reader must
-// know of the figures; those that could not be learnt are absent.
+// Sample fills in how much memory the store takes for a key on average, and for a unit in
+// use of a sliding log. It measures some of the keys, evenly chosen. Their names must be
+// set. Keys that are no longer in use do not count, so call it soon after the load. It
+// returns what a reader must know about the figures; figures that are not known are
+// absent.
 func Sample(ctx context.Context, keyspace limiter.Keyspace, keys []limiter.Key, cost *report.Cost) (warnings []string) {
 	if len(keys) == 0 {
 		return nil
@@ -27,13 +27,13 @@ func Sample(ctx context.Context, keyspace limiter.Keyspace, keys []limiter.Key, 
 	var found, bytes, logBytes, logUnits int64
 	for entry, err := range keyspace.Scan(ctx, limiter.Query{Keys: sample, Bytes: true}) {
 		if errors.Is(err, limiter.ErrForeign) {
-			continue // somebody else's
+			continue // not written by limitctl
 		}
 		if err != nil {
 			return []string{"the memory of keys is not known: " + err.Error()}
 		}
 		if entry.Bytes == 0 {
-			continue // it went while it was looked at
+			continue // it expired while it was read
 		}
 		found++
 		bytes += entry.Bytes

@@ -59,8 +59,9 @@ func (o order) compare(a, b *row) int {
 		return cmp.Compare(b.ResetAfter.Round(time.Second), a.ResetAfter.Round(time.Second))
 	case byLimit:
 		return cmp.Compare(a.limitName(), b.limitName())
+	default:
+		return 0 // by key, as equals are
 	}
-	return 0 // by key, as equals are
 }
 
 func compareBool(a, b bool) int {

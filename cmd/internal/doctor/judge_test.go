@@ -388,7 +388,8 @@ func (l sayingLittle) Decode(buf []limiter.Entry, _ *limiter.Found) ([]limiter.E
 func TestClassifyOfUnknownLimits(t *testing.T) {
 	f := keyFacts{layout: sayingLittle{"rl", storetest.NotAllKnown()[1:]}, perPolicy: map[string]int64{}}
 	share, ours := f.classify(&limiter.Value{StoreKey: "rl:{a}:b"}, nil, 0)
-	if want := map[string]int64{"fixed-window:10/?": 1, "fixed-window:?/1m": 1, "unknown": 2}; !ours || share != 0.9 || !reflect.DeepEqual(f.perPolicy, want) {
+	if want := map[string]int64{"fixed-window:10/?": 1, "fixed-window:?/1m": 1, "unknown": 2}; !ours || share != 0.9 ||
+		!reflect.DeepEqual(f.perPolicy, want) {
 		t.Errorf("%v, %v used, per policy %v, want %v", ours, share, f.perPolicy, want)
 	}
 }

@@ -4,7 +4,7 @@ package files
 
 import "io/fs"
 
-// There are no FIFOs among such a system's files, and no links without rights of their own.
-const unblocked, noFollow = 0, 0
+// noFollow is 0: such a system has no links without rights of their own.
+const noFollow = 0
 
 func isOwn(fs.FileInfo) bool { return true }

@@ -8,12 +8,8 @@ import (
 	"syscall"
 )
 
-// unblocked opens a FIFO without waiting for its other end, and takes no terminal for
-// the process's own; noFollow opens no link.
-const (
-	unblocked = syscall.O_NONBLOCK | syscall.O_NOCTTY
-	noFollow  = syscall.O_NOFOLLOW
-)
+// noFollow opens no link.
+const noFollow = syscall.O_NOFOLLOW
 
 // isOwn reports whether a file is the user's. For root all are.
 func isOwn(info fs.FileInfo) bool {

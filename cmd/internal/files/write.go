@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/limitctl/limitctl/internal/filekind"
+	"github.com/limitctl/limitctl/internal/readfile"
 )
 
 // private is the mode of what holds subjects or says what was done to them, whatever the
@@ -42,14 +43,14 @@ func Write(path string, data []byte) error {
 	return err
 }
 
-// replaceable reports what is in the place of a file that is none, such as a directory
-// or a device: that cannot be replaced, or must not be.
+// replaceable returns an error if there is something else than a file at the path, such
+// as a directory or a device, which cannot or must not be replaced.
 func replaceable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
-	return check("write", path, info)
+	return readfile.Check("write", path, info)
 }
 
 // CanWrite tries Write's way in the directory, or the nearest one that there is, and
@@ -92,18 +93,18 @@ func Create(path string) (File, error) {
 // what is added go where nobody looks for it, and is an error.
 func Append(path string) (File, error) {
 	if info, err := os.Lstat(path); err == nil {
-		if err := check("open", path, info); err != nil {
+		if err := readfile.Check("open", path, info); err != nil {
 			return nil, err
 		}
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|unblocked|noFollow, private)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR|readfile.Unblocked|noFollow, private)
 	switch {
 	case errors.Is(err, syscall.ELOOP): // put there between the look and the opening
 		return nil, &fs.PathError{Op: "open", Path: path, Err: &filekind.Error{Mode: fs.ModeSymlink}}
 	case err != nil:
 		return nil, err
 	}
-	if file, err = regular(file); err != nil {
+	if file, err = readfile.Regular(file); err != nil {
 		return nil, err
 	}
 	if err := own(file); err != nil {
@@ -136,7 +137,7 @@ func Keep(path string) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || !isOwn(info) {
 		return
 	}
-	if file, err := os.OpenFile(path, os.O_RDONLY|unblocked|noFollow, 0); err == nil {
+	if file, err := os.OpenFile(path, os.O_RDONLY|readfile.Unblocked|noFollow, 0); err == nil {
 		defer file.Close()
 		own(file) // else it stays as it was
 	}

@@ -1,16 +1,17 @@
-// Package naive decides limits in Redis the way that is often written first, and
-// is wrong: it reads what is used, decides in the client, and writes back what is
-// used then. It is here to be compared with, and so that a load test can show that
-// its audit finds the fault. Nothing else should use it.
+// Package naive decides limits in Redis in a way that is often written first, and is
+// wrong: it reads the usage, decides in the client, and writes the new usage back. It is
+// here for comparison, and so that a load test can show that its audit finds the fault.
+// Nothing else should use it.
 //
-// Between the reading and the writing others read the same, decide the same, and
-// write over one another: a limit of one lets as many through as come at once. The
-// arithmetic, the keys and the records are those of the real store, so that the
-// race, and that there are several round trips, is all that differs.
+// Between the reading and the writing, others read the same, decide the same, and
+// overwrite each other. A limit of one lets all through that come at the same time. The
+// arithmetic, the keys and the records are those of the real store. Only the race and the
+// number of round trips differ.
 package naive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,9 +22,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
-// Store is a [limiter.Store] that lets too much through when callers are
-// concurrent. Its keys are found and deleted as those of the real store, which it
-// is but for the decisions.
+// Store is a [limiter.Store] that lets too much through when callers are concurrent.
+// Except for the decisions it is the real store, which finds and deletes its keys.
 type Store struct {
 	*redisstore.Store
 	client  redis.UniversalClient
@@ -31,18 +31,18 @@ type Store struct {
 	prefix  string
 }
 
-// New returns a Store on client, which Close closes; what client is to be like is
-// said at [redisstore.New]. It fails with a [limiter.ErrInvalid] on an unfit prefix
-// and does not connect yet.
+// New returns a Store on client, which Close closes. [redisstore.New] says how the client
+// should be configured. New does not connect yet. A prefix that cannot be used is a
+// [limiter.ErrInvalid].
 func New(client redis.UniversalClient, prefix string) (*Store, error) {
 	store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithoutHooks())
 	return &Store{Store: store, client: client, servers: redisserver.New(client, prefix), prefix: prefix}, err
 }
 
-// Decide implements [limiter.Store], except that it is neither at one instant nor
-// all or nothing: TIME, a GET of each key, the decision here, and a SET of each key
-// if it changed something. An error of a later key leaves the earlier ones charged,
-// and is a [limiter.ErrOutcomeUnknown] then.
+// Decide implements [limiter.Store], except that it decides neither at one instant nor
+// all or nothing: TIME, a GET of each key, the decision here, and a SET of each key if it
+// changed something. An error of a later key leaves the earlier ones charged, and is a
+// [limiter.ErrOutcomeUnknown] then.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	reqs, err := limiter.NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Store) read(ctx context.Context, key limiter.Key, state *limiter.State)
 	storeKey := limiter.OwnLayout(s.prefix).StoreKey(key)
 	record, err := s.client.Get(ctx, storeKey).Bytes()
 	switch {
-	case err == redis.Nil:
+	case errors.Is(err, redis.Nil):
 		return nil
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return &limiter.ForeignError{StoreKey: storeKey, Holds: "a value that is not a string, and so not a limit record"}

@@ -98,7 +98,8 @@ func TestTheRace(t *testing.T) {
 					}
 				},
 			})
-			req := limiter.Request{Key: limiter.Key{Subject: "naive"}, Limit: limiter.Limit{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod}, Cost: 1}
+			req := limiter.Request{Key: limiter.Key{Subject: "naive"},
+				Limit: limiter.Limit{Algorithm: algorithm, Count: 1, Period: limiter.MaxPeriod}, Cost: 1}
 			if got := admitted(t, newStore(t, client), callers, req); got != callers {
 				t.Errorf("%d of %d callers who read before anybody wrote were let through", got, callers)
 			}
@@ -153,7 +154,8 @@ func TestSequentialCallsAreRight(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 4_000_000).Draw(rt, "pause")) * time.Microsecond)
-			op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}).Draw(rt, "op")
+			ops := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund, limiter.Adjust}
+			op := rapid.SampledFrom(ops).Draw(rt, "op")
 			for i := range reqs {
 				reqs[i].Cost = rapid.Int64Range(1, reqs[i].Limit.Count).Draw(rt, "cost")
 				reqs[i].Shadow = i > 0 && rapid.Bool().Draw(rt, "shadow")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/visible"
 )
 
 // Formulas says what becomes of CSV cells that a spreadsheet would take for a formula:
@@ -85,7 +87,7 @@ const (
 // formulaBegin returns which character would make a formula of a text in a spreadsheet,
 // which skips what is blank before it; 0 if none would.
 func formulaBegin(text string) rune {
-	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !visible(r) })
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !visible.Rune(r) })
 	if r, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune(formulaMarks, r) {
 		return r
 	}

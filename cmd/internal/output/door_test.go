@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/internal/hostiletext"
+
+	"github.com/limitctl/limitctl/internal/visible"
 )
 
 // through is text as people see it, written in parts of so many bytes.
@@ -64,7 +66,7 @@ func obeyed(text string, styles bool) string {
 		}
 	}
 	for i, r := range text {
-		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !visible(r) {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") || r != '\n' && r != '\t' && !visible.Rune(r) {
 			return strconv.Quote(text[i:min(len(text), i+20)])
 		}
 	}

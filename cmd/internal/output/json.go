@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/visible"
 )
 
 // JSON returns a document as JSON on one line, in which all that people would not see is
@@ -44,4 +46,4 @@ func escapeJSON(text []byte) []byte {
 	return escaped
 }
 
-func hiddenInJSON(r rune) bool { return r > '~' && !visible(r) }
+func hiddenInJSON(r rune) bool { return r > '~' && !visible.Rune(r) }

@@ -26,6 +26,7 @@ func isStyle(parameter string) bool {
 	switch Style(parameter) {
 	case Calm, Near, AtEnd, Faint, Bold, Reversed, "0":
 		return true
+	case Plain: // it has no parameter
 	}
 	return false
 }

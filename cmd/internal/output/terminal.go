@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/visible"
 )
 
 // Terminal is the door through which all text goes to people. Servers, keys, files and
@@ -71,12 +73,12 @@ func (t *Terminal) show(text []byte, whole bool) (shown, rest []byte) {
 				shown, size = append(shown, style...), len(style)
 				break
 			}
-			shown, size = appendVisible(shown, text)
+			shown, size = visible.Append(shown, text)
 		default:
 			if !whole && !utf8.FullRune(text) {
 				return shown, text
 			}
-			shown, size = appendVisible(shown, text)
+			shown, size = visible.Append(shown, text)
 		}
 		text = text[size:]
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/visible"
 )
 
 // yamlOf writes a JSON document as YAML that parsers of YAML 1.1 and of 1.2 read back
@@ -132,7 +134,7 @@ func appendYAML(to []byte, text string) []byte {
 		switch {
 		case r == '"' || r == '\\':
 			to = append(to, '\\', byte(r))
-		case visible(r):
+		case visible.Rune(r):
 			to = utf8.AppendRune(to, r)
 		case r <= 0xff:
 			to = fmt.Appendf(to, `\x%02X`, r)

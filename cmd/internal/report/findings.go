@@ -18,8 +18,9 @@ func (f finding) mark() string {
 		return "✓"
 	case output.AtEnd:
 		return "✗"
+	default:
+		return "!"
 	}
-	return "!"
 }
 
 // finding says which count keeps the promise.

@@ -172,6 +172,7 @@ func pageTableOf(columns []output.Column, rows [][]output.Cell) pageTable {
 				cells[i].Class = "bad"
 			case output.Near:
 				cells[i].Class = "near"
+			default: // as any text
 			}
 		}
 		table.Rows = append(table.Rows, cells)

@@ -9,11 +9,12 @@ import (
 
 func TestShown(t *testing.T) {
 	for text, want := range map[string]struct{ redacted, bare string }{
-		"redis://localhost:6379":                              {"", ""},
-		"redis://:hunter2@localhost:6379/0":                   {"redis://:xxxxx@localhost:6379/0", "redis://localhost:6379/0"},
-		"rediss://user:hun@ter:2@localhost":                   {"rediss://user:xxxxx@localhost", "rediss://user@localhost"},
-		"redis://user@localhost":                              {"", ""},
-		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx", "redis+sentinel://u@a:1,b:2/m"},
+		"redis://localhost:6379":            {"", ""},
+		"redis://:hunter2@localhost:6379/0": {"redis://:xxxxx@localhost:6379/0", "redis://localhost:6379/0"},
+		"rediss://user:hun@ter:2@localhost": {"rediss://user:xxxxx@localhost", "rediss://user@localhost"},
+		"redis://user@localhost":            {"", ""},
+		"redis+sentinel://u:p@a:1,b:2/m?sentinel_password=pw": {"redis+sentinel://u:xxxxx@a:1,b:2/m?sentinel_password=xxxxx",
+			"redis+sentinel://u@a:1,b:2/m"},
 		"redis+sentinel://h/m?sentinel_username=w&sentinel_password=SECRET1'SECRET2 \"SECRET3&SECRET4&SECRET5=6": {
 			"redis+sentinel://h/m?sentinel_username=w&sentinel_password=xxxxx&xxxxx&xxxxx",
 			"redis+sentinel://h/m?sentinel_username=w"},
@@ -25,16 +26,17 @@ func TestShown(t *testing.T) {
 		"redis://u:pa/ss@h":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://user:hunter2":                          {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
 		"redis://h/hunter2":                             {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"redis+cluster://h,i/hunter2":                   {"redis+cluster://xxxxx (it cannot be read)", "redis+cluster://xxxxx (it cannot be read)"},
-		"redis::hunter2@localhost":                      {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
-		"hunter2://:hunter3@localhost":                  {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
-		"hunter2:hunter3@localhost":                     {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
-		"hunter2@localhost":                             {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
-		"unix://u:p@/run/s?db=1":                        {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
-		"file:/tmp/a:b@c.db":                            {"", ""},
-		"memory:":                                       {"", ""},
-		"localhost":                                     {"", ""},
-		"":                                              {"", ""},
+		"redis+cluster://h,i/hunter2": {"redis+cluster://xxxxx (it cannot be read)",
+			"redis+cluster://xxxxx (it cannot be read)"},
+		"redis::hunter2@localhost":     {"redis://xxxxx (it cannot be read)", "redis://xxxxx (it cannot be read)"},
+		"hunter2://:hunter3@localhost": {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
+		"hunter2:hunter3@localhost":    {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
+		"hunter2@localhost":            {"xxxxx (it cannot be read)", "xxxxx (it cannot be read)"},
+		"unix://u:p@/run/s?db=1":       {"unix://u:xxxxx@/run/s?db=1", "unix://u@/run/s?db=1"},
+		"file:/tmp/a:b@c.db":           {"", ""},
+		"memory:":                      {"", ""},
+		"localhost":                    {"", ""},
+		"":                             {"", ""},
 	} {
 		if want.redacted == "" {
 			want.redacted, want.bare = text, text
@@ -63,7 +65,8 @@ func TestSecrets(t *testing.T) {
 }
 
 func TestIsLocal(t *testing.T) {
-	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true,
+	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.": true, "127.0.0.1": true, "127.9.9.9": true,
+		"::1": true, "::ffff:127.0.0.1": true,
 		"10.0.0.1": false, "localhost.evil.example": false, "0.0.0.0": false, "": false, "redis": false, "fe80::1%eth0": false} {
 		if got := IsLocal(host); got != want {
 			t.Errorf("%q: %v", host, got)

@@ -3,6 +3,9 @@
 // known only when it has been answered, so an estimate is taken first and what was not
 // needed is given back.
 //
+// The limits are in limitctl.yaml beside this file, which the command reads, too:
+//
+//	limitctl config validate docs/examples/llm-gateway/limitctl.yaml
 //	go run ./docs/examples/llm-gateway -redis localhost:6379 -team red -prompt "why is the sky blue?"
 package main
 
@@ -18,6 +21,7 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
@@ -25,26 +29,27 @@ func main() {
 	address := flag.String("redis", "localhost:6379", "where the Redis is")
 	team := flag.String("team", "red", "who pays")
 	prompt := flag.String("prompt", "why is the sky blue?", "what is asked")
+	path := flag.String("limits", "docs/examples/llm-gateway/limitctl.yaml", "the file with the limits")
 	flag.Parse()
-	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}))
+	file, err := policyfile.Load(*path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tokens, err := file.Policy("tokens")
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := redisstore.New(redisstore.NewClient(redis.Options{Addr: *address}), redisstore.WithPrefix(file.Prefix))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	g := &gateway{limits: limiter.New(store), model: parrot}
+	g := &gateway{tokens: tokens, limits: limiter.New(limiter.WithFailurePolicy(store, tokens.OnError, nil)), model: parrot}
 	answer, err := g.ask(context.Background(), *team, *prompt)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(answer)
-}
-
-// tokens are the limits of a call, which it has to fit together.
-func tokens() *policy.Policy {
-	return &policy.Policy{Name: "tokens", Limits: []policy.Limit{
-		{Name: "team", By: []string{"model", "team"}, Limit: limiter.Limit{Count: 100_000, Period: time.Minute}},
-		{Name: "all", By: []string{"model"}, Limit: limiter.Limit{Count: 1_000_000, Period: time.Minute}},
-	}}
 }
 
 // mostAnswered is how many tokens an answer has at most, by what the model is asked for.
@@ -57,6 +62,8 @@ func (e errBusy) Error() string { return fmt.Sprintf("too many tokens; try again
 
 // gateway asks a model for those who have tokens left.
 type gateway struct {
+	// tokens are the limits of a call, which it has to fit together.
+	tokens *policy.Policy
 	limits *limiter.Limiter
 	// model answers a prompt and says how many tokens that took.
 	model func(ctx context.Context, prompt string) (answer string, took int64, err error)
@@ -65,7 +72,7 @@ type gateway struct {
 // ask asks the model for a team.
 func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, err error) {
 	reserved := int64(len(prompt)/4+1) + mostAnswered
-	reqs, err := tokens().Requests(policy.Attributes{"model": "sky-1", "team": team}, reserved)
+	reqs, err := g.tokens.Requests(policy.Attributes{"model": "sky-1", "team": team}, reserved)
 	if err != nil {
 		return "", err
 	}

@@ -9,11 +9,26 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
 )
+
+// tokens is the policy of the example's file.
+func tokens(t *testing.T) *policy.Policy {
+	t.Helper()
+	file, err := policyfile.Load("limitctl.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Policy("tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 func used(t *testing.T, limits *limiter.Limiter, team string) []int64 {
 	t.Helper()
-	reqs, err := tokens().Requests(policy.Attributes{"model": "sky-1", "team": team}, 1)
+	reqs, err := tokens(t).Requests(policy.Attributes{"model": "sky-1", "team": team}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +46,7 @@ func used(t *testing.T, limits *limiter.Limiter, team string) []int64 {
 func TestACallCostsWhatItTook(t *testing.T) {
 	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 	limits := limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon })))
-	g := &gateway{limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
+	g := &gateway{tokens: tokens(t), limits: limits, model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
 	if answer, err := g.ask(context.Background(), "red", "why?"); err != nil || answer != "blue" {
 		t.Fatalf("%q, %v", answer, err)
 	}
@@ -50,7 +65,7 @@ func TestACallCostsWhatItTook(t *testing.T) {
 
 func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
-	g := &gateway{limits: limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon }))),
+	g := &gateway{tokens: tokens(t), limits: limiter.New(memorystore.New(memorystore.WithClock(func() time.Time { return noon }))),
 		model: func(context.Context, string) (string, int64, error) { return "blue", 4001, nil }}
 	var busy errBusy
 	for range 24 {

@@ -19,7 +19,8 @@ func TestMailsAreSentInTurn(t *testing.T) {
 	t.Cleanup(func() { store.Close() })
 	var out strings.Builder
 	begin := time.Now()
-	if err := send(context.Background(), store, &out, []string{"a", "b", "c"}); err != nil || out.String() != "mail to a\nmail to b\nmail to c\n" {
+	err = send(context.Background(), store, &out, []string{"a", "b", "c"})
+	if err != nil || out.String() != "mail to a\nmail to b\nmail to c\n" {
 		t.Errorf("%q, %v", &out, err)
 	}
 	if took := time.Since(begin); took < 400*time.Millisecond { // a bound of the limit, not of the machine

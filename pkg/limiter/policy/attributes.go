@@ -42,16 +42,16 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 	for _, argument := range arguments {
 		name, value, found := strings.Cut(argument, "=")
 		if !found {
-			return nil, limiter.Invalidf("argument %q is no attribute; write name=value, such as ip=203.0.113.9", argument)
+			return nil, limiter.Invalidf("argument %q is not an attribute; write name=value, such as ip=203.0.113.9", argument)
 		}
 		if err := ValidateName("attribute", name); err != nil {
 			return nil, err
 		}
 		if _, twice := attributes[name]; twice {
-			return nil, limiter.Invalidf("attribute %q is given twice; give it once", name)
+			return nil, limiter.Invalidf("attribute %q is given twice; keep one", name)
 		}
 		if value == "" {
-			return nil, limiter.Invalidf("attribute %q is empty, and would be one subject for all who leave it so; give it a value", name)
+			return nil, limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
 		}
 		attributes[name] = value
 	}
@@ -71,7 +71,8 @@ func ValidateName(what, name string) error {
 		fits = fits && (letter || i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'))
 	}
 	if !fits {
-		return limiter.Invalidf("%s name %q is unfit; use at most %d letters, digits, - and _, the first a letter", what, name, MaxNameLength)
+		return limiter.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
+			name, MaxNameLength)
 	}
 	return nil
 }

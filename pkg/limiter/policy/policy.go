@@ -11,7 +11,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,13 +22,13 @@ import (
 // order written.
 type Policy struct {
 	Name string
-	// OnError is what a store that is away means for requests under the policy;
+	// OnError is what an unreachable store means for requests under the policy;
 	// see [limiter.WithFailurePolicy].
 	OnError limiter.FailurePolicy
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
-	// decided at one instant there, too: these attributes, the first of the By of
-	// every limit, are the subject of all of them. Without it each limit's
-	// subject is all of its By.
+	// decided at one instant there, too. The By of every limit begins with these
+	// attributes, and they alone are the subject of its keys. Without HashBy each
+	// limit's subject is all of its By.
 	HashBy []string
 	Limits []Limit
 }
@@ -39,133 +38,20 @@ type Limit struct {
 	Name string
 	// By names the attributes that together are who is limited.
 	By []string
-	// Limit is how much is allowed, to those that no override is for.
+	// Limit is how much is allowed where no override applies.
 	Limit limiter.Limit
-	// Overrides are other limits for some; the first that applies counts.
+	// Overrides are other limits for some requests; the first that matches applies.
 	Overrides []Override
-	// Shadow: the limit is counted and reported, and denies nothing.
+	// Shadow: the limit is counted and reported, but never denies.
 	Shadow bool
 }
 
-// Override is how much is allowed when the attributes are those of When, whatever
-// the others are.
+// Override is how much is allowed to requests that have all attributes of When, whatever
+// their other attributes are.
 type Override struct {
 	When  Attributes
 	Limit limiter.Limit
 }
-
-// Problem is a mistake in a policy. Path says where it is, from the policy on:
-// "limits[1].overrides[0].when".
-type Problem struct {
-	Path string
-	Text string
-}
-
-// Problems returns all that is wrong with the policy, in the order of its parts.
-func (p *Policy) Problems() []Problem {
-	var problems []Problem
-	add := func(path, format string, args ...any) {
-		problems = append(problems, Problem{path, fmt.Sprintf(format, args...)})
-	}
-	if err := validateOwnName("policy", p.Name); err != nil {
-		add("", "%s", err)
-	}
-	if len(p.Limits) == 0 {
-		add("limits", "policy %q has no limits; give it at least one", p.Name)
-	}
-	if len(p.Limits) > limiter.MaxRequests {
-		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), limiter.MaxRequests)
-	}
-	for _, text := range duplicates(p.HashBy) {
-		add("hash_by", "attribute %q is named twice; name it once", text)
-	}
-	for i := range p.Limits {
-		limit, path := &p.Limits[i], fmt.Sprintf("limits[%d]", i)
-		if err := validateOwnName("limit", limit.Name); err != nil {
-			add(path+".name", "%s", err)
-		} else if first := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit.Name }); first < i {
-			add(path+".name", "limits %d and %d of policy %q are both named %q and would share their keys; name them apart", first+1, i+1, p.Name, limit.Name)
-		}
-		limit.problems(path, add)
-		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
-			add(path+".by", "limit %q is by %s, which does not begin with the policy's hash_by %s; so it would not share their slot",
-				limit.Name, list(limit.By), list(p.HashBy))
-		}
-	}
-	return problems
-}
-
-func (l *Limit) problems(path string, add func(path, format string, args ...any)) {
-	if len(l.By) == 0 {
-		add(path+".by", "limit %q does not say by what; name at least one attribute, such as by: [ip]", l.Name)
-	}
-	for _, name := range l.By {
-		if err := ValidateName("attribute", name); err != nil {
-			add(path+".by", "%s", err)
-		}
-	}
-	for _, name := range duplicates(l.By) {
-		add(path+".by", "attribute %q is named twice; name it once", name)
-	}
-	if _, err := l.Limit.Normalize(); err != nil {
-		add(path+".limit", "%s", err)
-	}
-	// An override that applies to all another would has, of each of its attributes,
-	// the other's value: so it is found by the first of them.
-	byFirst := map[Attribute][]int{}
-	for i, override := range l.Overrides {
-		at := fmt.Sprintf("%s.overrides[%d]", path, i)
-		if len(override.When) == 0 {
-			add(at+".when", "an override needs at least one attribute to apply to, such as when: {tenant: acme}")
-			continue
-		}
-		for _, name := range override.When.Names() {
-			if err := ValidateName("attribute", name); err != nil {
-				add(at+".when", "%s", err)
-			} else if override.When[name] == "" {
-				add(at+".when", "attribute %q is empty, which no request's is; give it a value", name)
-			}
-		}
-		if _, err := override.Limit.Normalize(); err != nil {
-			add(at+".limit", "%s", err)
-		}
-		before := i
-		for name, value := range override.When {
-			for _, j := range byFirst[Attribute{name, value}] {
-				if j < before && override.When.has(l.Overrides[j].When) {
-					before = j
-				}
-			}
-		}
-		if before < i {
-			add(at+".when", "override %d of limit %q is never reached: override %d applies to all it would apply to; put it first or drop it",
-				i+1, l.Name, before+1)
-		}
-		first := override.When.Names()[0]
-		byFirst[Attribute{first, override.When[first]}] = append(byFirst[Attribute{first, override.When[first]}], i)
-	}
-}
-
-// validateOwnName is ValidateName for what stands in the names of keys, where an
-// algorithm's name begins that of a limit without a name of its own.
-func validateOwnName(what, name string) error {
-	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
-		return limiter.Invalidf("policy name %q is that of an algorithm; its keys could be taken for those of unnamed limits", name)
-	}
-	return ValidateName(what, name)
-}
-
-func duplicates(names []string) []string {
-	var twice []string
-	for i, name := range names {
-		if slices.Contains(names[:i], name) && !slices.Contains(twice, name) {
-			twice = append(twice, name)
-		}
-	}
-	return twice
-}
-
-func list(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
 
 // Attributes returns the names of all attributes that the policy can use, in
 // order; needed tells those it cannot do without.
@@ -186,13 +72,12 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 }
 
 // CheckAttributes reports, as a [limiter.ErrInvalid], the attributes that no
-// limit of the policy uses: they are slips of the pen, which could make an
-// override not apply.
+// limit of the policy uses: a misspelled one could keep an override from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
-			return limiter.Invalidf("policy %q has no use for attribute %q; it knows %s", p.Name, name, strings.Join(known, ", "))
+			return limiter.Invalidf("unknown attribute %q; policy %q uses %s", name, p.Name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -202,8 +87,15 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 // attributes, for cost units. An attribute that is missing or unknown is a
 // [limiter.ErrInvalid] that names it. The policy must have no [Problem].
 func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request, error) {
+	reqs, _, err := p.RequestsWithOverrides(attributes, cost)
+	return reqs, err
+}
+
+// RequestsWithOverrides is [Policy.Requests] that also says, for each request, the index
+// of the override that its limit comes from, or -1.
+func (p *Policy) RequestsWithOverrides(attributes Attributes, cost int64) (reqs []limiter.Request, overrides []int, err error) {
 	if err := p.CheckAttributes(attributes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var missing []string
 	for i := range p.Limits {
@@ -218,15 +110,17 @@ func (p *Policy) Requests(attributes Attributes, cost int64) ([]limiter.Request,
 		if len(missing) > 1 {
 			noun = "attributes"
 		}
-		return nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "), strings.Join(missing, "=VALUE "))
+		return nil, nil, limiter.Invalidf("policy %q needs the %s %s; add %s=VALUE", p.Name, noun, strings.Join(missing, " and "),
+			strings.Join(missing, "=VALUE "))
 	}
-	reqs := make([]limiter.Request, 0, len(p.Limits))
+	reqs = make([]limiter.Request, 0, len(p.Limits))
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		limit, _ := l.For(attributes)
+		limit, override := l.For(attributes)
+		overrides = append(overrides, override)
 		reqs = append(reqs, limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: cost, Shadow: l.Shadow})
 	}
-	return reqs, nil
+	return reqs, overrides, nil
 }
 
 // For returns the limit that counts for the attributes, and the index of the

@@ -16,7 +16,8 @@ import (
 // awkward are pieces of values that a careless joining would mistake for its own.
 func awkward() *rapid.Generator[string] {
 	return rapid.OneOf(
-		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7", "fe80::1%eth0", "::ffff:10.0.0.1", "/", "a:b", "user:7",
+		rapid.SampledFrom([]string{":", "%", "{", "}", "%3A", "%25", "a", "b", "ip", "::1", "2001:db8::7", "fe80::1%eth0",
+			"::ffff:10.0.0.1", "/", "a:b", "user:7",
 			"\x00", "\n", "\x7f", "\u0085", "\xff", "\xc3", "é", "用户", "1:2:3:4:5:6:7:8", "A%zz", " ", "="}),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 6), func(b []byte) string { return string(b) }),
 	)
@@ -45,7 +46,8 @@ func aKey(t *rapid.T, label string) made {
 	m := made{policy: &Policy{
 		Name:   rapid.SampledFrom([]string{"p", "api", "a-b"}).Draw(t, label+" policy"),
 		HashBy: by[:hashed],
-		Limits: []Limit{{Name: rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), By: by, Limit: limiter.Limit{Count: 1, Period: 1e9}}},
+		Limits: []Limit{{Name: rapid.SampledFrom([]string{"l", "p", "x_1"}).Draw(t, label+" limit"), By: by,
+			Limit: limiter.Limit{Count: 1, Period: 1e9}}},
 	}}
 	if problems := m.policy.Problems(); len(problems) > 0 {
 		t.Fatal(problems)
@@ -82,14 +84,16 @@ func TestKeysAreUnambiguous(t *testing.T) {
 				t.Fatalf("%+v has the key %q and %+v %q", a.attributes, a.key, b.attributes, b.key)
 			}
 			parts, ok := ParseKey(a.key)
-			if !ok || parts.Policy != a.policy.Name || parts.Limit != a.policy.Limits[0].Name || !slices.Equal(parts.Attributes, a.attributes) {
+			if !ok || parts.Policy != a.policy.Name || parts.Limit != a.policy.Limits[0].Name ||
+				!slices.Equal(parts.Attributes, a.attributes) {
 				t.Fatalf("%q of %v is taken apart into %+v, %t", a.key, a.attributes, parts, ok)
 			}
 			tooLong := len(a.key.Subject) > limiter.MaxSubjectLength || len(a.key.Name) > limiter.MaxNameLength
 			if err := a.key.Validate(); err != nil && !tooLong {
 				t.Fatalf("%q of %v: %v", a.key, a.attributes, err)
 			}
-			if !parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value}) || parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value + "x"}) {
+			if !parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value}) ||
+				parts.Has(Attributes{a.attributes[0].Name: a.attributes[0].Value + "x"}) {
 				t.Fatalf("%+v does not have its own first attribute, or another", parts)
 			}
 		}
@@ -121,11 +125,14 @@ func TestKey(t *testing.T) {
 	}{
 		{[]string{"ip"}, nil, Attributes{"ip": "203.0.113.9"}, limiter.Key{Subject: "ip:203.0.113.9", Name: "p/l"}},
 		{[]string{"ip"}, nil, Attributes{"ip": "2001:db8::7"}, limiter.Key{Subject: "ip:2001:db8::7", Name: "p/l"}}, // readable
-		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"}, limiter.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
+		{[]string{"ip", "user"}, nil, Attributes{"ip": "2001:db8::7", "user": "7"},
+			limiter.Key{Subject: "ip:2001%3Adb8%3A%3A7:user:7", Name: "p/l"}},
 		{[]string{"user", "ip"}, nil, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7:ip:::1", Name: "p/l"}},
-		{[]string{"a", "A"}, nil, Attributes{"a": "a", "A": "2001:db8::7"}, limiter.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
+		{[]string{"a", "A"}, nil, Attributes{"a": "a", "A": "2001:db8::7"},
+			limiter.Key{Subject: "a:a:A:2001%3Adb8%3A%3A7", Name: "p/l"}}, // a:A:2001:db8::7 is an address, too
 		{[]string{"a"}, nil, Attributes{"a": "a:A:2001:db8::7"}, limiter.Key{Subject: "a:a:A:2001:db8::7", Name: "p/l"}},
-		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
+		{[]string{"user", "ip"}, []string{"user"}, Attributes{"ip": "::1", "user": "7"},
+			limiter.Key{Subject: "user:7", Name: "p/l:ip:::1"}},
 		{[]string{"ip", "user"}, []string{"ip"}, Attributes{"ip": "::1", "user": "7"}, limiter.Key{Subject: "ip:::1", Name: "p/l:user:7"}},
 		{[]string{"a", "b"}, nil, Attributes{"a": "a:b", "b": "c"}, limiter.Key{Subject: "a:a%3Ab:b:c", Name: "p/l"}},
 		{[]string{"a", "b"}, nil, Attributes{"a": "a", "b": "b:c"}, limiter.Key{Subject: "a:a:b:b%3Ac", Name: "p/l"}},
@@ -163,9 +170,12 @@ func TestIPv6StaysReadable(t *testing.T) {
 
 func TestParseKeyOfOthers(t *testing.T) {
 	for _, key := range []limiter.Key{
-		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"}, {Subject: "user", Name: "p/l"}, {Subject: "user:", Name: "p/l"},
-		{Subject: "a:b:c", Name: "p/l"}, {Subject: "a:%3a", Name: "p/l"}, {Subject: "a:%41", Name: "p/l"}, {Subject: "a:%", Name: "p/l"}, {Subject: "a:%4", Name: "p/l"},
-		{Subject: "a:b", Name: "p/l:"}, {Subject: "a:b", Name: "p/l:c"}, {Subject: "a:b", Name: "p/l/m"}, {Subject: "1:b", Name: "p/l"}, {Subject: "a:b", Name: "1/l"},
+		{}, {Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:42", Name: "p"}, {Subject: "user", Name: "p/l"},
+		{Subject: "user:", Name: "p/l"},
+		{Subject: "a:b:c", Name: "p/l"}, {Subject: "a:%3a", Name: "p/l"}, {Subject: "a:%41", Name: "p/l"},
+		{Subject: "a:%", Name: "p/l"}, {Subject: "a:%4", Name: "p/l"},
+		{Subject: "a:b", Name: "p/l:"}, {Subject: "a:b", Name: "p/l:c"}, {Subject: "a:b", Name: "p/l/m"},
+		{Subject: "1:b", Name: "p/l"}, {Subject: "a:b", Name: "1/l"},
 		{Subject: "a:%+1", Name: "p/l"}, {Subject: "a:% 1", Name: "p/l"}, {Subject: "ip:2001%3Adb8%3A%3A7", Name: "p/l"},
 	} {
 		if parts, ok := ParseKey(key); ok {
@@ -218,7 +228,7 @@ func TestRequests(t *testing.T) {
 		{Attributes{"tenant": "acme", "user": "7", "plan": "gold"}, []int64{20, 5}, ""}, // the first that applies
 		{Attributes{"tenant": "x"}, nil, `policy "api" needs the attribute user; add user=VALUE`},
 		{Attributes{}, nil, `policy "api" needs the attributes tenant and user; add tenant=VALUE user=VALUE`},
-		{Attributes{"tenant": "x", "user": "7", "plna": "gold"}, nil, `policy "api" has no use for attribute "plna"; it knows plan, tenant, user`},
+		{Attributes{"tenant": "x", "user": "7", "plna": "gold"}, nil, `unknown attribute "plna"; policy "api" uses plan, tenant, user`},
 	} {
 		reqs, err := p.Requests(test.attributes, 3)
 		if test.want != "" {
@@ -254,7 +264,7 @@ func TestUnreachableOverrides(t *testing.T) {
 		}
 		var got []string
 		for _, problem := range p.Problems() {
-			_, rest, _ := strings.Cut(problem.Text, "never reached: override ")
+			_, rest, _ := strings.Cut(problem.Text, "never reached, because override ")
 			by, _, _ := strings.Cut(rest, " ")
 			got = append(got, problem.Path+" by "+by)
 		}
@@ -270,11 +280,11 @@ func TestParseAttributes(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for argument, want := range map[string]string{
-		"ip":      `argument "ip" is no attribute; write name=value, such as ip=203.0.113.9`,
-		"ip=":     `attribute "ip" is empty, and would be one subject for all who leave it so; give it a value`,
-		"1=x":     `attribute name "1" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
-		"=x":      `attribute name "" is unfit; use at most 64 letters, digits, - and _, the first a letter`,
-		"twice=b": `attribute "twice" is given twice; give it once`,
+		"ip":      `argument "ip" is not an attribute; write name=value, such as ip=203.0.113.9`,
+		"ip=":     `attribute "ip" is empty; give it a value, or all who leave it empty share one subject`,
+		"1=x":     `attribute name "1" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
+		"=x":      `attribute name "" is not valid; use at most 64 letters, digits, - and _, beginning with a letter`,
+		"twice=b": `attribute "twice" is given twice; keep one`,
 	} {
 		if _, err := ParseAttributes([]string{"twice=a", argument}); fmt.Sprint(err) != want || !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("%q: the error is %v", argument, err)

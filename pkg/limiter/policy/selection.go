@@ -88,7 +88,8 @@ func (s *Selection) limitsOf(p *Policy) ([]*Limit, error) {
 		}
 		return nil, limiter.Invalidf("policy %q has no limit %q; it has %s", p.Name, s.Limits, strings.Join(all, ", "))
 	case len(limits) == 0:
-		return nil, limiter.Invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name, strings.Join(s.Attributes.Names(), " and "))
+		return nil, limiter.Invalidf("none of the limits %s of policy %q is by %s", list(named), p.Name,
+			strings.Join(s.Attributes.Names(), " and "))
 	}
 	return limits, nil
 }

@@ -21,7 +21,8 @@ var (
 	limitNames     = rapid.SampledFrom([]string{"l", "lx", "user-route", "p_1"})
 	attributeNames = rapid.SampledFrom([]string{"tenant", "user", "ip", "tenant2"})
 	// Values that are alike, begin alike, or are what a careless glob takes for more.
-	values = rapid.OneOf(rapid.SampledFrom([]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n", "\xff", "2001:db8::7", "::1",
+	values = rapid.OneOf(rapid.SampledFrom([]string{"*", "a[b]?", `\`, "%", "a:b", "acme", "acmee", "acme:user:1", "1", "{", "\n",
+		"\xff", "2001:db8::7", "::1",
 		"2001:db8::7:user:1", "x:tenant:acme", "[", "]", "^", "-", "%3A", "%2A"}), value())
 )
 
@@ -132,7 +133,8 @@ func TestQuerySelectsWhatMatches(t *testing.T) {
 					got[entry.Key] = true
 				}
 				if !maps.Equal(got, want) {
-					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+					t.Fatalf("with %d policies known, %+v finds\n%q, want\n%q", len(hand), q, slices.Collect(maps.Keys(got)),
+						slices.Collect(maps.Keys(want)))
 				}
 			}
 		}
@@ -161,7 +163,8 @@ func wholeSelection(t *rapid.T, known []*Policy, pool []string) *Selection {
 // elsewhere; a scan for it finds both.
 func TestQueryOfAnAddress(t *testing.T) {
 	limit := limiter.Limit{Count: 10, Period: time.Hour}
-	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit}, {Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
+	p := &Policy{Name: "api", Limits: []Limit{{Name: "ip", By: []string{"ip"}, Limit: limit},
+		{Name: "both", By: []string{"ip", "user"}, Limit: limit}}}
 	name, err := limiter.ExactPattern("api")
 	if err != nil {
 		t.Fatal(err)

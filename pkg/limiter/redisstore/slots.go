@@ -116,7 +116,7 @@ func allowedIn(group []int, decisions []limiter.Decision) bool {
 // undo gives back what was taken from groups, as giveBack says, and waits for that as
 // long as ctx lasts. It goes on when the caller leaves.
 func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	back, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), undoTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
 	s.undoing.Go(func() error { return s.giveBack(back, groups, reqs, given) }, func(err error) {

@@ -6,15 +6,16 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// admissions is what was admitted lately, oldest first. It is written as differences
-// in few bytes, since a long period under much load holds tens of millions of them:
-// the time since the one before, in microseconds and shifted by one bit, which says
-// that the units follow, being other than 1.
+// admissions is what was admitted lately, oldest first. A long period under much load
+// holds tens of millions of them, so each takes few bytes: the time since the one before,
+// in microseconds, shifted by one bit. That bit says whether the number of units follows,
+// because it is not 1.
 type admissions struct {
 	chunks [][]byte
 	read   int // of the first chunk
-	// oldest is the instant of the first, newest that of the last. That the first is
-	// still to be kept is seen without a look at the chunks, which are far away.
+	// oldest is the instant of the first, newest that of the last. They show whether the
+	// first must still be kept, without reading the chunks, which are seldom in the
+	// processor's cache.
 	oldest, newest limiter.Instant
 	units          int64
 }
@@ -22,14 +23,14 @@ type admissions struct {
 const (
 	smallChunk = 16 // most keys have few
 	largeChunk = 512
-	// maxEncoded is the most bytes one takes.
+	// maxEncoded is the most bytes that one admission takes.
 	maxEncoded = 2 * binary.MaxVarintLen64
 )
 
 // add appends one; at is not before the newest.
 func (l *admissions) add(at limiter.Instant, units int64) {
 	if l.units == 0 {
-		l.oldest, l.newest = at, at // so that the first differs by nothing from the one before
+		l.oldest, l.newest = at, at // so that the first one's difference is 0
 	}
 	var buf [maxEncoded]byte
 	step := uint64(at-l.newest) << 1
@@ -47,8 +48,8 @@ func (l *admissions) add(at limiter.Instant, units int64) {
 		last = 0
 	case cap(l.chunks[last])-len(l.chunks[last]) >= n:
 	case cap(l.chunks[last]) < largeChunk:
-		// A small one is made larger, by little: of many keys the room that is not
-		// used would be most of it.
+		// A small chunk grows by little. With many keys, unused room would otherwise take
+		// most of the memory.
 		small := l.chunks[last]
 		l.chunks[last] = append(make([]byte, 0, min(cap(small)+cap(small)/4+maxEncoded, largeChunk)), small...)
 	default:
@@ -82,7 +83,7 @@ func (l *admissions) forget(through limiter.Instant) {
 	}
 }
 
-// drop takes the first chunk off, keeping it for what comes if it is the only one.
+// drop removes the first chunk. If it is the only one, it is kept for reuse.
 func (l *admissions) drop() {
 	l.read = 0
 	if len(l.chunks) == 1 {

@@ -46,8 +46,8 @@ type Finding struct {
 	Keys, KeysDenied int64
 	// Denied is the requests this limit denied.
 	Denied int64
-	// OutOfOrder is the observations that came too late to be put in their place,
-	// and were judged as if they had been made at the last instant known of their key.
+	// OutOfOrder is the observations that came too late to be put in order. They were
+	// judged as if they had been made at the last instant known of their key.
 	OutOfOrder int64
 }
 
@@ -55,7 +55,7 @@ type Finding struct {
 type Auditor struct {
 	keys    []account
 	limits  map[limiter.Limit]*limiter.Limit // as many keys are under one
-	finding Finding                          // but for what is reckoned over all keys
+	finding Finding                          // except for what is computed over all keys
 }
 
 // New returns an Auditor that has seen nothing.
@@ -76,8 +76,8 @@ type account struct {
 	seen       bool
 }
 
-// SetLimit says which limit key is under; before the first observation of key.
-// limit must be normalized.
+// SetLimit says which limit a key is under. It must be called before the first
+// observation of the key. limit must be normalized.
 func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
 	shared, known := a.limits[limit]
 	if !known {
@@ -131,7 +131,7 @@ func (k *account) used(at limiter.Instant) int64 {
 	return k.admissions.units
 }
 
-// periodBefore is the last instant that is out of a span of one period ending at at.
+// periodBefore is the last instant before the span of one period that ends at at.
 func (k *account) periodBefore(at limiter.Instant) limiter.Instant {
 	return at - limiter.Instant(k.limit.Period.Microseconds())
 }
@@ -151,8 +151,8 @@ func (a *Auditor) charge(k *account, o *Observation) {
 	a.finding.WorstRatio = max(a.finding.WorstRatio, float64(most)/float64(k.limit.Capacity()))
 }
 
-// Unknown says that cost units may have been charged to key, or not. A denial that
-// they explain is not held against the limit.
+// Unknown says that cost units may have been charged to key, or not. A denial that they
+// can explain does not count as wrong.
 func (a *Auditor) Unknown(key uint32, cost int64) {
 	a.keys[key].seen = true
 	a.keys[key].unknown += cost

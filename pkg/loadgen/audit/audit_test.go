@@ -125,7 +125,8 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			now += rapid.SampledFrom([]int64{0, 0, 1, 10, 500, 999, 1000, 1001, 2500, 20_000}).Draw(t, "step")
 			cost := rapid.Int64Range(1, h.limit.Capacity()).Draw(t, "cost")
 			used := h.used(now)
-			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom([]string{"right", "right", "right", "charge", "deny", "leave"}).Draw(t, "answer") {
+			answers := []string{"right", "right", "right", "charge", "deny", "leave"}
+			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom(answers).Draw(t, "answer") {
 			case "leave": // another limit of the same call denied
 				a.Observe(Observation{0, limiter.Instant(now), cost, true, false})
 				run = 0

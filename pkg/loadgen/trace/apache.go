@@ -41,7 +41,7 @@ type apacheParser struct {
 	fields []int
 	cost   int
 	found  [apacheFieldCount][]byte
-	// Which parts of a line need a look.
+	// Which parts of a line have to be read.
 	request, quoted bool
 }
 
@@ -131,8 +131,8 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 	return ""
 }
 
-// isHostAndPort reports whether text is like example.com:443, and so no client: of an
-// address of IPv6 there is more than one colon.
+// isHostAndPort reports whether text is like example.com:443, and so not a client: an
+// IPv6 address has more than one colon.
 func isHostAndPort(text []byte) bool {
 	host, port, found := bytes.Cut(text, []byte{':'})
 	if len(host) > 0 && host[0] == '[' {
@@ -141,8 +141,8 @@ func isHostAndPort(text []byte) bool {
 	return found && len(host) > 0 && len(port) > 0 && len(bytes.Trim(port, "0123456789")) == 0
 }
 
-// closingQuote returns where the quote is that ends text, or -1. A backslash takes
-// what follows it along.
+// closingQuote returns where the quote is that ends text, or -1. A backslash escapes what
+// follows it.
 func closingQuote(text []byte) int {
 	for from := 0; ; {
 		at := bytes.IndexByte(text[from:], '"')
@@ -161,8 +161,8 @@ func closingQuote(text []byte) int {
 	}
 }
 
-// number cuts a space and a number, or a "-", off text, which has an end or another
-// space behind it.
+// number cuts a space and a number, or a "-", off text, after which text ends or another
+// space follows.
 func number(text []byte) (number, rest []byte, ok bool) {
 	if len(text) < 2 || text[0] != ' ' {
 		return nil, nil, false
@@ -186,8 +186,8 @@ func number(text []byte) (number, rest []byte, ok bool) {
 	return number, text[end:], true
 }
 
-// splitRequest splits a request line, "GET /path?query HTTP/1.1". What is none, as
-// scanners send, is all path.
+// splitRequest splits a request line, "GET /path?query HTTP/1.1". A text that is not a
+// request line, as scanners send it, becomes the path.
 func splitRequest(request []byte) (method, path, protocol []byte) {
 	if string(request) == "-" {
 		return nil, nil, nil

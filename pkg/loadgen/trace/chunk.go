@@ -12,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// chunkSize is how much of a log is parsed in one go. A line that does not fit is a
-// bad one: it bounds what a log without line ends takes of memory.
+// chunkSize is how much of a log is parsed in one go. A line that does not fit is a bad
+// line, so that a log without line ends takes bounded memory.
 const chunkSize = 1 << 20
 
 // chunk is some whole lines of a log.
 type chunk struct {
 	data []byte
-	// tooLong: data is the beginning of one line, which had no end in time.
+	// tooLong: data is the beginning of a line that is too long.
 	tooLong bool
 	buffer  *[chunkSize]byte
 	parsed  chan *parsed
@@ -50,7 +50,7 @@ type chunker struct {
 func newChunker(in io.Reader) (*chunker, error) {
 	buffered := bufio.NewReaderSize(in, 1<<16)
 	magic, err := buffered.Peek(3)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(magic, []byte{0x1f, 0x8b}) {
@@ -72,8 +72,8 @@ func newChunker(in io.Reader) (*chunker, error) {
 	return c, nil
 }
 
-// damage says what is wrong with a compressed log; empty if that is not what err is
-// about.
+// damage says what is wrong with a compressed log. It is empty if err is about something
+// else.
 func damage(err error) string {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -136,7 +136,7 @@ func (c *chunker) skipLine() error {
 			c.carry = append(c.carry, buffer[end+1:n]...)
 		}
 		switch {
-		case end >= 0: // an error is met again by whoever reads on
+		case end >= 0: // an error will come again with the next read
 			return nil
 		case err == io.EOF:
 			c.ended = true

@@ -81,9 +81,9 @@ func splitRecord(values [][]byte, line []byte) (_ [][]byte, reason string) {
 	case errors.As(err, &parse) && errors.Is(err, csv.ErrQuote) && bytes.Count(line, []byte{'"'})%2 == 1:
 		return values, "a value in quotes does not end on its line"
 	case errors.As(err, &parse):
-		return values, "it is no record of CSV: " + parse.Err.Error()
+		return values, "it is not a CSV record: " + parse.Err.Error()
 	case err != nil:
-		return values, "it is no record of CSV: " + err.Error()
+		return values, "it is not a CSV record: " + err.Error()
 	}
 	for _, text := range texts {
 		values = append(values, []byte(text))

@@ -18,7 +18,9 @@ import (
 
 // Each reader is held against a slow one that reads the same lines by other means.
 
-var apacheLines = regexp.MustCompile(`^([^ ]+) ([^ ]+) (.+?) \[(\d\d/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/\d{4}:\d\d:\d\d:\d\d [+-](?:[01]\d|2[0-3])[0-5]\d)\] "((?s:[^"\\]|\\.)*)" (\d{3}|-) (\d+|-)(?: .*)?$`)
+var apacheLines = regexp.MustCompile(`^([^ ]+) ([^ ]+) (.+?) ` +
+	`\[(\d\d/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/\d{4}:\d\d:\d\d:\d\d [+-](?:[01]\d|2[0-3])[0-5]\d)\] ` +
+	`"((?s:[^"\\]|\\.)*)" (\d{3}|-) (\d+|-)(?: .*)?$`)
 
 func FuzzApache(f *testing.F) {
 	f.Add([]byte(apacheLine))

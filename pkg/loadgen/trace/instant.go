@@ -12,9 +12,9 @@ import (
 // century later, must still be exact in a script's numbers.
 var maxInstant = limiter.InstantOf(time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-// parseInstant reads a time of RFC 3339, or a number that by its magnitude is of
-// seconds, milliseconds, microseconds or nanoseconds since 1970, perhaps with a
-// fraction. What is finer than a microsecond is cut off.
+// parseInstant reads a time of RFC 3339, or a number since 1970, perhaps with a fraction.
+// The magnitude of a number says whether it is in seconds, milliseconds, microseconds or
+// nanoseconds. Parts of a microsecond are cut off.
 func parseInstant(text []byte) (at limiter.Instant, ok bool) {
 	if len(text) > 4 && text[4] == '-' && bytes.IndexByte(text, ':') > 0 {
 		t, err := time.Parse(time.RFC3339Nano, string(text))
@@ -82,7 +82,8 @@ const (
 	apacheTimeLength = len(apacheTime)
 )
 
-// apacheClock reads an access log's times. Most lines have that of the line before.
+// apacheClock reads an access log's times. Most lines have the same date as the line
+// before.
 type apacheClock struct {
 	text [apacheTimeLength]byte
 	at   limiter.Instant

@@ -81,7 +81,8 @@ func (o jsonObject) fields() iter.Seq2[[]byte, []byte] {
 
 func isJSONSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// valueLength returns how long the value is that text begins with, with more behind it.
+// valueLength returns the length of the value that text begins with. More text follows
+// it.
 func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -111,7 +112,7 @@ func valueLength(text []byte) int {
 func (j *jsonParser) parse(line []byte, r *record) (reason string) {
 	object := objectOf(line)
 	if object == nil {
-		return "it is no JSON object"
+		return "it is not a JSON object"
 	}
 	text, reason := object.text(&j.time)
 	if reason != "" {
@@ -154,8 +155,8 @@ func (o jsonObject) text(path *jsonPath) (text []byte, reason string) {
 	return raw, ""
 }
 
-// find returns the value of a field, nil if there is none. Of several of one name it is
-// the last.
+// find returns the value of a field, nil if there is none. If several have the same name
+// it is the last.
 func (o jsonObject) find(path *jsonPath) []byte {
 	var inner, value []byte
 	for name, v := range o.fields() {
@@ -172,7 +173,7 @@ func (o jsonObject) find(path *jsonPath) []byte {
 	return value
 }
 
-// isNamed compares a name as it is written with one that is meant.
+// isNamed reports whether a name, as it is written in JSON, is the given name.
 func isNamed(written []byte, name string) bool {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written) == name
@@ -180,7 +181,7 @@ func isNamed(written []byte, name string) bool {
 	return unescaped(written) == name
 }
 
-// unescaped returns what stands between the quotes of a valid string.
+// unescaped returns the text of a valid string between its quotes.
 func unescaped(written []byte) (text string) {
 	if json.Unmarshal(slices.Concat([]byte{'"'}, written, []byte{'"'}), &text) != nil {
 		return string(written)

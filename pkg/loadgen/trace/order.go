@@ -1,8 +1,8 @@
 package trace
 
-// inOrder sorts requests by their instants, and keeps the order of equal ones. A log
-// is mostly in order, or several that are put behind each other: so this merges the
-// runs that it finds.
+// inOrder sorts requests by their instants, and keeps the order of equal ones. A log is
+// mostly in order, or consists of several logs one after the other, so this merges the
+// ordered runs that it finds.
 func inOrder(requests []Request) []Request {
 	ends := runs(requests)
 	other := make([]Request, len(requests))

@@ -29,7 +29,8 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	}
 	if p.format == Auto {
 		if p.format = detect(head, timeName); p.format == Auto {
-			return nil, limiter.Invalidf("the log's format cannot be told from its first line, %q: it is no access log and no JSON, and no header of CSV with a column %q; say the format, or which column is the time",
+			return nil, limiter.Invalidf("the log's format cannot be told from its first line, %q: that is neither an access log "+
+				"nor JSON, nor a CSV header with a column %q; say the format, or which column is the time",
 				excerpt(firstLine(head.data)), timeName)
 		}
 	}
@@ -67,6 +68,7 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 		if slices.Contains(p.names, "cost") {
 			p.defaultCost()
 		}
+	case Auto: // detected above
 	}
 	for _, field := range append(p.wanted, Field{p.time, false}, Field{p.cost, !p.costGiven}) {
 		if !field.Optional && !slices.Contains(p.names, field.Name) {
@@ -76,15 +78,15 @@ func newPlan(head *chunk, options Options) (*plan, error) {
 	return p, nil
 }
 
-// defaultCost has the cost read from the field of that name, unless another one was
-// said.
+// defaultCost has the cost read from the field of that name, unless another field was
+// given.
 func (p *plan) defaultCost() {
 	if p.cost == "" {
 		p.cost = "cost"
 	}
 }
 
-// want makes a field a part of the subject. One named twice is so once.
+// want makes a field a part of the subject. A field that is named twice is wanted once.
 func (p *plan) want(field Field) {
 	at := slices.IndexFunc(p.wanted, func(w Field) bool { return w.Name == field.Name })
 	if at < 0 {
@@ -122,8 +124,9 @@ func (p *plan) newParser() parser {
 		return newJSONParser(p)
 	case CSV:
 		return newCSVParser(p)
+	default:
+		return newApacheParser(p)
 	}
-	return newApacheParser(p)
 }
 
 // detect returns what the first lines look like, or Auto.
@@ -170,7 +173,7 @@ func (p *plan) takeHeader(head *chunk) error {
 	header := firstLine(head.data)
 	names, err := splitHeader(header)
 	if err != nil || head.tooLong {
-		return limiter.Invalidf("the first line, %q, is no header of CSV; it needs the names of the columns", excerpt(header))
+		return limiter.Invalidf("the first line, %q, is not a CSV header; it needs the names of the columns", excerpt(header))
 	}
 	for _, name := range append(p.fields(), p.time, p.cost) {
 		if first := slices.Index(names, name); first >= 0 && slices.Contains(names[first+1:], name) {
@@ -185,7 +188,8 @@ func (p *plan) takeHeader(head *chunk) error {
 	return nil
 }
 
-// wrongTime says that a text is no time.
+// wrongTime says that a text is not a time.
 func wrongTime(text []byte) string {
-	return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z nor a number of seconds, ms, µs or ns from 1970 to 2099", excerpt(text))
+	return fmt.Sprintf("its time, %q, is neither like 2015-05-17T10:05:03Z nor a number of seconds, ms, µs or ns "+
+		"from 1970 to 2099", excerpt(text))
 }

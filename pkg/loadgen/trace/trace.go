@@ -89,7 +89,7 @@ type Field struct {
 type Format uint8
 
 const (
-	// Auto is whatever the log's first lines look like.
+	// Auto is the format that the log's first lines look like.
 	Auto Format = iota
 	// Apache is the common and the combined log format of Apache and nginx. Its
 	// fields are [ApacheFields].
@@ -130,7 +130,7 @@ func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	m := &merger{trace: t, subjects: map[string]uint32{}}
 	read := make(chan error, 1)
 	queue := make(chan *chunk, 2*workers())
-	// This can wait for ever, on a terminal or a pipe.
+	// Reading can block for ever, on a terminal or a pipe.
 	panics.Go(func() error { return produce(ctx, in, options, m, queue) }, func(err error) {
 		read <- err
 		close(queue)
@@ -188,10 +188,12 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	}
 	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
 	jobs := make(chan *chunk)
+	var parsing panics.Group
+	defer parsing.Wait() // no panic gets here: that of a chunk is among what was parsed
 	defer close(jobs)
 	for range workers() {
 		w := newWorker(plan)
-		panics.Go(func() error {
+		parsing.Go(func() {
 			for c := range jobs {
 				var p *parsed
 				if err := panics.Call(func() error { p = w.parse(c); return nil }); err != nil {
@@ -199,8 +201,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 				}
 				c.parsed <- p
 			}
-			return nil
-		}, func(error) {})
+		})
 	}
 	for c := head; c != nil; {
 		select {
@@ -223,7 +224,7 @@ type merger struct {
 	subjects map[string]uint32
 	damage   func() string
 	latest   limiter.Instant
-	skipped  int64 // lines that count for the numbers of others only
+	skipped  int64 // lines that only count for the line numbers of others
 	costs    int64
 	global   []uint32 // of the subjects of a chunk
 }

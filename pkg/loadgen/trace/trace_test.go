@@ -35,7 +35,8 @@ func instant(text string) limiter.Instant {
 	return limiter.InstantOf(at)
 }
 
-const apacheLine = `203.0.113.9 - frank [17/May/2015:10:05:03 +0000] "GET /a/b?c=d HTTP/1.1" 200 2326 "http://example.com/x" "Mozilla/5.0 (X)"`
+const apacheLine = `203.0.113.9 - frank [17/May/2015:10:05:03 +0000] ` +
+	`"GET /a/b?c=d HTTP/1.1" 200 2326 "http://example.com/x" "Mozilla/5.0 (X)"`
 
 func TestApacheFieldsOfOneLine(t *testing.T) {
 	at := instant("2015-05-17T10:05:03Z")
@@ -48,19 +49,26 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 		{"common", `203.0.113.9 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -`, "203.0.113.9||GET|/|HTTP/1.0|304|||", at},
 		{"IPv6", `2001:db8::7 - - [17/May/2015:12:05:03 +0200] "GET / HTTP/2.0" 200 1 "-" "-"`, "2001:db8::7||GET|/|HTTP/2.0|200|1||", at},
 		{"a zone of half an hour to the west", `h - - [17/May/2015:06:35:03 -0330] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", at},
-		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`, `h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
-		{"a user with spaces and brackets", `h - a [b] [c [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "h|a [b] [c|GET|/|HTTP/1.1|200|1||", at},
+		{"escaped quotes", `h - - [17/May/2015:10:05:03 +0000] "GET /a\"b\\ HTTP/1.1" 200 1 "r\"r" "a\\"`,
+			`h||GET|/a\"b\\|HTTP/1.1|200|1|r\"r|a\\`, at},
+		{"a user with spaces and brackets", `h - a [b] [c [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+			"h|a [b] [c|GET|/|HTTP/1.1|200|1||", at},
 		{"no request", `h - - [17/May/2015:10:05:03 +0000] "-" 408 -`, "h|||||408|||", at},
 		{"an empty request", `h - - [17/May/2015:10:05:03 +0000] "" 400 0`, "h|||||400|0||", at},
 		{"a scanner's request", `h - - [17/May/2015:10:05:03 +0000] "\x16\x03" 400 0`, `h|||\x16\x03||400|0||`, at},
 		{"a path with spaces, of HTTP/0.9", `h - - [17/May/2015:10:05:03 +0000] "GET /a b?c d" 200 0`, "h||GET|/a b||200|0||", at},
-		{"more fields behind", apacheLine + ` 0.003 "x" [y`, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
+		{"more fields behind", apacheLine + ` 0.003 "x" [y`,
+			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
 		{"an agent cut off", `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "r" "Mozi`, "h||GET|/|HTTP/1.1|200|1|r|", at},
 		{"CRLF", apacheLine + "\r", "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
-		{"a virtual host before it", "example.com:443 " + apacheLine, "203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
-		{"a virtual host by its address", `[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "2001:db8::7|a b|GET|/|HTTP/1.1|200|1||", at},
-		{"a client with its port", `203.0.113.9:5678 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "203.0.113.9:5678|a b|GET|/|HTTP/1.1|200|1||", at},
-		{"an address that ends in digits", `::80 x a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "::80|a b|GET|/|HTTP/1.1|200|1||", at},
+		{"a virtual host before it", "example.com:443 " + apacheLine,
+			"203.0.113.9|frank|GET|/a/b|HTTP/1.1|200|2326|http://example.com/x|Mozilla/5.0 (X)", at},
+		{"a virtual host by its address", `[2001:db8::1]:80 2001:db8::7 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+			"2001:db8::7|a b|GET|/|HTTP/1.1|200|1||", at},
+		{"a client with its port", `203.0.113.9:5678 - a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+			"203.0.113.9:5678|a b|GET|/|HTTP/1.1|200|1||", at},
+		{"an address that ends in digits", `::80 x a b [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`,
+			"::80|a b|GET|/|HTTP/1.1|200|1||", at},
 		{"a leap day", `h - - [29/Feb/2016:23:59:59 +0000] "GET / HTTP/1.1" 200 1`, "h||GET|/|HTTP/1.1|200|1||", instant("2016-02-29T23:59:59Z")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,11 +109,12 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1x`, "no number of bytes"},
 		{Options{}, apacheLine, `h - - [17/May/2015:10:05`, "is not like 17/May"},
 		{Options{Key: []string{"user"}}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "it has no user"},
-		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 0`, `its bytes is "0", which is no whole number from 1 to 1000000000`},
+		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 0`,
+			`its bytes is "0", which is not a whole number from 1 to 1000000000`},
 		{Options{Cost: "bytes"}, apacheLine, `h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1000000001`, `its bytes is "1000000001"`},
-		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "no JSON object"},
-		{Options{}, `{"time":1,"key":"a"}`, `[1]`, "no JSON object"},
-		{Options{}, `{"time":1,"key":"a"}`, `null`, "no JSON object"},
+		{Options{}, `{"time":1,"key":"a"}`, `{"time":1,"key":"a"`, "not a JSON object"},
+		{Options{}, `{"time":1,"key":"a"}`, `[1]`, "not a JSON object"},
+		{Options{}, `{"time":1,"key":"a"}`, `null`, "not a JSON object"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"key":"a"}`, "it has no time"},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":"yesterday","key":"a"}`, `its time, "yesterday", is neither`},
 		{Options{}, `{"time":1,"key":"a"}`, `{"time":-1,"key":"a"}`, `its time, "-1", is neither`},
@@ -124,7 +133,7 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 		{Options{}, "time,key,cost\n1,a,", `1,,1`, "it has no key"},
 		{Options{}, "time,key,cost\n1,a,", `1,a,-1`, `its cost is "-1"`},
 		{Options{}, "time,key,cost\n1,a,", `1,"a,1`, "does not end on its line"},
-		{Options{}, "time,key,cost\n1,a,", `1,a"b"c,1`, "no record of CSV"},
+		{Options{}, "time,key,cost\n1,a,", `1,a"b"c,1`, "not a CSV record"},
 	} {
 		log := test.good + "\n\n" + test.line + "\n   \n" + strings.TrimPrefix(test.good, "time,key,cost\n")
 		got := read(t, log, test.options)
@@ -134,7 +143,8 @@ func TestBadLinesAreCountedAndSaid(t *testing.T) {
 			continue
 		}
 		bad := got.FirstBad[0]
-		if bad.Number != number || !strings.Contains(bad.Reason, test.reason) || !strings.HasPrefix(test.line, strings.TrimSuffix(bad.Excerpt, "…")) {
+		if bad.Number != number || !strings.Contains(bad.Reason, test.reason) ||
+			!strings.HasPrefix(test.line, strings.TrimSuffix(bad.Excerpt, "…")) {
 			t.Errorf("%s: %+v, want line %d and %q", test.line, bad, number, test.reason)
 		}
 	}
@@ -178,7 +188,8 @@ func TestTimes(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", ".", "1.", ".5", "1,5", "1e30", "-5", "+5", "0x10", "NaN", "Infe", "99999999999999999999", "2015-05-17", "2015-13-17T10:05:03Z", "1969-12-31T23:59:59Z", "1431857103.x", "1431857103.0000000000000000000-", "9999999999999999999"} {
+	for _, text := range []string{"", ".", "1.", ".5", "1,5", "1e30", "-5", "+5", "0x10", "NaN", "Infe", "99999999999999999999",
+		"2015-05-17", "2015-13-17T10:05:03Z", "1969-12-31T23:59:59Z", "1431857103.x", "1431857103.0000000000000000000-", "9999999999999999999"} {
 		if at, ok := parseInstant([]byte(text)); ok {
 			t.Errorf("%q is read as %s", text, at.Time())
 		}
@@ -190,16 +201,19 @@ func TestNamedFields(t *testing.T) {
 {"at":2,"req":{"ip":"a","n":{"x":true}},"req.b":"c","units":"4"}
 {"at":3,"req":{"ip":"A\u00e9\"","n":{"x":7}},"req.b":"c"}
 {"at":4,"req":{"ip":"a"},"req.b":"c"}`
-	got := read(t, objects, Options{Time: "at", Cost: "units", Key: []string{"req.ip", "req.b"}, Further: []Field{{"req.n.x", true}, {"nowhere", true}, {"req.ip", true}}})
+	got := read(t, objects, Options{Time: "at", Cost: "units", Key: []string{"req.ip", "req.b"},
+		Further: []Field{{"req.n.x", true}, {"nowhere", true}, {"req.ip", true}}})
 	if !slices.Equal(got.Fields, []string{"req.ip", "req.b", "req.n.x", "nowhere"}) {
 		t.Errorf("the fields are %q", got.Fields)
 	}
-	if text := fmt.Sprint(got.Requests, got.Subjects); text != "[{1000000 0 3} {2000000 0 4} {3000000 1 1} {4000000 2 1}] [[a c true ] [Aé\" c 7 ] [a c  ]]" {
+	const want = "[{1000000 0 3} {2000000 0 4} {3000000 1 1} {4000000 2 1}] [[a c true ] [Aé\" c 7 ] [a c  ]]"
+	if text := fmt.Sprint(got.Requests, got.Subjects); text != want {
 		t.Error(text)
 	}
 	const table = "\ufeffip,\"when\",what\r\n\r\na,1,\"x,\"\"y\"\r\n\"b\",2,\r\na,3,\"x,\"\"y\""
 	got = read(t, table, Options{Time: "when", Key: []string{"ip"}, Further: []Field{{"what", true}, {"none", true}}})
-	if text := fmt.Sprint(got.Format, got.Requests, got.Subjects); text != "csv [{1000000 0 1} {2000000 1 1} {3000000 0 1}] [[a x,\"y ] [b  ]]" {
+	const inCSV = "csv [{1000000 0 1} {2000000 1 1} {3000000 0 1}] [[a x,\"y ] [b  ]]"
+	if text := fmt.Sprint(got.Format, got.Requests, got.Subjects); text != inCSV {
 		t.Error(text)
 	}
 }
@@ -214,9 +228,9 @@ func TestALogThatIsNone(t *testing.T) {
 		{"\n \r\n\n", Options{}, "the log is empty"},
 		{"time,key\n", Options{}, "a header and no lines"},
 		{"hello\nworld\n", Options{}, `the log's format cannot be told from its first line, "hello"`},
-		{"when,key\n1,a\n", Options{}, `no header of CSV with a column "time"`},
+		{"when,key\n1,a\n", Options{}, `nor a CSV header with a column "time"`},
 		{"hello\nworld\n", Options{Format: Apache}, `no line of the log can be read as apache; line 1, "hello": it does not begin`},
-		{"x\n", Options{Format: JSONLines}, `no line of the log can be read as jsonl; line 1, "x": it is no JSON object`},
+		{"x\n", Options{Format: JSONLines}, `no line of the log can be read as jsonl; line 1, "x": it is not a JSON object`},
 		{`{"ts":1,"who":{"ip":"a"}}`, Options{}, "it has no time (there are ts, who.ip)"},
 		{`{"time":1,"who":{"ip":"a"}}`, Options{}, "it has no key (there are time, who.ip)"},
 		{`{"time":1,"key":"a"}`, Options{Cost: "units"}, `the log has no field "units"; there are key, time`},
@@ -224,8 +238,9 @@ func TestALogThatIsNone(t *testing.T) {
 		{"time,key\n1,a\n", Options{Cost: "units"}, `the log has no field "units"; there are time, key`},
 		{"time,key\n1,a\n", Options{Further: []Field{{Name: "email"}}}, `the log has no field "email"; there are time, key`},
 		{"time,key,key\n1,a,b\n", Options{}, `the header has the column "key" twice`},
-		{"\"time,key\n1,a\n", Options{Format: CSV}, "is no header of CSV"},
-		{apacheLine, Options{Key: []string{"user_id"}}, `the log has no field "user_id"; there are ip, user, time, method, path, protocol, status, bytes, referer, agent`},
+		{"\"time,key\n1,a\n", Options{Format: CSV}, "is not a CSV header"},
+		{apacheLine, Options{Key: []string{"user_id"}},
+			`the log has no field "user_id"; there are ip, user, time, method, path, protocol, status, bytes, referer, agent`},
 		{apacheLine, Options{Time: "when"}, `the time of an access log is its field "time"`},
 		{apacheLine, Options{Cost: "size"}, `the log has no field "size"`},
 		{"\x1f\x8b", Options{}, "its gzip is cut off"},
@@ -290,7 +305,8 @@ func manyLines(lines int) (log string, bad int64) {
 			bad++
 			continue
 		}
-		fmt.Fprintf(&b, "10.0.%d.%d - - [%s] \"GET /%d HTTP/1.1\" 200 %d \"-\" \"%s\"\n", i%7, i%250, begin.Add(time.Duration(i)*time.Second).Format(apacheTime), i, i+1, strings.Repeat("x", i%300))
+		fmt.Fprintf(&b, "10.0.%d.%d - - [%s] \"GET /%d HTTP/1.1\" 200 %d \"-\" \"%s\"\n", i%7, i%250,
+			begin.Add(time.Duration(i)*time.Second).Format(apacheTime), i, i+1, strings.Repeat("x", i%300))
 	}
 	return b.String(), bad
 }
@@ -330,7 +346,8 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(got.Subjects, want.Subjects, slices.Equal) || got.Bad != bad || got.Damage != "" {
+		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(got.Subjects, want.Subjects, slices.Equal) || got.Bad != bad ||
+			got.Damage != "" {
 			t.Errorf("%s: it is read differently", name)
 		}
 	}
@@ -354,7 +371,8 @@ func TestADamagedGzipCountsUpToThere(t *testing.T) {
 	packed := pack(t, log)
 	flipped := bytes.Clone(packed)
 	flipped[len(flipped)-8] ^= 1 // of the checksum
-	for want, damaged := range map[string][]byte{"its gzip is cut off": packed[:len(packed)/2], "its gzip is damaged (gzip: invalid checksum)": flipped} {
+	for want, damaged := range map[string][]byte{"its gzip is cut off": packed[:len(packed)/2],
+		"its gzip is damaged (gzip: invalid checksum)": flipped} {
 		got, err := Read(context.Background(), bytes.NewReader(damaged), Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -376,7 +394,8 @@ func TestOverlongLinesAreBad(t *testing.T) {
 		apacheLine + "\n" + long + "\n" + long[:chunkSize+1] + "\n" + apacheLine + " " + long[:chunkSize/2] + "\n" + long[:chunkSize] + "\n",
 	} {
 		got := read(t, log, Options{Format: Apache})
-		if got.Bad != 3 || got.Lines != 5 || len(got.Requests) != 2 || !strings.Contains(got.FirstBad[0].Reason, "it is longer than 1048576 bytes") || len(got.FirstBad[0].Excerpt) > 100 {
+		if got.Bad != 3 || got.Lines != 5 || len(got.Requests) != 2 ||
+			!strings.Contains(got.FirstBad[0].Reason, "it is longer than 1048576 bytes") || len(got.FirstBad[0].Excerpt) > 100 {
 			t.Errorf("%d of %d bad, %d requests: %+v", got.Bad, got.Lines, len(got.Requests), got.FirstBad)
 		}
 	}
@@ -384,7 +403,8 @@ func TestOverlongLinesAreBad(t *testing.T) {
 
 func TestReadErrorsAndTheEndOfTheContext(t *testing.T) {
 	broken := errors.New("broken disk")
-	if _, err := Read(context.Background(), io.MultiReader(strings.NewReader(apacheLine+"\n"), iotest.ErrReader(broken)), Options{}); !errors.Is(err, broken) {
+	if _, err := Read(context.Background(), io.MultiReader(strings.NewReader(apacheLine+"\n"), iotest.ErrReader(broken)),
+		Options{}); !errors.Is(err, broken) {
 		t.Errorf("it says %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -98,7 +98,7 @@ func (w *worker) line(p *parsed, line []byte) {
 	if reason == "" && r.cost != nil {
 		p.costs++
 		if cost = parseCost(r.cost); cost == 0 {
-			reason = fmt.Sprintf("its %s is %q, which is no whole number from 1 to %d", w.plan.cost, excerpt(r.cost), limiter.MaxCount)
+			reason = fmt.Sprintf("its %s is %q, which is not a whole number from 1 to %d", w.plan.cost, excerpt(r.cost), limiter.MaxCount)
 		}
 	}
 	if reason == "" {
@@ -125,8 +125,8 @@ func (p *parsed) addBad(line []byte, reason string) {
 	}
 }
 
-// encode puts the record's values into one text: a single one as it is, several each
-// behind its length.
+// encode puts the record's values into one text: a single value as it is, and of several
+// values each after its length.
 func (p *plan) encode(r *record) (reason string) {
 	for i, value := range r.values {
 		if len(value) == 0 && !p.wanted[i].Optional {
@@ -148,7 +148,7 @@ func (p *plan) encode(r *record) (reason string) {
 	return ""
 }
 
-// parseCost reads a cost, and returns 0 if it is none.
+// parseCost reads a cost. It returns 0 for a text that is not a cost.
 func parseCost(text []byte) uint32 {
 	var n uint64
 	for _, c := range text {

@@ -1,0 +1,35 @@
+package cmd
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// globalFlags are the flags that every command has.
+type globalFlags struct {
+	store       string
+	configFile  string
+	contextName string
+	prefix      string
+	timeout     time.Duration
+	format      output.Format
+	formulas    output.Formulas
+	quiet       bool
+	// changed tells whether a flag was given.
+	changed func(flag string) bool
+}
+
+// globalOptions are what every command works with.
+type globalOptions struct {
+	globalFlags
+	env *Env
+	// args are the words of the command line.
+	args []string
+	// What was read and chosen, once it was; see settings.go.
+	loaded *config.Config
+	chosen *settings
+	// readPassword is what the context's password file holds, once it was read.
+	readPassword string
+}

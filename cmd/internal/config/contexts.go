@@ -1,0 +1,60 @@
+package config
+
+import (
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/yamlfile"
+)
+
+// read reads all it can of a file. What it says of a file with mistakes is not to be used.
+// refusal, if not empty, is what is wrong with a file that has contexts.
+func read(path string, data []byte, checkStore func(url string) error, refusal string) (*Config, []Mistake) {
+	c := &Config{PolicyFile: path, Read: []string{path}, Searched: []string{path}, origins: map[string]Origin{}}
+	file, r := configfile.Read(path, data, func(r *yamlfile.Reader, v yamlfile.Value) {
+		for _, each := range configfile.Named(r, v, "context", "contexts") {
+			c.Contexts = append(c.Contexts, readContext(r, each, checkStore))
+		}
+		if refusal != "" {
+			r.Mistake(v, "%s", refusal)
+		}
+	})
+	c.Prefix, c.Policies = file.Prefix, file.Policies
+	for at, line := range r.Lines() {
+		c.origins[at] = Origin{path, line}
+	}
+	return c, r.Mistakes()
+}
+
+// readContext reads a context. checkStore, if not nil, tells what is wrong with its URL.
+func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url string) error) *Context {
+	result := &Context{Name: v.Name}
+	fields, ok := r.Fields(v, "the context", configfile.ContextObject())
+	if !ok {
+		return result
+	}
+	if e, said := fields["store"]; said {
+		if result.Store, ok = r.Text(e, "store", "a URL, such as redis://localhost:6379"); ok && checkStore != nil {
+			r.Hide(storeurl.Secrets(result.Store)...)
+			if err := checkStore(result.Store); err != nil {
+				r.Mistake(e, "%s", err)
+			}
+		}
+	}
+	result.Prefix = configfile.Prefix(r, fields)
+	if e, said := fields["password_file"]; said {
+		result.PasswordFile, _ = r.Text(e, "password_file", "a path")
+	}
+	if e, said := fields["password_env"]; said {
+		result.PasswordEnv, _ = r.Text(e, "password_env", "the name of an environment variable")
+		if _, both := fields["password_file"]; both {
+			r.MistakeAtKey(e, "the context has both a password_file and a password_env; keep one")
+		}
+	}
+	if e, said := fields["read_only"]; said {
+		result.ReadOnly = r.Bool(e)
+	}
+	if e, said := fields["protected"]; said {
+		result.Protected = r.Bool(e)
+	}
+	return result
+}

@@ -1,0 +1,15 @@
+package trial
+
+import (
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// histogramsOf returns the distributions of a run's times.
+func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
+	h := &report.Histograms{Latency: result.Latency, Service: result.Service}
+	if !closed {
+		h.Lag = result.Lag
+	}
+	return h
+}

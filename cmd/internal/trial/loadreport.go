@@ -1,0 +1,105 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// report puts the result of a run in the terms of a report.
+func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
+	run := &report.Run{Figures: r.figures(result, l)}
+	describeLimits(run, l.limits, result.Findings)
+	run.Store, run.Implementation = target.Name, target.Implementation
+	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
+	run.Histograms = histogramsOf(result, r.Load.IsClosed())
+	run.Load, run.Rate = r.Load.describe(l.recording)
+	if r.Load.Scenario != nil {
+		run.Scenario = r.Load.Scenario.Name
+	}
+	if r.candidate.Policy != nil {
+		run.Policy = r.candidate.Policy.Name
+	}
+	for _, i := range result.Timeline {
+		run.Timeline = append(run.Timeline, report.Interval{
+			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
+			P50: i.P50.Microseconds(), P99: i.P99.Microseconds(), Max: i.Max.Microseconds(),
+		})
+	}
+	describeKeys(run, result.Tally, l.population.nameOf)
+	if run.Scenario == loadgen.NoisyNeighbour {
+		run.Neighbours = neighboursOf(result.Tally)
+	}
+	run.ErrorTexts = commonest(result.ErrorTexts)
+	run.Warnings = r.warnings(run, result, target, l)
+	return run
+}
+
+// neighboursOf is what became of the requests of all but the noisy one.
+func neighboursOf(tally *loadgen.Tally) *report.KeyCount {
+	noisy := tally.Of(loadgen.NoisySubject)
+	return &report.KeyCount{Key: "all others", Allowed: tally.Allowed() - noisy.Allowed, Denied: tally.Denied() - noisy.Denied}
+}
+
+// commonest returns the errors that there were most often.
+func commonest(texts map[string]int64) []report.ErrorCount {
+	const most = 5
+	var all []report.ErrorCount
+	for text, count := range texts {
+		all = append(all, report.ErrorCount{Text: text, Count: count})
+	}
+	slices.SortFunc(all, func(a, b report.ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
+	return all[:min(len(all), most)]
+}
+
+// warnings are what a reader must know about the figures of a run.
+func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Description, l *workload) []string {
+	var all []string
+	if l.recording != nil {
+		all = slices.Clone(r.Load.Replay.Log.Notes)
+		if n := l.recording.leftOut; n > 0 {
+			all = append(all, fmt.Sprintf("left out, for costing more than the limit ever allows at once: %s of the log",
+				output.Plural(n, "request")))
+		}
+	}
+	if warning := tooFewWorkers(result, &r.Load, run.GeneratorLimited); warning != "" {
+		all = append(all, warning)
+	}
+	for i := range l.limits {
+		if mixed := l.population.MixedKeys(i); mixed > 0 {
+			all = append(all, mixedWarning(mixed, l.limits[i].name))
+		}
+	}
+	if target.Divided && len(l.limits) > 1 && run.Audit.UnderAdmitted > 0 {
+		all = append(all, "limits of different subjects lie in different slots of the Cluster, and are taken one after the other; "+
+			"units that are given back when a later limit denies were denied to others in the meantime, "+
+			"and these are the units under-admitted")
+	}
+	if n := result.ClockWentBack; n > 0 {
+		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have a time before that of answers "+
+			"that had come when they were asked for, and the audit may be off by them", n))
+	}
+	return all
+}
+
+// tooFewWorkers says that requests of an open loop waited for a worker, if those were
+// enough to make a difference and the generator was not the limit anyway.
+func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) string {
+	if l.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
+		return ""
+	}
+	return fmt.Sprintf("%s found no worker free; the latency includes the wait, and with more than %s it would show more of the store",
+		output.Plural(int(result.Waited), "request"), output.Plural(l.Workers, "worker"))
+}
+
+// mixedWarning says that overrides make a limit's audit doubtful.
+func mixedWarning(keys int, limit string) string {
+	return fmt.Sprintf("%s of the limit %s had different limits at different times, because an override depends on an attribute "+
+		"that is not part of the key; the audit judges each of them by its first limit", output.Plural(keys, "key"), limit)
+}

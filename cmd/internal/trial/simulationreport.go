@@ -1,0 +1,68 @@
+package trial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// report puts the result of a run in the terms of a report.
+func (r *simulationRun) report() report.Run {
+	result, tally := r.result, &r.result.Tally
+	span := result.End.Time().Sub(result.Begin.Time())
+	run := report.Run{
+		Store: r.store,
+		Load: fmt.Sprintf("%d requests of %s by %s, from %s to %s", len(r.log.Trace.Requests), r.log.Name, strings.Join(r.fields, ", "),
+			result.Begin.Time().Format(time.DateTime), result.End.Time().Format(time.DateTime)),
+		StartedAt: result.Begin.Time(),
+		Figures: report.Figures{
+			Requests:   tally.Requests(),
+			Allowed:    tally.Allowed(),
+			Denied:     tally.Denied(),
+			Keys:       tally.Keys(),
+			KeysDenied: tally.KeysDenied(),
+			DurationMS: output.Milliseconds(span),
+		},
+		IntervalMS: result.Interval.Milliseconds(),
+		Timeline:   []report.Interval{},
+		Warnings:   slices.Clone(r.log.Notes),
+	}
+	if r.store == "" {
+		run.Store = report.NoStore
+	}
+	if span > 0 {
+		run.Rate = float64(run.Requests) / span.Seconds()
+		run.ThroughputPerS = run.Rate
+	}
+	for i, counts := range result.Timeline {
+		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed, Denied: counts.Denied})
+	}
+	describeKeys(&run, tally, r.subjectName)
+	if r.candidate.Policy != nil {
+		run.Policy = r.candidate.Policy.Name
+	}
+	limits := r.candidate.limits()
+	findings := make([]audit.Finding, len(result.Limits))
+	for i := range result.Limits {
+		findings[i] = result.Limits[i].Audit
+	}
+	describeLimits(&run, limits, findings)
+	if result.NeverFits > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
+			"a store would refuse them as mistakes", result.NeverFits))
+	}
+	for i, limit := range result.Limits {
+		if limit.MixedKeys > 0 {
+			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
+		}
+	}
+	if result.Disagreements > 0 {
+		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
+	}
+	return run
+}

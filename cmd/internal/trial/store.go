@@ -1,0 +1,158 @@
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/cost"
+	"github.com/limitctl/limitctl/cmd/internal/naive"
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Store is a store for one trial, whose keys have a prefix of their own.
+type Store struct {
+	connect.Store
+	where, prefix string
+	client        redis.UniversalClient // nil for an embedded store
+}
+
+// OpenStore opens the store at url, with the options that [connect.Open] takes, under a
+// prefix of the trial's own: the option's prefix and a random ending. It does not connect
+// yet. What is wrong with the URL or the prefix is a [limiter.ErrInvalid].
+func OpenStore(url string, options connect.Options) (*Store, error) {
+	// The prefix that the user knows is checked, and not the one made of it.
+	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
+		return nil, err
+	}
+	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
+	store, client, where, err := connect.OpenWithClient(url, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Store: store, where: where, prefix: options.Prefix, client: client}, nil
+}
+
+const (
+	// removalTime is the longest that removing the keys of a trial may take.
+	removalTime = time.Minute
+	// removalBatch is how many keys are removed at a time.
+	removalBatch = 10_000
+)
+
+// remove deletes the keys of a trial, also after ctx was cancelled. kind is the kind of
+// trial, such as "simulation".
+func (s *Store) remove(ctx context.Context, kind string, keys []limiter.Key) error {
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), removalTime)
+	defer cancel()
+	for some := range slices.Chunk(keys, removalBatch) {
+		if _, _, err := s.Delete(ctx, limiter.Records(some...)...); err != nil {
+			return &LeftoverError{fmt.Errorf("the %s's keys, which begin with %s:, could not all be removed: %w", kind, s.prefix, err)}
+		}
+	}
+	return nil
+}
+
+// Implementations of decisions in Redis.
+const (
+	// Script is the real one: a script decides in the server.
+	Script = "script"
+	// Naive takes several commands, and lets too much through. A load test of it shows
+	// that the audit finds that.
+	Naive = "naive"
+)
+
+// clusterSkew is by how much the clocks of a Cluster's masters may differ.
+const clusterSkew = time.Second
+
+// storeTarget is a store as a target.
+type storeTarget struct {
+	*Store
+	decides        limiter.Store // the store itself, or a naive one
+	implementation string
+	meter          *cost.Meter
+}
+
+// NewStoreTarget returns a new Store as a target. The implementation is [Script] or
+// [Naive]; Naive with a store that is not Redis is a [PlanError].
+func NewStoreTarget(store *Store, implementation string) (Target, error) {
+	t := &storeTarget{Store: store, decides: store.Store, meter: cost.New(store.client)}
+	if store.client != nil {
+		t.implementation = implementation
+	}
+	if implementation == Script {
+		return t, nil
+	}
+	if store.client == nil {
+		return nil, &PlanError{PartImplementation, fmt.Sprintf("is for Redis, and the store is %s; use a store at redis://…", store.where)}
+	}
+	var err error
+	t.decides, err = naive.New(store.client, store.prefix)
+	return t, err
+}
+
+// Decide implements [limiter.Store].
+func (t *storeTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	return t.decides.Decide(ctx, op, reqs, decisions)
+}
+
+// Describe implements [Target].
+func (t *storeTarget) Describe() Description {
+	return Description{
+		Name: t.where, Implementation: t.implementation, Prefix: t.prefix, Divided: connect.IsCluster(t.client),
+	}
+}
+
+// Prepare implements [Target].
+func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, timeout time.Duration) (clock Clock, err error) {
+	if connect.IsCluster(t.client) {
+		clock.Skew = clusterSkew
+	}
+	decisions := make([]limiter.Decision, len(requests))
+	// The first call connects and finds the way. The second one is as quick as can be, so
+	// that the clock is read well.
+	for range 2 {
+		asked := time.Now()
+		if err := t.peek(ctx, requests, decisions, timeout); err != nil {
+			return clock, err
+		}
+		answered := time.Now()
+		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(answered.Sub(asked) / 2))
+	}
+	return clock, nil
+}
+
+func (t *storeTarget) peek(ctx context.Context, requests []limiter.Request, decisions []limiter.Decision, timeout time.Duration) error {
+	ctx, cancel := limiter.BudgetContext(ctx, timeout)
+	defer cancel()
+	return t.Decide(ctx, limiter.Peek, requests, decisions)
+}
+
+// Measure implements [Target].
+func (t *storeTarget) Measure(ctx context.Context) Measurement {
+	return &storeMeasurement{t.meter.Begin(ctx), t.Store}
+}
+
+// CleanUp implements [Target].
+func (t *storeTarget) CleanUp(ctx context.Context, keys []limiter.Key) error {
+	return t.remove(ctx, "run", keys)
+}
+
+// storeMeasurement adds the memory of keys to what the meter of a store measures.
+type storeMeasurement struct {
+	*cost.Measurement
+	keyspace limiter.Keyspace
+}
+
+// End implements [Measurement].
+func (m *storeMeasurement) End(ctx context.Context, decisions int64, sample []limiter.Key) (report.Cost, []string) {
+	spent, warnings := m.Measurement.End(ctx, decisions)
+	return spent, append(warnings, cost.Sample(ctx, m.keyspace, sample, &spent)...)
+}

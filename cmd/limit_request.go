@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// requestFlags are the flags of a command that asks a store about the limits of a subject.
+type requestFlags struct {
+	policy    string
+	limits    []string
+	algorithm string
+	burst     int64
+	cost      int64
+}
+
+// limitRequest is what a command asks of the store.
+type limitRequest struct {
+	key  string // as it was given
+	reqs []limiter.Request
+	// policy is the one that the requests are of, or nil. overrides are the indices of
+	// the overrides that its limits come from, or -1.
+	policy    *policy.Policy
+	overrides []int
+}
+
+func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.policy, "policy", "", "decide the limits of the policy of that `NAME`; the arguments are attributes, such as "+
+		"ip=203.0.113.9")
+	// Not a StringSlice: a limit may hold a comma.
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
+	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
+		"`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
+	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
+	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
+}
+
+// request returns what the arguments ask for: one KEY under limits, or attributes
+// under a policy.
+func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op limiter.Op, args []string) (*limitRequest, error) {
+	if !cmd.Flags().Changed("policy") {
+		if err := oneSubject(cmd, args); err != nil {
+			return nil, err
+		}
+		reqs, err := o.requests(cmd, op, args[0])
+		return &limitRequest{key: args[0], reqs: reqs}, err
+	}
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
+		}
+	}
+	return policyRequest(global, o.policy, op, args, o.cost)
+}
+
+// policyRequest returns the requests that a policy makes of attributes.
+func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, cost int64) (*limitRequest, error) {
+	c, err := g.config()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Policy(name)
+	if err != nil {
+		return nil, err
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil {
+		return nil, err
+	}
+	d := &limitRequest{key: strings.Join(args, " "), policy: p}
+	if d.reqs, d.overrides, err = p.RequestsWithOverrides(attributes, cost); err != nil {
+		return nil, err
+	}
+	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
+	return d, err
+}
+
+// limitName is what to call the i-th limit.
+func (d *limitRequest) limitName(i int) string {
+	if d.policy != nil {
+		return d.policy.Limits[i].Name
+	}
+	return d.reqs[i].Key.Name
+}
+
+// requests returns a checked request of the subject for each limit.
+func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject string) ([]limiter.Request, error) {
+	if len(o.limits) == 0 {
+		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m")
+	}
+	var fallback limiter.Algorithm
+	if o.algorithm != "" {
+		var err error
+		if fallback, err = limiter.ParseAlgorithm(o.algorithm); err != nil {
+			return nil, usagef("--algorithm: %s", err)
+		}
+	}
+	burst, err := givenBurst(cmd, o.burst)
+	if err != nil {
+		return nil, err
+	}
+	var reqs []limiter.Request
+	for _, text := range o.limits {
+		limit, err := limiter.ParseLimitAs(text, fallback)
+		if err != nil {
+			return nil, err
+		}
+		burst.fill(&limit)
+		// What the flags filled in may break a bound that the text did not.
+		if _, err := limit.Normalize(); err != nil {
+			return nil, usagef("limit %q: %s", text, err)
+		}
+		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost})
+	}
+	if err := burst.unused(); err != nil {
+		return nil, err
+	}
+	return limiter.NormalizeAll(nil, op, reqs)
+}
+
+// burstFlag is the --burst of a command line.
+type burstFlag struct {
+	n           int64
+	given, used bool
+}
+
+// givenBurst returns the --burst n, if it was given.
+func givenBurst(cmd *cobra.Command, n int64) (burstFlag, error) {
+	given := cmd.Flags().Changed("burst")
+	if given && (n < 1 || n > limiter.MaxCount) {
+		return burstFlag{}, usagef("--burst %d is out of range; it must be from 1 to %d", n, limiter.MaxCount)
+	}
+	return burstFlag{n: n, given: given}, nil
+}
+
+// fill gives a bucket limit the burst, if it has none of its own.
+func (b *burstFlag) fill(limit *limiter.Limit) {
+	if b.given && limit.Burst == 0 && limit.Algorithm.HasBurst() {
+		limit.Burst, b.used = b.n, true
+	}
+}
+
+// unused is the mistake of a burst that no limit took.
+func (b *burstFlag) unused() error {
+	if b.given && !b.used {
+		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst "+
+			"of their own", b.n)
+	}
+	return nil
+}

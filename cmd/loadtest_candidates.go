@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// candidates returns what the load is to be tried under.
+func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial.Candidate, error) {
+	if cmd.Flags().Changed("policy") {
+		candidate, err := o.policyCandidate(cmd, args)
+		return []trial.Candidate{candidate}, err
+	}
+	switch {
+	case len(args) > 0:
+		return nil, usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
+	case len(o.values) > 0:
+		return nil, usagef("--values is about a policy's attributes, and no --policy is given")
+	}
+	sets, err := o.trialLimitFlags.sets(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var candidates []trial.Candidate
+	for _, limits := range sets {
+		candidates = append(candidates, trial.Candidate{Limits: limits})
+	}
+	return candidates, nil
+}
+
+// policyCandidate returns a policy, whose attributes the arguments fix or are made up.
+func (o *loadtestOptions) policyCandidate(cmd *cobra.Command, args []string) (c trial.Candidate, err error) {
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return c, usagef("--policy and --%s both say what is allowed; give one of them", flag)
+		}
+	}
+	configured, err := o.config()
+	if err != nil {
+		return c, err
+	}
+	if c.Policy, err = configured.Policy(o.policyName); err != nil {
+		return c, err
+	}
+	if o.logOptions.file != "" && len(args) > 0 {
+		return c, usagef("%q was given, and the attributes of a --replay are fields of the log; map them by --attribute NAME=FIELD", args[0])
+	}
+	if c.Fixed, err = policy.ParseAttributes(args); err != nil {
+		return c, err
+	}
+	if err := c.Policy.CheckAttributes(c.Fixed); err != nil {
+		return c, err
+	}
+	c.Values, err = o.attributeValues(&c)
+	return c, err
+}
+
+// attributeValues returns how many values each attribute has that is not fixed.
+func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, error) {
+	for _, text := range o.values {
+		if name, n, found := strings.Cut(text, "="); !found || name == "" || n == "" {
+			return nil, usagef("--values %q does not say how many values; write ATTRIBUTE=N, such as user=100", text)
+		}
+	}
+	numbers, err := policy.ParseAttributes(o.values)
+	if err != nil {
+		return nil, usagef("--values: %s", err)
+	}
+	if err := c.Policy.CheckAttributes(numbers); err != nil {
+		return nil, usagef("--values: %s", err)
+	}
+	values := map[string]int{}
+	_, needed := c.Policy.Attributes()
+	for name := range needed {
+		if c.Fixed[name] == "" {
+			values[name] = o.keys
+		}
+	}
+	for _, name := range numbers.Names() {
+		n, err := parseCount("--values "+name, numbers[name], 1, maxSubjects)
+		if err != nil {
+			return nil, err
+		}
+		if c.Fixed[name] != "" {
+			return nil, usagef("attribute %s is fixed to %q, so --values %s=%d does not apply; leave one of them out", name, c.Fixed[name], name, n)
+		}
+		values[name] = n
+	}
+	return values, nil
+}

@@ -1,0 +1,72 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/progress"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/loadgen"
+)
+
+// loadtestWatcher shows how a load test goes. It is a [trial.LoadTestObserver].
+type loadtestWatcher struct {
+	global  *globalOptions
+	start   time.Time // when the load begins, zero for at once
+	several bool      // candidates, so that the bar says which it is about
+	bar     *progress.Bar
+}
+
+// Ready waits until the time to begin.
+func (w *loadtestWatcher) Ready(ctx context.Context) error {
+	wait := w.start.Sub(w.global.env.Now())
+	if w.start.IsZero() || wait <= 0 {
+		return nil
+	}
+	if !w.global.quiet {
+		w.global.note("beginning in %s, at %s", output.Duration(wait.Round(time.Second)), w.start.Format(time.TimeOnly))
+	}
+	return w.global.env.Sleep(ctx, wait)
+}
+
+// Begin shows a bar where somebody can see it.
+func (w *loadtestWatcher) Begin(candidate *trial.Candidate) (wantsProgress bool) {
+	title := "load"
+	if w.several {
+		title = candidate.Title()
+	}
+	w.bar = w.global.progress(title, "")
+	return w.bar != nil
+}
+
+// Progress moves the bar.
+func (w *loadtestWatcher) Progress(soFar *loadgen.Result, length time.Duration) {
+	w.bar.Say(int64(min(soFar.Elapsed, length)), int64(length), progressWords(soFar, length))
+}
+
+// End removes the bar.
+func (w *loadtestWatcher) End() { w.bar.Close() }
+
+// Kept says where the keys are.
+func (w *loadtestWatcher) Kept(prefix string) {
+	if !w.global.quiet {
+		w.global.note("the run's keys are kept under %s", shell.Command("--prefix", prefix))
+	}
+}
+
+// progressWords says how a run goes.
+func progressWords(r *loadgen.Result, length time.Duration) string {
+	left := output.Duration(max(0, length-r.Elapsed).Round(time.Second))
+	text := fmt.Sprintf(" %s left, %s/s", left, progress.Count(int64(float64(r.Requests)/r.Elapsed.Seconds())))
+	if answered := r.Allowed + r.Denied; answered > 0 {
+		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
+		text += fmt.Sprintf(", %.1f%% allowed, p99 %s", 100*float64(r.Allowed)/float64(answered), output.Duration(p99))
+	}
+	if r.Errors > 0 {
+		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))
+	}
+	return text
+}

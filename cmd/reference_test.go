@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write docs/commands.md as the commands are now")
+
+const referencePath = "../docs/commands.md"
+
+// exitNoOf says what exit code 1 means for the commands that can end with it.
+var exitNoOf = map[string]string{
+	"limitctl check":    "it would be denied",
+	"limitctl consume":  "denied; nothing was charged",
+	"limitctl reset":    "the question was not answered yes; nothing was changed",
+	"limitctl restore":  "the question was not answered yes; nothing was changed",
+	"limitctl doctor":   "a problem was found",
+	"limitctl compare":  "something became worse",
+	"limitctl loadtest": "a threshold is missed",
+	"limitctl report":   "a threshold is missed",
+	"limitctl simulate": "a threshold is missed, no count keeps the promise of --suggest, or the store of --store disagrees",
+}
+
+// docs/commands.md is what the commands say of themselves. Write it anew with `make docs`.
+func TestTheReferenceIsUpToDate(t *testing.T) {
+	root := newRootCmd(&globalOptions{env: newWorld(t).Env})
+	root.InitDefaultHelpCmd()
+	want := reference(t, root)
+	if *update {
+		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(referencePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) == want {
+		return
+	}
+	is, wanted := strings.Split(string(got), "\n"), strings.Split(want, "\n")
+	for i := range max(len(is), len(wanted)) {
+		if i >= len(is) || i >= len(wanted) || is[i] != wanted[i] {
+			t.Fatalf("docs/commands.md is not up to date from line %d on; `make docs` writes it", i+1)
+		}
+	}
+}
+
+func reference(t *testing.T, root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString(`# Commands
+
+Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` says; a test holds it up to date.
+
+| exit code | means |
+|---|---|
+| 0 | yes, done |
+| 1 | no; what that is for a command stands with it |
+| 2 | usage or configuration; nothing was done |
+| 3 | store unreachable or timed out |
+| 4 | store refused: auth, ACL, foreign data, out of memory |
+| 5 | partly done |
+| 130 | interrupted |
+
+`)
+	all := commandsOf(root)
+	for _, c := range all {
+		fmt.Fprintf(&b, "- [%s](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), escapeMarkdown(c.Short))
+	}
+	b.WriteString("\n## Flags of every command\n\n")
+	writeFlags(&b, root.PersistentFlags())
+	known := 0
+	for _, c := range all {
+		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
+		writeProse(&b, c.Long, c.Short)
+		fmt.Fprintf(&b, "```text\n%s\n```\n\n", c.UseLine())
+		if len(c.Aliases) > 0 {
+			fmt.Fprintf(&b, "Also called: %s.\n\n", strings.Join(c.Aliases, ", "))
+		}
+		if no, has := exitNoOf[c.CommandPath()]; has {
+			known++
+			fmt.Fprintf(&b, "Exit code 1: %s.\n\n", no)
+		}
+		if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+			writeFlags(&b, flags)
+		}
+		if c.Example != "" {
+			fmt.Fprintf(&b, "```text\n%s\n```\n\n", unindented(c.Example))
+		}
+	}
+	if known != len(exitNoOf) {
+		t.Errorf("exitNoOf has %d commands, and %d of them are there", len(exitNoOf), known)
+	}
+	return strings.TrimSpace(b.String()) + "\n"
+}
+
+// commandsOf returns the commands below c that people see, those below others behind them.
+func commandsOf(c *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "help" {
+			all = append(append(all, sub), commandsOf(sub)...)
+		}
+	}
+	return all
+}
+
+func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | |\n|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		kind, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if kind != "" {
+			name += " " + kind
+		}
+		if !strings.Contains(usage, "(default") && !slices.Contains([]string{"", "0", "false", "[]", "0s"}, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(escapeMarkdown(usage), "|", `\|`))
+	})
+	b.WriteString("\n")
+}
+
+// writeProse writes the long help, whose indented paragraphs are what is typed or shown.
+func writeProse(b *strings.Builder, long, short string) {
+	if long == "" {
+		long = short + "."
+	}
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {
+		if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
+			fmt.Fprintf(b, "```text\n%s\n```\n\n", unindented(paragraph))
+			continue
+		}
+		fmt.Fprintf(b, "%s\n\n", escapeMarkdown(paragraph))
+	}
+}
+
+func unindented(text string) string {
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(strings.TrimPrefix(line, "\t"), "  ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// escapeMarkdown makes Markdown show a text as it is.
+func escapeMarkdown(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, "`", "\\`").Replace(text)
+}

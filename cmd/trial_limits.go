@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// trialLimitFlags are the flags of commands that try limits, perhaps under several
+// algorithms.
+type trialLimitFlags struct {
+	limits     []string
+	algorithms string
+	burst      int64
+}
+
+// addFlags adds the flags; repeated says what several limits are for.
+func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
+	flags := cmd.Flags()
+	// Not a StringSlice: a limit may hold a comma.
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for one more to "+repeated)
+	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
+		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	for _, flag := range []string{"limit", "algorithm"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// sets returns the limits that are decided together: a set for each algorithm that was
+// asked for.
+func (o *trialLimitFlags) sets(cmd *cobra.Command) (sets [][]limiter.Limit, err error) {
+	each, err := o.each(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(each) == 0 {
+		return nil, usagef("no limit given; add --limit COUNT/PERIOD, such as --limit 10/1m, or --policy NAME")
+	}
+	runs := 1
+	for _, under := range each {
+		runs = max(runs, len(under))
+	}
+	for i := range runs {
+		var set []limiter.Limit
+		for _, under := range each {
+			limit, err := under[min(i, len(under)-1)].Normalize()
+			if err != nil {
+				return nil, err
+			}
+			set = append(set, limit)
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// each returns every limit as it is under each algorithm that it is to be tried under.
+// Their bursts are 0 where nothing was said of them.
+func (o *trialLimitFlags) each(cmd *cobra.Command) (each [][]limiter.Limit, err error) {
+	algorithms, err := parseAlgorithms(o.algorithms)
+	if err != nil {
+		return nil, err
+	}
+	burst, err := givenBurst(cmd, o.burst)
+	if err != nil {
+		return nil, err
+	}
+	algorithmUsed := false
+	for _, text := range o.limits {
+		tried, named, err := underEach(text, algorithms)
+		if err != nil {
+			return nil, err
+		}
+		withSlices := tried[len(tried)-1]
+		for i := range tried {
+			burst.fill(&tried[i])
+			// What the flags filled in may break a bound that the text did not.
+			if _, err := tried[i].Normalize(); err != nil {
+				return nil, usagef("limit %q as %s: %s", text, tried[i].Algorithm, err)
+			}
+		}
+		if o.algorithms == everyAlgorithm && !named {
+			withSlices.Algorithm, withSlices.Slices = limiter.SlidingCounter, slicesTried
+			if _, err := withSlices.Normalize(); err == nil { // the period can be cut so
+				tried = append(tried, withSlices)
+			}
+		}
+		algorithmUsed = algorithmUsed || !named
+		each = append(each, tried)
+	}
+	if err := burst.unused(); err != nil {
+		return nil, err
+	}
+	if o.algorithms != "" && !algorithmUsed {
+		return nil, usagef("--algorithm %s applies to none of the limits; it is for limits that name no algorithm", o.algorithms)
+	}
+	return each, nil
+}
+
+// underEach reads a limit as one of each algorithm, or as the one that it names.
+func underEach(text string, algorithms []limiter.Algorithm) (limits []limiter.Limit, named bool, err error) {
+	limit, err := limiter.ParseLimit(text)
+	if err == nil && limit.Algorithm != 0 {
+		return []limiter.Limit{limit}, true, nil
+	}
+	for _, algorithm := range algorithms {
+		one := limit
+		if err != nil { // it may be one under this algorithm, as slices are
+			var errUnder error
+			if one, errUnder = limiter.ParseLimitAs(text, algorithm); errUnder != nil {
+				return nil, false, errUnder
+			}
+		}
+		one.Algorithm = algorithm
+		limits = append(limits, one)
+	}
+	return limits, false, nil
+}
+
+// everyAlgorithm is how to ask for all algorithms, and slicesTried is how many slices a
+// further sliding counter has then.
+const (
+	everyAlgorithm = "all"
+	slicesTried    = 10
+)
+
+// parseAlgorithms reads "all", or algorithms with commas between them.
+func parseAlgorithms(text string) ([]limiter.Algorithm, error) {
+	switch text {
+	case "":
+		return []limiter.Algorithm{limiter.TokenBucket}, nil
+	case everyAlgorithm:
+		return limiter.Algorithms(), nil
+	}
+	var algorithms []limiter.Algorithm
+	for name := range strings.SplitSeq(text, ",") {
+		algorithm, err := limiter.ParseAlgorithm(strings.TrimSpace(name))
+		if err != nil {
+			return nil, usagef("--algorithm: %s; separate several with commas, or write all", err)
+		}
+		if slices.Contains(algorithms, algorithm) {
+			return nil, usagef("--algorithm names %s twice; name it once", algorithm)
+		}
+		algorithms = append(algorithms, algorithm)
+	}
+	return algorithms, nil
+}

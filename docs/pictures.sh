@@ -1,0 +1,80 @@
+#!/bin/sh
+# Makes the pictures of docs/images anew, from a dashboard and reports of this machine:
+# sh docs/pictures.sh bin/limitctl. It starts a Redis of its own, and needs redis-server,
+# tmux, chromium and go.
+set -eu
+limitctl=$(realpath "$1")
+images=$(realpath docs/images)
+samples=$(realpath docs/samples)
+work=$(mktemp -d)
+go build -o "$work/pictures" ./docs/pictures
+export HOME="$work" XDG_STATE_HOME="$work" XDG_CONFIG_HOME="$work"
+socket=$work/tmux
+server= traffic=
+clean_up() {
+	set +e
+	tmux -S "$socket" kill-server
+	kill $server $traffic
+	wait
+	rm -rf "$work"
+}
+trap 'clean_up 2>/dev/null' EXIT
+
+port=6392
+redis-server --port $port --bind 127.0.0.1 --save '' --dir "$work" --logfile "$work/log" &
+server=$!
+export LIMITCTL_STORE=redis://localhost:$port
+until redis-cli -p $port ping >/dev/null 2>&1; do sleep 0.1; done
+
+# shoot PAGE IMAGE WIDTH HEIGHT
+shoot() {
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size="$3,$4" \
+		--screenshot="$images/$2" "file://$1" >"$work/chromium" 2>&1 || { cat "$work/chromium" >&2; exit 1; }
+}
+
+cd "$samples"
+
+# The dashboard, with some tenants at work.
+(
+	set +e # a denial is an answer
+	n=0
+	while :; do
+		n=$((n + 1))
+		"$limitctl" consume -q --policy api tenant=acme user=7 route=/export --cost 3
+		"$limitctl" consume -q --policy api tenant=acme user=$((n % 3 + 8)) route=/search --cost 2
+		"$limitctl" consume -q --policy api tenant=globex user=$((n % 4 + 1)) route=/search --cost $((n % 2 + 1))
+		"$limitctl" consume -q --policy api tenant=initech user=3 route=/upload --cost $((n % 5 + 1))
+		"$limitctl" consume -q --policy login ip=203.0.113.9 email="user$((n % 9))@example.com"
+		"$limitctl" consume -q --policy llm team=search --cost $((n % 7 * 900 + 100))
+		sleep 0.3
+	done
+) >/dev/null 2>&1 &
+traffic=$!
+tmux -S "$socket" -f /dev/null new-session -d -x 132 -y 24 "'$limitctl' dashboard"
+tmux -S "$socket" set-option -g status off
+sleep 25
+tmux -S "$socket" send-keys Down Down
+sleep 1.5
+tmux -S "$socket" capture-pane -e -p >"$work/screen"
+"$work/pictures" <"$work/screen" >"$work/dashboard.html"
+kill $traffic
+wait $traffic 2>/dev/null || true
+traffic=
+shoot "$work/dashboard.html" dashboard.png 1235 498
+
+# Reports: at the edge of a window, of a store that stopped, and of recorded traffic. A
+# busy machine is warned of at their top, so they are made again until it was quiet.
+tmux -S "$socket" kill-server
+redis-cli -p $port flushall >/dev/null
+for try in 1 2 3 4 5 6 7 8; do
+	"$limitctl" loadtest --limit 100/1s --algorithm token-bucket,fixed-window,sliding-log --scenario boundary \
+		--html "$work/report.html" --save "$work/report.json" >/dev/null
+	"$limitctl" report "$work/report.json" | grep -q -e '^✗' -e '^!' || break
+	rm "$work/report.json"
+done
+shoot "$work/report.html" report.png 1000 1080
+sh stall.sh "$LIMITCTL_STORE" &
+"$limitctl" loadtest --limit 1000000/1m --rate 1000 --duration 5s --html "$work/stall.html" >/dev/null
+shoot "$work/stall.html" stall.png 1000 1620
+"$limitctl" simulate access.log --limit 30/1m --algorithm token-bucket,fixed-window --html "$work/simulate.html" >/dev/null
+shoot "$work/simulate.html" simulate.png 1000 1500

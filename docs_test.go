@@ -1,0 +1,442 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+var update = flag.Bool("update", false, "write into the pages what their commands print now")
+
+// What the pages show is run. What becomes of a block depends on the word behind its
+// fence:
+//
+//	console  Each line that begins with "$ " is run; lines "> " right below continue it.
+//	         What it prints must be what stands below. A line "…" stands for any lines.
+//	sh       It is run, and each of its commands must succeed. One that begins with #!
+//	         must be a file of docs/samples or docs/examples; it is not run.
+//	go       It must compile.
+//	yaml     It must be a part of a file of docs/samples.
+//	text     It is only shown.
+//
+// A comment above the fence can change this:
+//
+//	<!-- not run: WHY -->   The block is only shown.
+//	<!-- figures vary -->   No number, bar or curve in the output is compared.
+//	<!-- warnings vary -->  What a report says of the machine is not compared.
+//	<!-- order varies -->   Lines are compared in any order.
+//
+// Several are joined by "and": <!-- figures and order vary -->.
+//
+// The blocks of a page are run in their order by one bash, in a copy of docs/samples,
+// with a home directory and a Redis of the page's own. That Redis is the localhost:6379
+// of the page.
+//
+// After a change of what commands print, write the pages anew and read the difference:
+//
+//	go test . -run TestThePages -update
+func TestThePagesShowWhatCommandsPrint(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "limitctl")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	commands := 0
+	t.Run("pages", func(t *testing.T) {
+		for _, path := range pagesOfDocs(t) {
+			page := readPage(t, path)
+			commands += len(page.commands())
+			if len(page.commands()) > 0 {
+				t.Run(path, func(t *testing.T) {
+					t.Parallel()
+					page.run(t, filepath.Dir(binary))
+				})
+			}
+		}
+	})
+	if commands < 40 {
+		t.Errorf("only %d commands were run", commands)
+	}
+}
+
+// What the pages show and do not run is what it says.
+func TestThePagesShowWhatFilesHold(t *testing.T) {
+	var samples []string
+	for _, pattern := range []string{"docs/samples/*", "docs/examples/*.sh"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			samples = append(samples, string(text))
+		}
+	}
+	programs := 0
+	for _, path := range pagesOfDocs(t) {
+		for _, b := range readPage(t, path).blocks {
+			text := strings.Join(b.lines, "\n") + "\n"
+			shown := b.language == "yaml" || b.language == "sh" && strings.HasPrefix(text, "#!")
+			switch {
+			case b.notRun != "":
+			case shown && !slices.ContainsFunc(samples, func(s string) bool { return strings.Contains("\n"+s, "\n"+text) }):
+				t.Errorf("%s:%d: no file of docs/samples or docs/examples holds this block", path, b.line)
+			case b.language == "go":
+				programs++
+				file := filepath.Join(t.TempDir(), "main.go")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
+					t.Errorf("%s:%d: %v\n%s", path, b.line, err, out)
+				}
+			}
+		}
+	}
+	if programs == 0 {
+		t.Error("no page has a Go program")
+	}
+}
+
+// Links between the pages lead to files and headings that are there.
+func TestThePagesLinkToWhatIsThere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	pages := pagesOfDocs(t)
+	for _, pattern := range []string{"docs/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatal(pattern, err)
+		}
+		pages = append(pages, more...)
+	}
+	links := 0
+	for _, path := range pages {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], ":") {
+				continue // of the web
+			}
+			links++
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", path, target)
+			} else if m[2] != "" && !slices.Contains(anchors(t, target), m[2]) {
+				t.Errorf("%s links to %s, which has no heading #%s", path, target, m[2])
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("only %d links were followed", links)
+	}
+}
+
+// anchors returns what the headings of a page are called in links.
+func anchors(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}
+
+// page is a Markdown file; block is a fenced part of it.
+type page struct {
+	path   string
+	lines  []string
+	blocks []block
+}
+
+type block struct {
+	language string
+	line     int // of its first line in the file, from 1
+	lines    []string
+	notRun   string // why it is not run
+	vary     []string
+}
+
+// command is one command of a page. output is what the page says that it prints, from
+// line first to line end of the file; a command of a sh block has none.
+type command struct {
+	text       string
+	line       int
+	first, end int
+	compared   bool
+	vary       []string
+}
+
+func pagesOfDocs(t *testing.T) []string {
+	t.Helper()
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(paths), err)
+		}
+		pages = append(pages, paths...)
+	}
+	return pages
+}
+
+func readPage(t *testing.T, path string) *page {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{path: path, lines: strings.Split(string(text), "\n")}
+	const whats = `(?:figures|warnings|order)`
+	comment := regexp.MustCompile(`^<!-- (?:not run: (.+)|(` + whats + `(?: and ` + whats + `)*) (?:vary|varies)) -->$`)
+	var open *block
+	for i, line := range p.lines {
+		fence := strings.TrimLeft(line, " ")
+		switch {
+		case open == nil && strings.HasPrefix(fence, "```"):
+			open = &block{language: strings.TrimPrefix(fence, "```"), line: i + 2}
+			if !slices.Contains([]string{"console", "sh", "go", "yaml", "text"}, open.language) {
+				t.Errorf("%s:%d: a block of %q; say console, sh, go, yaml or text", path, i+1, open.language)
+			}
+			above := ""
+			if i > 0 {
+				above = p.lines[i-1]
+			}
+			if m := comment.FindStringSubmatch(above); m != nil {
+				open.notRun, open.vary = m[1], strings.Split(m[2], " and ")
+			} else if strings.HasPrefix(above, "<!--") {
+				t.Errorf("%s:%d: no such rule: %s", path, i, above)
+			}
+		case open != nil && strings.HasPrefix(fence, "```"):
+			p.blocks = append(p.blocks, *open)
+			open = nil
+		case open != nil:
+			open.lines = append(open.lines, line)
+		}
+	}
+	if open != nil {
+		t.Errorf("%s: the last block does not end", path)
+	}
+	return p
+}
+
+// commands returns the page's commands in order.
+func (p *page) commands() []command {
+	var all []command
+	for _, b := range p.blocks {
+		text := strings.Join(b.lines, "\n")
+		switch {
+		case b.notRun != "":
+		case b.language == "sh" && !strings.HasPrefix(text, "#!"):
+			all = append(all, command{text: "set -e\n" + text + "\nset +e", line: b.line})
+		case b.language == "console":
+			var last *command
+			for i, line := range b.lines {
+				at := b.line + i // the index of the next line in the file
+				if typed, is := strings.CutPrefix(line, "$ "); is {
+					all = append(all, command{text: typed, line: at, first: at, end: at, compared: true, vary: b.vary})
+					last = &all[len(all)-1]
+				} else if more, is := strings.CutPrefix(line, "> "); is && last != nil && last.first == at-1 {
+					last.text += "\n" + more
+					last.first, last.end = at, at
+				} else if last != nil {
+					last.end = at
+				}
+			}
+		}
+	}
+	return all
+}
+
+// run runs the page's commands and compares what they print.
+func (p *page) run(t *testing.T, bin string) {
+	server := redistest.Start(t)
+	home := t.TempDir()
+	work := filepath.Join(home, "samples")
+	if err := os.CopyFS(work, os.DirFS("docs/samples")); err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("localhost:6379", server.Addr)
+	if err := replaceInFiles(work, here); err != nil {
+		t.Fatal(err)
+	}
+	commands := p.commands()
+	var script strings.Builder
+	for _, c := range commands {
+		fmt.Fprintf(&script, "%s\nprintf '\\0'\n", here.Replace(c.text))
+	}
+	path := filepath.Join(home, "session")
+	if err := os.WriteFile(path, []byte(script.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A window of a day ends at midnight, and what was used is gone.
+	if now := time.Now().UTC(); now.Add(2*time.Minute).Day() != now.Day() {
+		time.Sleep(2 * time.Minute)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	bash := exec.CommandContext(ctx, "bash", path)
+	bash.Dir = work
+	bash.Env = []string{
+		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
+	}
+	var printed bytes.Buffer
+	bash.Stdout, bash.Stderr = &printed, &printed
+	err := bash.Run()
+	outputs := strings.Split(printed.String(), "\x00")
+	if len(outputs) <= len(commands) {
+		failed := commands[len(outputs)-1]
+		t.Fatalf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text, outputs[len(outputs)-1])
+	}
+	// The page says how it is on its reader's machine.
+	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
+	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")
+	var stale []command
+	var now [][]string
+	for i, c := range commands {
+		if !c.compared {
+			continue
+		}
+		want := p.lines[c.first:c.end]
+		got := withoutNotices(strings.Split(strings.TrimSuffix(there.Replace(outputs[i]), "\n"), "\n"))
+		if !matches(normal(want, c.vary), normal(got, c.vary)) {
+			t.Errorf("%s:%d: %s\nprints\n\t%s\nand the page says\n\t%s",
+				p.path, c.line, c.text, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+			stale, now = append(stale, c), append(now, got)
+		}
+	}
+	if *update {
+		p.write(t, stale, now)
+	}
+}
+
+// write puts what stale commands print now into the page.
+func (p *page) write(t *testing.T, stale []command, now [][]string) {
+	for i := len(stale) - 1; i >= 0; i-- {
+		if want := p.lines[stale[i].first:stale[i].end]; slices.Contains(want, "…") {
+			continue // a person has to choose what is left out
+		}
+		if len(now[i]) == 1 && now[i][0] == "" {
+			now[i] = nil
+		}
+		p.lines = slices.Replace(p.lines, stale[i].first, stale[i].end, now[i]...)
+	}
+	if err := os.WriteFile(p.path, []byte(strings.Join(p.lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceInFiles makes the samples name the page's own Redis.
+func replaceInFiles(dir string, r *strings.Replacer) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(r.Replace(string(text))), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutNotices leaves out the line on stderr that names the store in use, which every
+// command prints.
+func withoutNotices(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "limitctl: using ") && (strings.HasSuffix(line, "(chosen by context use)") ||
+			strings.HasSuffix(line, "(no --store given)"))
+	})
+}
+
+// varies are the parts of an output that differ from one run to the next.
+var varies = []struct {
+	what    *regexp.Regexp
+	becomes string
+}{
+	{regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-\d+\.jsonl`), "BACKUP"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?( UTC|Z)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
+	{regexp.MustCompile(`(^|[ (])((\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)? ?(ns|µs|ms|s)|(\d+d)?(\d+h)?\d+m|(\d+d)?\d+h|\d+d)\b`), "${1}DURATION"},
+	{regexp.MustCompile(`Redis \d+\.\d+\.\d+`), "Redis VERSION"},
+}
+
+// figures are what varies besides in an output that is about speed.
+var figures = []struct {
+	what    *regexp.Regexp
+	becomes string
+}{
+	{regexp.MustCompile(`DURATION|[-+<>]?\d[\d,.]*( ?[kMG]?B\b)?`), "FIGURE"},
+	{regexp.MustCompile(`[█▇▆▅▄▃▂▁░·]{3,}`), "BAR"},
+	{regexp.MustCompile(`^cost\? .*`), "cost?"}, // what was measured depends on the run, too
+}
+
+// warnings are lines of a report that depend on how busy the machine is.
+var warnings = regexp.MustCompile(`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped)`)
+
+// normal is an output without what varies. Widths of columns follow what is in them.
+func normal(lines, vary []string) []string {
+	var all []string
+	for _, line := range lines {
+		if slices.Contains(vary, "warnings") && warnings.MatchString(line) {
+			continue
+		}
+		for _, v := range varies {
+			line = v.what.ReplaceAllString(line, v.becomes)
+		}
+		if slices.Contains(vary, "figures") {
+			for _, f := range figures {
+				line = f.what.ReplaceAllString(line, f.becomes)
+			}
+		}
+		if line = strings.Join(strings.Fields(line), " "); line != "" {
+			all = append(all, line)
+		}
+	}
+	if slices.Contains(vary, "order") {
+		slices.Sort(all)
+	}
+	return all
+}
+
+// matches compares lines, of which … stands for any.
+func matches(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] == "…" {
+		for i := range len(got) + 1 {
+			if matches(want[1:], got[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(got) > 0 && want[0] == got[0] && matches(want[1:], got[1:])
+}

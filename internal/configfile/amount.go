@@ -1,0 +1,142 @@
+package configfile
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// amountFields are the fields of a limit or an override that say how much is allowed.
+func amountFields() []string { return []string{"limit", "algorithm", "burst", "slices"} }
+
+// readAmount reads how much is allowed, over what is known from a base. What is left out
+// stays as it is there; known says that the base is sound. ok says the same of the answer.
+func readAmount(r *yamlfile.Reader, fields map[string]yamlfile.Value, base limiter.Limit, known bool) (amount limiter.Limit, ok bool) {
+	algorithm, ok := readAlgorithm(r, fields)
+	said, read := readLimitText(r, fields, cmp.Or(algorithm, base.Algorithm))
+	ok = ok && read && known
+	switch {
+	case algorithm != 0 && said.Algorithm != 0:
+		r.Mistake(fields["algorithm"], "the algorithm is given twice: as %s in the limit, and here; keep one", said.Algorithm)
+		ok = false
+	case algorithm != 0:
+		said.Algorithm = algorithm
+	}
+	for _, option := range []struct {
+		name string
+		to   *int64
+		most int64
+	}{{"burst", &said.Burst, limiter.MaxCount}, {"slices", &said.Slices, limiter.MaxSlices}} {
+		v, given := fields[option.name]
+		if !given {
+			continue
+		}
+		switch n, read := readCount(r, v, option.most); {
+		case !read:
+			ok = false
+		case *option.to != 0:
+			r.Mistake(v, "%s is given twice: as %d in the limit, and here; keep one", option.name, *option.to)
+			ok = false
+		default:
+			*option.to = n
+		}
+	}
+	amount = over(base, said)
+	if !ok {
+		return amount, false
+	}
+	if _, err := amount.Normalize(); err != nil {
+		v := fields["limit"]
+		for _, name := range amountFields() {
+			if later, given := fields[name]; given {
+				v = later
+			}
+		}
+		r.Mistake(v, "%s", err)
+		return amount, false
+	}
+	return amount, true
+}
+
+// readLimitText reads the field limit. What it leaves out stays zero. The algorithm is the
+// one that it has if it names none, or 0 if nothing says which.
+func readLimitText(r *yamlfile.Reader, fields map[string]yamlfile.Value, algorithm limiter.Algorithm) (limit limiter.Limit, ok bool) {
+	v, given := fields["limit"]
+	if !given {
+		return limiter.Limit{}, true
+	}
+	text, ok := r.Text(v, "limit", "COUNT/PERIOD, such as 10/1m")
+	if !ok {
+		return limiter.Limit{}, false
+	}
+	limit, err := limiter.ParseLimit(text)
+	if err != nil && algorithm != 0 { // its slices may be those of the algorithm
+		limit, err = limiter.ParseLimitAs(text, algorithm)
+		limit.Algorithm = 0
+	}
+	if err != nil {
+		r.Mistake(v, "%s", err)
+	}
+	return limit, err == nil
+}
+
+// over returns a limit with what is said in place of what the base says. The base's burst
+// and slices are not for an algorithm that has none.
+func over(base, said limiter.Limit) limiter.Limit {
+	amount := base
+	if said.Count != 0 {
+		amount.Count, amount.Period = said.Count, said.Period
+	}
+	if said.Algorithm != 0 {
+		amount.Algorithm = said.Algorithm
+	}
+	if said.Burst != 0 {
+		amount.Burst = said.Burst
+	} else if !amount.Algorithm.HasBurst() {
+		amount.Burst = 0
+	}
+	if said.Slices != 0 {
+		amount.Slices = said.Slices
+	} else if !amount.Algorithm.HasSlices() {
+		amount.Slices = 0
+	}
+	return amount
+}
+
+// readAlgorithm reads the field algorithm; 0 is that it is left out, or has a mistake.
+func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algorithm limiter.Algorithm, ok bool) {
+	v, given := fields["algorithm"]
+	if !given {
+		return 0, true
+	}
+	text, ok := r.Text(v, "algorithm", "the name of one, such as sliding-log")
+	if !ok {
+		return 0, false
+	}
+	algorithm, err := limiter.ParseAlgorithm(text)
+	if err != nil {
+		r.Mistake(v, "%s", err)
+	}
+	return algorithm, err == nil
+}
+
+// readCount reads a whole number, written as people write them: 0200 is not 128.
+func readCount(r *yamlfile.Reader, v yamlfile.Value, most int64) (int64, bool) {
+	text, ok := r.Text(v, v.Name, "a whole number")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && (n < 1 || n > most):
+		r.Mistake(v, "%s %s is out of range; it must be from 1 to %d", v.Name, text, most)
+	case err != nil || strconv.FormatInt(n, 10) != text:
+		r.Mistake(v, "%s is %q; it must be a whole number, such as 200", v.Name, text)
+	default:
+		return n, true
+	}
+	return 0, false
+}

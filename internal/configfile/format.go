@@ -1,0 +1,71 @@
+// Package configfile is the format of limitctl.yaml: which fields it has, which of its text
+// may be shown, and what its policies say. Contexts are read by whoever needs them.
+package configfile
+
+import (
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func fileObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
+		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
+		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
+		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
+			Schema: namedObjects("context")},
+	}}
+}
+
+func policyObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "Limits that are decided together, all or none, in the order written.", Fields: []yamlfile.Field{
+		{Name: "on_error", About: "What an unreachable store means for requests under the policy; fail by default.",
+			Schema: oneOf("allow", "deny", "fail")},
+		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.",
+			Schema: listOfNames},
+		{Name: "limits", About: "The limits. Put those first that are most likely to deny.", Required: true, Schema: listOf("limit")},
+	}}
+}
+
+func limitObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "One limit of a policy.", Fields: []yamlfile.Field{
+		{Name: "name", About: "The limit's name, which is a part of its keys.", Required: true, Schema: aName},
+		{Name: "by", About: "The attributes that together say who is limited.", Required: true, Schema: listOfNames},
+		{Name: "limit", About: limitAbout, Required: true, Schema: text},
+		{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
+		{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
+		{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
+		{Name: "shadow", About: "Count and report the limit, but never deny because of it.", Schema: yesOrNo},
+		{Name: "overrides", About: "Other limits for some requests; the first that matches applies.", Schema: listOf("override")},
+	}}
+}
+
+func overrideObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "Another limit for requests with certain attributes. What it leaves out is taken from the limit.",
+		Fields: []yamlfile.Field{
+			{Name: "when", About: "The attributes and values that a request must have, all of them.", Required: true, Schema: mapOfTexts},
+			{Name: "limit", About: limitAbout, Schema: text},
+			{Name: "algorithm", About: algorithmAbout, Schema: anAlgorithm},
+			{Name: "burst", About: burstAbout, Schema: countTo(limiter.MaxCount)},
+			{Name: "slices", About: slicesAbout, Schema: countTo(limiter.MaxSlices)},
+		}}
+}
+
+// ContextObject describes a context.
+func ContextObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "A store with a name, and what is allowed there.", Fields: []yamlfile.Field{
+		{Name: "store", About: "The store's URL, as --store takes it.", Required: true, Schema: text},
+		{Name: "prefix", About: "What the store's keys begin with; the prefix of the policies' file by default.", Schema: text},
+		{Name: "password_file", About: "The file with the password. A relative path starts at this file's directory, ~ is the home " +
+			"directory.", Schema: text},
+		{Name: "password_env", About: "The environment variable with the password.", Schema: text},
+		{Name: "read_only", About: "Refuse all writes.", Schema: yesOrNo},
+		{Name: "protected", About: "Ask for the context's name before anything is deleted or overwritten.", Schema: yesOrNo},
+	}}
+}
+
+const (
+	limitAbout     = "How much is allowed: [ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N], such as 10/1m."
+	algorithmAbout = "How usage is counted; token-bucket by default."
+	burstAbout     = "What a bucket allows at once when it is full; the count by default."
+	slicesAbout    = "How many slices a sliding-counter cuts its period into. More slices are more exact; 1 by default."
+)

@@ -1,0 +1,112 @@
+package configfile
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+)
+
+// maskSecrets returns the lines of a file as excerpts may show them: with a "*" for each
+// character of what can be a part of a password, so that a caret below still points where
+// it did.
+//
+// A file with mistakes need not hold its passwords where they belong, so no parser says
+// where they are. What is shown is what is known to be none: all within the policies as
+// long as no store turns up there, and elsewhere the names of fields, and few values.
+func maskSecrets(lines []string) []string {
+	masked := make([]string, len(lines))
+	open := false    // we are within policies
+	comment := false // there is a store in the comment above
+	deeper := -1     // what is indented more belongs to a value above
+	fileFields, contextFields := fileObject().Names(), ContextObject().Names()
+	for i, line := range lines {
+		rest := strings.TrimLeft(line, " \t")
+		indent := len(line) - len(rest)
+		switch {
+		case rest == "":
+			masked[i] = line
+			continue
+		case strings.HasPrefix(rest, "#"):
+			if comment = comment && open || !open || namesStore.MatchString(line); comment {
+				line = line[:indent] + "#" + stars(rest[1:])
+			}
+			masked[i] = line
+			continue
+		}
+		comment = false
+		var found []string
+		if indent == 0 || !open && (deeper < 0 || indent <= deeper) {
+			found = entry.FindStringSubmatch(line)
+		}
+		if indent == 0 {
+			open, deeper = opensPolicies(found, fileFields), -1
+		}
+		if open = open && !namesStore.MatchString(line); open {
+			masked[i] = line
+			continue
+		}
+		if deeper >= 0 && indent > deeper {
+			masked[i] = line[:indent] + stars(rest)
+			continue
+		}
+		if found == nil { // a store turned up among the policies
+			found = entry.FindStringSubmatch(line)
+		}
+		var value string
+		masked[i], value = maskEntry(line, found, contextFields)
+		if deeper = -1; value != "" {
+			deeper = indent
+		}
+	}
+	return masked
+}
+
+// namesStore finds what can begin a store's URL or a password.
+var namesStore = regexp.MustCompile(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
+
+// entry is a key, behind the dashes of lists, and its value.
+var entry = regexp.MustCompile(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
+
+// opensPolicies reports whether an entry that is not indented begins what holds no stores:
+// the policies or the prefix, as they are written or nearly so.
+func opensPolicies(found, fileFields []string) bool {
+	if found == nil {
+		return false
+	}
+	name := yamlfile.Intended(found[3], fileFields)
+	return name == "policies" || name == "prefix"
+}
+
+// maskEntry masks a line that begins no value of several lines, or such a value's first.
+// found is the entry that it is, if it is one.
+func maskEntry(line string, found, contextFields []string) (masked, value string) {
+	if found == nil {
+		rest := strings.TrimLeft(line, " \t-")
+		return line[:len(line)-len(rest)] + stars(rest), ""
+	}
+	value = strings.TrimRight(found[7], " \t")
+	shown := 0
+	switch meant := yamlfile.Intended(found[3], contextFields); {
+	case strings.HasPrefix(value, "#"):
+		shown = 1
+		value = ""
+	case blockScalar.MatchString(value):
+		shown = len(value)
+	case slices.Contains([]string{"read_only", "protected", "prefix"}, meant) && plainWord.MatchString(value):
+		shown = len(value)
+	case meant == "store":
+		shown = len(storeScheme.FindString(value))
+	}
+	return strings.TrimSuffix(line, found[7]) + found[7][:shown] + stars(found[7][shown:]), value
+}
+
+var (
+	blockScalar = regexp.MustCompile(`^[>|][+-]?[1-9]?$`)
+	plainWord   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	storeScheme = regexp.MustCompile(`^["']?[a-z+]{2,16}://`)
+)
+
+func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }

@@ -1,0 +1,246 @@
+package configfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// MaxSize is how many bytes a file may have.
+const MaxSize = yamlfile.MaxSize
+
+// File is what a file says, contexts aside.
+type File struct {
+	// Prefix is what the store's keys begin with; empty if the file does not say.
+	Prefix string
+	// Policies are in the order written.
+	Policies []*policy.Policy
+}
+
+// Read reads a file; path names it in mistakes. Where the file has contexts, contexts is
+// told of them with the reader; nil ignores them. What is said of a file with mistakes is not to
+// be used.
+func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile.Value)) (File, *yamlfile.Reader) {
+	r, root, ok := yamlfile.Parse(path, data, yamlfile.Options{Holds: "policies, contexts or a prefix", Mask: maskSecrets})
+	if !ok {
+		return File{}, r
+	}
+	fields, ok := r.Fields(root, "the file", fileObject())
+	if !ok {
+		return File{}, r
+	}
+	file := File{Prefix: Prefix(r, fields)}
+	if v, said := fields["policies"]; said {
+		for _, each := range Named(r, v, "policy", "policies") {
+			file.Policies = append(file.Policies, readPolicy(r, each))
+		}
+	}
+	if v, said := fields["contexts"]; said && contexts != nil {
+		contexts(r, v)
+	} else if said {
+		r.Hide(passwords(r.Texts(v))...)
+	}
+	return file, r
+}
+
+// passwords returns what may be a password in the texts of contexts that nobody reads: the
+// stores' URLs, and what is before the host in them.
+func passwords(texts []string) (secrets []string) {
+	for _, text := range texts {
+		_, rest, isURL := strings.Cut(text, "://")
+		if !isURL {
+			continue
+		}
+		secrets = append(secrets, text)
+		if at := strings.LastIndex(rest, "@"); at >= 0 {
+			login := rest[:at]
+			if _, password, found := strings.Cut(login, ":"); found {
+				login = password
+			}
+			secrets = append(secrets, login)
+		}
+	}
+	return secrets
+}
+
+// FindPolicy returns the policy of that name. The error is a [limiter.ErrInvalid] that says
+// which there are in the file.
+func FindPolicy(path string, policies []*policy.Policy, name string) (*policy.Policy, error) {
+	names := make([]string, 0, len(policies))
+	for _, p := range policies {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return nil, limiter.Invalidf("policy %q: %s has no policies", name, path)
+	}
+	return nil, limiter.Invalidf("policy %q is unknown%s; %s has %s", name, Suggestion(name, names), path, strings.Join(names, ", "))
+}
+
+// Suggestion asks "; did you mean", of the one of the names that is near to name, if one is.
+func Suggestion(name string, names []string) string {
+	if near := yamlfile.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// Named returns the entries of a map by names of the author's own; one and many are what
+// the entries are called, such as "policy" and "policies".
+func Named(r *yamlfile.Reader, v yamlfile.Value, one, many string) []yamlfile.Value {
+	want := fmt.Sprintf("a map from each %s's name to what it holds", one)
+	return r.Named(v, many, want, func(name string) error { return policy.ValidateName(one, name) })
+}
+
+// Prefix reads the field prefix of a file or of a context.
+func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
+	v, said := fields["prefix"]
+	if !said {
+		return ""
+	}
+	prefix, ok := r.Text(v, "prefix", "what keys begin with, such as rl")
+	if !ok {
+		return ""
+	}
+	if err := limiter.ValidatePrefix(prefix); err != nil {
+		r.Mistake(v, "%s", err)
+	}
+	return prefix
+}
+
+func readPolicy(r *yamlfile.Reader, v yamlfile.Value) *policy.Policy {
+	result := &policy.Policy{Name: v.Name}
+	fields, ok := r.Fields(v, "the policy", policyObject())
+	if !ok {
+		return result
+	}
+	if e, said := fields["on_error"]; said {
+		if text, ok := r.Text(e, "on_error", "allow, deny or fail"); ok {
+			var err error
+			if result.OnError, err = limiter.ParseFailurePolicy(text); err != nil {
+				r.Mistake(e, "on_error is %q; it must be allow, deny or fail", text)
+			}
+		}
+	}
+	if e, said := fields["hash_by"]; said {
+		result.HashBy = attributeNames(r, e)
+	}
+	if e, said := fields["limits"]; said {
+		values, _ := r.List(e, "limits", "a list of limits, each beginning with a dash")
+		for _, value := range values {
+			result.Limits = append(result.Limits, readLimit(r, value))
+		}
+	}
+	for _, problem := range result.Problems() {
+		switch {
+		case problem.Path == "":
+			r.MistakeAtKey(v, "%s", problem.Text)
+		case strings.HasSuffix(problem.Path, ".by") && r.HasMistake(v.Path+".hash_by"): // it follows from that
+		default:
+			r.MistakeAt(v.Path+"."+problem.Path, "%s", problem.Text)
+		}
+	}
+	return result
+}
+
+func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {
+	result := policy.Limit{Limit: placeholder()}
+	fields, ok := r.Fields(v, "the limit", limitObject())
+	if !ok {
+		return result
+	}
+	if e, said := fields["name"]; said {
+		result.Name, _ = r.Text(e, "name", "letters, digits, - and _, such as ip-minute")
+	}
+	if e, said := fields["by"]; said {
+		result.By = attributeNames(r, e)
+	}
+	_, amountSaid := fields["limit"]
+	base, ok := readAmount(r, fields, limiter.Limit{}, amountSaid)
+	if ok {
+		result.Limit, _ = base.Normalize()
+	}
+	if e, said := fields["shadow"]; said {
+		result.Shadow = r.Bool(e)
+	}
+	if e, said := fields["overrides"]; said {
+		values, _ := r.List(e, "overrides", "a list of overrides, each beginning with a dash")
+		for _, value := range values {
+			result.Overrides = append(result.Overrides, readOverride(r, value, base, ok))
+		}
+	}
+	return result
+}
+
+// placeholder stands for a limit that has a mistake, so that nothing else is said of it.
+func placeholder() limiter.Limit { return limiter.Limit{Count: 1, Period: time.Second} }
+
+func readOverride(r *yamlfile.Reader, v yamlfile.Value, base limiter.Limit, baseKnown bool) policy.Override {
+	result := policy.Override{Limit: placeholder()}
+	fields, ok := r.Fields(v, "the override", overrideObject())
+	if !ok {
+		return result
+	}
+	if e, said := fields["when"]; said {
+		result.When = attributes(r, e)
+	}
+	if amount, ok := readAmount(r, fields, base, baseKnown); ok {
+		result.Limit, _ = amount.Normalize()
+	}
+	changes := slices.ContainsFunc(amountFields(), func(name string) bool {
+		_, said := fields[name]
+		return said || r.HasMistake(v.Path+"."+name)
+	})
+	if !changes && len(fields) > 0 {
+		r.Mistake(v, "the override changes nothing; give it a limit, an algorithm, a burst or slices")
+	}
+	return result
+}
+
+// attributeNames reads a list of attributes' names. Those that are unfit are left out of it.
+func attributeNames(r *yamlfile.Reader, v yamlfile.Value) []string {
+	values, _ := r.List(v, v.Name, "a list of attributes' names, such as [ip]")
+	var names []string
+	for _, value := range values {
+		name, ok := r.Text(value, "an attribute's name", "a text, such as ip")
+		if !ok {
+			r.Spoil(v)
+			continue
+		}
+		err := policy.ValidateName("attribute", name)
+		if err == nil && slices.Contains(names, name) {
+			err = limiter.Invalidf("attribute %q is named twice; name it once", name)
+		}
+		if err != nil {
+			r.Mistake(value, "%s", err)
+			r.Spoil(v)
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// attributes reads the attributes of a when, whose values are texts however they are written.
+func attributes(r *yamlfile.Reader, v yamlfile.Value) policy.Attributes {
+	entries, _ := r.Map(v, "when", "a map from attributes' names to values, such as {tenant: acme}")
+	attributes := policy.Attributes{}
+	for _, e := range entries {
+		if err := policy.ValidateName("attribute", e.Name); err != nil {
+			r.MistakeAtKey(e, "%s", err)
+			r.Spoil(v)
+		} else if text, ok := r.Text(e, fmt.Sprintf("attribute %q", e.Name), "a value, such as acme"); ok {
+			attributes[e.Name] = text
+		} else {
+			r.Spoil(v)
+		}
+	}
+	return attributes
+}

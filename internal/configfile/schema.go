@@ -1,0 +1,104 @@
+package configfile
+
+import (
+	"encoding/json"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Schema returns the JSON Schema of the configuration file, which editors check
+// and complete with. The reader is stricter: a schema cannot tell a limit that is
+// never reached.
+func Schema() map[string]any {
+	document := schemaOf(fileObject())
+	document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	document["title"] = "limitctl.yaml"
+	override := schemaOf(overrideObject())
+	override["anyOf"] = []any{required("limit"), required("algorithm"), required("burst"), required("slices")}
+	context := schemaOf(ContextObject())
+	context["not"] = required("password_file", "password_env")
+	document["$defs"] = map[string]any{
+		"policy":   schemaOf(policyObject()),
+		"limit":    schemaOf(limitObject()),
+		"override": override,
+		"context":  context,
+	}
+	return document
+}
+
+// SchemaText returns the schema as docs/limitctl.schema.json holds it.
+func SchemaText() ([]byte, error) {
+	text, err := json.MarshalIndent(Schema(), "", "  ")
+	return append(text, '\n'), err
+}
+
+func required(names ...string) map[string]any { return map[string]any{"required": names} }
+
+func schemaOf(o *yamlfile.Object) map[string]any {
+	properties, needed := map[string]any{}, []string{}
+	for _, f := range o.Fields {
+		property := f.Schema()
+		property["description"] = f.About
+		properties[f.Name] = property
+		if f.Required {
+			needed = append(needed, f.Name)
+		}
+	}
+	document := map[string]any{"type": "object", "description": o.About, "properties": properties, "additionalProperties": false}
+	if len(needed) > 0 {
+		document["required"] = needed
+	}
+	return document
+}
+
+func text() map[string]any    { return map[string]any{"type": "string", "minLength": 1} }
+func yesOrNo() map[string]any { return map[string]any{"type": "boolean"} }
+
+func aName() map[string]any {
+	return map[string]any{"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": policy.MaxNameLength}
+}
+
+func countTo(most int) func() map[string]any {
+	return func() map[string]any {
+		return map[string]any{"type": "integer", "minimum": 1, "maximum": most}
+	}
+}
+
+func anAlgorithm() map[string]any {
+	names := []string{"gcra"}
+	for _, algorithm := range limiter.Algorithms() {
+		names = append(names, algorithm.String())
+	}
+	return oneOf(names...)()
+}
+
+func oneOf(names ...string) func() map[string]any {
+	return func() map[string]any { return map[string]any{"enum": names} }
+}
+
+func listOfNames() map[string]any {
+	return map[string]any{"type": "array", "items": aName(), "minItems": 1, "uniqueItems": true}
+}
+
+func listOf(definition string) func() map[string]any {
+	return func() map[string]any {
+		return map[string]any{"type": "array", "items": reference(definition), "minItems": 1}
+	}
+}
+
+func namedObjects(definition string) func() map[string]any {
+	return func() map[string]any {
+		return map[string]any{"type": "object", "propertyNames": aName(), "additionalProperties": reference(definition)}
+	}
+}
+
+func mapOfTexts() map[string]any {
+	return map[string]any{"type": "object", "propertyNames": aName(), "minProperties": 1,
+		"additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}}
+}
+
+func reference(definition string) map[string]any {
+	return map[string]any{"$ref": "#/$defs/" + definition}
+}

@@ -1,0 +1,158 @@
+package configfile
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+var update = flag.Bool("update", false, "write the schema as it is now")
+
+// The schema knows the fields that the reader accepts, and requires those it does.
+func TestSchemaIsCurrent(t *testing.T) {
+	text, err := SchemaText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "../../docs/limitctl.schema.json"
+	if *update {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if committed, err := os.ReadFile(file); err != nil || string(committed) != string(text) {
+		t.Errorf("%s is not what `limitctl config schema` prints (%v)", file, err)
+	}
+}
+
+// accepts is as much of JSON Schema as ours uses.
+func accepts(root, s map[string]any, value any) bool {
+	if ref, is := s["$ref"].(string); is {
+		return accepts(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value)
+	}
+	if names, is := s["enum"].([]any); is && !slices.Contains(names, value) {
+		return false
+	}
+	if types, is := s["type"]; is && !strings.Contains(fmt.Sprint(types), typeOf(value)) &&
+		!(types == "integer" && value == math.Trunc(number(value))) {
+		return false
+	}
+	if not, is := s["not"].(map[string]any); is && accepts(root, not, value) {
+		return false
+	}
+	if any, is := s["anyOf"].([]any); is && !slices.ContainsFunc(any,
+		func(one interface{}) bool { return accepts(root, one.(map[string]interface{}), value) }) {
+		return false
+	}
+	switch value := value.(type) {
+	case string:
+		pattern, _ := s["pattern"].(string)
+		least, _ := s["minLength"].(float64)
+		return regexp.MustCompile(pattern).MatchString(value) && len(value) >= int(least)
+	case float64:
+		least, bounded := s["minimum"].(float64)
+		return !bounded || value >= least && value <= s["maximum"].(float64)
+	case []any:
+		if least, _ := s["minItems"].(float64); len(value) < int(least) {
+			return false
+		}
+		items, _ := s["items"].(map[string]any)
+		return !slices.ContainsFunc(value, func(item any) bool { return !accepts(root, items, item) })
+	case map[string]any:
+		if least, _ := s["minProperties"].(float64); len(value) < int(least) {
+			return false
+		}
+		needed, _ := s["required"].([]any)
+		for _, name := range needed {
+			if _, found := value[name.(string)]; !found {
+				return false
+			}
+		}
+		properties, _ := s["properties"].(map[string]any)
+		for name, item := range value {
+			if names, is := s["propertyNames"].(map[string]any); is && !accepts(root, names, name) {
+				return false
+			}
+			property, known := properties[name].(map[string]any)
+			if !known {
+				if property, known = s["additionalProperties"].(map[string]any); !known {
+					if s["additionalProperties"] == false {
+						return false
+					}
+					continue
+				}
+			}
+			if !accepts(root, property, item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func typeOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case float64:
+		return "number"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return "null"
+}
+
+func number(value any) float64 {
+	n, _ := value.(float64)
+	return n
+}
+
+// What the reader accepts the schema does, and what is wrong by its shape alone
+// the schema rejects, too.
+func TestSchemaAgreesWithTheReader(t *testing.T) {
+	text, err := SchemaText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	check := func(file string, want bool) {
+		t.Helper()
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		converted, err := yaml.YAMLToJSON(data)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		var value any
+		if err := json.Unmarshal(converted, &value); err != nil {
+			t.Fatal(err)
+		}
+		if got := accepts(schema, schema, value); got != want {
+			t.Errorf("%s is accepted: %t", file, got)
+		}
+	}
+	for _, name := range []string{"readme", "everything", "no-newline-at-the-end"} {
+		check("testdata/good/"+name+".yaml", true)
+	}
+	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
+		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes"} {
+		check("testdata/broken/"+name+".yaml", false)
+	}
+}

@@ -1,0 +1,164 @@
+package yamlfile_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/yamlfile"
+)
+
+// parsed parses a text, and returns the first line of what is wrong and how many bytes
+// were allocated meanwhile: a measure of the time it takes that no other load has a part in.
+func parsed(t *testing.T, text string) (first string, allocated uint64) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, r := configfile.Read("f.yaml", []byte(text), nil)
+	mistakes := r.Mistakes()
+	runtime.ReadMemStats(&after)
+	if said := yamlfile.Format(mistakes, yamlfile.Plain); len(mistakes) > 0 {
+		if first, _, _ = strings.Cut(said, "\n"); mistakes[0].Line == 0 {
+			t.Errorf("a mistake is nowhere: %s", first)
+		}
+		if len(said) > 100_000 {
+			t.Errorf("it says %d bytes", len(said))
+		}
+	}
+	return first, after.TotalAlloc - before.TotalAlloc
+}
+
+// maxAllocated is what the worst text within the bounds may have allocated, most of it
+// one after the other: a map of ten thousand values, twice.
+const maxAllocated = 1 << 30
+
+// What takes the parser long, a megabyte of it, is refused where it becomes too much.
+func TestBombs(t *testing.T) {
+	const size = 1_000_000
+	repeated := func(text string) string { return strings.Repeat(text, size/len(text)) }
+	counted := func(format string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	const (
+		nested = "lists and maps are nested more than 100 deep here"
+		named  = "the file has more than 5000 anchors and aliases"
+		marks  = "the file has more than 100000 brackets, commas, colons and quotes"
+		long   = "the line is longer than 64 KiB; split it"
+		level  = "this list or map has more than 10000 lines"
+		tags   = "the file has more than 100 tags; tags are not used here, remove them"
+		lines  = "the file has more than 20000 lines"
+	)
+	broken := func(text string) string { // into lines that are not too long
+		return strings.Repeat(strings.Repeat(text, 60_000/len(text))+"\n", 17)
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"- - -":                  {strings.Repeat("- ", 30_000), "1:201: " + nested},
+		"? ? ?":                  {strings.Repeat("? ", 30_000), "1:201: " + nested},
+		": : :":                  {strings.Repeat(": ", 30_000), "1:201: " + nested},
+		"-     -     -":          {strings.Repeat("-     ", 10_000), "1:601: " + nested},
+		"a megabyte of - - -":    {repeated("- "), "1:1: " + long},
+		"[[[":                    {strings.Repeat("[", 30_000), "1:101: brackets are nested more than 100 deep here"},
+		"!!a !!a":                {strings.Repeat("!!a ", 15_000), "1:401: " + tags},
+		"! - ! -":                {strings.Repeat("! - ", 15_000), "1:401: " + tags},
+		"lines of tags":          {repeated("- !a x\n"), "101:3: " + tags},
+		"&a *a":                  {strings.Repeat("&a *a ", 10_000), "1:15001: " + named},
+		"anchors":                {counted("a%d: &a x\n"), "5001:8: " + named},
+		"aliases":                {"a: &a x\n" + repeated("- *a\n"), "5001:3: " + named},
+		"aliases on a line":      {"a: &a {b: c}\nd: {<<: [" + strings.Repeat("*a,", 20_000) + "]}\n", "2:15007: " + named},
+		"a line":                 {repeated("x"), "1:1: " + long},
+		"a value":                {"a: " + repeated("x "), "1:1: " + long},
+		"lines":                  {repeated("x\n"), "10001:1: " + level},
+		"a map":                  {counted("a%d: x\n"), "10001:1: " + level},
+		"one key":                {repeated("a: x\n"), "10001:1: " + level},
+		"a list":                 {repeated("-\n"), "10001:1: " + level},
+		"levels":                 {repeated("a:\n b:\n  c:\n"), "20001:1: " + lines},
+		"an indented map":        {"a:\n" + counted("  a%d: x\n"), "10002:3: " + level},
+		"indentation":            {"a:\n" + strings.Repeat(" ", 501) + "b: c\n", "2:501: the line is indented by more than 500 characters"},
+		"a quote":                {"a: \"" + strings.Repeat("x\n", 9_000), "1:4: could not find end character of double-quoted text"},
+		"quotes":                 {broken("''"), "2:40001: " + marks},
+		"a flow":                 {"a: [\n" + broken("x,") + "]", "5:19998: " + marks},
+		"braces":                 {broken("{}"), "2:40001: " + marks},
+		"pairs":                  {broken("a: "), "6:2: " + marks},
+		"blank lines":            {"a: |\n" + repeated("\n"), "102:1: more than 100 blank lines in a row"},
+		"blank lines with space": {"a: |\n" + repeated(" \n"), "102:1: more than 100 blank lines in a row"},
+		"documents":              {repeated("--- a\n"), "11:1: the file has more than 10 documents; only one is allowed"},
+	} {
+		first, allocated := parsed(t, test.text)
+		if !strings.HasPrefix(first, "f.yaml:"+test.want) {
+			t.Errorf("%s: it says %q, want %s", name, first, test.want)
+		}
+		if allocated > 80<<20 {
+			t.Errorf("%s: %d MB were allocated for it", name, allocated>>20)
+		}
+	}
+}
+
+// What is just within the bounds is read, and takes no more than it may.
+func TestWithinTheBounds(t *testing.T) {
+	lines := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	policies := "policies:\n" + lines(6_000, "  p%d: {limits: [{name: a, by: [ip], limit: 1/s}]}\n")
+	if first, allocated := parsed(t, policies); first != "" || allocated > maxAllocated {
+		t.Errorf("six thousand policies: %q, %d MB", first, allocated>>20)
+	}
+	for name, text := range map[string]string{
+		"two maps":          "a:\n" + lines(yamlfile.MaxSiblings-2, " b%d:\n") + "c:\n" + lines(yamlfile.MaxSiblings-2, " b%d: x\n"),
+		"a list of nothing": strings.Repeat("-\n", yamlfile.MaxSiblings),
+		"a map of nothing":  lines(yamlfile.MaxSiblings, "a%d:\n"),
+		"anchors":           lines(yamlfile.MaxNamed, "a%d: &a x\n"),
+		"aliases":           "a: &a x\n" + lines(yamlfile.MaxNamed-1, "b%d: *a\n"),
+		"merges":            "a0: &a0 {b: c}\n" + lines(yamlfile.MaxNamed/2-1, "a%[1]d: &a%[1]d {<<: *a0, k: x}\n"),
+		"tags":              strings.Repeat("!a x: y\n", yamlfile.MaxTags),
+		"blank lines": "a: |\n" + strings.Repeat(strings.Repeat("\n", yamlfile.MaxBlank-1)+" x\n",
+			yamlfile.MaxLines/yamlfile.MaxBlank-1),
+		"a text":         "a: |\n" + strings.Repeat(" "+strings.Repeat("x", 90)+"\n", yamlfile.MaxSiblings),
+		"a flow":         "a: [\n" + strings.Repeat(strings.Repeat("x,", 20_000)+"\n", 4) + "]",
+		"brackets":       strings.Repeat("[]", yamlfile.MaxLine/2),
+		"reserved":       strings.Repeat(strings.Repeat("@", yamlfile.MaxLine)+"\n", 15),
+		"directives":     strings.Repeat("%"+strings.Repeat("a ", yamlfile.MaxLine/2-1)+"\n", 15),
+		"steps":          steps(),
+		"unknown fields": "{" + strings.Repeat("abc: d, ", yamlfile.MaxLine/8-1) + "}",
+	} {
+		if _, allocated := parsed(t, text); allocated > maxAllocated {
+			t.Errorf("%s: %d MB were allocated for it", name, allocated>>20)
+		}
+	}
+}
+
+// FuzzRepeated repeats what a fuzzer finds, to see what takes the parser more than its
+// length. What is repeated may have a beginning and an end.
+func FuzzRepeated(f *testing.F) {
+	for _, text := range []string{"- ", "? ", "&a *a ", "a: ", "a:\n", "- |\n\n", "'", "\"\\", "[", "{a: ", "!!b ", "--- ",
+		"<<: *a\n", "# \n", "\t", "\u2028"} {
+		f.Add("a: &a ", text, "\nb: c")
+	}
+	f.Fuzz(func(t *testing.T, begin, text, end string) {
+		if text == "" || len(text) > 200 || len(begin)+len(end) > 200 {
+			return
+		}
+		_, allocated := parsed(t, begin+strings.Repeat(text, 200_000/len(text))+end)
+		if allocated > maxAllocated {
+			t.Errorf("%q repeated: %d MB were allocated for it", text, allocated>>20)
+		}
+	})
+}
+
+// steps is a map in a map in a map, as deep as a line can be indented.
+func steps() string {
+	var b strings.Builder
+	for i := range yamlfile.MaxIndent {
+		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
+	}
+	return b.String()
+}

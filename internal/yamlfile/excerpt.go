@@ -1,0 +1,89 @@
+package yamlfile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/token"
+	"github.com/mattn/go-runewidth"
+
+	"github.com/limitctl/limitctl/internal/visible"
+)
+
+// shown returns the lines as excerpts show them.
+func (r *Reader) shown() []string {
+	if r.masked == nil {
+		r.masked = r.mask(r.lines)
+	}
+	return r.masked
+}
+
+// quote writes what stands at a token as a mistake's text repeats it: quoted, unless it
+// is masked there.
+func (r *Reader) quote(text string, at *token.Token) string {
+	if !r.shows(text, at) {
+		return masked
+	}
+	return strconv.Quote(text)
+}
+
+// masked stands for what a mistake's text does not repeat.
+const masked = "(masked)"
+
+// shows reports whether what stands at a token is not masked there.
+func (r *Reader) shows(text string, at *token.Token) bool {
+	if at == nil {
+		return false
+	}
+	line := min(max(at.Position.Line, 1), len(r.lines))
+	return strings.Contains(r.shown()[line-1], text)
+}
+
+// widest is how much of a line is shown.
+const widest = 110
+
+// excerpt shows a line and the one before it, with a caret below the column. The lines
+// are masked.
+func excerpt(lines []string, line, column int) string {
+	var b strings.Builder
+	width := len(fmt.Sprint(line))
+	shown, caret := showable(lines[line-1], column)
+	if line > 1 {
+		before, _ := showable(lines[line-2], 1)
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %*d | %s", width, line-1, before), " "))
+	}
+	fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("> %*d | %s", width, line, shown), " "))
+	fmt.Fprintf(&b, "%s^\n", strings.Repeat(" ", len("> ")+width+len(" | ")+caret))
+	return b.String()
+}
+
+// showable makes a line safe and fit to show, and says how many columns of the
+// terminal are before the given one of the line.
+func showable(line string, column int) (text string, before int) {
+	runes := []rune(line)
+	begin := 0
+	var b strings.Builder
+	if len(runes) > widest && column > widest*3/4 {
+		begin = min(column-widest/2, len(runes)-widest/2)
+		b.WriteRune('…')
+		before = 1
+	}
+	for i := begin; i < len(runes) && i < begin+widest; i++ {
+		r := runes[i]
+		switch {
+		case r == '\t':
+			r = '→'
+		case !visible.Rune(r):
+			r = '�' // one column, so that the caret stands where it should
+		}
+		b.WriteRune(r)
+		if i < column-1 {
+			before += runewidth.RuneWidth(r)
+		}
+	}
+	if begin+widest < len(runes) {
+		b.WriteRune('…')
+	}
+	return strings.TrimRight(b.String(), " "), before
+}

@@ -1,0 +1,136 @@
+package yamlfile
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/limitctl/limitctl/internal/redact"
+)
+
+// Options are what a file is read with.
+type Options struct {
+	// Holds says what an empty file lacks, such as "policies or a prefix".
+	Holds string
+	// Mask returns the lines as excerpts show them, with something of the same width in
+	// the place of each character that nobody may see.
+	Mask func(lines []string) []string
+}
+
+// Parse reads a file's YAML; path names it in mistakes. The root is not ok if there is
+// nothing to be read, which is a mistake.
+func Parse(path string, data []byte, options Options) (r *Reader, root Value, ok bool) {
+	text := strings.TrimPrefix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\ufeff")
+	r = &Reader{path: path, lines: strings.Split(text, "\n"), mask: options.Mask, secrets: redact.New(), noted: map[Mistake]bool{},
+		aliases: map[*ast.AliasNode]ast.Node{}, places: map[string]*token.Token{}, bad: map[string]bool{}}
+	if len(data) > MaxSize {
+		r.lines = []string{""}
+		r.at(1, 1, "the file has %d bytes; at most %d are read", len(data), MaxSize)
+		return r, Value{}, false
+	}
+	if !r.checkText() {
+		return r, Value{}, false
+	}
+	// Keys that are there twice are ours to report, so as not to stop at the first.
+	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		r.syntax(err)
+		return r, Value{}, false
+	}
+	var body ast.Node
+	for _, document := range file.Docs {
+		switch {
+		case document.Body == nil || document.Body.Type() == ast.DirectiveType:
+		case body != nil:
+			r.mistake("", firstToken(document.Body), "a second document begins here; only one is allowed")
+		default:
+			body = document.Body
+		}
+	}
+	if body == nil || body.Type() == ast.NullType {
+		r.at(1, 1, "the file is empty; write %s", options.Holds)
+		return r, Value{}, false
+	}
+	r.link(body, map[string]ast.Node{}, map[string]bool{})
+	return r, Value{key: firstToken(body), node: body}, true
+}
+
+// syntax notes what the parser could not read.
+func (r *Reader) syntax(err error) {
+	var known yaml.Error
+	if !errors.As(err, &known) || known.GetToken() == nil {
+		text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+		r.at(1, 1, "the file cannot be read as YAML: %s", text)
+		return
+	}
+	// It may repeat what is there, such as a tag, and that can be a password.
+	text := quotedText.ReplaceAllStringFunc(known.GetMessage(), func(quoted string) string {
+		if plain, err := strconv.Unquote(quoted); err == nil {
+			return r.quote(plain, known.GetToken())
+		}
+		return masked
+	})
+	switch {
+	case strings.Contains(text, `'	'`), strings.Contains(text, "tab character"):
+		text = "the line is indented with a tab; use spaces"
+	case strings.HasPrefix(text, "value is not allowed"):
+		text = "no value is allowed here; is the line indented like those around it?"
+	case strings.HasPrefix(text, "mapping value is not allowed"):
+		text = `the line has a second "key: value", or is indented too far; quote a text that contains ": "`
+	}
+	r.mistake("", known.GetToken(), "%s", text)
+}
+
+var quotedText = regexp.MustCompile(`(?s)".*"`)
+
+// link finds what each alias stands for: the anchor of its name that was last
+// before it. An anchor that is not at its end yet would hold itself.
+func (r *Reader) link(n ast.Node, anchors map[string]ast.Node, open map[string]bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, value := range n.Values {
+			r.link(value, anchors, open)
+		}
+	case *ast.MappingValueNode:
+		r.link(n.Key, anchors, open)
+		r.link(n.Value, anchors, open)
+	case *ast.MappingKeyNode:
+		r.link(n.Value, anchors, open)
+	case *ast.SequenceNode:
+		for _, value := range n.Values {
+			r.link(value, anchors, open)
+		}
+	case *ast.TagNode:
+		tag := "the tag "
+		if r.shows(n.GetToken().Value, n.GetToken()) {
+			tag += n.GetToken().Value + " "
+		}
+		r.mistake("", n.GetToken(), "%sis not used here; remove it", tag)
+		r.link(n.Value, anchors, open)
+	case *ast.AnchorNode:
+		name := n.Name.GetToken().Value
+		open[name] = true
+		r.link(n.Value, anchors, open)
+		delete(open, name)
+		anchors[name] = n.Value
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		target, known := anchors[name]
+		switch {
+		case (open[name] || !known) && !r.shows(name, n.GetToken()):
+			r.mistake("", n.GetToken(), "there is no such anchor before the alias; quote a text that begins with *")
+		case open[name]:
+			r.mistake("", n.GetToken(), "the alias *%s is inside its own anchor &%s", name, name)
+		case !known:
+			r.mistake("", n.GetToken(), "there is no anchor &%s before the alias *%s", name, name)
+		default:
+			r.aliases[n] = target
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Problem is a mistake in a policy. Path says where it is, from the policy on:
+// "limits[1].overrides[0].when".
+type Problem struct {
+	Path string
+	Text string
+}
+
+// Problems returns all that is wrong with the policy, in the order of its parts.
+func (p *Policy) Problems() []Problem {
+	var problems []Problem
+	add := func(path, format string, args ...any) {
+		problems = append(problems, Problem{path, fmt.Sprintf(format, args...)})
+	}
+	if err := validateOwnName("policy", p.Name); err != nil {
+		add("", "%s", err)
+	}
+	if len(p.Limits) == 0 {
+		add("limits", "policy %q has no limits; add at least one", p.Name)
+	}
+	if len(p.Limits) > limiter.MaxRequests {
+		add("limits", "policy %q has %d limits; at most %d are decided together", p.Name, len(p.Limits), limiter.MaxRequests)
+	}
+	for _, text := range duplicates(p.HashBy) {
+		add("hash_by", "attribute %q is named twice; name it once", text)
+	}
+	for i := range p.Limits {
+		limit, path := &p.Limits[i], fmt.Sprintf("limits[%d]", i)
+		if err := validateOwnName("limit", limit.Name); err != nil {
+			add(path+".name", "%s", err)
+		} else if first := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit.Name }); first < i {
+			add(path+".name", "limits %d and %d of policy %q are both named %q, so they would share keys; rename one", first+1, i+1,
+				p.Name, limit.Name)
+		}
+		limit.problems(path, add)
+		if n := len(p.HashBy); len(limit.By) > 0 && (len(limit.By) < n || !slices.Equal(limit.By[:n], p.HashBy)) {
+			add(path+".by", "limit %q has by: %s, which must begin with the policy's hash_by: %s, so that all keys are in one slot",
+				limit.Name, list(limit.By), list(p.HashBy))
+		}
+	}
+	return problems
+}
+
+func (l *Limit) problems(path string, add func(path, format string, args ...any)) {
+	if len(l.By) == 0 {
+		add(path+".by", "limit %q has no attributes in by; name at least one, such as by: [ip]", l.Name)
+	}
+	for _, name := range l.By {
+		if err := ValidateName("attribute", name); err != nil {
+			add(path+".by", "%s", err)
+		}
+	}
+	for _, name := range duplicates(l.By) {
+		add(path+".by", "attribute %q is named twice; name it once", name)
+	}
+	if _, err := l.Limit.Normalize(); err != nil {
+		add(path+".limit", "%s", err)
+	}
+	// An override that applies to all another would has, of each of its attributes,
+	// the other's value: so it is found by the first of them.
+	byFirst := map[Attribute][]int{}
+	for i, override := range l.Overrides {
+		at := fmt.Sprintf("%s.overrides[%d]", path, i)
+		if len(override.When) == 0 {
+			add(at+".when", "the override has no attributes in when; name at least one, such as when: {tenant: acme}")
+			continue
+		}
+		for _, name := range override.When.Names() {
+			if err := ValidateName("attribute", name); err != nil {
+				add(at+".when", "%s", err)
+			} else if override.When[name] == "" {
+				add(at+".when", "attribute %q is empty; give it a value, since requests always have one", name)
+			}
+		}
+		if _, err := override.Limit.Normalize(); err != nil {
+			add(at+".limit", "%s", err)
+		}
+		before := i
+		for name, value := range override.When {
+			for _, j := range byFirst[Attribute{name, value}] {
+				if j < before && override.When.has(l.Overrides[j].When) {
+					before = j
+				}
+			}
+		}
+		if before < i {
+			add(at+".when", "override %d of limit %q is never reached, because override %d matches first; move it up or remove it",
+				i+1, l.Name, before+1)
+		}
+		first := override.When.Names()[0]
+		byFirst[Attribute{first, override.When[first]}] = append(byFirst[Attribute{first, override.When[first]}], i)
+	}
+}
+
+// validateOwnName is ValidateName for what stands in the names of keys, where an
+// algorithm's name begins that of a limit without a name of its own.
+func validateOwnName(what, name string) error {
+	if _, err := limiter.ParseAlgorithm(name); err == nil && what == "policy" {
+		return limiter.Invalidf("policy name %q is the name of an algorithm; choose another, since its keys would look like those "+
+			"of unnamed limits", name)
+	}
+	return ValidateName(what, name)
+}
+
+func duplicates(names []string) []string {
+	var twice []string
+	for i, name := range names {
+		if slices.Contains(names[:i], name) && !slices.Contains(twice, name) {
+			twice = append(twice, name)
+		}
+	}
+	return twice
+}
+
+func list(names []string) string { return "[" + strings.Join(names, ", ") + "]" }

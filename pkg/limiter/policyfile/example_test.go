@@ -1,0 +1,125 @@
+package policyfile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+)
+
+// A service decides by a policy of the file that is reviewed and validated beside it.
+func Example() {
+	file, err := policyfile.Parse("limitctl.yaml", []byte(`
+policies:
+  login:
+    on_error: deny
+    limits:
+      - {name: ip-hour, by: [ip], limit: 100/1h}
+      - {name: email-minute, by: [email], limit: 2/1m}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	login, err := file.Policy("login")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
+	store := limiter.WithFailurePolicy(memorystore.New(), login.OnError, func(err error) { fmt.Println("denied without a store:", err) })
+	limits := limiter.New(store)
+	for range 3 {
+		reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "ada@example.com"}, 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		decisions, err := limits.TakeAll(context.Background(), reqs...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		sum := limiter.Summarize(decisions)
+		fmt.Print("allowed ", sum.Allowed)
+		for _, i := range sum.DeniedBy {
+			fmt.Print(", denied by ", login.Limits[i].Name)
+		}
+		fmt.Println()
+	}
+	// Output:
+	// allowed true
+	// allowed true
+	// allowed false, denied by email-minute
+}
+
+// What is wrong is shown as the command shows it.
+func ExampleParse() {
+	_, err := policyfile.Parse("limitctl.yaml", []byte(`policies:
+  login:
+    limits:
+      - {name: ip, by: [ip], limt: 10/1m}
+`))
+	fmt.Println(err)
+	var mistakes *policyfile.Mistakes
+	if errors.As(err, &mistakes) {
+		fmt.Println("the first is in line", mistakes.List[0].Line)
+	}
+	// Output:
+	// limitctl.yaml:4:30: the limit has no field "limt"; did you mean limit?
+	//   3 |     limits:
+	// > 4 |       - {name: ip, by: [ip], limt: 10/1m}
+	//                                    ^
+	// the first is in line 4
+}
+
+// A service takes over a changed file while it runs, and keeps the old one if the new one
+// has a mistake.
+func ExampleLoad() {
+	directory, err := os.MkdirTemp("", "policyfile")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(directory)
+	path := filepath.Join(directory, "limitctl.yaml")
+	write := func(limit string) {
+		text := "policies: {api: {limits: [{name: user, by: [user], limit: " + limit + "}]}}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			fmt.Println(err)
+		}
+	}
+
+	var current atomic.Pointer[policyfile.File]
+	reload := func() { // at the start, and such as when SIGHUP comes
+		file, err := policyfile.Load(path)
+		if err != nil {
+			fmt.Println("the limits stay as they are")
+			return
+		}
+		current.Store(file)
+	}
+	show := func() { fmt.Println(current.Load().Policies[0].Limits[0].Limit) }
+
+	write("10/1m")
+	reload()
+	show()
+	write("20/1m")
+	reload()
+	show()
+	write("twenty")
+	reload()
+	show()
+	// Output:
+	// token-bucket:10/1m
+	// token-bucket:20/1m
+	// the limits stay as they are
+	// token-bucket:20/1m
+}

@@ -1,0 +1,220 @@
+package policyfile_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+)
+
+// testdata are the configurations that the command is tested with, too.
+const testdata = "../../../internal/configfile/testdata/"
+
+var update = flag.Bool("update", false, "write what is said of broken files where the command says more")
+
+// The library says of each file what the command says of it, letter by letter. Where the
+// command finds mistakes in contexts, which the library ignores, a file .library.txt has
+// what the library says; it is empty if the library accepts the file.
+func TestErrorsAreTheCommands(t *testing.T) {
+	files, err := filepath.Glob(testdata + "broken/*.yaml")
+	if err != nil || len(files) < 48 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	differ := 0
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := strings.TrimSuffix(path, ".yaml") + ".library.txt"
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			want, err = os.ReadFile(strings.TrimSuffix(path, ".yaml") + ".txt")
+		} else {
+			differ++
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		_, err = policyfile.Parse(filepath.Base(path), data)
+		if err != nil {
+			got = err.Error() + "\n"
+			checkMistakes(t, filepath.Base(path), err)
+		}
+		if got != string(want) && *update {
+			err = os.WriteFile(golden, []byte(got), 0o644)
+		}
+		if got != string(want) {
+			t.Errorf("of %s it says\n%s\nnot\n%s (%v)", path, got, want, err)
+		}
+	}
+	if differ > 7 {
+		t.Errorf("of %d files the library says something else than the command", differ)
+	}
+}
+
+// checkMistakes wants an error to be mistakes whose parts are what its text says.
+func checkMistakes(t *testing.T, name string, err error) {
+	t.Helper()
+	var mistakes *policyfile.Mistakes
+	if !errors.As(err, &mistakes) || !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("%s: the error is a %T", name, err)
+		return
+	}
+	m := mistakes.List[0]
+	first := fmt.Sprintf("%s:%d:%d: %s\n%s", m.Path, m.Line, m.Column, m.Text, m.Excerpt)
+	if m.Path != name || m.Line < 1 || m.Column < 1 || !strings.HasPrefix(err.Error()+"\n", first) {
+		t.Errorf("the first mistake is %+v, of\n%s", m, err)
+	}
+}
+
+// What the command accepts the library does.
+func TestGoodFiles(t *testing.T) {
+	files, err := filepath.Glob(testdata + "good/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, path := range files {
+		if _, err := policyfile.Load(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatAFileSays(t *testing.T) {
+	file, err := policyfile.Load(testdata + "good/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Prefix != "my app" || file.Name != testdata+"good/everything.yaml" {
+		t.Errorf("%q, %q", file.Prefix, file.Name)
+	}
+	var names []string
+	for _, p := range file.Policies {
+		names = append(names, p.Name)
+	}
+	if want := []string{"text", "hashed", "same", "merged", "lists", "quoted"}; !slices.Equal(names, want) {
+		t.Errorf("the policies are %q, not %q", names, want)
+	}
+	merged, err := file.Policy("merged")
+	if err != nil || merged.OnError != limiter.DenyOnError {
+		t.Errorf("%+v, %v", merged, err)
+	}
+	if _, err := file.Policy("hashd"); !errors.Is(err, limiter.ErrInvalid) ||
+		!strings.Contains(fmt.Sprint(err), `policy "hashd" is unknown; did you mean hashed?; ../`) {
+		t.Error(err)
+	}
+	none, err := policyfile.Parse("none.yaml", []byte("contexts: {}"))
+	if err != nil || none.Prefix != limiter.DefaultPrefix {
+		t.Errorf("%+v, %v", none, err)
+	}
+	if _, err := none.Policy("x"); fmt.Sprint(err) != `policy "x": none.yaml has no policies` {
+		t.Error(err)
+	}
+}
+
+func TestSlices(t *testing.T) {
+	file, err := policyfile.Load(testdata + "good/slices.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := file.Policies[0].Limits
+	const all = "sliding-counter:100/1h,slices=60"
+	for i, want := range []string{all, all, all, all, all} {
+		if got := limits[i].Limit.String(); got != want {
+			t.Errorf("limit %s is %s, not %s", limits[i].Name, got, want)
+		}
+	}
+	base := limits[len(limits)-1]
+	for ip, want := range map[string]string{"a": "sliding-counter:200/1h,slices=60", "b": "sliding-counter:200/1h,slices=30",
+		"c": "sliding-counter:100/1h", "d": "sliding-log:100/1h"} {
+		if got, _ := base.For(policy.Attributes{"ip": ip}); got.String() != want {
+			t.Errorf("for %s it is %s, not %s", ip, got, want)
+		}
+	}
+}
+
+// The command's contexts are accepted, whatever is in them, as long as it is YAML.
+func TestContextsAreIgnored(t *testing.T) {
+	for _, contexts := range []string{"{}", "5", "[a, b]", "{prod: {store: redis://h, colour: red}}", "{prod: {}}", "{bad name: x}", ""} {
+		file, err := policyfile.Parse("x.yaml", []byte("policies: {p: {limits: [{name: a, by: [ip], limit: 1/s}]}}\ncontexts: "+contexts))
+		if err != nil || len(file.Policies) != 1 {
+			t.Errorf("with contexts %s: %v", contexts, err)
+		}
+	}
+}
+
+// No mistake shows a password: neither one in contexts, nor one that an alias brings to
+// where mistakes repeat what they find.
+func TestMistakesHoldNoPassword(t *testing.T) {
+	files, err := filepath.Glob(testdata + "passwords/*.yaml")
+	if err != nil || len(files) < 17 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	texts := []string{
+		"contexts: {a: {store: &u 'redis://:SECRET@h'}}\npolicies: {p: {limits: [{name: a, by: [ip], limit: *u}]}}\n",
+		"contexts: {a: {store: &u 'redis://u:SECRET@h/0'}}\npolicies: {p: {on_error: *u}}\n",
+		"contexts: [[{? &u 'redis://SECRET@h' : x}]]\npolicies: {p: {limits: [{name: *u}]}}\n",
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text)+"colour: red\n") // so that there is a mistake
+	}
+	for _, secret := range []string{"ZQuite-Zecret", "ZQ%41%42Q-QJVW", "ZQZQZQ-Äß"} {
+		for _, text := range texts {
+			_, err := policyfile.Parse("x.yaml", []byte(strings.ReplaceAll(text, "SECRET", secret)))
+			var mistakes *policyfile.Mistakes
+			if !errors.As(err, &mistakes) {
+				t.Errorf("%v, of\n%s", err, text)
+				continue
+			}
+			if strings.Contains(fmt.Sprint(err, mistakes.List), "ZQ") {
+				t.Errorf("a password is shown, of\n%s\n%s", text, err)
+			}
+		}
+	}
+}
+
+// What is no file, or a too large one, is refused at once.
+func TestLoadReadsOnlyFiles(t *testing.T) {
+	directory := t.TempDir()
+	large := filepath.Join(directory, "large.yaml")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 10<<30); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		directory:                               "it is a directory, not a file",
+		"/dev/zero":                             "it is a device, not a file",
+		large:                                   "it has more than 1 MiB, which is the most that is read of it",
+		filepath.Join(directory, "absent.yaml"): "no such file or directory",
+	} {
+		_, err := policyfile.Load(path)
+		var system *fs.PathError
+		if !errors.As(err, &system) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("of %s: %v", path, err)
+		}
+	}
+	if _, err := policyfile.Load(filepath.Join(directory, "absent.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := policyfile.Parse("x.yaml", make([]byte, policyfile.MaxSize+1)); err == nil ||
+		!strings.Contains(err.Error(), "at most 1048576 are read") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,91 @@
+package loadgen
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// Candidate is a limit, or several decided together, to try on a trace.
+type Candidate struct {
+	// Fields are the fields of the trace that say who is limited, as indexes into
+	// [trace.Trace.Fields].
+	Fields []int
+	// Requests returns what to decide, together and always in the same order, for a
+	// subject with those values. Subjects whose requests have a key in common share
+	// its state; otherwise the keys mean nothing. The costs are filled in later.
+	Requests func(subject []string) ([]limiter.Request, error)
+}
+
+// UnderLimits returns the candidate of limits decided together, by all of the fields
+// together.
+func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
+	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
+		requests := make([]limiter.Request, len(limits))
+		for i, limit := range limits {
+			requests[i] = limiter.Request{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
+		}
+		return requests, nil
+	}}
+}
+
+// UnderPolicy returns the candidate of the limits of a policy, with its overrides and
+// shadows. Each of the attributes is the value of the field of the same index, and
+// missing where that is empty.
+func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate {
+	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
+		given := policy.Attributes{}
+		for i, value := range subject {
+			if value != "" {
+				given[attributes[i]] = value
+			}
+		}
+		return p.Requests(given, 1)
+	}}
+}
+
+// TracePopulation is what the subjects of a trace ask under a candidate.
+type TracePopulation struct {
+	*Population
+	// Values are the values of the candidate's fields, by the Population's subject.
+	Values [][]string
+	// SubjectOf says which of the Population's subjects one of the trace's is.
+	SubjectOf []uint32
+}
+
+// Population returns what the subjects of a trace ask under the candidate. What is wrong
+// with its limits is a [limiter.ErrInvalid].
+func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
+	population := &TracePopulation{SubjectOf: make([]uint32, len(t.Subjects))}
+	b := newPopulationBuilder()
+	known := map[string]uint32{}
+	var joined []byte
+	for i, all := range t.Subjects {
+		values := make([]string, len(c.Fields))
+		joined = joined[:0]
+		for n, field := range c.Fields {
+			values[n] = all[field]
+			joined = strconv.AppendInt(joined, int64(len(values[n])), 10)
+			joined = append(append(joined, ':'), values[n]...)
+		}
+		subject, found := known[string(joined)]
+		if !found {
+			subject = uint32(len(population.Values))
+			known[string(joined)] = subject
+			population.Values = append(population.Values, values)
+			requests, err := c.Requests(values)
+			if err != nil {
+				return nil, err
+			}
+			if err := b.add(requests); err != nil {
+				return nil, err
+			}
+		}
+		population.SubjectOf[i] = subject
+	}
+	population.Population = &b.Population
+	return population, nil
+}

@@ -1,0 +1,172 @@
+package loadgen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// Population is the subjects of a run and what each of them asks: one limit, or several
+// that are decided together.
+type Population struct {
+	limits   int
+	requests []limiter.Request // of each subject one for each limit, at a cost of 1
+	keys     []uint32          // the index of each request's key among those of its limit
+	owners   [][]uint32        // of each limit's keys one request that asks for it
+	mixed    []map[uint32]bool // those of each limit's keys that are under several limits
+}
+
+// NewPopulation calls ask for what each subject asks: one request for each limit, for
+// every subject in the same order. The slice that ask returns may be used again by the
+// next call. Subjects may share keys. Where no store would accept the text of a key, its
+// subject or its name is replaced by a number. It returns the first error of ask, and
+// what is wrong with the first request that no store would accept otherwise.
+func NewPopulation(subjects int, ask func(subject int) ([]limiter.Request, error)) (*Population, error) {
+	b := newPopulationBuilder()
+	for subject := range subjects {
+		requests, err := ask(subject)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.add(requests); err != nil {
+			return nil, err
+		}
+	}
+	return &b.Population, nil
+}
+
+// populationBuilder is a Population to which subjects are added one after the other.
+type populationBuilder struct {
+	Population
+	known      []map[limiter.Key]uint32 // of each limit, by the key as it was asked for
+	numbers    map[string]int           // that replace the texts of subjects
+	normalized []limiter.Request
+}
+
+func newPopulationBuilder() *populationBuilder { return &populationBuilder{numbers: map[string]int{}} }
+
+// begin makes room for that many limits.
+func (b *populationBuilder) begin(limits int) {
+	b.limits, b.owners = limits, make([][]uint32, limits)
+	for range limits {
+		b.known = append(b.known, map[limiter.Key]uint32{})
+		b.mixed = append(b.mixed, map[uint32]bool{})
+	}
+}
+
+// add adds what the next subject asks.
+func (b *populationBuilder) add(requests []limiter.Request) error {
+	if len(b.requests) == 0 {
+		b.begin(len(requests))
+	}
+	first := len(b.requests)
+	for limit, r := range requests {
+		r.Cost = 1
+		r.SetDefaults()
+		index, is := b.known[limit][r.Key]
+		switch {
+		case !is:
+			index = uint32(len(b.owners[limit]))
+			b.known[limit][r.Key] = index
+			b.owners[limit] = append(b.owners[limit], uint32(first+limit))
+			r.Key = b.fit(r.Key, limit, index)
+		default:
+			owner := &b.requests[b.owners[limit][index]]
+			r.Key = owner.Key
+			if r.Limit != owner.Limit {
+				b.mixed[limit][index] = true
+			}
+		}
+		b.requests = append(b.requests, r)
+		b.keys = append(b.keys, index)
+	}
+	var err error
+	b.normalized, err = limiter.NormalizeAll(b.normalized[:0], limiter.Take, b.requests[first:])
+	return err
+}
+
+// numbered is the beginning of a number that replaces a text.
+const numbered = "#"
+
+// fit returns a key that any store takes. Keys of one subject still have one subject,
+// and so lie in one slot of a Cluster.
+func (b *populationBuilder) fit(key limiter.Key, limit int, index uint32) limiter.Key {
+	if (limiter.Key{Subject: key.Subject, Name: "name"}).Validate() != nil || strings.HasPrefix(key.Subject, numbered) {
+		number, is := b.numbers[key.Subject]
+		if !is {
+			number = len(b.numbers)
+			b.numbers[key.Subject] = number
+		}
+		key.Subject = fmt.Sprint(numbered, number)
+	}
+	if (limiter.Key{Subject: "subject", Name: key.Name}).Validate() != nil || strings.HasPrefix(key.Name, numbered) {
+		key.Name = fmt.Sprintf("%s%d:%d", numbered, limit, index)
+	}
+	return key
+}
+
+// MixedKeys returns how many keys of a limit are under different limits in turn. That
+// happens where the attribute that chooses an override is not a part of the key. An audit
+// can judge such a key by one of its limits only.
+func (p *Population) MixedKeys(limit int) int { return len(p.mixed[limit]) }
+
+// Subjects returns how many subjects there are.
+func (p *Population) Size() int { return len(p.requests) / max(1, p.limits) }
+
+// Limits returns how many limits are decided together.
+func (p *Population) Limits() int { return p.limits }
+
+// Requests returns what subject asks under each limit, at a cost of 1. It must not be
+// changed.
+func (p *Population) Requests(subject uint32) []limiter.Request {
+	return p.requests[int(subject)*p.limits : int(subject+1)*p.limits]
+}
+
+// KeyIndexes returns the index of each of the subject's keys among those of its limit.
+// It must not be changed.
+func (p *Population) KeyIndexes(subject uint32) []uint32 {
+	return p.keys[int(subject)*p.limits : int(subject+1)*p.limits]
+}
+
+// auditors returns an audit of each limit that knows what its keys are under.
+func (p *Population) auditors() []*audit.Auditor {
+	all := make([]*audit.Auditor, p.limits)
+	for limit := range all {
+		all[limit] = audit.New()
+		for key, owner := range p.owners[limit] {
+			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
+		}
+	}
+	return all
+}
+
+// Keys returns the keys of all subjects under one limit, by their index.
+func (p *Population) Keys(limit int) []limiter.Key {
+	keys := make([]limiter.Key, len(p.owners[limit]))
+	for i, owner := range p.owners[limit] {
+		keys[i] = p.requests[owner].Key
+	}
+	return keys
+}
+
+// AllKeys returns every key once.
+func (p *Population) AllKeys() []limiter.Key {
+	var all []limiter.Key
+	for limit := range p.limits {
+		all = append(all, p.Keys(limit)...)
+	}
+	return all
+}
+
+// MostAtOnce returns the greatest cost that fits every limit that can deny.
+func (p *Population) MostAtOnce() int64 {
+	most := int64(limiter.MaxCount)
+	for i := range p.requests {
+		if r := &p.requests[i]; !r.Shadow {
+			most = min(most, r.Limit.Capacity())
+		}
+	}
+	return most
+}

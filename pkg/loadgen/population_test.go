@@ -1,0 +1,71 @@
+package loadgen
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// A subject is called what it is, if a store takes that, and else a number, and never
+// the same as another one.
+func TestPopulationsHaveKeysThatStoresTake(t *testing.T) {
+	long := strings.Repeat("a", 100_000)
+	subjects := []string{"10.0.0.1", "x y", "*", "ünï", "a{b}", "a\x1b[31m", "\xff", "", "#1", "#0", "0", long, long + "b", "a{b}"}
+	want := []string{"10.0.0.1", "x y", "*", "ünï", "#0", "#1", "#2", "#3", "#4", "#5", "0", "#6", "#7", "#0"}
+	limit := limiter.Limit{Count: 3, Period: time.Second}
+	population, err := NewPopulation(len(subjects), func(subject int) ([]limiter.Request, error) {
+		unnamed := limiter.Request{Key: limiter.Key{Subject: subjects[subject]}, Limit: limit}
+		named := unnamed
+		named.Key.Name = "name" + subjects[subject]
+		return []limiter.Request{unnamed, named}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject := range uint32(len(subjects)) {
+		requests := population.Requests(subject)
+		if requests[0].Key.Subject != want[subject] || requests[1].Key.Subject != want[subject] {
+			t.Errorf("%.20q is called %.20q and %.20q", subjects[subject], requests[0].Key.Subject, requests[1].Key.Subject)
+		}
+		for _, r := range requests {
+			if err := r.Normalize(limiter.Take); err != nil {
+				t.Errorf("%.20q: %v", subjects[subject], err)
+			}
+		}
+	}
+	keys := population.AllKeys()
+	if len(keys) != 2*(len(subjects)-1) || population.Size() != len(subjects) { // one of them asks twice
+		t.Errorf("%d keys of %d subjects", len(keys), population.Size())
+	}
+	for i, key := range keys {
+		if slices.Contains(keys[:i], key) {
+			t.Errorf("two are called %v", key)
+		}
+	}
+}
+
+// What is wrong with a request is its error, and what may have several limits is counted.
+func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
+	var request limiter.Request
+	ask := func(int) ([]limiter.Request, error) { return []limiter.Request{request}, nil }
+	request.Key.Subject = "a"
+	if _, err := NewPopulation(1, ask); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("a request without a limit: %v", err)
+	}
+	if _, err := NewPopulation(1, func(int) ([]limiter.Request, error) { return nil, io.EOF }); err != io.EOF {
+		t.Errorf("an error of who is asked: %v", err)
+	}
+	population, err := NewPopulation(4, func(subject int) ([]limiter.Request, error) {
+		request.Key = limiter.Key{Subject: []string{"a", "b"}[subject%2], Name: "n"}
+		request.Limit = limiter.Limit{Count: int64(5 + subject/3), Period: time.Second}
+		return ask(subject)
+	})
+	if err != nil || population.MixedKeys(0) != 1 || population.MostAtOnce() != 5 {
+		t.Errorf("%v: %d mixed, %d at once", err, population.MixedKeys(0), population.MostAtOnce())
+	}
+}
