@@ -96,7 +96,7 @@ func All() []string {
 		case kind.RecordSize() == 0:
 			all = append(all, Decide(kind))
 		default:
-			all = append(all, DecideOne(kind))
+			all = append(all, DecideOne(kind), DecideMany(kind))
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), Delete(), Export(), Import())

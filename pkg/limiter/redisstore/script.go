@@ -71,9 +71,9 @@ func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *scrip
 
 // decidingMany returns the shortest script that decides all groups of m.
 func (s *scripts) decidingMany(m *merged) *script {
-	kind := m.groups[0][0].reqs[0].Limit.Kind()
+	kind := m.groups[0][0].reqs[0].Limit.Kind().RecordsOf()
 	for _, group := range m.groups {
-		if slices.ContainsFunc(group[0].reqs, func(r limiter.Request) bool { return r.Limit.Kind() != kind }) {
+		if slices.ContainsFunc(group[0].reqs, func(r limiter.Request) bool { return r.Limit.Kind().RecordsOf() != kind }) {
 			return made(&s.manyNumbers, func() string { return lua.DecideMany(lua.Numbers()...) })
 		}
 	}
