@@ -64,7 +64,7 @@ var layers = map[string][]string{
 	"pkg/loadgen":                  {"internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit", "pkg/loadgen/trace"},
 	"pkg/loadgen/audit":            {"pkg/limiter"},
 	"pkg/loadgen/trace":            {"internal/panics", "pkg/limiter"},
-	"pkg/limiter":                  {"internal/sleep", "internal/spelling"},
+	"pkg/limiter":                  {"internal/panics", "internal/sleep", "internal/spelling"},
 	"internal/clusternodes":        {},
 	"internal/filekind":            {},
 	"internal/lines":               {},

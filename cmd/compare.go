@@ -33,8 +33,8 @@ greater and above 1.00 × the limit, is a regression, and so are more errors.
 The shares of requests allowed and of keys denied are shown, and judged
 neither way.
 
-Exit codes: 0 no regression; 1 a regression; 2 what was given is not a report, or
-the two have no limit in common.`,
+Exit codes: 0 no regression; 1 a regression; 2 what was given is not a report,
+or the two have no limit in common.`,
 		Example: `  limitctl compare base.json new.json
   limitctl compare base.json new.json --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,22 +34,9 @@ func openToDecide(g *globalOptions, onError string, p *policy.Policy) (limiter.S
 	if err != nil {
 		return nil, err
 	}
-	return limiter.WithFailurePolicy(&timedStore{store, g.timeout}, failure, func(err error) {
+	return limiter.WithFailurePolicy(limiter.WithBudget(store, g.timeout), failure, func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s decides\n", message(err), decides)
 	}), nil
-}
-
-// timedStore gives each exchange with a store its timeout.
-type timedStore struct {
-	limiter.Store
-	timeout time.Duration
-}
-
-// Decide implements [limiter.Store].
-func (s *timedStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.Store.Decide(ctx, op, reqs, decisions)
 }
 
 // decide asks the store once.

@@ -58,7 +58,24 @@ func DecideAny() string { return Decide(limiter.Kinds()...) }
 
 // DecideNumbers returns the script for all kinds whose state is two numbers.
 func DecideNumbers() string {
-	return Decide(slices.DeleteFunc(limiter.Kinds(), func(k limiter.Kind) bool { return k.RecordSize() == 0 })...)
+	return Decide(Numbers()...)
+}
+
+// DecideMany returns the script that decides many takes and peeks of those kinds, whose
+// states are two numbers, independently of each other.
+func DecideMany(kinds ...limiter.Kind) string {
+	names := []string{"arithmetic.lua", "record.lua"}
+	for _, kind := range kinds {
+		if name := page(kind); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return join(append(names, "decide_many.lua")...)
+}
+
+// Numbers returns the kinds whose state is two numbers.
+func Numbers() []limiter.Kind {
+	return slices.DeleteFunc(limiter.Kinds(), func(k limiter.Kind) bool { return k.RecordSize() == 0 })
 }
 
 // Delete returns the script that deletes keys holding records of ours.
@@ -79,10 +96,10 @@ func All() []string {
 		case kind.RecordSize() == 0:
 			all = append(all, Decide(kind))
 		default:
-			all = append(all, DecideOne(kind))
+			all = append(all, DecideOne(kind), DecideMany(kind))
 		}
 	}
-	return append(all, DecideNumbers(), DecideAny(), Delete(), Export(), Import())
+	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), Delete(), Export(), Import())
 }
 
 // page returns the file with the rule of a kind.

@@ -35,8 +35,8 @@ func IsElsewhere(err error) bool { return IsErrorReply(err, "MOVED") || IsErrorR
 
 // notNow are the error replies of a server that will serve again by itself. It has
 // done nothing of what was asked.
-var notNow = []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE", "ERR max number of clients reached",
-	"NOREPLICAS"}
+var notNow = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNKILLABLE",
+	"ERR max number of clients reached", "NOREPLICAS"}
 
 // Call is what was asked when an error came.
 type Call struct {
@@ -44,6 +44,10 @@ type Call struct {
 	Verb string
 	// Changes: it changes something when it is done. Sent: it may have reached a server.
 	Changes, Sent bool
+	// Address is the server's, if the error came from one of several.
+	Address string
+	// GaveUp, if not nil, is a [limiter.ErrGaveUp]: the caller's time was over.
+	GaveUp error
 	// Keys are those it was about. Without any, it was about all under the prefix.
 	Keys []string
 	// ScriptCommand returns the command at which a script failed, by the reply that says
@@ -59,8 +63,12 @@ func (s *Servers) Explain(err error) error { return s.ExplainCall(err, Call{}) }
 // server and what was missing: the key, the right, the password. It is a
 // [limiter.ErrOutcomeUnknown] if the call may have changed something.
 func (s *Servers) ExplainCall(err error, call Call) error {
-	if err == nil || errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) || limiter.IsAway(err) {
+	if err == nil || errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrRefused) ||
+		errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) {
 		return err // it is one already
+	}
+	if call.Address = s.secrets.Text(call.Address); call.Address == "" {
+		call.Address = s.serverAddress()
 	}
 	if !IsErrorReply(err, "") {
 		return s.explainNoReply(err, call)
@@ -68,36 +76,53 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 	reply := err.Error()
 	for _, prefix := range notNow {
 		if strings.HasPrefix(reply, prefix) {
-			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, s.address, s.clean(err))
+			s.lookForNodes()
+			if prefix == "READONLY" {
+				return fmt.Errorf("%w: redis at %s is a read-only replica; give the master's address, or wait for a failover to end: %w",
+					limiter.ErrUnavailable, call.Address, s.clean(err))
+			}
+			return fmt.Errorf("%w: redis at %s does not serve now: %w", limiter.ErrUnavailable, call.Address, s.clean(err))
 		}
 	}
-	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, s.address, s.explainReply(reply, call))
+	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, call.Address, s.explainReply(reply, call))
 }
 
 // explainNoReply is ExplainCall for an error that is no reply: whether anything happened
 // then depends on whether the request had left.
 func (s *Servers) explainNoReply(err error, call Call) error {
-	if s.cluster != nil {
-		// A replica may have taken the node's place. The client would notice when
-		// it retries, which it does not do with a take.
-		s.cluster.ReloadState(context.Background())
-	}
+	s.lookForNodes()
 	var dial *net.OpError
 	mayHaveRun := call.Sent && !(errors.As(err, &dial) && dial.Op == "dial")
+	if call.GaveUp != nil && mayHaveRun && call.Changes {
+		return fmt.Errorf("%w: after the %s was sent to redis at %s, which may or may not have happened, %w",
+			limiter.ErrOutcomeUnknown, call.Verb, call.Address, call.GaveUp)
+	}
+	if call.GaveUp != nil {
+		return fmt.Errorf("redis at %s had not answered when %w", call.Address, call.GaveUp)
+	}
 	if wrong := WrongAnswer(err); wrong != nil {
 		wrong = s.secrets.Error(wrong) // it repeats how the answer begins
 		if mayHaveRun && call.Changes {
 			return fmt.Errorf("%w: redis at %s: %w, so the %s may or may not have happened",
-				limiter.ErrOutcomeUnknown, s.address, wrong, call.Verb)
+				limiter.ErrOutcomeUnknown, call.Address, wrong, call.Verb)
 		}
-		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, s.address, wrong)
+		return fmt.Errorf("%w: redis at %s: %w", limiter.ErrRefused, call.Address, wrong)
 	}
 	reason := s.reason(err)
 	if mayHaveRun && call.Changes {
 		return fmt.Errorf("%w: redis at %s stopped answering after the %s was sent, which may or may not have happened: %w",
-			limiter.ErrOutcomeUnknown, s.address, call.Verb, reason)
+			limiter.ErrOutcomeUnknown, call.Address, call.Verb, reason)
 	}
-	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, s.address, reason)
+	return fmt.Errorf("%w: redis at %s cannot be reached: %w", limiter.ErrUnavailable, call.Address, reason)
+}
+
+// lookForNodes lets the client of a Cluster ask again which node has what: a replica may
+// have taken a master's place. The client would notice when it retries, which it does
+// not do with a take.
+func (s *Servers) lookForNodes() {
+	if s.cluster != nil {
+		s.cluster.ReloadState(context.Background())
+	}
 }
 
 // reason strips what go-redis and net wrap around the error and says the same again,
@@ -140,8 +165,6 @@ func (s *Servers) explainReply(reply string, call Call) string {
 		return "it is a single server, not a node of a Cluster"
 	case strings.HasPrefix(reply, "MOVED "), strings.HasPrefix(reply, "ASK "):
 		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
-	case strings.HasPrefix(reply, "READONLY"):
-		return "it is a read-only replica; give the master's address"
 	case strings.Contains(reply, "OOM command not allowed"):
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(reply, "can't access at least one of the keys"),

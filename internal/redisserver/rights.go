@@ -99,13 +99,15 @@ func Rights(prefix string) []Right {
 }
 
 // ClusterRights are what roles need in a Cluster in addition: the rights of the client, and
-// those of a scan while slots move.
+// those of a scan while slots move. limitctl's own client does without "command", which
+// that of a service asks for once it has to follow a slot.
 func ClusterRights() []Right {
 	all := Commands()
 	scanning := []string{"inspect", "reset"}
 	return []Right{
 		{Command: "cluster|slots", For: all, Try: []any{"cluster", "slots"}},
-		{Command: "command", For: all, Try: []any{"command", "count"}, Else: "the client asks for it again at each command"},
+		{Command: "command", For: all, Try: []any{"command", "count"},
+			Else: "go-redis' own Cluster client asks for it again at each call of a moving slot"},
 		{Command: "asking", For: all, Try: []any{"asking"}, Else: "keys of a moving slot are not followed"},
 		{Command: "cluster|nodes", For: append(scanning, "doctor"), Try: []any{"cluster", "nodes"}},
 		{Command: "cluster|countkeysinslot", For: scanning, Try: []any{"cluster", "countkeysinslot", 0},

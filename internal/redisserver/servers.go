@@ -25,8 +25,9 @@ import (
 // Servers is the server or the Cluster behind a client.
 type Servers struct {
 	client  redis.UniversalClient
-	cluster *redis.ClusterClient // nil for a single server
-	address string               // for messages, without secrets
+	cluster *redis.ClusterClient   // nil for a single server
+	address string                 // for messages, without secrets
+	master  atomic.Pointer[string] // of a client that asks Sentinels, where it last connected to
 	prefix  string
 	secrets *redact.Secrets // what no error may hold
 }

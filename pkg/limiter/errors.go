@@ -21,6 +21,10 @@ var (
 	// retried here, and it is not an ErrUnavailable: trying again can charge
 	// twice.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrGaveUp: the caller's own context ended before the store answered, so it
+	// says nothing about the store. Nothing was charged, unless it is also an
+	// ErrOutcomeUnknown. It wraps the context's error.
+	ErrGaveUp = errors.New("the caller gave up")
 	// ErrRefused: the store answered and refused: wrong password, missing
 	// right, out of memory, a replica. Nothing was charged.
 	ErrRefused = errors.New("store refused")
@@ -30,10 +34,11 @@ var (
 )
 
 // IsAway reports whether err says that the store gave no answer
-// (ErrUnavailable or ErrOutcomeUnknown), as against an answer one dislikes.
-// A failure policy is for these errors and no others.
+// (ErrUnavailable or ErrOutcomeUnknown), as against an answer one dislikes, and that
+// the caller had the time for one (no ErrGaveUp). A failure policy is for these errors
+// and no others.
 func IsAway(err error) bool {
-	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown)
+	return (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown)) && !errors.Is(err, ErrGaveUp)
 }
 
 // invalidError is an ErrInvalid with a text of its own.

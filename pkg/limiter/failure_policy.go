@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 )
 
 // FailurePolicy says what a store that is away means for the caller.
@@ -44,8 +43,9 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 
 // WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
 // peeks are decided by policy instead of failing; their decisions are
-// Unguarded. Any other error, and every error of a refund or an adjustment, passes
-// through: a wrong password is not an outage. onFailure, if not nil, is told each error
+// Unguarded. Any other error passes through, since a wrong password is not an outage, nor
+// is the end of the caller's own time ([ErrGaveUp]). So does every error of a refund or an
+// adjustment. onFailure, if not nil, is told each error
 // that policy replaced and may be called concurrently. The keys are those of store.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
 	if policy == FailOnError {
@@ -62,8 +62,8 @@ type failurePolicyStore struct {
 
 func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err == nil || op == Refund || op == Adjust || !IsAway(err) || errors.Is(ctx.Err(), context.Canceled) {
-		return err // a caller that gave up is not an outage either
+	if err == nil || op == Refund || op == Adjust || !IsAway(err) || GaveUp(ctx) != nil {
+		return err // a caller whose time is over is let in by nobody
 	}
 	if s.onFailure != nil {
 		s.onFailure(err)

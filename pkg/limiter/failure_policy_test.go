@@ -86,7 +86,8 @@ func TestFailurePolicy(t *testing.T) {
 		{"take, another error", live, limiter.Take, errors.New("disk full"), false},
 		{"take, caller gave up", canceled, limiter.Take, unavailable, false},
 		{"take, caller gave up, unknown", canceled, limiter.Take, unknown, false},
-		{"take, out of time", expired, limiter.Take, unavailable, true},
+		{"take, caller out of time", expired, limiter.Take, unavailable, false},
+		{"take, store gave up on", live, limiter.Take, fmt.Errorf("%w: %w", limiter.ErrOutcomeUnknown, limiter.ErrGaveUp), false},
 		{"take, gave up but answered", canceled, limiter.Take, nil, false},
 	} {
 		for _, policy := range []limiter.FailurePolicy{limiter.FailOnError, limiter.AllowOnError, limiter.DenyOnError} {

@@ -137,7 +137,7 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision)
 	if len(back) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()
 	if _, err := w.decide(ctx, Refund, back); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotGivenBack, err)

@@ -183,7 +183,10 @@ func TestConcurrentCallers(t *testing.T) {
 	if trips := number(t, "round trips", c.RoundTrips) * callers * each; trips < each || trips > callers*each {
 		t.Errorf("%g round trips of %d callers' %d calls each", trips, callers, each)
 	}
-	want(t, "commands", c.Commands, 4)
+	// One by one a decision takes four. Decided together, they share what they can.
+	if commands := number(t, "commands", c.Commands); commands <= 0 || commands > 4 {
+		t.Errorf("%g commands for a decision", commands)
+	}
 	if len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}

@@ -19,7 +19,7 @@ type RefundResult struct {
 
 // Refund gives units back, all at one instant.
 func (r *Runner) Refund(ctx context.Context, plan *RefundPlan) (*RefundResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
 	defer cancel()
 	decisions := make([]limiter.Decision, len(plan.Requests))
 	if err := r.Store.Decide(ctx, limiter.Refund, plan.Requests, decisions); err != nil {

@@ -159,7 +159,7 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 
 // resetBatch deletes or adjusts a batch, also if the operation is interrupted meanwhile.
 func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Timeout)
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	if t.remaining != nil {
 		adjusted, err := adjust(ctx, r.Store, batch, *t.remaining)

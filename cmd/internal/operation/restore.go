@@ -134,7 +134,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if len(records) == 0 {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Timeout)
+		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 		defer cancel()
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
 		for i, outcome := range outcomes {

@@ -50,7 +50,7 @@ const (
 // remove deletes the keys of a trial, also after ctx was cancelled. kind is the kind of
 // trial, such as "simulation".
 func (s *Store) remove(ctx context.Context, kind string, keys []limiter.Key) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
 	for some := range slices.Chunk(keys, removalBatch) {
 		if _, _, err := s.Delete(ctx, limiter.Records(some...)...); err != nil {
@@ -130,7 +130,7 @@ func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, t
 }
 
 func (t *storeTarget) peek(ctx context.Context, requests []limiter.Request, decisions []limiter.Decision, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := limiter.BudgetContext(ctx, timeout)
 	defer cancel()
 	return t.Decide(ctx, limiter.Peek, requests, decisions)
 }

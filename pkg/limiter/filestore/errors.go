@@ -62,14 +62,20 @@ func hasCode(err error, codes ...int) bool {
 }
 
 // translate turns an error of the file into one of the limiter's. committing
-// says that it came when the transaction was being committed.
-func (s *Store) translate(err error, committing bool) error {
+// says that it came when the transaction was being committed, and ctx is the caller's.
+func (s *Store) translate(ctx context.Context, err error, committing bool) error {
 	kind := limiter.ErrRefused
+	isLate := hasCode(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, limiter.ErrForeign), limiter.IsAway(err):
+	case errors.Is(err, limiter.ErrForeign), errors.Is(err, limiter.ErrGaveUp), limiter.IsAway(err):
 		return err // it is one already
+	case isLate && limiter.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
+		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, limiter.GaveUp(ctx))
+	case isLate && limiter.GaveUp(ctx) != nil:
+		return fmt.Errorf("file %s had not answered when %w", s.path, limiter.GaveUp(ctx))
 	case hasCode(err, sqlite3.SQLITE_BUSY):
 		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), hasCode(err, sqlite3.SQLITE_INTERRUPT):

@@ -36,13 +36,13 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		if info, err := os.Stat(path); err == nil {
 			h.Bytes += info.Size()
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return h, s.translate(err, false)
+			return h, s.translate(ctx, err, false)
 		}
 	}
 	if err := s.open(ctx, false); errors.Is(err, errMissing) {
 		return h, nil
 	} else if err != nil {
-		return h, s.translate(err, false)
+		return h, s.translate(ctx, err, false)
 	}
 	h.Exists = true
 	err := s.retryBusy(ctx, func() error {
@@ -56,9 +56,9 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		h.Damage = ""
 	}
 	if err != nil {
-		return h, s.translate(err, false)
+		return h, s.translate(ctx, err, false)
 	}
-	h.NotWritable = s.translate(s.retryBusy(ctx, func() error { return s.tryToWrite(ctx) }), false)
+	h.NotWritable = s.translate(ctx, s.retryBusy(ctx, func() error { return s.tryToWrite(ctx) }), false)
 	return h, nil
 }
 

@@ -100,7 +100,7 @@ func (s *Store) makeFile(ctx context.Context) error {
 	}
 	defer s.giveTurn()
 	if err := s.open(ctx, true); err != nil {
-		return s.translate(err, false)
+		return s.translate(ctx, err, false)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *Store) transact(ctx context.Context, keys []limiter.Key, do func(tx *sq
 	if err := s.open(ctx, false); errors.Is(err, errMissing) {
 		return nil
 	} else if err != nil {
-		return s.translate(err, false)
+		return s.translate(ctx, err, false)
 	}
 	committing := false
 	err := s.retryBusy(ctx, func() error {
@@ -136,7 +136,7 @@ func (s *Store) transact(ctx context.Context, keys []limiter.Key, do func(tx *sq
 		committing = true
 		return tx.Commit()
 	})
-	return s.translate(err, committing)
+	return s.translate(ctx, err, committing)
 }
 
 func keysOf(records []limiter.Record) []limiter.Key {

@@ -153,7 +153,11 @@ func TestALockedFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err := limiter.New(store).Take(ctx, key, limit, 1)
-	if !errors.Is(err, limiter.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an ErrGaveUp that names the file", err)
+	}
+	_, err = limiter.New(limiter.WithBudget(store, 50*time.Millisecond)).Take(context.Background(), key, limit, 1)
+	if !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrGaveUp) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an ErrUnavailable that names the file", err)
 	}
 	if d, err := limiter.New(store).Peek(context.Background(), key, limit, 1); err != nil || d.Used != 1 {

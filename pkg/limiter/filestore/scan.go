@@ -47,7 +47,7 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 		case err == nil:
 			q.Report(total, total)
 		case !errors.Is(err, errMissing):
-			yield(limiter.Entry{}, s.translate(err, false))
+			yield(limiter.Entry{}, s.translate(ctx, err, false))
 		}
 	}
 }

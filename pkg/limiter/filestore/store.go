@@ -112,7 +112,7 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 			return tx.Commit()
 		})
 	}
-	return s.translate(err, committing)
+	return s.translate(ctx, err, committing)
 }
 
 func unusedStates(n int) []*limiter.State {

@@ -4,6 +4,7 @@
 package memorystore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -73,7 +74,7 @@ func (s *Store) Close() error { return nil }
 // key is new or its log grows.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", limiter.ErrUnavailable, err)
+		return cmp.Or(limiter.GaveUp(ctx), fmt.Errorf("%w: %w", limiter.ErrUnavailable, err))
 	}
 	if len(reqs) == 1 {
 		return s.decideOne(op, &reqs[0], decisions)

@@ -66,18 +66,32 @@ func wantUsed(t *testing.T, when string, store limiter.Store, reqs []limiter.Req
 	}
 }
 
-// scriptCalls is a hook that is told of each script call before it is sent.
+// scriptCalls is a hook of a Cluster's nodes that is told of each script call before it
+// is sent.
 type scriptCalls struct {
 	sent   atomic.Int64
-	before func(n int64) // n is 1 for the first
+	before atomic.Pointer[func(n int64)] // n is 1 for the first since it was set
+}
+
+// watchScripts adds the hook to the nodes of client, of which nothing was asked yet.
+func watchScripts(client *redis.ClusterClient) *scriptCalls {
+	h := &scriptCalls{}
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(h) })
+	return h
+}
+
+// tell calls before from now on.
+func (h *scriptCalls) tell(before func(n int64)) {
+	h.sent.Store(0)
+	h.before.Store(&before)
 }
 
 func (h *scriptCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *scriptCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" || cmd.Name() == "evalsha_ro" {
-			h.before(h.sent.Add(1))
+		if before := h.before.Load(); before != nil && (cmd.Name() == "evalsha" || cmd.Name() == "evalsha_ro") {
+			(*before)(h.sent.Add(1))
 		}
 		return next(ctx, cmd)
 	}
@@ -94,6 +108,7 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 	t.Helper()
 	options.DialerRetries = 1
 	client := clusterClient(t, cluster, options)
+	calls := watchScripts(client)
 	store, err := redisstore.New(client)
 	if err != nil {
 		t.Fatal(err)
@@ -106,11 +121,11 @@ func interrupted(t *testing.T, cluster *redistest.Cluster, options redis.Cluster
 			t.Fatal(err)
 		}
 	}
-	client.AddHook(&scriptCalls{before: func(n int64) {
+	calls.tell(func(n int64) {
 		if n == 2 {
 			do()
 		}
-	}})
+	})
 	return store
 }
 
@@ -238,11 +253,17 @@ func TestLimitsOfSeveralSlots(t *testing.T) {
 
 	t.Run("the caller gives up in between", func(t *testing.T) {
 		reqs := asking(subjectsOn(t, cluster, "impatient"), yearly(10), yearly(10))
-		giving, up := context.WithCancel(ctx)
-		store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
-		err := store.Decide(giving, limiter.Take, reqs, make([]limiter.Decision, 2))
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) {
-			t.Errorf("got %v, want an ErrUnavailable that is context.Canceled: nothing was charged", err)
+		var err error
+		// What is given back can take longer than the caller waits for it, on a busy machine.
+		for attempt := 0; attempt == 0 || attempt < 50 && errors.Is(err, limiter.ErrOutcomeUnknown); attempt++ {
+			giving, up := context.WithCancel(ctx)
+			store := interrupted(t, cluster, redis.ClusterOptions{}, reqs, up)
+			err = store.Decide(giving, limiter.Take, reqs, make([]limiter.Decision, 2))
+			store.Close() // waits for what is given back
+		}
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, limiter.ErrGaveUp) || errors.Is(err, limiter.ErrOutcomeUnknown) ||
+			limiter.IsAway(err) {
+			t.Errorf("got %v, want an ErrGaveUp that is context.Canceled: nothing was charged", err)
 		}
 		wantUsed(t, "after giving up", store, reqs, 0, 0)
 	})
@@ -352,6 +373,7 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 		reqs[i] = limiter.Request{Key: limiter.Key{Subject: subjects[0], Name: name}, Limit: yearly(10), Cost: 1}
 	}
 	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	calls := watchScripts(client)
 	store, err := redisstore.New(client)
 	if err != nil {
 		t.Fatal(err)
@@ -368,13 +390,13 @@ func TestLimitsOfASlotThatIsHalfMoved(t *testing.T) {
 		t.Errorf("while it is half moved: %v, want an ErrUnavailable", err)
 	}
 	wantUsed(t, "while it is half moved", store, reqs, 1, 1)
-	client.AddHook(&scriptCalls{before: func(n int64) {
+	calls.tell(func(n int64) {
 		if n == 3 {
 			if err := cluster.MoveSlot(slot, (from+1)%3); err != nil {
 				t.Error(err)
 			}
 		}
-	}})
+	})
 	if err := take(); err != nil {
 		t.Errorf("when the move ends meanwhile: %v", err)
 	}

@@ -21,10 +21,19 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 	}
 	var sent sentError
 	var discovery *discoveryError
-	return s.servers.ExplainCall(err, redisserver.Call{
+	call := redisserver.Call{
 		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: s.scripts.failingCommand,
 		Sent: errors.As(err, &sent) && !errors.As(err, &discovery),
-	})
+	}
+	var node *nodeError
+	if errors.As(err, &node) {
+		call.Address = node.address
+	}
+	var caller *callerError
+	if errors.As(err, &caller) {
+		call.GaveUp = caller.reason
+	}
+	return s.servers.ExplainCall(err, call)
 }
 
 // refuse is the error about an answer that no script of the store's gives.

@@ -28,6 +28,8 @@ func newScript(source string) *script {
 // scripts are put together when first needed; a command needs one of them.
 type scripts struct {
 	one                                      []atomic.Pointer[script] // a request of a kind, by that
+	many                                     []atomic.Pointer[script] // many requests of a kind, by that
+	manyNumbers                              atomic.Pointer[script]
 	numbers, complete                        atomic.Pointer[script]
 	deleteScript, exportScript, importScript atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
@@ -39,7 +41,8 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	return scripts{one: make([]atomic.Pointer[script], slices.Max(limiter.Kinds())+1)}
+	kinds := slices.Max(limiter.Kinds()) + 1
+	return scripts{one: make([]atomic.Pointer[script], kinds), many: make([]atomic.Pointer[script], kinds)}
 }
 
 func made(slot *atomic.Pointer[script], source func() string) *script {
@@ -66,6 +69,17 @@ func (s *scripts) deciding(op limiter.Op, reqs []limiter.Request) (script *scrip
 	return s.decidingAll(), false
 }
 
+// decidingMany returns the shortest script that decides all groups of m.
+func (s *scripts) decidingMany(m *merged) *script {
+	kind := m.groups[0][0].reqs[0].Limit.Kind().RecordsOf()
+	for _, group := range m.groups {
+		if slices.ContainsFunc(group[0].reqs, func(r limiter.Request) bool { return r.Limit.Kind().RecordsOf() != kind }) {
+			return made(&s.manyNumbers, func() string { return lua.DecideMany(lua.Numbers()...) })
+		}
+	}
+	return made(&s.many[kind], func() string { return lua.DecideMany(kind) })
+}
+
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny) }
 func (s *scripts) toDelete() *script    { return made(&s.deleteScript, lua.Delete) }
 func (s *scripts) toExport() *script    { return made(&s.exportScript, lua.Export) }
@@ -73,9 +87,9 @@ func (s *scripts) toImport() *script    { return made(&s.importScript, lua.Impor
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript}
+	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript}
 	for i := range s.one {
-		slots = append(slots, &s.one[i])
+		slots = append(slots, &s.one[i], &s.many[i])
 	}
 	for _, slot := range slots {
 		if script := slot.Load(); script != nil && strings.Contains(message, script.sha) {
@@ -84,29 +98,6 @@ func (s *scripts) bySHA(message string) *script {
 	}
 	return nil
 }
-
-// call is a command that go-redis sends at most once, whatever its client's
-// retries, and that knows whether it was sent at all: a failed take that never
-// left is known not to have charged anything.
-type call struct {
-	*redis.Cmd
-	once bool // never send again
-	sent bool
-}
-
-// NoRetry implements [redis.Cmder].
-func (c *call) NoRetry() bool { return c.once }
-
-// Args implements [redis.Cmder]; go-redis asks for the arguments to write them.
-func (c *call) Args() []any {
-	c.sent = true
-	return c.Cmd.Args()
-}
-
-// sentError marks an error of a call that may have reached the server.
-type sentError struct{ error }
-
-func (e sentError) Unwrap() error { return e.error }
 
 // run calls the script by its name, and with its source if the server does not
 // know it: after a restart, a failover or SCRIPT FLUSH. That answer comes before
@@ -125,7 +116,10 @@ func (s *Store) call(ctx context.Context, changes bool, script *script, byName b
 	readOnly := !changes && !s.scripts.noReadOnly.Load()
 	c := &call{
 		Cmd:  redis.NewCmd(ctx, scriptCommand(script, byName, readOnly, keys, arguments)...),
-		once: changes,
+		once: changes, reads: !changes,
+	}
+	if len(keys) > 0 {
+		c.key = keys[0]
 	}
 	err := s.sender.send(ctx, c)
 	if readOnly && redisserver.IsErrorReply(err, "ERR unknown command") {

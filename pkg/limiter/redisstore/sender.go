@@ -2,169 +2,190 @@ package redisstore
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-const (
-	// inFlight is how many exchanges with the server go on at once before
-	// callers share one. Few make large batches, and more let a caller on a
-	// slow network wait less for its turn.
-	inFlight = 4
-	// maxBatch is how many calls share an exchange at most, so that the first
-	// does not wait for a great many.
-	maxBatch = 128
-)
-
-// sender sends calls to the server. A caller alone sends its own; while several
-// exchanges are under way, further calls queue and go together in one pipeline
-// each time one ends. Every call stays a decision of its own, and is sent once.
+// sender sends calls to the server, or to the node of a Cluster that has their key.
+// Each node has a lane of its own, so that one which hangs holds up nobody else.
 type sender struct {
-	client redis.UniversalClient
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // nil if client is none
+	budget  time.Duration        // how long one call may take
+	scripts *scripts
+	clock   func() time.Time
 
-	mu    sync.Mutex
-	busy  int // exchanges under way
-	queue []*queued
+	single *lane // without a Cluster
+
+	knowsNodes atomic.Bool // the client of a Cluster has asked for its nodes
+
+	mu    sync.RWMutex
+	lanes map[*redis.Client]*lane // of a Cluster
 }
 
-// queued is a call waiting to be sent with others.
-type queued struct {
-	call *call
-	done chan struct{} // closed when the call has its answer
+func newSender(client redis.UniversalClient, budget time.Duration, scripts *scripts, clock func() time.Time) *sender {
+	s := &sender{client: client, budget: budget, scripts: scripts, clock: clock, lanes: map[*redis.Client]*lane{}}
+	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
+		s.single = s.newLane(client)
+	}
+	return s
 }
 
-// send sends c and waits for its answer. An error of a call that may have reached
-// the server is a sentError.
+// send sends c and waits for its answer, no longer than ctx and the budget allow. An
+// error of a call that may have reached the server is a sentError, one that came when
+// the caller's own time was over is a callerError, and one from a node a nodeError.
 func (s *sender) send(ctx context.Context, c *call) error {
-	s.mu.Lock()
-	if s.busy < inFlight {
-		s.busy++
-		s.mu.Unlock()
-		defer s.next()
-		return c.outcome(s.client.Process(ctx, c))
-	}
-	q := &queued{call: c, done: make(chan struct{})}
-	s.queue = append(s.queue, q)
-	s.mu.Unlock()
-	select {
-	case <-q.done:
-		return c.outcome(c.Cmd.Err())
-	case <-ctx.Done():
-		if s.withdraw(q) {
-			return ctx.Err()
-		}
-		return sentError{ctx.Err()}
-	}
+	return fromCaller(ctx, s.route(ctx, c, time.Now().Add(s.budget)))
 }
 
-// outcome marks err if the server may have seen c.
-func (c *call) outcome(err error) error {
-	if err != nil && c.sent && !redisserver.IsErrorReply(err, "") {
-		return sentError{err}
+// fromCaller marks err if it came because ctx, the caller's, has ended.
+func fromCaller(ctx context.Context, err error) error {
+	if err == nil || err == errAsk || redisserver.IsErrorReply(err, "") {
+		return err
+	}
+	if reason := limiter.GaveUp(ctx); reason != nil {
+		return &callerError{err, reason}
 	}
 	return err
 }
 
-// watchNodes makes a call know whether it left for a node of a Cluster. The client reads a
-// call's arguments also to find the node, and may fail before it has found one. Call it
-// before anything is asked of the client, since it covers only nodes not yet known.
-func watchNodes(client redis.UniversalClient) {
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
+// ask lets a be decided together with others, as send does. It returns errAsk if it is to
+// be sent by itself: because nobody else asks at the moment, or the answer was unusual.
+func (s *sender) ask(ctx context.Context, a *ask) error {
+	deadline := time.Now().Add(s.budget)
+	if s.single != nil {
+		return fromCaller(ctx, s.single.ask(ctx, a, deadline))
 	}
+	if a.op == limiter.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
+		return errAsk
+	}
+	l, err := s.laneOf(ctx, a.keys[0], deadline)
+	if err == nil {
+		err = l.named(l.ask(ctx, a, deadline))
+	}
+	return fromCaller(ctx, err)
 }
 
-// nodeHook is a [redis.Hook] of the nodes of a Cluster.
-type nodeHook struct{}
+// callerError marks an error that came because the caller's context ended.
+type callerError struct {
+	error
+	reason error // a limiter.ErrGaveUp
+}
 
-// DialHook implements [redis.Hook].
-func (nodeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (e *callerError) Unwrap() error { return e.error }
 
-// ProcessHook implements [redis.Hook]. What it sees goes to the node, or is the client's own
-// question which nodes there are.
-func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		notYet(cmd)
-		err := next(ctx, cmd)
-		if err != nil && cmd.FullName() == "cluster slots" {
-			return &discoveryError{err}
-		}
+// nodeError says which node an error came from.
+type nodeError struct {
+	error
+	address string
+}
+
+func (e *nodeError) Unwrap() error { return e.error }
+
+// named marks an error of l, the lane to a node of a Cluster.
+func (l *lane) named(err error) error {
+	if node, ok := l.client.(*redis.Client); ok && err != nil && err != errAsk {
+		return &nodeError{err, node.Options().Addr}
+	}
+	return err
+}
+
+// route sends c to the node that has its key.
+func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
+	switch {
+	case s.single != nil:
+		return s.single.send(ctx, c, deadline)
+	case c.key == "" || c.reads && s.cluster.Options().ReadOnly: // a replica's, perhaps
+		return s.sendAnywhere(ctx, c, deadline)
+	}
+	lane, err := s.laneOf(ctx, c.key, deadline)
+	if err != nil {
 		return err
 	}
-}
-
-// ProcessPipelineHook implements [redis.Hook].
-func (nodeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		notYet(cmds...)
-		return next(ctx, cmds)
+	err = lane.send(ctx, c, deadline)
+	if redisserver.IsErrorReply(err, "MOVED") || redisserver.IsErrorReply(err, "ASK") {
+		// The slot is elsewhere by now, or on its way. Nothing has happened yet.
+		s.cluster.ReloadState(context.Background())
+		c.state.CompareAndSwap(sent, unsent)
+		return s.sendAnywhere(ctx, c, deadline)
 	}
+	return lane.named(err)
 }
 
-// notYet takes back that calls were sent. Another node they were sent to before
-// has answered that they are not its own.
-func notYet(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		if c, ok := cmd.(*call); ok {
-			c.sent = false
-		}
+// sendAnywhere lets the client of a Cluster find the node for c, and follow where that
+// node sends it.
+func (s *sender) sendAnywhere(ctx context.Context, c *call, deadline time.Time) error {
+	err, answered := within(ctx, deadline, func(ctx context.Context) error { return s.client.Process(ctx, c) })
+	if !answered && withdraw(&c.state) {
+		return err
 	}
+	return c.outcome(err)
 }
 
-// discoveryError says that the client could not learn the nodes of a Cluster, for
-// whatever call.
-type discoveryError struct{ error }
+// mostLanes is how many lanes are kept, more than a Cluster has nodes: nodes leave, and
+// come back as another client.
+const mostLanes = 2048
 
-func (e *discoveryError) Unwrap() error { return e.error }
-
-// withdraw takes q out of the queue, if it is still there.
-func (s *sender) withdraw(q *queued) bool {
+// laneOf returns the lane to the master that has key. A client asks for the nodes when
+// it first needs them, and knows them from then on.
+func (s *sender) laneOf(ctx context.Context, key string, deadline time.Time) (*lane, error) {
+	found := make(chan *redis.Client, 1)
+	find := func(ctx context.Context) error {
+		node, err := s.cluster.MasterForKey(ctx, key)
+		found <- node
+		return err
+	}
+	var err error
+	if s.knowsNodes.Load() {
+		err = panics.Call(func() error { return find(ctx) })
+	} else {
+		err, _ = within(ctx, deadline, find)
+	}
+	if err != nil {
+		return nil, &discoveryError{err}
+	}
+	s.knowsNodes.Store(true)
+	node := <-found
+	s.mu.RLock()
+	l := s.lanes[node]
+	s.mu.RUnlock()
+	if l != nil {
+		return l, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.queue {
-		if s.queue[i] == q {
-			s.queue = append(s.queue[:i], s.queue[i+1:]...)
-			return true
+	if l = s.lanes[node]; l == nil {
+		if len(s.lanes) >= mostLanes {
+			maps.DeleteFunc(s.lanes, func(_ *redis.Client, l *lane) bool { return l.idle() })
 		}
+		l = s.newLane(node)
+		s.lanes[node] = l
 	}
-	return false
+	return l, nil
 }
 
-// next ends an exchange and begins another for what has queued meanwhile.
-func (s *sender) next() {
-	s.mu.Lock()
-	n := min(len(s.queue), maxBatch)
-	if n == 0 {
-		s.busy--
-		s.mu.Unlock()
-		return
-	}
-	batch := s.queue[:n:n]
-	s.queue = s.queue[n:]
-	s.mu.Unlock()
-	panics.Go(func() error { return s.exchange(batch) }, func(panicked error) {
-		for _, q := range batch {
-			if panicked != nil {
-				q.call.SetErr(panicked)
-			}
-			close(q.done)
-		}
-		s.next()
+// within calls f and waits for it until deadline, or until ctx ends. f then goes on
+// with an ended context, and answered is false.
+func within(ctx context.Context, deadline time.Time, f func(ctx context.Context) error) (err error, answered bool) {
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errLate)
+	result := make(chan error, 1)
+	panics.Go(func() error { return f(ctx) }, func(err error) {
+		result <- err
+		cancel()
 	})
-}
-
-// exchange sends a batch. It is no single caller's, so that one giving up does
-// not take the others with it; the client's own timeouts bound it.
-func (s *sender) exchange(batch []*queued) error {
-	pipe := s.client.Pipeline()
-	ctx := context.Background()
-	for _, q := range batch {
-		pipe.Process(ctx, q.call)
+	<-ctx.Done()
+	select {
+	case err := <-result:
+		return err, true
+	default:
+		return context.Cause(ctx), false
 	}
-	pipe.Exec(ctx) // each call has its own error
-	return nil
 }

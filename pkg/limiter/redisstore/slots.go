@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ func groupBySlot(reqs []limiter.Request) [][]int {
 // undoTimeout bounds the giving back of what was taken, which goes on when the
 // caller gives up.
 const undoTimeout = 5 * time.Second
+
+// undoGrace is how long a caller whose time is over still waits for that, since it is
+// better to know the outcome than to be on time to the millisecond.
+const undoGrace = 20 * time.Millisecond
 
 // decideAcrossSlots decides groups one after the other, each atomically. A take
 // ends at the first group that denies or fails; what earlier ones charged is given
@@ -108,13 +113,35 @@ func allowedIn(group []int, decisions []limiter.Decision) bool {
 	return true
 }
 
-// undo gives back what was taken from groups, the last first, and lets their
+// undo gives back what was taken from groups, as giveBack says, and waits for that as
+// long as ctx lasts. It goes on when the caller leaves.
+func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	back, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), undoTimeout)
+	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
+	done := make(chan error, 1)
+	s.undoing.Go(func() error { return s.giveBack(back, groups, reqs, given) }, func(err error) {
+		cancel()
+		done <- err
+	})
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(undoGrace):
+			return fmt.Errorf("what was taken is still being given back: %w", cmp.Or(limiter.GaveUp(ctx), errors.New("no answer in time")))
+		}
+	}
+	copy(decisions, given)
+	return err
+}
+
+// giveBack gives back what was taken from groups, the last first, and lets their
 // decisions describe that. It goes on after an error, to leave as little as can
 // be. A refund takes the newest units: across the end of a window those are others'
 // (see docs/design.md).
-func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
+func (s *Store) giveBack(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
 	var failed error
 	for n := len(groups) - 1; n >= 0; n-- {
 		var charged []int // a shadow that did not fit was not

@@ -25,7 +25,8 @@ type Store struct {
 	servers   *redisserver.Servers
 	isCluster bool
 	scripts   scripts
-	sender    sender
+	sender    *sender
+	undoing   background    // takes that are being given back
 	large     chan struct{} // holds the one call whose answer may be large
 }
 
@@ -33,6 +34,7 @@ type Store struct {
 type settings struct {
 	own          limiter.OwnLayout // of its limits
 	clock        func() time.Time  // nil for the server's
+	budget       time.Duration
 	secrets      []string
 	withoutHooks bool
 }
@@ -62,6 +64,32 @@ func WithSecrets(secrets ...string) Option {
 // also used for something else whose answers are larger than a Store lets through.
 func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } }
 
+// WithBudget bounds how long the store may take over one call. After that it is away,
+// a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
+// still has. Unless said, it is the client's read time-out, or 3 s where that has
+// none. A caller's own deadline is a [limiter.ErrGaveUp] instead.
+func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
+
+// defaultBudget is as long as go-redis waits for an answer unless told otherwise.
+const defaultBudget = 3 * time.Second
+
+// budgetOf returns how long client waits for an answer.
+func budgetOf(client redis.UniversalClient) time.Duration {
+	budget := time.Duration(0)
+	switch c := client.(type) {
+	case *redis.Client:
+		budget = c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		budget = c.Options().ReadTimeout
+	case *redis.Ring:
+		budget = c.Options().ReadTimeout
+	}
+	if budget <= 0 {
+		return defaultBudget
+	}
+	return budget
+}
+
 // New returns a Store on client, which Close closes. Whatever retries client is
 // configured for, takes and refunds are never sent twice.
 //
@@ -72,12 +100,23 @@ func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } 
 // before: connections and nodes of a Cluster that it knows already are not bounded, and what
 // never reached them can end as a [limiter.ErrOutcomeUnknown].
 //
+// In a Cluster calls go through the clients of its nodes. A hook of the caller's own, such
+// as one for traces, belongs there, before New:
+//
+//	client.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+//
+// One that is added to the [redis.ClusterClient] itself does not see them, except those
+// that have to follow a slot to another node, and checks where client has ReadOnly.
+//
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
-		scripts: newScripts(), sender: sender{client: client}, large: make(chan struct{}, 1)}
+		scripts: newScripts(), large: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(&s.settings)
+	}
+	if s.budget <= 0 {
+		s.budget = budgetOf(client)
 	}
 	s.servers = redisserver.New(client, string(s.own), s.secrets...)
 	s.isCluster = s.servers.IsCluster()
@@ -85,12 +124,19 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		redisserver.Guard(client)
 		s.servers.LearnLogins()
 		watchNodes(client)
+		s.servers.WatchMaster()
+		redisserver.BoundExchanges(client, s.budget)
 	}
+	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(string(s.own))
 }
 
-// Close closes the client.
-func (s *Store) Close() error { return s.client.Close() }
+// Close waits for what is being given back of takes over several slots whose callers have
+// left, 5 s at most, and closes the client.
+func (s *Store) Close() error {
+	s.undoing.Wait(undoTimeout)
+	return s.client.Close()
+}
 
 // Decide implements [limiter.Store]: one script call, one round trip, all at one
 // instant. In a Cluster that holds for requests that share a slot, as those of one
@@ -117,7 +163,22 @@ const (
 
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	keys, arguments := s.keys(reqs), s.arguments(op, reqs)
+	keys := s.keys(reqs)
+	if canMerge(op, reqs) {
+		a := &ask{op: op, reqs: reqs, keys: keys}
+		if s.isCluster {
+			a.slot = redisserver.SlotOf(reqs[0].Key.Subject)
+		}
+		if err := s.sender.ask(ctx, a); err == nil {
+			if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, keys, reqs, decisions); err != nil {
+				return s.wrong(err, op)
+			}
+			return nil
+		} else if err != errAsk {
+			return s.explain(err, op.String(), op != limiter.Peek, keys)
+		}
+	}
+	arguments := s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
 	cmd, err := s.run(ctx, changes, script, keys, arguments)
@@ -142,12 +203,18 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 	if err == nil {
 		err = s.parseReply(reply, op, keys, reqs, decisions)
 	}
-	if errors.Is(err, limiter.ErrForeign) {
-		return err
-	} else if err != nil {
-		return s.refuse(op.String(), changes)
+	if err != nil {
+		return s.wrong(err, op)
 	}
 	return nil
+}
+
+// wrong is the error about a reply that does not follow.
+func (s *Store) wrong(err error, op limiter.Op) error {
+	if errors.Is(err, limiter.ErrForeign) {
+		return err
+	}
+	return s.refuse(op.String(), op != limiter.Peek)
 }
 
 func (s *Store) keys(reqs []limiter.Request) []string {
@@ -171,6 +238,11 @@ var opCodes = [...]byte{limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r
 func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 	packed := make([]byte, 1, 1+len(reqs)*requestSize)
 	packed[0] = opCodes[op]
+	return withClock([]any{appendRequests(packed, reqs)}, s.clock)
+}
+
+// appendRequests appends reqs as the scripts read them.
+func appendRequests(packed []byte, reqs []limiter.Request) []byte {
 	for i := range reqs {
 		kind := len(packed)
 		packed = reqs[i].Limit.AppendPacked(packed)
@@ -179,9 +251,13 @@ func (s *Store) arguments(op limiter.Op, reqs []limiter.Request) []any {
 		}
 		packed = binary.BigEndian.AppendUint32(packed, uint32(reqs[i].Cost))
 	}
-	arguments := []any{packed}
-	if s.clock != nil {
-		arguments = append(arguments, int64(limiter.InstantOf(s.clock())))
+	return packed
+}
+
+// withClock appends the instant to a script's arguments, if it is not the server's.
+func withClock(arguments []any, clock func() time.Time) []any {
+	if clock != nil {
+		arguments = append(arguments, int64(limiter.InstantOf(clock())))
 	}
 	return arguments
 }
@@ -208,19 +284,33 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 	if len(reply) < 7 {
 		return redisserver.ErrAnswer
 	}
+	now := instantOf(reply)
+	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
+}
+
+// instantOf reads the instant that a reply begins with.
+func instantOf(reply string) limiter.Instant {
 	var instant [8]byte
-	copy(instant[1:], reply)
-	now := limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+	copy(instant[1:], reply[:7])
+	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+}
+
+// parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
+// allowed, and its record as it is now. If granted is set they are about the last of several
+// that asked the same: this one was charged, and later of the others after it.
+func (s *Store) parseVerdicts(
+	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request,
+	decisions []limiter.Decision,
+) error {
 	if s.clock == nil && now < longAgo {
 		return redisserver.ErrAnswer
 	}
-	rest := reply[7:]
 	states := make([]limiter.State, len(reqs))
 	for i := range reqs {
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
 			return redisserver.ErrAnswer
 		}
-		decisions[i] = limiter.Decision{Allowed: rest[0] == 1, Shadow: reqs[i].Shadow}
+		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
 			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
@@ -228,6 +318,7 @@ func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []li
 			} else if err != nil {
 				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
 			}
+			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
 		}
 		rest = rest[2+int(rest[1]):]
 	}

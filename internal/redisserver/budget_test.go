@@ -1,0 +1,160 @@
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// connect returns both ends of a connection, the first with a budget.
+func connect(t *testing.T, budget time.Duration) (net.Conn, net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	far, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	return bound(conn, budget), far
+}
+
+// script and scan are what the client writes for a script call and for another command.
+const (
+	script = "*3\r\n$7\r\nevalsha\r\n$1\r\nx\r\n$1\r\n0\r\n"
+	scan   = "*2\r\n$4\r\nscan\r\n$1\r\n0\r\n"
+)
+
+func TestAnAnswerLaterThanTheBudgetEndsItsRead(t *testing.T) {
+	t.Parallel()
+	const budget = 20 * time.Millisecond
+	for name, ask := range map[string]func(conn net.Conn){
+		"a client without time-outs": func(net.Conn) {},
+		"a patient client":           func(conn net.Conn) { conn.SetReadDeadline(time.Now().Add(time.Hour)) },
+	} {
+		conn, _ := connect(t, budget)
+		for range 2 {
+			start := time.Now()
+			if _, err := io.WriteString(conn, script); err != nil {
+				t.Fatal(err)
+			}
+			ask(conn)
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) < budget {
+				t.Errorf("%s: %v after %s", name, err, time.Since(start))
+			}
+		}
+	}
+}
+
+// What a connection is used for next has its own time, and what is no script call has
+// the client's.
+func TestABudgetIsForOneExchange(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(conn net.Conn) error{
+		"looking whether it is sound": func(conn net.Conn) error { return conn.SetDeadline(time.Time{}) },
+		"another command":             func(conn net.Conn) error { _, err := io.WriteString(conn, scan); return err },
+	} {
+		conn, far := connect(t, time.Millisecond)
+		io.WriteString(conn, script)
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if err := next(conn); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := io.WriteString(far, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Errorf("%s: then %v", name, err)
+		}
+	}
+}
+
+// deadlines is a connection that notes until when it may write.
+type deadlines struct {
+	net.Conn
+	writing time.Time
+}
+
+func (d *deadlines) Write(words []byte) (int, error)    { return len(words), nil }
+func (d *deadlines) SetReadDeadline(time.Time) error    { return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.writing = t; return nil }
+
+func TestABudgetKeepsAShorterTimeForWrites(t *testing.T) {
+	t.Parallel()
+	noted := &deadlines{}
+	conn := bound(noted, time.Minute)
+	for _, c := range []struct {
+		words string
+		own   time.Duration // 0 for none
+		want  time.Duration
+	}{
+		{script, 0, time.Minute}, {script, time.Second, time.Second}, {script, time.Hour, time.Minute},
+		{scan, time.Second, time.Second}, {script, time.Hour, time.Minute}, {scan, time.Hour, time.Hour},
+	} {
+		now, own := time.Now(), time.Time{}
+		if c.own > 0 {
+			own = now.Add(c.own)
+		}
+		conn.SetWriteDeadline(own)
+		io.WriteString(conn, c.words)
+		if late := noted.writing.Sub(now.Add(c.want)); late < 0 || late > 10*time.Second {
+			t.Errorf("%q with %s of its own: until %s, want %s later than %s", c.words, c.own, noted.writing, c.want, now)
+		}
+	}
+}
+
+func isSocket(conn net.Conn) bool {
+	_, is := conn.(syscall.Conn)
+	return is
+}
+
+// The client looks at idle connections before it uses one again. It can if they are
+// sockets still, and it must find them sound however long ago the budget was over.
+func TestTheClientSeesWhichConnectionsAreSound(t *testing.T) {
+	t.Parallel()
+	if conn, _ := connect(t, time.Second); !isSocket(conn) {
+		t.Error("a socket is none any more")
+	}
+	server := redistest.Start(t)
+	const budget = 300 * time.Millisecond
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer client.Close()
+	Guard(client)
+	BoundExchanges(client, budget)
+	ask := func() {
+		t.Helper()
+		if err := client.EvalSha(context.Background(), "x", nil).Err(); !IsErrorReply(err, "NOSCRIPT") {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	time.Sleep(budget + 50*time.Millisecond) // the budget of the exchange is over, whatever the machine does
+	ask()
+	if stats := client.PoolStats(); stats.Misses != 1 || stats.StaleConns != 0 {
+		t.Errorf("%d connections were made, and %d given up; want 1 and 0", stats.Misses, stats.StaleConns)
+	}
+	server.Do("client", "kill", "type", "normal")
+	ask() // on a new connection, at once
+	if stats := client.PoolStats(); stats.StaleConns != 1 {
+		t.Errorf("%d connections were found dead, want 1", stats.StaleConns)
+	}
+}

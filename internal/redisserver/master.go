@@ -1,0 +1,50 @@
+package redisserver
+
+import (
+	"context"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failoverAddress is what go-redis calls the address of a client that asks Sentinels for
+// its master.
+const failoverAddress = "FailoverClient"
+
+// WatchMaster lets errors name the server that the client connected to, where it asks
+// Sentinels for that. It adds a hook to the client.
+func (s *Servers) WatchMaster() {
+	if client, ok := s.client.(*redis.Client); ok && s.address == failoverAddress {
+		client.AddHook(dialHook(func(address string) { s.master.Store(&address) }))
+	}
+}
+
+// dialHook is a [redis.Hook] that is told where a connection leads to.
+type dialHook func(address string)
+
+// DialHook implements [redis.Hook].
+func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		if err == nil {
+			h(conn.RemoteAddr().String())
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements [redis.Hook].
+func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements [redis.Hook].
+func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// serverAddress names the server or servers in messages.
+func (s *Servers) serverAddress() string {
+	if address := s.master.Load(); address != nil {
+		return s.secrets.Text(*address)
+	}
+	return s.address
+}

@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Merged decisions are those that a serial order would give: each group of limits all or
+// nothing, those that ask the same in their order, in every field.
+func TestMergedDecisionsAreSerial(t *testing.T) {
+	server := redistest.Start(t)
+	now := time.Unix(1_700_000_000, 0)
+	store, err := New(server.Client(), WithClock(func() time.Time { return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	kinds := []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingCounter, limiter.TokenBucket, limiter.LeakyBucket}
+	states := map[string]*limiter.State{}
+	merges, repeats, decided, partly := 0, 0, 0, 0
+	for range 1500 {
+		now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second))))
+		var asks []*ask
+		for range 1 + random.IntN(40) {
+			if len(asks) > 0 && random.IntN(2) == 0 { // many ask the same
+				same := asks[len(asks)-1]
+				asks = append(asks, &ask{op: same.op, reqs: same.reqs, keys: same.keys})
+				continue
+			}
+			a := &ask{op: limiter.Take}
+			if random.IntN(4) == 0 {
+				a.op = limiter.Peek
+			}
+			subject := fmt.Sprintf("user:%d", random.IntN(6))
+			for i := range 1 + random.IntN(3) {
+				limit := limiter.Limit{Algorithm: kinds[(i+random.IntN(8)/7)%4], Count: 5 + random.Int64N(2),
+					Period: time.Duration(1+i) * 10 * time.Second}
+				req := limiter.Request{Key: limiter.Key{Subject: subject, Name: fmt.Sprint(i)}, Limit: limit, Cost: 1 + random.Int64N(8)/7}
+				a.reqs = append(a.reqs, req)
+			}
+			if a.reqs, err = limiter.NormalizeAll(nil, a.op, a.reqs); err != nil {
+				t.Fatal(err)
+			}
+			a.keys = store.keys(a.reqs)
+			asks = append(asks, a)
+		}
+		all := merge(asks)
+		n := 0
+		for _, m := range all {
+			n += m.keys
+			if m.keys > maxMerged {
+				t.Fatalf("%d keys in a call", m.keys)
+			}
+			for _, group := range m.groups {
+				repeats += len(group) - 1
+			}
+		}
+		merges += n - len(all)
+		e := &exchange{}
+		for _, a := range asks {
+			e.calls = append(e.calls, &queued{ask: a})
+		}
+		if err := store.sender.single.exchange(context.Background(), e); err != nil {
+			t.Fatal(err)
+		}
+		var unusual []*ask
+		for _, m := range merge(asks) { // as the exchange merged them
+			for _, group := range m.groups {
+				allowed := 0
+				for _, a := range group {
+					if a.err == errAsk { // a key had another kind's record
+						unusual = append(unusual, a)
+						continue
+					}
+					if a.err != nil {
+						t.Fatal(a.err)
+					}
+					got := make([]limiter.Decision, len(a.reqs))
+					if err := store.parseVerdicts(a.verdicts, a.op, a.granted && a.op == limiter.Take, a.later, a.now, a.keys, a.reqs, got); err != nil {
+						t.Fatal(err)
+					}
+					decided++
+					if compare(t, states, a, got, now) {
+						allowed++
+					}
+				}
+				if allowed > 0 && allowed < len(group) {
+					partly++
+				}
+			}
+		}
+		for _, a := range unusual { // their callers ask again after the exchange
+			got := make([]limiter.Decision, len(a.reqs))
+			if err := store.decideTogether(context.Background(), a.op, a.reqs, got); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, states, a, got, now)
+		}
+	}
+	if merges < 1000 || repeats < 1000 || decided < 10_000 || partly < 100 {
+		t.Errorf("%d keys shared a call, %d decisions a group, of which %d were granted in part; %d decided", merges, repeats, partly, decided)
+	}
+}
+
+// compare decides a by the model in states and reports whether it is allowed.
+func compare(t *testing.T, states map[string]*limiter.State, a *ask, got []limiter.Decision, now time.Time) bool {
+	t.Helper()
+	want, before := make([]limiter.Decision, len(a.reqs)), make([]*limiter.State, len(a.reqs))
+	for i, key := range a.keys {
+		if states[key] == nil {
+			states[key] = &limiter.State{}
+		}
+		before[i] = states[key]
+	}
+	limiter.Decide(a.op, a.reqs, before, want, limiter.InstantOf(now))
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v %+v:\n got %+v\nwant %+v", a.op, a.reqs, got, want)
+	}
+	return limiter.AllAllowed(want)
+}

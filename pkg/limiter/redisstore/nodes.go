@@ -1,0 +1,59 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// watchNodes lets it be told what has left for a node of a Cluster. Its client asks
+// a call for its arguments to find the node, too, and may fail before there is one.
+// It is for before anything is asked of the client, which tells of new nodes only.
+func watchNodes(client redis.UniversalClient) {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(nodeHook{}) })
+	}
+}
+
+// nodeHook is a [redis.Hook] of the nodes of a Cluster.
+type nodeHook struct{}
+
+// DialHook implements [redis.Hook].
+func (nodeHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook]. What comes by here goes to the node, or is
+// how the client learns what nodes there are.
+func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		notYet(cmd)
+		err := next(ctx, cmd)
+		if err != nil && cmd.FullName() == "cluster slots" {
+			return &discoveryError{err}
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (nodeHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		notYet(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// notYet takes back that calls were sent. Another node they were sent to before
+// has answered that they are not its own.
+func notYet(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if c, ok := cmd.(*call); ok {
+			c.state.CompareAndSwap(sent, unsent)
+		}
+	}
+}
+
+// discoveryError says that the client could not learn the nodes of a Cluster, for
+// whatever call.
+type discoveryError struct{ error }
+
+func (e *discoveryError) Unwrap() error { return e.error }
