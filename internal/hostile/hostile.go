@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
 // A Behaviour is how a server is hostile.
@@ -65,7 +65,7 @@ func Start(tb testing.TB, upstream string, is Behaviour, to ...string) *Server {
 		tb.Fatal(err)
 	}
 	s := &Server{Addr: listener.Addr().String(), upstream: upstream, is: is, to: to, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
-	var serving panics.Group
+	var serving goroutines.Group
 	serving.Go(func() {
 		for {
 			conn, err := listener.Accept()

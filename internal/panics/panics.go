@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Error is a panic, which is a bug.
@@ -49,17 +47,3 @@ func Call(f func() error) (err error) {
 func Go(f func() error, then func(err error)) {
 	go func() { then(Call(f)) }()
 }
-
-// A Group is goroutines that are waited for together: an [errgroup.Group] in which a panic
-// is an error. The zero Group is ready for use.
-type Group struct{ group errgroup.Group }
-
-// Go calls f in a goroutine.
-func (g *Group) Go(f func()) {
-	g.group.Go(func() error {
-		return Call(func() error { f(); return nil })
-	})
-}
-
-// Wait waits for all goroutines, and returns the panic of the first that had one.
-func (g *Group) Wait() error { return g.group.Wait() }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
@@ -146,7 +147,7 @@ func (s *Scan[K]) page(server redis.Cmdable, storeKeys []string, looked int) Pag
 
 // masters goes through the keys of masters, all at once.
 func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
-	var scanning panics.Group
+	var scanning goroutines.Group
 	errs := make([]error, len(masters))
 	for i, master := range masters {
 		scanning.Go(func() {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -92,7 +93,7 @@ func Run(ctx context.Context, config Config) *Result {
 		}
 		collected <- panicked
 	})
-	var sending panics.Group
+	var sending goroutines.Group
 	if config.Load != nil {
 		queue := make(chan queued, queueLength)
 		sending.Go(r.orStop(func() { r.dispatch(queue) }))

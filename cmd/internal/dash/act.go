@@ -6,6 +6,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -13,10 +14,10 @@ import (
 // changes are what is asked for, and was done, to keys from here.
 type changes struct {
 	question  *question
-	lastReset *Changed      // what u undoes; nil if there is nothing to undo
-	lastKeys  []limiter.Key // those of lastReset
-	acting    bool          // an action is under way
-	working   panics.Group  // runs the actions
+	lastReset *Changed         // what u undoes; nil if there is nothing to undo
+	lastKeys  []limiter.Key    // those of lastReset
+	acting    bool             // an action is under way
+	working   goroutines.Group // runs the actions
 }
 
 // act does what was asked for, beside the loop. The dashboard ends only after it is done.

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -14,7 +14,7 @@ const adjustWorkers = 64
 
 // adjust leaves remaining units of each key of a batch, and returns of how many it did.
 func adjust(ctx context.Context, store limiter.Store, batch backup.Batch, remaining int64) (adjusted int, err error) {
-	var working panics.Group
+	var working goroutines.Group
 	free := make(chan struct{}, adjustWorkers)
 	errs := make([]error, len(batch.Records))
 	for i := range batch.Records {

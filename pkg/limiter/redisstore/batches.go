@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -55,7 +55,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 	}
 	going, end := context.WithCancel(ctx)
 	defer end()
-	var working panics.Group
+	var working goroutines.Group
 	free := make(chan struct{}, clusterCalls)
 	var mu sync.Mutex
 	var first, unknown error

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/lua"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -233,7 +233,7 @@ func foreignIf(err error, storeKey string) error {
 // once: the calls share pipelines.
 func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int) error {
 	errs := make([]error, len(logs))
-	var asking panics.Group
+	var asking goroutines.Group
 	for n, i := range logs {
 		f := &page[i]
 		if f.err != nil {

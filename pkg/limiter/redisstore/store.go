@@ -174,7 +174,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 				return s.wrong(err, op)
 			}
 			return nil
-		} else if err != errAsk {
+		} else if !errors.Is(err, errAsk) {
 			return s.explain(err, op.String(), op != limiter.Peek, keys)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -188,7 +189,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 	}
 	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
 	jobs := make(chan *chunk)
-	var parsing panics.Group
+	var parsing goroutines.Group
 	defer parsing.Wait() // no panic gets here: that of a chunk is among what was parsed
 	defer close(jobs)
 	for range workers() {
