@@ -17,9 +17,9 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// openToDecide opens the store to take and peek under a failure policy: that of
+// openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the limits' policy, which may be nil.
-func openToDecide(g *globalOptions, onError string, p *policy.Policy) (limiter.Store, error) {
+func openToDecide(g *globalOptions, op limiter.Op, onError string, p *policy.Policy) (limiter.Store, error) {
 	var failure limiter.FailurePolicy
 	decides := "--on-error " + onError
 	if onError != "" {
@@ -30,7 +30,11 @@ func openToDecide(g *globalOptions, onError string, p *policy.Policy) (limiter.S
 	} else if p != nil {
 		failure, decides = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
 	}
-	store, _, err := g.openToRead()
+	open := g.openToRead
+	if op != limiter.Peek {
+		open = g.open
+	}
+	store, _, err := open()
 	if err != nil {
 		return nil, err
 	}

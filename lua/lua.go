@@ -141,7 +141,7 @@ func numbers() map[string]string {
 		"HEAD_SIZE":          strconv.Itoa(HeadSize),
 		"HEAD_END":           strconv.Itoa(HeadSize - 1),
 		"EXPORT_BYTES":       strconv.Itoa(ExportBytes),
-		"LAST_VERSION":       strconv.Itoa(int(kinds[len(kinds)-1].RecordVersion())),
+		"LAST_VERSION":       strconv.Itoa(int(lastVersion(kinds))),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
@@ -158,6 +158,14 @@ func numbers() map[string]string {
 		numbers[name+"_MAX_COUNT"] = strconv.FormatInt(kind.Algorithm().MaxCount(), 10)
 	}
 	return numbers
+}
+
+// lastVersion returns the greatest version of records of kinds.
+func lastVersion(kinds []limiter.Kind) (last uint8) {
+	for _, kind := range kinds {
+		last = max(last, kind.RecordVersion())
+	}
+	return last
 }
 
 // magic returns the first three bytes of records of a version as one number.

@@ -51,8 +51,9 @@ func (s BreakerState) String() string {
 		return "open"
 	case BreakerHalfOpen:
 		return "half-open"
+	default:
+		return "closed"
 	}
-	return "closed"
 }
 
 // BreakerChange is one change of a breaker's state.

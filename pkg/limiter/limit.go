@@ -17,6 +17,7 @@ const (
 	FixedWindow
 	SlidingLog
 	SlidingCounter
+	// The next is 7, said as a number: 6 is the kind of a sliding counter in slices.
 )
 
 // Algorithms lists every algorithm in the order of their numeric values.

@@ -14,7 +14,9 @@ package limiter
 // the epoch. The twin is lua/sliced_counter.lua.
 type slicedCounter struct{}
 
-const slicedCounterKind = Kind(SlidingCounter) + 1
+// slicedCounterKind is in records and requests, and never changes. No Algorithm has its
+// number.
+const slicedCounterKind Kind = 6
 
 var slicedCounterPage = page{
 	name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, maxCount: MaxCount, version: 2, inSlices: true,
