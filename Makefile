@@ -4,6 +4,11 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
+# What runs under the race detector: the tests whose names have one of these, and all tests
+# but the slowest of the packages in which everything goes on side by side.
+RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|BesideThe|ALostStore|SeenAndUndone
+RACING      := ./internal/panics ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
+
 .PHONY: build demo setup test fuzz lint bench vulnerabilities clean
 
 build: ## build bin/limitctl
@@ -17,7 +22,8 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 
 test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...
-	go test -timeout 20m -race -run 'Conformance/Law11|Concurrent' ./...
+	go test -timeout 20m -race -run '$(RACES)' ./...
+	go test -timeout 20m -race -skip Failover $(RACING)
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record; do \
