@@ -6,6 +6,11 @@ UNPARAM     := mvdan.cc/unparam@v0.0.0-20260823230713-2fa3d841b0c8
 MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
+# What runs under the race detector: the tests whose names have one of these, and all tests
+# but the slowest of the packages in which everything goes on side by side.
+RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone
+RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
+
 .PHONY: build demo setup test fuzz lint bench docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
@@ -19,7 +24,8 @@ setup: ## install what the tests run and is missing: redis-server, chromium, she
 
 test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...
-	go test -timeout 20m -race -run 'Conformance/Law11|Concurrent' ./...
+	go test -timeout 20m -race -run '$(RACES)' ./...
+	go test -timeout 20m -race -skip Failover $(RACING)
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record; do \

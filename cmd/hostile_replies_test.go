@@ -75,8 +75,8 @@ func hostileDir(t *testing.T) (dir, sound string) {
 	w := newWorld(t)
 	url := "redis://" + sound
 	w.run(t, exitYes, "consume", "user:old", "--limit", "10/1h", "--store", url, "--timeout", patience.String())
-	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"), "--store", url, "--timeout",
-		patience.String())
+	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"),
+		"--store", url, "--timeout", patience.String())
 	fillHostile(t, w, url)
 	log := "time,key\n2026-01-01T00:00:00Z,a\n2026-01-01T00:00:01Z,b\n"
 	if err := os.WriteFile(filepath.Join(dir, "log.csv"), []byte(log), 0o600); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -150,22 +151,34 @@ func (b *browser) next() (m message) {
 // it is printed.
 func (b *browser) show(page []byte, width int, scheme string) {
 	b.t.Helper()
-	media := ""
-	if scheme == "print" {
-		media, scheme = "print", "light"
-	}
 	path := filepath.Join(b.t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		b.t.Fatal(err)
+	}
+	b.turn(width, scheme)
+	b.asked = nil
+	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
+	for b.next().Method != "Page.loadEventFired" {
+	}
+}
+
+// turn shows the page that is open in another window. It was loaded once, so what it asks
+// for now is among what it asked for.
+func (b *browser) turn(width int, scheme string) {
+	b.t.Helper()
+	media := ""
+	if scheme == "print" {
+		media, scheme = "print", "light"
 	}
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
 	b.call(
 		"Emulation.setEmulatedMedia",
 		map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil,
 	)
-	b.asked = nil
-	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
-	for b.next().Method != "Page.loadEventFired" {
+	is := fmt.Sprintf("innerWidth == %d && matchMedia('(prefers-color-scheme: %s)').matches && matchMedia('print').matches == %t",
+		width, scheme, media == "print")
+	for done := false; !done; { // until the browser hangs, and is ended
+		b.evaluate(is, &done)
 	}
 }
 

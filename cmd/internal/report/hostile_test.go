@@ -91,14 +91,16 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 }
 
 func TestPagesOfStrangersInABrowser(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	for i, d := range strangers(t) {
 		page := pageOf(t, d)
 		if line := obeyed(string(page)); line != "" || !utf8.Valid(page) {
 			t.Errorf("the page has %.200q", line)
 		}
+		b.show(page, 400, "light")
 		for _, width := range []int{400, 1400} {
-			b.show(page, width, "light")
+			b.turn(width, "light")
 			var problems []string
 			b.evaluate(overflowing, &problems)
 			if len(problems) > 0 {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"image"
 	"image/color"
 	"image/png"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -77,6 +79,7 @@ func fixtures() map[string]*Document {
 
 // The pages are looked at in a browser, as they are by people.
 func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	b.show(
 		[]byte(`<!DOCTYPE html><body><p style="width:2000px">wide</p>`+
@@ -110,10 +113,10 @@ func TestPagesInABrowser(t *testing.T) {
 		{"long", map[string]int{".overtime .plot": 4, ".overtime .about": 1, ".curve path.line": 3, ".bar": 2}},
 		{"none", map[string]int{".card": 0}},
 	} {
-		page := pageOf(t, fixtures()[test.name])
+		b.show(pageOf(t, fixtures()[test.name]), 400, "light")
 		for _, width := range []int{400, 1400} {
 			for _, scheme := range []string{"light", "dark"} {
-				b.show(page, width, scheme)
+				b.turn(width, scheme)
 				where := fmt.Sprintf("%s-%d-%s", test.name, width, scheme)
 				var problems []string
 				b.evaluate(overflowing, &problems)
@@ -143,7 +146,7 @@ func TestPagesInABrowser(t *testing.T) {
 				lookAt(t, where, picture, width, scheme)
 			}
 		}
-		b.show(page, 760, "print")
+		b.turn(760, "print")
 		b.evaluate(overflowing, &problems)
 		if len(problems) > 0 {
 			t.Errorf("%s printed: %q", test.name, problems[:min(len(problems), 8)])
@@ -165,13 +168,21 @@ func lookAt(t *testing.T, where string, data []byte, width int, scheme string) {
 	if got := picture.Bounds().Dx(); got != width {
 		t.Errorf("%s: the picture is %d wide", where, got)
 	}
-	seen := map[color.Color]int{}
-	for y := range picture.Bounds().Dy() {
-		for x := range width {
-			seen[picture.At(x, y)]++
-		}
+	pixels, is := picture.(*image.RGBA)
+	if !is {
+		t.Fatalf("%s: the picture is %T", where, picture)
 	}
-	paper := map[string]color.Color{"light": color.RGBA{255, 255, 255, 255}, "dark": color.RGBA{0x14, 0x18, 0x1d, 255}}[scheme]
+	seen := map[color.RGBA]int{}
+	last, run := pixels.RGBAAt(0, 0), 0 // most are as the one before
+	for p := range slices.Chunk(pixels.Pix, 4) {
+		if here := (color.RGBA{p[0], p[1], p[2], p[3]}); here != last {
+			seen[last] += run
+			last, run = here, 0
+		}
+		run++
+	}
+	seen[last] += run
+	paper := map[string]color.RGBA{"light": color.RGBA{255, 255, 255, 255}, "dark": color.RGBA{0x14, 0x18, 0x1d, 255}}[scheme]
 	all := picture.Bounds().Dy() * width
 	if share := float64(seen[paper]) / float64(all); share < 0.2 || share > 0.999 {
 		t.Errorf("%s: %.1f%% of it is paper", where, 100*share)
