@@ -50,7 +50,7 @@ the two have no limit in common.`,
 			if cmd.Flags().Changed("margin") {
 				share, ok := parsePercent(o.margin)
 				if !ok {
-					return usagef("--margin %q is no percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
+					return usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 				}
 				o.margins = report.OneMargin(share)
 			}

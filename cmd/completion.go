@@ -35,7 +35,7 @@ PowerShell, where this is not tested.`,
   limitctl completion fish --help`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "powershell" {
-				return usagef("there is no completion for PowerShell, where it is not tested; there is one for %s",
+				return usagef("limitctl cannot complete in PowerShell; it can in %s",
 					strings.Join(shell.Completed(), ", "))
 			}
 			return noArguments(cmd, args)

@@ -108,15 +108,15 @@ func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
 	case o.foreign:
-		return usagef("the dashboard shows limits, and a foreign value is none; see them with `limitctl inspect --foreign`")
+		return usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
 	case o.maxKeys < 1 || o.maxKeys > most:
 		return usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.quiet:
-		return usagef("--quiet goes with no dashboard, which is nothing but its answer")
+		return usagef("--quiet would leave nothing of the dashboard to show; leave it out")
 	case o.format.String() != "table":
-		return usagef("the dashboard is no %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
+		return usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
 	case o.play != "" && (o.record != "" || o.once):
-		return usagef("--play shows a recording; it goes with none of --record and --once")
+		return usagef("--play shows a recording; it cannot be given with --record or --once")
 	case !o.once && !(o.env.InIsTerminal && o.env.OutIsTerminal):
 		return usagef("the dashboard needs a terminal; --once prints one frame without")
 	}

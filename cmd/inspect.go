@@ -77,7 +77,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
 	if o.summary && (o.sort != "" || o.limit > 0 || o.foreign) {
-		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
+		return usagef("--summary shows no keys; it cannot be given with --sort, --limit-rows or --foreign")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")

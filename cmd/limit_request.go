@@ -152,8 +152,19 @@ func (b *burstFlag) fill(limit *limiter.Limit) {
 // unused is the mistake of a burst that no limit took.
 func (b *burstFlag) unused() error {
 	if b.given && !b.used {
-		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst "+
-			"of their own", b.n)
+		return usagef("--burst %d applies to none of the limits; it is for %s limits without a burst of their own", b.n,
+			strings.Join(bucketNames(), " and "))
 	}
 	return nil
+}
+
+// bucketNames are the algorithms whose limits can have a burst of their own.
+func bucketNames() []string {
+	var names []string
+	for _, a := range limiter.Algorithms() {
+		if a.HasBurst() {
+			names = append(names, a.String())
+		}
+	}
+	return names
 }

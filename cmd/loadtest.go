@@ -81,7 +81,7 @@ If a promise is not kept, the exit code is 1.`,
 	flags.StringVar(&o.implementation, "implementation", trial.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
-		"end the run once a threshold is missed that the rest of the run cannot mend")
+		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "",
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
@@ -124,7 +124,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	if o.abortOnFail {
 		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
-			return nil, usagef("--abort-on-fail is about a --threshold, and none is given")
+			return nil, usagef("--abort-on-fail needs a --threshold")
 		}
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
@@ -164,7 +164,7 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 	if !cmd.Flags().Changed("replay") {
 		for _, flag := range append(logFlags(), "speed") {
 			if cmd.Flags().Changed(flag) {
-				return 0, usagef("--%s is about a log to --replay, and none is given", flag)
+				return 0, usagef("--%s needs a log to --replay", flag)
 			}
 		}
 		return 0, nil

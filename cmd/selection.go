@@ -58,7 +58,7 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 	// be selected than is meant.
 	for _, flag := range []string{"policy", "limit-name", "min-used"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return usagef("--%s is empty, and would select by nothing; give it a value or leave it out", flag)
+			return usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	switch {
@@ -167,7 +167,7 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	}
 	s.warnOfUnknownPolicy(g, c)
 	if s.exact {
-		return selection, usagef("--exact is about a PATTERN, and with --policy there is none; attributes are always taken as they are")
+		return selection, usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
 	}
 	attributes, err := policy.ParseAttributes(args)
 	if err != nil {

@@ -139,7 +139,7 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 		return nil, nil
 	}
 	if len(o.limits) == 0 {
-		return nil, usagef("--suggest searches the count of a --limit, and there is none")
+		return nil, usagef("--suggest needs a --limit, whose count it searches")
 	}
 	promise, err := report.ParseThreshold(o.suggest)
 	if err != nil || !promise.IsAboutDenials() {

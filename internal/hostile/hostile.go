@@ -186,7 +186,7 @@ func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
 	raw = []byte(line)
 	n, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
 	if err != nil || n < 1 {
-		return nil, nil, fmt.Errorf("%q is no command", line)
+		return nil, nil, fmt.Errorf("%q is not a command", line)
 	}
 	for range n {
 		if line, err = r.ReadString('\n'); err != nil {

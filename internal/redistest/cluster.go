@@ -164,7 +164,7 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 		known += r.End - r.Start + 1
 		i := c.master(r)
 		if i < 0 {
-			return fmt.Errorf("it says that slots %d to %d are at %s, which is no master", r.Start, r.End, r.Nodes[0].Addr)
+			return fmt.Errorf("it says that slots %d to %d are at %s, which is not a master", r.Start, r.End, r.Nodes[0].Addr)
 		}
 		if i < len(c.Replicas) && c.Replicas[i].running() && len(r.Nodes) < 2 {
 			return fmt.Errorf("it knows no replica of master %d", i)

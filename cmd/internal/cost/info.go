@@ -83,7 +83,7 @@ func between(before, after []reading) (t taken, problem string) {
 	for _, r := range after {
 		b, known := earlier[r.address]
 		if !known || len(before) != len(after) {
-			return taken{}, "the masters are others than before"
+			return taken{}, "the masters changed meanwhile"
 		}
 		if b.run != r.run {
 			return taken{}, named(r.address) + " was restarted, or another server took its place"

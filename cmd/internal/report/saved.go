@@ -127,7 +127,7 @@ func elements[T any](raw json.RawMessage, most int, check func(*T) error) (list 
 	case raw == nil || string(raw) == "null":
 		return nil, nil
 	case !isList(raw):
-		return nil, errors.New("there is no list where one belongs")
+		return nil, errors.New("a list is missing that every report has")
 	}
 	list = []T{}
 	values := 0
