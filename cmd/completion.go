@@ -27,9 +27,9 @@ func newCompletionCmd(global *globalOptions) *cobra.Command {
 commands, flags and their values, the names of policies, limits and contexts,
 files, and the subjects that are in use.
 
-The script runs nothing of what is typed or in the store, and only names made of
-characters that are special to no shell are offered. There is none for
-PowerShell, where this is not tested.`,
+The script never runs what is typed or what is in the store. It offers only
+names without characters that are special to a shell. PowerShell has no script,
+because this is not tested there.`,
 		Example: `  limitctl completion bash --help
   limitctl completion zsh --help
   limitctl completion fish --help`,
@@ -70,7 +70,7 @@ func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
 
   %s
 
-For those to come:
+For all later sessions:
 
   %s
 

@@ -37,8 +37,8 @@ used, those closest to their limit first. Press ? in it for its keys: they
 filter, sort and group, show all about one key, and reset what is chosen, with
 the same consent, backup and audit as limitctl reset.
 
-It follows at most --max-keys keys and looks for others by a slow scan, so that
-it can be left open beside a busy server; it says how much it covers.
+It follows at most --max-keys keys and looks for others with a slow scan, so it
+can stay open on a busy server. It says how many of the keys it covers.
 
 ` + selectionHelp,
 		Example: `  limitctl dashboard

@@ -37,7 +37,7 @@ func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)

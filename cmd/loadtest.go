@@ -37,12 +37,12 @@ func newLoadtestCmd(global *globalOptions) *cobra.Command {
 compares what was let through with what should have been, and measures how long
 the answers took and what they cost. docs/load-testing.md explains the figures.
 
-The load is an open loop: --rate requests a second are due on schedule, whatever
-the store does, and latency counts from when a request was due. A request that
-could not be sent within --timeout is dropped, and counted. With --workers and
-no rate it is a closed loop: each worker sends a request when its last one is
-answered. A --scenario sends what breaks naive limiters; --replay sends recorded
-traffic.
+The load is an open loop: --rate requests a second are due on schedule, even if
+the store is slow, and latency counts from when a request was due. A request
+that could not be sent within --timeout is dropped, and counted. With --workers
+and no rate it is a closed loop: each worker sends a request when its last one
+is answered. A --scenario sends what breaks naive limiters. --replay sends
+recorded traffic.
 
 Repeated --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
@@ -67,7 +67,7 @@ If a promise is not kept, the exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "decide together with the others")
+	o.trialLimitFlags.addFlags(cmd, "to decide several together")
 	flags.StringVar(&o.policyName, "policy", "",
 		"decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil,

@@ -16,12 +16,12 @@ import (
 // selectionHelp explains the arguments of commands that take a selection.
 const selectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. Without any of these it is exactly that subject, all
-its limits; with --exact it is always that.
+its limits. With --exact it always is.
 
-With --policy the arguments are attributes instead, and select every key of the
-policy that has them, whatever its other attributes. Keys whose names follow
-from the configuration are reached directly, without a scan. With a glob for
-POLICY, such as 'api*', all keys are looked at, and so are those of an earlier
+With --policy the arguments are attributes instead. They select every key of the
+policy that has them; its other attributes may be anything. Keys whose names
+follow from the configuration are reached directly, without a scan. With a glob
+for POLICY, such as 'api*', all keys are looked at, also those of an earlier
 configuration.`
 
 // selectionOptions say which keys a command is for.
