@@ -70,7 +70,7 @@ can stay open on a busy server. It says how many of the keys it covers.
 	return cmd
 }
 
-// checkArguments is the check of the arguments, of which none means all.
+// checkArguments is the check of the arguments. No argument means all keys.
 func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
 	return o.arguments(cmd, orAll(args))
 }

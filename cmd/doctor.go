@@ -145,7 +145,7 @@ func (a *doctorAnswer) Records() [][]string {
 }
 
 // narrow is the width below which a finding's text goes under the check's name
-// instead of beside it.
+// instead of next to it.
 const narrow = 40
 
 // Print implements output.Answer. What several servers have in common is said once.

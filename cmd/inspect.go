@@ -116,7 +116,7 @@ type inspection interface {
 	rows() int
 }
 
-// look scans once, for an answer of at most so many rows, 0 being all.
+// look scans once, for an answer of at most that many rows. 0 means all.
 func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)

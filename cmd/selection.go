@@ -152,7 +152,7 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 	}
 	query.Match = func(key limiter.Key) bool {
 		// A policy's limit can be called by its own name or with its policy's, as
-		// --summary shows it, whatever hash_by has put behind it.
+		// --summary shows it, without what hash_by has put behind it.
 		parts, isPolicys := policy.ParseKey(key)
 		return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(parts.LimitName()))
 	}

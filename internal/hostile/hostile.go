@@ -20,7 +20,7 @@ import (
 // A Behaviour is how a server is hostile.
 type Behaviour struct {
 	Name string
-	// Answer writes to a client who has asked for something. When it returns true the
+	// Answer writes to a client that has asked for something. When it returns true the
 	// connection goes on, and else it is closed.
 	Answer func(c *Client) (goOn bool)
 	// Greets: it answers before it is asked.

@@ -66,8 +66,8 @@ type taken struct {
 	// scripts' time is that of whole decisions, and what they call is not to be
 	// added; calls are to be.
 	scripts, plain redisserver.CommandUsage
-	// other is the calls that are no part of decisions, nor of what clients,
-	// monitors and nodes do to stay in touch.
+	// other is the calls that are not part of decisions, and not of what
+	// clients, monitors and nodes do to stay in touch.
 	other    int64
 	hasBytes bool
 	in, out  int64
@@ -128,7 +128,7 @@ func (t *taken) add(command string, used redisserver.CommandUsage) {
 }
 
 // isUpkeep reports whether a command is one by which clients, monitors, replicas,
-// Sentinels and nodes stay in touch: little of it is sent whatever the traffic.
+// Sentinels and nodes stay in touch: few of these are sent, under any traffic.
 func isUpkeep(command string) bool {
 	name, _, _ := strings.Cut(command, "|")
 	switch name {

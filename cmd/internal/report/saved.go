@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Bounds of a saved report, beyond all that a command saves, so that whatever a file
-// holds is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
+// Bounds of a saved report, beyond all that a command saves, so that any file
+// is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
 const (
 	// MaxSize is how many bytes a report has.
 	MaxSize    = 16 << 20

@@ -215,7 +215,7 @@ func (d *Document) Missed() bool {
 	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
 }
 
-// IsAboutDenials reports whether the promise is that at most so many requests or keys
+// IsAboutDenials reports whether the promise bounds how many requests or keys
 // are denied.
 func (e Expression) IsAboutDenials() bool {
 	return (e.metric.name == "denied" || e.metric.name == "denied_keys") && (e.operator == "<" || e.operator == "<=")
