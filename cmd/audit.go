@@ -86,7 +86,7 @@ func (o *auditOptions) readAudit(ctx context.Context, path string) (*trail.Histo
 		return nil, err
 	}
 	if skipped {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB, of which only the last %d are read, and lines are counted from there\n",
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
 			path, size>>20, trail.MaxSize>>20)
 	}
 	return trail.Read(ctx, file, o.limit)

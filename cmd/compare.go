@@ -21,20 +21,19 @@ func newCompareCmd(global *globalOptions) *cobra.Command {
 		Use:   "compare BASE NEW",
 		Short: "Compare two saved reports, and say what became worse",
 		Long: `Compare shows how a report that loadtest or simulate saved differs from an
-earlier one, for each limit that is in both, and what of it is for the worse.
+earlier one, for each limit that is in both, and what became worse.
 
-What differs by chance does not count: latencies by 10% or 20 µs, throughput
-by 5%, costs by 10%, fairness by 5%, the share of dropped arrivals by 0.1
-percentage points; --margin replaces the relative ones by one of yours. Where
-both reports have histograms (those of --save do), a quantile must also be
-beyond what the number of requests lets one be sure of. The audit has no
-margin: one unit more over- or under-admitted, or a worst window that is
-greater and above 1.00 × the limit, is a regression, and so are more errors.
-The shares of requests allowed and of keys denied are shown, and judged
-neither way.
+Differences up to a margin do not count: latencies 10% or 20 µs, throughput 5%,
+costs 10%, fairness 5%, the share of dropped arrivals 0.1 percentage points.
+--margin replaces the percentages. If both reports have histograms (those of
+--save do), a quantile must also differ by more than chance explains for that
+many requests. The audit has no margin: one unit more over- or under-admitted,
+or a worst window that is greater and above 1.00 × the limit, is a regression,
+and so are more errors. The shares of requests allowed and of keys denied are
+shown, but not judged.
 
-Exit codes: 0 no regression; 1 a regression; 2 what was given is not a report,
-or the two have no limit in common.`,
+Exit codes: 0 no regression; 1 a regression; 2 a file is not a report, or the
+two reports have no limit in common.`,
 		Example: `  limitctl compare base.json new.json
   limitctl compare base.json new.json --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +49,7 @@ or the two have no limit in common.`,
 			if cmd.Flags().Changed("margin") {
 				share, ok := parsePercent(o.margin)
 				if !ok {
-					return usagef("--margin %q is no percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
+					return usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 				}
 				o.margins = report.OneMargin(share)
 			}

@@ -27,15 +27,15 @@ func newCompletionCmd(global *globalOptions) *cobra.Command {
 commands, flags and their values, the names of policies, limits and contexts,
 files, and the subjects that are in use.
 
-The script runs nothing of what is typed or in the store, and only names made of
-characters that are special to no shell are offered. There is none for
-PowerShell, where this is not tested.`,
+The script never runs what is typed or what is in the store. It offers only
+names without characters that are special to a shell. PowerShell has no script,
+because this is not tested there.`,
 		Example: `  limitctl completion bash --help
   limitctl completion zsh --help
   limitctl completion fish --help`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "powershell" {
-				return usagef("there is no completion for PowerShell, where it is not tested; there is one for %s",
+				return usagef("limitctl cannot complete in PowerShell; it can in %s",
 					strings.Join(shell.Completed(), ", "))
 			}
 			return noArguments(cmd, args)
@@ -70,7 +70,7 @@ func newCompletionOfCmd(global *globalOptions, name string) *cobra.Command {
 
   %s
 
-For those to come:
+For all later sessions:
 
   %s
 
@@ -95,8 +95,8 @@ func isTab(args []string) bool {
 	return len(args) > 0 && slices.Contains([]string{shell.Tab, cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0])
 }
 
-// answerTab answers a request for completion. All offers go through here, whatever they
-// are and wherever they are from.
+// answerTab answers a request for completion. All offers of all kinds and sources go
+// through here.
 func answerTab(ctx context.Context, args []string, env *Env) error {
 	var answer string
 	if args[0] == shell.Tab {
@@ -147,7 +147,7 @@ func kindOf(directive cobra.ShellCompDirective, offers []shell.Offer) shell.Kind
 }
 
 // findOffers returns what the last of words may become. It takes little longer than the
-// time for a Tab, whatever a file or a server does.
+// time for a Tab, even if a file or a server hangs.
 func findOffers(ctx context.Context, words []string, env *Env) (cobra.ShellCompDirective, []shell.Offer) {
 	words = slices.Clone(words)
 	for i, word := range words[:len(words)-1] { // as the shell will do
@@ -191,7 +191,7 @@ func readOffers(text string, words []string) (cobra.ShellCompDirective, []shell.
 		flag = last[:n+1]
 	}
 	if directive&int(cobra.ShellCompDirectiveFilterFileExt) != 0 {
-		flag = "" // it is no value, but how files' names end
+		flag = "" // it is not a value, but how files' names end
 	}
 	var offers []shell.Offer
 	for _, line := range lines[:len(lines)-1] {

@@ -24,8 +24,8 @@ func newConfigExplainCmd(global *globalOptions) *cobra.Command {
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
 		Long: `Explain shows how a policy limits a request with these attributes: how much
-each limit allows, which override applies, and which key counts it. It asks no
-store.`,
+each limit allows, which override applies, and which key counts it. It does not
+ask the store.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -35,7 +35,7 @@ func (o *consentOptions) check(access operation.Access, terminal bool, command, 
 	var wrong *operation.WrongContextError
 	switch {
 	case errors.As(err, &wrong) && wrong.InUse == "":
-		return usagef("%s names a context, and none is in use; nothing was done", shell.Command("--confirm", o.confirm))
+		return usagef("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", o.confirm))
 	case wrong != nil:
 		return usagef("%s is not the name of the context in use, which is %s; nothing was done",
 			shell.Command("--confirm", o.confirm), wrong.InUse)

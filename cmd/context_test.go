@@ -85,7 +85,7 @@ func TestConsent(t *testing.T) {
 		{"watched", "watched", "", true, true, exitUsage, "context \"watched\" is read-only; a reset writes, so it was not done"},
 		{"", "", "", true, false, exitYes, ""},
 		{"", "", "no\n", false, true, exitNo, "Nothing was changed."},
-		{"", "prod", "", true, false, exitUsage, "--confirm prod names a context, and none is in use"},
+		{"", "prod", "", true, false, exitUsage, "--confirm prod names a context, but no context is in use"},
 	} {
 		w := newWorld(t)
 		w.InIsTerminal = test.terminal

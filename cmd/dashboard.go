@@ -37,8 +37,8 @@ used, those closest to their limit first. Press ? in it for its keys: they
 filter, sort and group, show all about one key, and reset what is chosen, with
 the same consent, backup and audit as limitctl reset.
 
-It follows at most --max-keys keys and looks for others by a slow scan, so that
-it can be left open beside a busy server; it says how much it covers.
+It follows at most --max-keys keys and looks for others with a slow scan, so it
+can stay open on a busy server. It says how many of the keys it covers.
 
 ` + selectionHelp,
 		Example: `  limitctl dashboard
@@ -70,7 +70,7 @@ it can be left open beside a busy server; it says how much it covers.
 	return cmd
 }
 
-// checkArguments is the check of the arguments, of which none means all.
+// checkArguments is the check of the arguments. No argument means all keys.
 func (o *dashboardOptions) checkArguments(cmd *cobra.Command, args []string) error {
 	return o.arguments(cmd, orAll(args))
 }
@@ -108,15 +108,15 @@ func (o *dashboardOptions) checkFlags() error {
 	const most = 100_000
 	switch {
 	case o.foreign:
-		return usagef("the dashboard shows limits, and a foreign value is none; see them with `limitctl inspect --foreign`")
+		return usagef("the dashboard shows only limits; see foreign values with `limitctl inspect --foreign`")
 	case o.maxKeys < 1 || o.maxKeys > most:
 		return usagef("--max-keys %d is out of range; follow from 1 to %d keys", o.maxKeys, most)
 	case o.quiet:
-		return usagef("--quiet goes with no dashboard, which is nothing but its answer")
+		return usagef("--quiet would leave nothing of the dashboard to show; leave it out")
 	case o.format.String() != "table":
-		return usagef("the dashboard is no %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
+		return usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
 	case o.play != "" && (o.record != "" || o.once):
-		return usagef("--play shows a recording; it goes with none of --record and --once")
+		return usagef("--play shows a recording; it cannot be given with --record or --once")
 	case !o.once && !(o.env.InIsTerminal && o.env.OutIsTerminal):
 		return usagef("the dashboard needs a terminal; --once prints one frame without")
 	}

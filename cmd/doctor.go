@@ -33,9 +33,10 @@ may do, and what is under the prefix. It changes nothing. Each check is ✓ fine
 
 It looks at up to --scan-limit keys, and says when there are more.
 
-Exit codes: 0 no problem; 1 a problem (✗); 3 the store cannot be reached, or 4
-it refuses, which is then the only finding; 5 it stopped answering in the
-middle, or one of several servers could not be reached: findings are missing.`,
+Exit codes: 0 no problem; 1 a problem (✗); 3 the store cannot be reached; 4 the
+store refuses; 5 findings are missing, because the store stopped answering or
+one of several servers could not be reached. With 3 and 4 that is the only
+finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
@@ -144,7 +145,7 @@ func (a *doctorAnswer) Records() [][]string {
 }
 
 // narrow is the width below which a finding's text goes under the check's name
-// instead of beside it.
+// instead of next to it.
 const narrow = 40
 
 // Print implements output.Answer. What several servers have in common is said once.

@@ -77,7 +77,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
 	if o.summary && (o.sort != "" || o.limit > 0 || o.foreign) {
-		return usagef("--summary shows no keys; it goes with none of --sort, --limit-rows and --foreign")
+		return usagef("--summary shows no keys; it cannot be given with --sort, --limit-rows or --foreign")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
@@ -116,7 +116,7 @@ type inspection interface {
 	rows() int
 }
 
-// look scans once, for an answer of at most so many rows, 0 being all.
+// look scans once, for an answer of at most that many rows. 0 means all.
 func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
 	if o.summary {
 		answer := newSummaryAnswer(most)

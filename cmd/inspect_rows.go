@@ -17,8 +17,8 @@ type inspectRow struct {
 	holds string
 }
 
-// orders are the orders that keys can be shown in. Keys of which nothing is known that
-// the order needs come last, and equals are in the order of their names.
+// orders are the orders that keys can be shown in. Keys without the figure that
+// the order needs come last. Equals are in the order of their names.
 func orders() map[string]func(a, b *inspectRow) int {
 	byName := func(a, b *inspectRow) int {
 		return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
@@ -46,7 +46,7 @@ func orders() map[string]func(a, b *inspectRow) int {
 
 func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
 
-// topRows keeps the first rows in an order, at most so many of them at any time.
+// topRows keeps the first rows in an order, never more than its bound.
 type topRows struct {
 	rows  []inspectRow
 	order func(a, b *inspectRow) int

@@ -25,7 +25,7 @@ type summaryGroup struct {
 	Keys    int64  `json:"keys"`
 	AtLimit int64  `json:"at_limit"`
 	Bytes   int64  `json:"bytes"`
-	// Unknown are the keys of which nobody can tell whether they are at their limit.
+	// Unknown are the keys that may or may not be at their limit: nothing tells which.
 	Unknown int64 `json:"unknown,omitempty"`
 }
 
@@ -38,8 +38,8 @@ func (g *summaryGroup) atLimitText() string {
 	return number(g.AtLimit)
 }
 
-// newSummaryAnswer returns a summary of at most so many lines, that of all keys among
-// them.
+// newSummaryAnswer returns a summary of at most that many lines, including the line of
+// all keys.
 func newSummaryAnswer(most int) *summaryAnswer {
 	return &summaryAnswer{groups: []*summaryGroup{}, byName: map[[2]string]*summaryGroup{}, most: max(0, most-1)}
 }

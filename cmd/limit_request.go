@@ -37,7 +37,7 @@ func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
 		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 10/1m; repeat it to decide several together")
 	flags.StringVarP(&o.algorithm, "algorithm", "a", "",
 		"`ALGORITHM` of limits that name none: "+strings.Join(limiter.AlgorithmNames(), ", ")+" (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	flags.Int64VarP(&o.cost, "cost", "c", 1, "`N` units that the request takes")
 	cmd.RegisterFlagCompletionFunc("algorithm", cobra.FixedCompletions(limiter.AlgorithmNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
@@ -152,8 +152,19 @@ func (b *burstFlag) fill(limit *limiter.Limit) {
 // unused is the mistake of a burst that no limit took.
 func (b *burstFlag) unused() error {
 	if b.given && !b.used {
-		return usagef("--burst %d applies to none of the limits; it is for token-bucket and leaky-bucket limits that have no burst "+
-			"of their own", b.n)
+		return usagef("--burst %d applies to none of the limits; it is for %s limits without a burst of their own", b.n,
+			strings.Join(bucketNames(), " and "))
 	}
 	return nil
+}
+
+// bucketNames are the algorithms whose limits can have a burst of their own.
+func bucketNames() []string {
+	var names []string
+	for _, a := range limiter.Algorithms() {
+		if a.HasBurst() {
+			names = append(names, a.String())
+		}
+	}
+	return names
 }

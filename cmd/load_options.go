@@ -181,7 +181,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 		words = fmt.Sprintf("bursts of %d every %s", load.Burst, limiter.FormatPeriod(load.Interval))
 	case schedule == "" && given("workers"):
 		if given("arrivals") {
-			return usagef("--arrivals %s is about a rate, and --workers without one is a closed loop; add --rate N", o.arrivals)
+			return usagef("--arrivals %s needs a rate, and --workers alone has none; add --rate N", o.arrivals)
 		}
 		words = "closed loop of " + output.Plural(o.workers, "worker")
 	default:

@@ -37,12 +37,12 @@ func newLoadtestCmd(global *globalOptions) *cobra.Command {
 compares what was let through with what should have been, and measures how long
 the answers took and what they cost. docs/load-testing.md explains the figures.
 
-The load is an open loop: --rate requests a second are due on schedule, whatever
-the store does, and latency counts from when a request was due. A request that
-could not be sent within --timeout is dropped, and counted. With --workers and
-no rate it is a closed loop: each worker sends a request when its last one is
-answered. A --scenario sends what breaks naive limiters; --replay sends recorded
-traffic.
+The load is an open loop: --rate requests a second are due on schedule, even if
+the store is slow, and latency counts from when a request was due. A request
+that could not be sent within --timeout is dropped, and counted. With --workers
+and no rate it is a closed loop: each worker sends a request when its last one
+is answered. A --scenario sends what breaks naive limiters. --replay sends
+recorded traffic.
 
 Repeated --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
@@ -67,7 +67,7 @@ If a promise is not kept, the exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "decide together with the others")
+	o.trialLimitFlags.addFlags(cmd, "to decide several together")
 	flags.StringVar(&o.policyName, "policy", "",
 		"decide the limits of the policy of that `NAME`; arguments fix attributes, and the others are made up")
 	flags.StringArrayVar(&o.values, "values", nil,
@@ -81,7 +81,7 @@ If a promise is not kept, the exit code is 1.`,
 	flags.StringVar(&o.implementation, "implementation", trial.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
-		"end the run once a threshold is missed that the rest of the run cannot mend")
+		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
 	flags.StringVar(&o.startAt, "start-at", "",
 		"begin at `TIME`, such as 15:04:05 or 2026-01-31T15:04:05Z, so that several machines begin together")
@@ -124,7 +124,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	if o.abortOnFail {
 		if plan.AbortOn = plan.promises; len(plan.AbortOn) == 0 {
-			return nil, usagef("--abort-on-fail is about a --threshold, and none is given")
+			return nil, usagef("--abort-on-fail needs a --threshold")
 		}
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
@@ -164,7 +164,7 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 	if !cmd.Flags().Changed("replay") {
 		for _, flag := range append(logFlags(), "speed") {
 			if cmd.Flags().Changed(flag) {
-				return 0, usagef("--%s is about a log to --replay, and none is given", flag)
+				return 0, usagef("--%s needs a log to --replay", flag)
 			}
 		}
 		return 0, nil

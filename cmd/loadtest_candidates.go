@@ -19,7 +19,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 	case len(args) > 0:
 		return nil, usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
 	case len(o.values) > 0:
-		return nil, usagef("--values is about a policy's attributes, and no --policy is given")
+		return nil, usagef("--values needs a --policy, whose attributes it is for")
 	}
 	sets, err := o.trialLimitFlags.sets(cmd)
 	if err != nil {

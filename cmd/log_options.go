@@ -85,9 +85,9 @@ func (r *logReading) addAttributes(candidates []trial.Candidate) error {
 	policies := slices.ContainsFunc(candidates, func(c trial.Candidate) bool { return c.Policy != nil })
 	switch {
 	case !policies && len(r.fieldOf) > 0:
-		return usagef("--attribute is about the attributes of a --policy, and none is given")
+		return usagef("--attribute needs a --policy, whose attributes it is for")
 	case !limits && len(r.keyFields) > 0:
-		return usagef("--key-field is about a --limit, and none is given; name a policy's fields by --attribute NAME=FIELD")
+		return usagef("--key-field needs a --limit; name a policy's fields by --attribute NAME=FIELD")
 	}
 	log := &trial.Log{FieldOf: r.fieldOf}
 	used := policy.Attributes{}

@@ -30,7 +30,7 @@ func (g *globalOptions) print(a output.Answer) error {
 	return nil
 }
 
-// say writes one line beside the answer, whatever it is given; note says whose it is.
+// say writes one line to stderr, for any arguments. note also says whose line it is.
 func (g *globalOptions) say(format string, args ...any) {
 	(&output.Printer{Out: g.env.Err}).Line(format, args...)
 }

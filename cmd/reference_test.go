@@ -63,7 +63,7 @@ Written by ` + "`make docs`" + ` from what ` + "`limitctl COMMAND --help`" + ` s
 | exit code | means |
 |---|---|
 | 0 | yes, done |
-| 1 | no; what that is for a command stands with it |
+| 1 | no; each command says what that means |
 | 2 | usage or configuration; nothing was done |
 | 3 | store unreachable or timed out |
 | 4 | store refused: auth, ACL, foreign data, out of memory |

@@ -18,16 +18,16 @@ func newReportCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE [FILE...]",
 		Short: "Show a saved report, or those of several machines as one",
-		Long: `Report shows a report that loadtest or simulate saved. Of several load tests it
-makes one: those that several machines ran together, started by --start-at,
-each with keys of its own. Counts are added up, timelines by the time of day,
-and histograms are merged, so that the quantiles are those of all requests; no
-average is taken of them. The thresholds are held against the whole.
+		Long: `Report shows a report that loadtest or simulate saved. Given several, it merges
+them into one: the reports of machines that ran a load test together, started
+by --start-at, each with keys of its own. It adds up counts, and timelines by
+the time of day. It merges histograms, so the quantiles are those of all
+requests and not averages. The thresholds are checked against the whole.
 
-What the server counts is left out of the cost, since it is of all machines at
-once. Machines that were not at work at the same time are warned of.
+The cost leaves out what the server counts, because that covers all machines at
+once. A warning names machines that did not work at the same time.
 
-Exit codes: 0 all thresholds are kept; 1 one is missed; 2 what was given is no
+Exit codes: 0 all thresholds are kept; 1 one is missed; 2 a file is not a
 report, or the reports are not of one test.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html

@@ -30,8 +30,8 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
 }
 
-// cause is why a file could not be written, without the name of the temporary file beside
-// it that was written first.
+// cause is why a file could not be written, without the name of the temporary file that
+// was written first.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -25,10 +25,10 @@ func newResetCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
-		Long: `Reset makes every limit whose subject matches PATTERN unused, or with
---to-remaining leaves exactly so many units. It first shows how many keys match
-and a few of them, and asks; where it cannot ask it needs --yes. In a protected
-context it wants the context's name, typed or as --confirm NAME.
+		Long: `Reset makes every limit whose subject matches PATTERN unused. With
+--to-remaining N it leaves exactly N units instead. It first shows how many keys
+match and a few of them, and asks. Without a terminal it needs --yes. In a
+protected context it asks for the context's name, or takes it from --confirm.
 
 It first writes the keys that it is about to change to a backup, and prints the
 command that brings them back. It also writes a line to the audit (see

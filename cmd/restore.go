@@ -26,10 +26,10 @@ func newRestoreCmd(global *globalOptions) *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Bring back what a reset deleted",
 		Long: `Restore brings back every record of a backup that reset wrote, with its original
-expiry; keys that would have expired by now are not restored. A key that has
-been used since is left as it is, unless --replace is given: then it asks
-first, and where it cannot ask it needs --yes. In a protected context it wants
-the context's name, typed or as --confirm NAME.`,
+expiry. Keys that would have expired by now are not restored. A key that has
+been used since is left as it is. With --replace it is overwritten; restore then
+asks first, and without a terminal it needs --yes. In a protected context it
+asks for the context's name, or takes it from --confirm.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore backup.jsonl
   limitctl restore backup.jsonl --replace --yes`,

@@ -41,7 +41,7 @@ func execute(ctx context.Context, g *globalOptions) error {
 	return root.ExecuteContext(ctx)
 }
 
-// interruptedError is whatever error an interrupt led to.
+// interruptedError is the error that an interrupt led to.
 type interruptedError struct{ error }
 
 // Error leaves out what only says that the command was interrupted.

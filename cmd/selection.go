@@ -16,12 +16,12 @@ import (
 // selectionHelp explains the arguments of commands that take a selection.
 const selectionHelp = `PATTERN is a glob over subjects: * any characters, ? one, [abc] one of a set, \
 takes the next literally. Without any of these it is exactly that subject, all
-its limits; with --exact it is always that.
+its limits. With --exact it always is.
 
-With --policy the arguments are attributes instead, and select every key of the
-policy that has them, whatever its other attributes. Keys whose names follow
-from the configuration are reached directly, without a scan. With a glob for
-POLICY, such as 'api*', all keys are looked at, and so are those of an earlier
+With --policy the arguments are attributes instead. They select every key of the
+policy that has them; its other attributes may be anything. Keys whose names
+follow from the configuration are reached directly, without a scan. With a glob
+for POLICY, such as 'api*', all keys are looked at, also those of an earlier
 configuration.`
 
 // selectionOptions say which keys a command is for.
@@ -58,7 +58,7 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 	// be selected than is meant.
 	for _, flag := range []string{"policy", "limit-name", "min-used"} {
 		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return usagef("--%s is empty, and would select by nothing; give it a value or leave it out", flag)
+			return usagef("--%s is empty; give it a value or leave it out", flag)
 		}
 	}
 	switch {
@@ -152,7 +152,7 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 	}
 	query.Match = func(key limiter.Key) bool {
 		// A policy's limit can be called by its own name or with its policy's, as
-		// --summary shows it, whatever hash_by has put behind it.
+		// --summary shows it, without what hash_by has put behind it.
 		parts, isPolicys := policy.ParseKey(key)
 		return name.Match(key.Name) || isPolicys && (name.Match(parts.Limit) || name.Match(parts.LimitName()))
 	}
@@ -167,7 +167,7 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	}
 	s.warnOfUnknownPolicy(g, c)
 	if s.exact {
-		return selection, usagef("--exact is about a PATTERN, and with --policy there is none; attributes are always taken as they are")
+		return selection, usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
 	}
 	attributes, err := policy.ParseAttributes(args)
 	if err != nil {

@@ -28,7 +28,7 @@ func newSimulateCmd(global *globalOptions) *cobra.Command {
 		Short: "Tell what a limit would have done to recorded traffic",
 		Long: `Simulate decides each request of a log at its own time, without waiting, and
 shows how many requests and keys would have been denied. Each --limit is tried
-by itself, beside the others; the limits of a --policy are decided together.
+by itself; the limits of a --policy are decided together.
 
 FILE, or standard input for -, is an access log of Apache or nginx (common or
 combined), JSON lines, or CSV with a header; gzip is unpacked. Lines that cannot
@@ -75,7 +75,7 @@ the exit code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.trialLimitFlags.addFlags(cmd, "try beside it")
+	o.trialLimitFlags.addFlags(cmd, "to try several")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
 	flags.StringVar(&o.suggest, "suggest", "",
@@ -139,7 +139,7 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 		return nil, nil
 	}
 	if len(o.limits) == 0 {
-		return nil, usagef("--suggest searches the count of a --limit, and there is none")
+		return nil, usagef("--suggest needs a --limit, whose count it searches")
 	}
 	promise, err := report.ParseThreshold(o.suggest)
 	if err != nil || !promise.IsAboutDenials() {

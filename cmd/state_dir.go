@@ -23,7 +23,7 @@ func defaultFile(getenv func(string) string) (string, error) {
 	return filepath.Join(directory, "limits.db"), nil
 }
 
-// stateDir is where limitctl keeps what is no configuration; empty if
+// stateDir is where limitctl keeps what is not configuration; empty if
 // nothing says where that could be.
 func stateDir(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")

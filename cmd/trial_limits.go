@@ -17,15 +17,15 @@ type trialLimitFlags struct {
 	burst      int64
 }
 
-// addFlags adds the flags; repeated says what several limits are for.
+// addFlags adds the flags. repeated says what repeating --limit is for.
 func (o *trialLimitFlags) addFlags(cmd *cobra.Command, repeated string) {
 	flags := cmd.Flags()
 	// Not a StringSlice: a limit may hold a comma.
 	flags.StringArrayVarP(&o.limits, "limit", "l", nil,
-		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it for one more to "+repeated)
+		"`[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]`, such as 30/1m; repeat it "+repeated)
 	flags.StringVarP(&o.algorithms, "algorithm", "a", "",
 		"try limits that name no algorithm under each of the `ALGORITHMS`: all, or some with commas between (default token-bucket)")
-	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for the bucket limits that give none (default their count)")
+	flags.Int64Var(&o.burst, "burst", 0, "burst of `N` units for bucket limits without one of their own (default their count)")
 	for _, flag := range []string{"limit", "algorithm"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}

@@ -1,7 +1,7 @@
 -- Exact whole-number arithmetic in Lua's doubles. They hold integers exactly
 -- below 2^53; a·b of this project has up to 2^98.
 --
--- Lua reckons a % d as a - floor(a / d) · d. Where a stays below 0.9 · 2^53 and d
+-- Lua computes a % d as a - floor(a / d) · d. Where a stays below 0.9 · 2^53 and d
 -- below 10^15, as everything here does, that is exact: the rounding of a / d is
 -- then less than the 1 / d by which it can miss a whole number. And what is left
 -- of a divides exactly.

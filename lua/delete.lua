@@ -4,7 +4,7 @@
 --
 -- KEYS     the keys to delete; a damaged record is one of ours
 -- ARGV     for each key the value that the caller has kept: '=' and the value, or
---          '#' and its SHA-1 in hexadecimal, or '' if it has kept none
+--          '#' and its SHA-1 in hexadecimal, or '' if it has kept nothing
 -- Returns  an array: the number deleted, then four elements for each key that was
 --          left (its index in KEYS, what it holds, '', 0) or that was deleted and
 --          held another value than the caller has kept (its index, '', the value,

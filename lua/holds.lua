@@ -19,7 +19,7 @@ local function holds(key)
 end
 
 -- expires_at returns when a key expires, in ms since the epoch, or -1 for never.
--- Before Redis 7 that has to be reckoned, and may be a millisecond off.
+-- Before Redis 7 that has to be computed, and may be a millisecond off.
 local function expires_at(key)
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) == 'number' then

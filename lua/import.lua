@@ -5,7 +5,7 @@
 -- ARGV[2i]     the value of KEYS[i]
 -- ARGV[2i + 1] when it expires in ms since the epoch, or '-1' for never
 -- Returns      a string of one byte a key: 'i' imported, or there as it is, 'l'
---              lapsed by now, 'u' in use and left, 'f' foreign and left
+--              expired by now, 'u' in use and left, 'f' foreign and left
 -- Cost         one GETRANGE and one SET or GET a key
 
 local time = redis.call('TIME')

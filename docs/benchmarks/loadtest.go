@@ -252,7 +252,7 @@ func simulationSpeed(ctx context.Context, p plan, out io.Writer) error {
 	if err := writeLog(path, lines, addresses); err != nil {
 		return err
 	}
-	rows := [][]string{{"", "lines per second", "of which reading: seconds", "deciding and auditing: seconds"}}
+	rows := [][]string{{"", "lines per second", "reading: seconds", "deciding and auditing: seconds"}}
 	limits := make([]limiter.Limit, 0, 5)
 	for _, algorithm := range limiter.Algorithms() {
 		limits = append(limits, limiter.Limit{Algorithm: algorithm, Count: 30, Period: time.Minute})

@@ -3,7 +3,7 @@ package filekind
 
 import "io/fs"
 
-// Error is the error of what is there but is no regular file. To read it could wait for
+// Error says that something is there but is not a regular file. Reading it could wait for
 // ever, never end, or do something to a device.
 type Error struct{ Mode fs.FileMode }
 

@@ -20,7 +20,7 @@ import (
 // A Behaviour is how a server is hostile.
 type Behaviour struct {
 	Name string
-	// Answer writes to a client who has asked for something. When it returns true the
+	// Answer writes to a client that has asked for something. When it returns true the
 	// connection goes on, and else it is closed.
 	Answer func(c *Client) (goOn bool)
 	// Greets: it answers before it is asked.
@@ -186,7 +186,7 @@ func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
 	raw = []byte(line)
 	n, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
 	if err != nil || n < 1 {
-		return nil, nil, fmt.Errorf("%q is no command", line)
+		return nil, nil, fmt.Errorf("%q is not a command", line)
 	}
 	for range n {
 		if line, err = r.ReadString('\n'); err != nil {

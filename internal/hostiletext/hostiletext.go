@@ -9,7 +9,7 @@ import "strings"
 // as a pattern would, and none is longer than a key's part may be.
 func Subjects() []string {
 	return []string{
-		// A terminal: what is invisible, or moves what is beside it.
+		// A terminal: what is invisible, or moves its neighbours.
 		"user:\u202egnp.exe", "user:\u2066right\u2069", "user:\u200bzero", "user:zero\u200d", "user:\u2060word", "user:\ufeffmark",
 		"user:\u00adsoft", "user:\u2028line", "user:\u2029paragraph", "user:\u3164filler", "user:\u115fchoseong", "user:\u2800braille",
 		"user:\u034fjoiner", "user:\ufe00variation", "user:\U000e0041tag", "user:\U000e0100ideograph", "user:\u00a0space",
@@ -39,7 +39,7 @@ func Subjects() []string {
 	}
 }
 
-// Texts returns what is no subject and may come from anywhere else: a server, a file, a
+// Texts returns what is not a subject and may come from anywhere else: a server, a file, a
 // name in the environment.
 func Texts() []string {
 	return append([]string{

@@ -1,4 +1,4 @@
-// Package lines reads files that are made of lines, any of which may be damaged or far
+// Package lines reads files that are made of lines. Any line may be damaged or far
 // too long: a line costs a bounded part of the memory, and what comes after it is read.
 package lines
 
@@ -33,7 +33,7 @@ type Reader struct {
 // bufferSize is how much is read in one go.
 const bufferSize = 64 << 10
 
-// NewReader returns a Reader of lines of at most so many bytes.
+// NewReader returns a Reader of lines of at most that many bytes.
 func NewReader(in io.Reader, most int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, bufferSize), most: most}
 }

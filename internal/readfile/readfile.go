@@ -11,9 +11,9 @@ import (
 	"github.com/limitctl/limitctl/internal/filekind"
 )
 
-// Open opens a regular file to be read. It returns at once, whatever is there: it looks
-// before it opens, since opening alone can do something to a device, and again at what it
-// has opened, which may be another file by then.
+// Open opens a regular file to be read. It returns at once, even for a FIFO or a device.
+// It looks before it opens, since opening alone can do something to a device. It looks
+// again at what it has opened, since that may be another file.
 func Open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil {
 		if err := Check("open", path, info); err != nil {
@@ -48,7 +48,7 @@ func Check(op, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// All reads a whole file of at most so many bytes. The bytes are counted as they are read:
+// All reads a whole file of at most that many bytes. The bytes are counted as they are read:
 // a file can grow, and some files of the system say that they have none.
 func All(path string, most int) ([]byte, error) {
 	file, err := Open(path)

@@ -2,8 +2,8 @@
 // such as servers that repeat what they were sent, and as the last line of defence out
 // of our own.
 //
-// It looks for the secrets themselves and not for what looks like one, in whatever way
-// they are written: with the escapes of a URL, of a quoted text, of JSON or HTML, in
+// It looks for the secrets themselves and not for what looks like one. It finds them
+// however they are written: with the escapes of a URL, of a quoted text, of JSON or HTML, in
 // other case, cut off. It cannot find what somebody means to hide from it: a server that
 // has a password can spell it backwards.
 package redact
@@ -46,7 +46,7 @@ type Secrets struct {
 	learned []*secret
 }
 
-// New returns Secrets with those given. Empty ones are none.
+// New returns Secrets with those given. Empty ones are left out.
 func New(secrets ...string) *Secrets {
 	s := new(Secrets)
 	s.Add(secrets...)
@@ -133,9 +133,9 @@ func (s *Secrets) Foreign(text string) string {
 	})
 }
 
-// Answer is [Secrets.Foreign] for an answer of a server that is an error, of which it
-// leaves out what is of no use to anybody: the arguments that Redis repeats, and what is
-// beyond any line's length.
+// Answer is [Secrets.Foreign] for an error that a server answered. It also leaves out
+// what helps nobody: the arguments that Redis repeats, and what is beyond any line's
+// length.
 func (s *Secrets) Answer(text string) string {
 	const arguments = "with args beginning with"
 	for i := 0; i+len(arguments) <= len(text); i++ {
@@ -159,8 +159,8 @@ func (s *Secrets) Text(text string) string {
 	})
 }
 
-// replace puts [Mark] in the place of secrets of which enough is there. Where several lie
-// over one another, all that any of them has goes.
+// replace puts [Mark] in the place of secrets if enough of them is there. Where several
+// overlap, it replaces all that any of them covers.
 func replace(text string, secrets []*secret, enough func(secret *secret, matched int, rest string) bool) string {
 	if len(secrets) == 0 {
 		return text

@@ -42,7 +42,7 @@ func LaunchClusterWithReplicas(args ...string) (*Cluster, error) { return launch
 func launchCluster(replicasEach int, args []string) (*Cluster, error) {
 	// Short timeouts make a failover quick, and too short ones make a busy machine
 	// look like a dead node.
-	// A replica is none to the others until it was sent something, be it a ping.
+	// The others do not see a replica until it was sent something, such as a ping.
 	own := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0",
 		"--repl-ping-replica-period", "1"}
 	if slices.Contains(args, "--tls-cert-file") {
@@ -128,7 +128,7 @@ func (c *Cluster) form() error {
 	return c.WaitUsable()
 }
 
-// WaitUsable waits until every running node serves and knows who has which
+// WaitUsable waits until every running node serves and knows which node has which
 // slots, as Masters and Replicas say.
 func (c *Cluster) WaitUsable() error {
 	return until("a cluster becoming usable", func(ctx context.Context) error {
@@ -164,7 +164,7 @@ func (c *Cluster) usable(ctx context.Context, node *Process) error {
 		known += r.End - r.Start + 1
 		i := c.master(r)
 		if i < 0 {
-			return fmt.Errorf("it says that slots %d to %d are at %s, which is no master", r.Start, r.End, r.Nodes[0].Addr)
+			return fmt.Errorf("it says that slots %d to %d are at %s, which is not a master", r.Start, r.End, r.Nodes[0].Addr)
 		}
 		if i < len(c.Replicas) && c.Replicas[i].running() && len(r.Nodes) < 2 {
 			return fmt.Errorf("it knows no replica of master %d", i)
@@ -271,7 +271,7 @@ func (c *Cluster) BeginMoveSlot(slot, to int, keys ...string) error {
 	return nil
 }
 
-// migrate moves keys between masters, whatever slot is theirs.
+// migrate moves keys between masters, for any slot.
 func (c *Cluster) migrate(from, to int, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -328,7 +328,7 @@ func (c *Cluster) MoveSlot(slot, to int) error {
 			return fmt.Errorf("moving slot %d: %w", slot, err)
 		}
 	}
-	return until("masters agreeing on who has which slots", c.agree)
+	return until("masters agreeing on which of them has which slots", c.agree)
 }
 
 // agree returns how the masters disagree about each other.

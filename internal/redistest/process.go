@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Process is a running redis-server, for programs that are no test; a test
+// Process is a running redis-server, for programs that are not a test; a test
 // has [Start].
 type Process struct {
 	Addr   string // host:port

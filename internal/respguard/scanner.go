@@ -12,8 +12,8 @@ const (
 	// answers with it, or for a Cluster each of whose slots is a range of its own,
 	// with two replicas.
 	MostMemory = 22 << 20
-	// valueCost is what any value costs beside its bytes, and mapCost a map beside
-	// its values. A client makes room for an announced list at 16 to 40 bytes an
+	// valueCost is what any value costs in addition to its bytes, and mapCost a map
+	// in addition to its values. A client makes room for an announced list at 16 to 40 bytes an
 	// element, and for a map at up to 80 an entry, which is two values.
 	valueCost = 32
 	mapCost   = 320
@@ -27,7 +27,7 @@ const (
 	mostDigits = 19
 )
 
-// Error says that a server's answer is none that a client should go on to read.
+// Error says that a client should not go on to read a server's answer.
 type Error struct{ what string }
 
 func (e *Error) Error() string { return "its answer is not one that Redis gives: " + e.what }

@@ -3,7 +3,7 @@ package textcut
 
 import "unicode/utf8"
 
-// Prefix returns the longest beginning of text that has at most so many bytes and does
+// Prefix returns the longest beginning of text that has at most that many bytes and does
 // not end within a character.
 func Prefix(text string, bytes int) string {
 	if len(text) <= bytes {

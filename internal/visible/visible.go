@@ -9,7 +9,7 @@ import (
 )
 
 // Rune reports whether a character is one that people see, and that does nothing to
-// those beside it. Go counts some letters as printable that are blank on every screen.
+// its neighbours. Go counts some letters as printable that are blank on every screen.
 func Rune(r rune) bool {
 	const brailleBlank, textStyle, emojiStyle = '\u2800', '\ufe0e', '\ufe0f'
 	switch {
@@ -47,7 +47,7 @@ func isAll(text string) bool {
 }
 
 // Append appends the first character of text, escaped as Go escapes it if people
-// would not see it (\x1b, \u202e), and a byte that is no UTF-8 as that byte (\xff). It
+// would not see it (\x1b, \u202e), and a byte that is not UTF-8 as that byte (\xff). It
 // returns how many bytes of text that was.
 func Append(to, text []byte) (longer []byte, size int) {
 	r, size := utf8.DecodeRune(text)

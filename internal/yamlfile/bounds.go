@@ -22,8 +22,8 @@ const (
 	maxNesting  = 100
 	// maxBlank is how many blank lines are in a row.
 	maxBlank = 100
-	// maxTags is how many words begin with "!", of which each is a mistake anyway, and
-	// maxNamed how many with "&" or "*".
+	// maxTags is how many words may begin with "!". Each is a mistake anyway.
+	// maxNamed is how many may begin with "&" or "*".
 	maxTags  = 100
 	maxNamed = 5_000
 	// maxDocuments is how many lines begin one; a configuration is in the first.

@@ -45,7 +45,7 @@ func keyNode(key ast.MapKeyNode) ast.Node {
 	return key
 }
 
-// mapValues returns the entries of a map; nil if the node is none.
+// mapValues returns the entries of a map; nil if the node is not a map.
 func mapValues(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:

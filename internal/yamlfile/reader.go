@@ -1,6 +1,6 @@
 // Package yamlfile reads YAML files strictly: it finds every mistake of a file in one go,
-// says where each is, remembers where values were written, and takes neither long nor much
-// memory, whatever the file holds.
+// says where each is, remembers where values were written, and takes bounded time and
+// memory, for any file.
 package yamlfile
 
 import (

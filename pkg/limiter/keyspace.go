@@ -24,8 +24,8 @@ type Keyspace interface {
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
 	// Import brings records of a scan back, with the expiry they had, and returns
 	// what became of each. A key in use is overwritten only if replace is set.
-	// After an error some may have been imported: those of which the outcomes, if
-	// there are any, say so, and perhaps others whose outcome is NotKnown.
+	// After an error some may have been imported: those whose outcome says so, and
+	// perhaps others whose outcome is NotKnown. There may be no outcomes at all.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 

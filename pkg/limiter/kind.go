@@ -5,8 +5,8 @@ package limiter
 // what stores do with records; people choose an [Algorithm].
 type Kind uint8
 
-// page is all that the project knows about a kind. It is written down beside its
-// rule, one file for each; lua/ has a file of the same name with the same rule.
+// page is all that the project knows about a kind. It stands with its
+// rule, one file for each kind; lua/ has a file of the same name with the same rule.
 type page struct {
 	name      string
 	algorithm Algorithm // that this is the kind of

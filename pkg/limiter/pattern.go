@@ -133,7 +133,7 @@ func parseSet(text, rest string) (set globToken, after string, err error) {
 	}
 }
 
-// ExactPattern selects exactly that subject, whatever characters it holds.
+// ExactPattern selects exactly that subject, glob characters included.
 func ExactPattern(subject string) (Pattern, error) {
 	if err := (Key{Subject: subject}).Validate(); err != nil {
 		return Pattern{}, err
@@ -144,7 +144,7 @@ func ExactPattern(subject string) (Pattern, error) {
 // IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.subject == "" && p.tokens == nil }
 
-// Exact returns the one subject that p selects, if p is no glob.
+// Exact returns the one subject that p selects, if p is not a glob.
 func (p Pattern) Exact() (subject string, exact bool) {
 	return p.subject, p.tokens == nil && p.subject != ""
 }
@@ -158,7 +158,7 @@ func (p Pattern) String() string {
 }
 
 // Match reports whether p selects subject. It takes time in proportion to
-// len(pattern) × len(subject) at worst, whatever the pattern.
+// len(pattern) × len(subject) at worst, for any pattern.
 func (p Pattern) Match(subject string) bool {
 	if p.tokens == nil {
 		return p.subject != "" && subject == p.subject
@@ -205,7 +205,7 @@ func (t *globToken) matches(r rune) bool {
 
 // maxRedisStars bounds the stars of a glob for Redis, which recurses at each:
 // at more than a thousand it selects nothing or, in old versions, overflows its
-// stack. So many narrow a scan down well enough.
+// stack. A hundred stars narrow a scan down well enough.
 const maxRedisStars = 100
 
 // RedisGlob returns a glob for Redis's MATCH that selects at least every

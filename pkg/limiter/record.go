@@ -28,7 +28,7 @@ import (
 //	                                         ring of entries: 2 slice, 4 sum
 //
 // A program that is older than a kind refuses its records by their version. Slices are
-// numbered from the epoch on, of which the record has the last two bytes.
+// numbered from the epoch on. The record has the last two bytes of a number.
 //
 // For what a ring is see [ringLayout]. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.

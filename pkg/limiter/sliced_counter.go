@@ -52,7 +52,7 @@ func (c slicedCounter) used(s *State, now Instant) int64 {
 }
 
 // The slice with the newest of the units in excess of room has to fade until its share
-// is what room leaves to it beside the later ones.
+// is what room leaves to it after the later ones.
 func (c slicedCounter) usedAtMost(s *State, room int64, now Instant) Instant {
 	i, found := s.log.indexOfUnitFromNewest(room)
 	if !found {

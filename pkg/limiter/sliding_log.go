@@ -16,7 +16,7 @@ var slidingLogPage = page{
 const LogEntrySize = 7 + 3
 
 // MaxRecordSize is how long a record can be, in bytes: a log of the most entries there
-// can be, with the quarter to spare that a ring is laid with. What is longer is none.
+// can be, with the quarter to spare that a ring is laid with. A longer value is not a record.
 const MaxRecordSize = RecordHeaderSize + 11 + (MaxSlidingLogCount+MaxSlidingLogCount/4+2)*LogEntrySize
 
 // slidingLogRing: an instant of 7 bytes, a sum of 3.

@@ -23,7 +23,7 @@ type Summary struct {
 // Summarize sums up the decisions of one call.
 // A shadow's decision counts only where there are no others, and then it denies
 // nothing. What was not asked, because another limit had denied already, does not count
-// beside what was.
+// against what was.
 func Summarize(decisions []Decision) Summary {
 	sum := Summary{Allowed: AllAllowed(decisions), Unguarded: true}
 	onlyShadows := true

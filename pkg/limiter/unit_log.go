@@ -85,7 +85,7 @@ func (l *unitLog) dropThrough(at Instant) {
 	l.head = (l.head + dropped) & (len(l.ring) - 1)
 }
 
-// add appends units taken at that instant, which is none before the newest.
+// add appends units taken at that instant, which is not before the newest.
 func (l *unitLog) add(units int64, at Instant) {
 	if l.length > 0 {
 		if newest := l.entry(l.length - 1); newest.at == at {
@@ -139,7 +139,7 @@ func (l *unitLog) removeNewest(units int64) {
 //
 // The entries in use are length many from the index head on, the oldest first; what
 // else is in the ring means nothing. Numbers run modulo what their bytes hold: of sums
-// only differences count, those are at most maxUnits; and when is reckoned back from
+// only differences count, those are at most maxUnits; and when is computed back from
 // the record's time.
 type ringLayout struct {
 	indexSize, atSize, sumSize int

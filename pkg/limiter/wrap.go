@@ -10,7 +10,7 @@ import (
 // Decide and Close are those of wrapper. A wrapper with keys of its own is returned as
 // it is.
 //
-// Whatever wraps a store is made so, and an operator sees the same keys through it:
+// Make every store that wraps another one in this way. Then an operator sees the same keys through it:
 //
 //	func WithAlarm(store limiter.Store) limiter.Store {
 //		return limiter.KeepKeyspace(&alarmStore{Store: store}, store)

@@ -65,8 +65,8 @@ func (d *Distribution) choose(random *rand.Rand, turn uint64) uint32 {
 }
 
 // alias chooses by weight in the same time however many there are (A. Walker, 1977,
-// in the form of M. Vose, 1991): each place is shared by two at most, one of which is
-// its own.
+// in the form of M. Vose, 1991): each place is shared by at most two, its own
+// item and one other.
 type alias struct {
 	own   []float64 // the share of the place that is its own's
 	other []uint32

@@ -158,7 +158,7 @@ func compareAnswers(a, b answer) int {
 }
 
 // mergeRuns sorts answers that consist of sorted pieces, as the workers record them:
-// pieces beside each other are merged until one is left. It returns the sorted
+// neighbouring pieces are merged until one is left. It returns the sorted
 // answers in one of its two arguments, and the other one, to be used again.
 func mergeRuns(answers, room []answer) (sorted, other []answer) {
 	room = slices.Grow(room[:0], len(answers))[:len(answers)]

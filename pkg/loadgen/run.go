@@ -15,8 +15,8 @@ import (
 type Config struct {
 	Store      limiter.Store
 	Population *Population
-	// Load is an open loop: its requests are sent when they are due, whatever the
-	// store does. Without one it is a closed loop: each worker sends a request of
+	// Load is an open loop: its requests are sent when they are due, even if
+	// the store is slow. Without a Load it is a closed loop: each worker sends a request of
 	// Mix when its last one is answered.
 	Load Load
 	Mix  Mix
@@ -30,9 +30,9 @@ type Config struct {
 	// Warmup is how long requests are sent at the beginning, within Duration, that
 	// are audited but not counted or timed.
 	Warmup time.Duration
-	// Timeout bounds the wait for an answer; 0 is no bound. It is also how late a
-	// request of an open loop may be sent: one that waited longer is dropped, as
-	// whoever made it would have given up.
+	// Timeout bounds the wait for an answer; 0 means no bound. It is also how late a
+	// request of an open loop may be sent: one that waited longer is dropped, since
+	// a real caller would have given up.
 	Timeout time.Duration
 	// LateAfter is the latency above which an answer counts as late.
 	LateAfter time.Duration

@@ -146,7 +146,7 @@ func (s *simulator) begin(t *trace.Trace) {
 // maxIntervals bounds a timeline.
 const maxIntervals = 200
 
-// timelineInterval returns the shortest round interval of which a span has few enough.
+// timelineInterval returns the shortest round interval that cuts a span into few enough.
 func timelineInterval(span time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	intervals := []time.Duration{

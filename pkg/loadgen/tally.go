@@ -90,7 +90,7 @@ func (t *Tally) MostDenied(n int) []SubjectCount {
 type HeatGroup struct{ Keys, Allowed, Denied int64 }
 
 // Heat returns the subjects that asked for something in the order of how much they
-// asked for, the busiest first, merged into at most so many groups whose numbers of
+// asked for, the busiest first, merged into at most that many groups, whose numbers of
 // keys differ by one at most. groups must be positive.
 func (t *Tally) Heat(groups int) []HeatGroup {
 	counts := make([]tallied, 0, t.keys)

@@ -8,7 +8,7 @@ import (
 
 const clusterForm = "://[user[:password]@]host[:port][,host[:port]…]"
 
-// clusterClient returns a client of a Cluster, of which the hosts are some nodes.
+// clusterClient returns a client of a Cluster. The hosts are some of its nodes.
 func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) {
 	addresses, err := u.addresses(redisPort)
 	if err != nil {

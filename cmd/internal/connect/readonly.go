@@ -13,7 +13,7 @@ import (
 func ReadOnly(store Store, name string) Store { return &readOnlyStore{store, name} }
 
 // readOnlyStore names each method of a store rather than embedding one, so that
-// whatever is added to the interface has to be judged here.
+// a method added to the interface has to be judged here.
 type readOnlyStore struct {
 	store Store
 	name  string

@@ -125,7 +125,7 @@ func (b *Measurement) End(ctx context.Context, decisions int64) (cost report.Cos
 }
 
 // notKnown begins the warning that the servers' counters could not be used.
-const notKnown = "what the decisions took of the server is not known: "
+const notKnown = "how much of the server the decisions used is not known: "
 
 // tolerated is how many commands of others are not worth a warning: a monitor sends some,
 // and so does every client that connects.

@@ -66,8 +66,8 @@ type taken struct {
 	// scripts' time is that of whole decisions, and what they call is not to be
 	// added; calls are to be.
 	scripts, plain redisserver.CommandUsage
-	// other is the calls that are no part of decisions, nor of what clients,
-	// monitors and nodes do to stay in touch.
+	// other is the calls that are not part of decisions, and not of what
+	// clients, monitors and nodes do to stay in touch.
 	other    int64
 	hasBytes bool
 	in, out  int64
@@ -83,7 +83,7 @@ func between(before, after []reading) (t taken, problem string) {
 	for _, r := range after {
 		b, known := earlier[r.address]
 		if !known || len(before) != len(after) {
-			return taken{}, "the masters are others than before"
+			return taken{}, "the masters changed meanwhile"
 		}
 		if b.run != r.run {
 			return taken{}, named(r.address) + " was restarted, or another server took its place"
@@ -128,7 +128,7 @@ func (t *taken) add(command string, used redisserver.CommandUsage) {
 }
 
 // isUpkeep reports whether a command is one by which clients, monitors, replicas,
-// Sentinels and nodes stay in touch: little of it is sent whatever the traffic.
+// Sentinels and nodes stay in touch: few of these are sent, under any traffic.
 func isUpkeep(command string) bool {
 	name, _, _ := strings.Cut(command, "|")
 	switch name {

@@ -20,7 +20,7 @@ type changes struct {
 	working   goroutines.Group // runs the actions
 }
 
-// act does what was asked for, beside the loop. The dashboard ends only after it is done.
+// act does what was asked for, outside the loop. The dashboard ends only after it is done.
 func (m *model) act(do func() tea.Msg) tea.Cmd {
 	m.changes.acting = true
 	done := make(chan tea.Msg, 1)

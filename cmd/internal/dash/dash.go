@@ -1,5 +1,5 @@
 // Package dash is a live view of rate limits in a terminal. One loop (update.go) owns the
-// state (model.go, feed.go, and a file for each screen). The store is read beside the loop
+// state (model.go, feed.go, and a file for each screen). The store is read outside the loop
 // (fetch.go, scan.go). Drawing (view*.go) depends on the state alone.
 package dash
 
@@ -92,7 +92,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return err
 }
 
-// Once writes one frame of so many columns and lines as text. It scans all keys, as fast
+// Once writes one frame of that many columns and lines as text. It scans all keys, as fast
 // as possible unless there is a ScanRate, and reads the followed ones twice, since units a
 // second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {

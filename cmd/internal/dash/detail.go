@@ -47,7 +47,7 @@ type detail struct {
 	fits   []fit
 }
 
-// fit is when so many units fit.
+// fit is when that many units fit.
 type fit struct {
 	units int64
 	at    time.Time // by the store's clock

@@ -54,7 +54,7 @@ func pad(text string, columns int, right bool) string {
 	return text + space
 }
 
-// fit cuts the line to at most so many columns, with an ellipsis if it was longer.
+// fit cuts the line to at most that many columns, with an ellipsis if it was longer.
 func (l line) fit(columns int) line {
 	if l.width() <= columns {
 		return l
@@ -150,7 +150,7 @@ func sparks(values []float32, greatest float32, style func(float32) output.Style
 	return l
 }
 
-// graph draws values as columns over so many lines, from top to bottom.
+// graph draws values as columns over that many lines, from top to bottom.
 func graph(values []float32, height int) []line {
 	lines := make([]line, height)
 	for i := range lines {

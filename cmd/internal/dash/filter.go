@@ -42,7 +42,7 @@ func parseFilter(text string) (filter, error) {
 	return f, nil
 }
 
-// parseTerm returns nil for a term of which nothing is typed yet.
+// parseTerm returns nil for a term that is still empty.
 func parseTerm(word string) (t *term, err error) {
 	rest, inverted := strings.CutPrefix(word, "!")
 	t = &term{inverted: inverted}

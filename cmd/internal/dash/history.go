@@ -93,7 +93,7 @@ func (h *history) at(second int64) float32 {
 	return h.values[slot(second)]
 }
 
-// mean is the mean of the known values of the last so many seconds, the current second
+// mean is the mean of the known values of the last seconds, the current second
 // included.
 func (h *history) mean(seconds int64) float64 {
 	sum, known := 0.0, 0
@@ -106,7 +106,7 @@ func (h *history) mean(seconds int64) float64 {
 	return sum / float64(max(1, known))
 }
 
-// columns returns the greatest values of so many equal stretches of the last seconds
+// columns returns the greatest value of each of that many equal parts of the last seconds
 // up to now.
 func (h *history) columns(now time.Time, seconds, columns int) []float32 {
 	values := make([]float32, columns)

@@ -132,7 +132,7 @@ func (m *model) pause() tea.Cmd {
 func (m *model) faster() tea.Cmd { return m.refreshEvery(-1) }
 func (m *model) slower() tea.Cmd { return m.refreshEvery(1) }
 
-// refreshEvery changes the interval by so many steps.
+// refreshEvery changes the interval by that many steps.
 func (m *model) refreshEvery(steps int) tea.Cmd {
 	all, at := intervals(), 0
 	for i, interval := range all {

@@ -43,7 +43,7 @@ type model struct {
 type screen interface {
 	// lines returns what is drawn.
 	lines(m *model) []line
-	// move moves the cursor or the text by so many lines, down if it is positive.
+	// move moves the cursor or the text by that many lines, down if it is positive.
 	move(m *model, by int)
 	// enter opens what the cursor is on.
 	enter(m *model) tea.Cmd

@@ -47,7 +47,7 @@ func (m *model) answer(msg tea.KeyMsg) tea.Cmd {
 	return m.act(q.do)
 }
 
-// box draws the question in at most so many lines, and no wider than so many columns.
+// box draws the question in at most that many lines and columns.
 func (q *question) box(height, columns int) []line {
 	answers := []line{{{"y", bold}, {" yes   ", output.Plain}, {"any other key", bold}, {" no", output.Plain}}}
 	if q.name != "" {

@@ -62,7 +62,7 @@ func (r *row) found() bool { return r.CapacityKnown() || r.StoreKey != "" }
 // told.
 func (r *row) isUnknown() bool { return r.found() && !r.RemainingKnown() }
 
-// lately is over how long the units a second are reckoned.
+// lately is the time over which the units a second are computed.
 const lately = 10
 
 // rate is the units a second lately.

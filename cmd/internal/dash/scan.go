@@ -29,12 +29,12 @@ func (o *Options) scanRate() int {
 	return max(politeRate/4, politeRate-following)
 }
 
-// leastRefresh is how far apart looks at so many keys are at least.
+// leastRefresh is the shortest time between two looks at that many keys.
 func (o *Options) leastRefresh(keys int) time.Duration {
 	return time.Duration(keys) * time.Second / (politeRate / 2)
 }
 
-// atOnce is a ScanRate that is no bound.
+// atOnce is the ScanRate without a bound.
 const atOnce = -1
 
 // reportEvery is how often a scan says what it has found.
@@ -66,8 +66,8 @@ type pass struct {
 	rate int
 }
 
-// start begins the pass. What it finds comes as messages of type scanned, after each
-// of which await wants to be called.
+// start begins the pass. What it finds comes as messages of type scanned. Call await
+// after each of them.
 func (p *pass) start(ctx context.Context) tea.Cmd {
 	found := make(chan scanned)
 	panics.Go(func() error { p.run(ctx, found); return nil }, func(panicked error) {

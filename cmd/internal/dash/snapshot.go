@@ -143,8 +143,8 @@ func (r *Reading) UnmarshalJSON(text []byte) error {
 	return r.Key.Validate()
 }
 
-// mostOfAnything is more than any count or time, in milliseconds, of a limit, and so
-// little that nothing overflows that is reckoned with it.
+// mostOfAnything is more than any count or time, in milliseconds, of a limit, and
+// small enough that nothing computed with it overflows.
 const mostOfAnything = 4_000_000_000_000
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -40,7 +40,7 @@ func (m *model) bodyHeight() int { return max(0, m.height-len(m.headLines())-1) 
 // listHeight is how many rows of a list are in sight, below its header.
 func (m *model) listHeight() int { return max(1, m.bodyHeight()-1) }
 
-// textFrom returns what is in sight of a text that is scrolled by so many lines.
+// textFrom returns what is in sight of a text that is scrolled by that many lines.
 func (m *model) textFrom(scroll int, text []line) []line {
 	text = text[min(scroll, len(text)):]
 	if height := m.bodyHeight(); len(text) > height && height > 0 {

@@ -94,8 +94,8 @@ func (v *detailView) text(m *model) []line {
 	return slices.Concat(top, []line{nil}, graph, []line{nil}, lines)
 }
 
-// graphLines are what was used of the key over all that is remembered, in a graph of
-// so many lines.
+// graphLines are what was used of the key over all that is remembered, in a graph that
+// is height lines high.
 func (m *model) graphLines(r *row, height int) []line {
 	const labels = 5
 	columns := max(1, min(m.width-labels, historyLength))

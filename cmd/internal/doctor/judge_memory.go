@@ -110,7 +110,7 @@ func judgeEviction(i redisserver.Info, evicted int64) Finding {
 	return f
 }
 
-// victims says whom an evicting policy picks among limits, all of which expire.
+// victims says which limits an evicting policy picks. All limits expire.
 func victims(policy string) string {
 	switch _, by, _ := strings.Cut(policy, "-"); by {
 	case "ttl":

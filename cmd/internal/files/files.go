@@ -12,7 +12,7 @@ import (
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
-// How much of each kind of file is read as a whole. What is larger is none of its kind.
+// How much of each kind of file is read as a whole. A larger file is not of that kind.
 const (
 	MaxPassword    = 64 << 10
 	MaxCertificate = 1 << 20
@@ -30,7 +30,7 @@ type File interface {
 }
 
 // Open opens a file to be read from its beginning to its end. It returns at once,
-// whatever is there.
+// even for a FIFO or a device.
 func Open(path string) (File, error) {
 	file, err := readfile.Open(path)
 	if err != nil { // and no nil *os.File in an interface
@@ -39,10 +39,10 @@ func Open(path string) (File, error) {
 	return file, nil
 }
 
-// Read reads a file as a whole that has at most so many bytes.
+// Read reads a whole file of at most that many bytes.
 func Read(path string, most int) ([]byte, error) { return readfile.All(path, most) }
 
-// IsNotAFile reports whether err is about what is no regular file.
+// IsNotAFile reports whether err says that something is not a regular file.
 func IsNotAFile(err error) bool {
 	var not *filekind.Error
 	return errors.As(err, &not)

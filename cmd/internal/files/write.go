@@ -12,12 +12,12 @@ import (
 	"github.com/limitctl/limitctl/internal/readfile"
 )
 
-// private is the mode of what holds subjects or says what was done to them, whatever the
-// umask lets through.
+// private is the mode of what holds subjects or says what was done to them, even if the
+// umask allows more.
 const private, privateDir fs.FileMode = 0o600, 0o700
 
-// Write puts a file in place as a whole and makes its directory. It writes beside the
-// file and renames, so that whoever reads it sees the old or the new.
+// Write puts a file in place as a whole and makes its directory. It writes a second
+// file and renames it, so that every reader sees the old or the new one.
 func Write(path string, data []byte) error {
 	if err := replaceable(path); err != nil {
 		return err

@@ -23,7 +23,7 @@ func (c Consent) Covers(a Access) bool {
 	return c.Context != "" && c.Context == a.Context || c.Yes && !a.Protected
 }
 
-// Check returns why a change cannot be made whatever the answer: the context is read-only
+// Check returns why a change cannot be made even with a yes: the context is read-only
 // (a [connect.ReadOnlyError]), or the consent names another one (a [WrongContextError]).
 // what is the operation, such as "reset".
 func (c Consent) Check(a Access, what string) error {

@@ -168,7 +168,7 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 // left is how many records were not restored.
 func (r *RestoreResult) left() int64 { return r.Lapsed + r.InUse + r.Foreign }
 
-// err is the error that the restore of so many records ends with: what ended it early, or
+// err is the error that the restore of that many records ends with: what ended it early, or
 // that some could not be restored.
 func (r *RestoreResult) err(records int, err error) error {
 	switch {

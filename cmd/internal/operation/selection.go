@@ -53,7 +53,7 @@ func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 				err = nil
 			}
 		case err == nil && !s.Foreign && (s.Keep == nil || s.Keep(&entry)):
-			// The scan of a Cluster remembers the keys it has seen. For so many that is
+			// The scan of a Cluster remembers the keys it has seen. With many keys that is
 			// large, and garbage must not double it.
 			if found.Matched++; found.Matched == manyKeys {
 				defer memory.CollectOften()()

@@ -190,7 +190,7 @@ func Thousands(n int64) string {
 	return text
 }
 
-// Decimals writes a figure with at most so many digits after its point: "1.5", "2".
+// Decimals writes a figure with at most that many digits after its point: "1.5", "2".
 func Decimals(f float64, digits int) string {
 	text := strconv.FormatFloat(f, 'f', digits, 64)
 	if digits == 0 {

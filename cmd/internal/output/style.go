@@ -31,7 +31,7 @@ func isStyle(parameter string) bool {
 	return false
 }
 
-// Paint returns text in a style, if colours are wanted. Whatever it holds, it is one
+// Paint returns text in a style, if colours are wanted. Any text becomes one
 // line, and people see all of it.
 func (p *Printer) Paint(style Style, text string) string {
 	text = Escape(text)

@@ -20,7 +20,7 @@ type Terminal struct {
 	out    io.Writer
 	styles bool
 	line   bool   // all is one line: line ends and tabs are escaped, too
-	begun  []byte // a character or a style of which more must come
+	begun  []byte // the beginning of a character or a style
 	styled bool   // a style is on
 }
 

@@ -24,7 +24,7 @@ func Cut(text string, width int) string {
 	return displaywidth.TruncateString(text, width, "…")
 }
 
-// splitAt returns the longest beginning of a text that is no wider than so many columns,
+// splitAt returns the longest beginning of a text that is not wider than that many columns,
 // but at least one character, and the rest.
 func splitAt(text string, width int) (head, rest string) {
 	head = displaywidth.TruncateString(text, width, "")

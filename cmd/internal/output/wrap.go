@@ -3,7 +3,7 @@ package output
 import "strings"
 
 // Wrap breaks text into lines no wider than width, between words if possible. A width of
-// 0 or less is no bound. Line ends in the text become spaces, and characters that people
+// 0 or less means no bound. Line ends in the text become spaces, and characters that people
 // would not see are escaped.
 func Wrap(text string, width int) []string {
 	text = Escape(strings.ReplaceAll(text, "\n", " "))

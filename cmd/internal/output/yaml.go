@@ -148,7 +148,7 @@ func appendYAML(to []byte, text string) []byte {
 }
 
 // isBare reports whether a string needs no quotes in any version of YAML: it begins with
-// a letter, has nothing in it that ends a word, and is none of the words that are no strings.
+// a letter, has nothing in it that ends a word, and is not a word that means something else.
 func isBare(text string) bool {
 	for i := range len(text) {
 		c := text[i]

@@ -44,7 +44,7 @@ func (b *Bar) Set(done, total, matched int64) {
 	b.set(done, total)
 }
 
-// Say shows that done of total are done, in whatever unit, and words beside it.
+// Say shows that done of total are done, in any unit, and words next to it.
 func (b *Bar) Say(done, total int64, words string) {
 	if b == nil {
 		return

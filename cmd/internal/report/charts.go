@@ -24,7 +24,7 @@ type column struct {
 	covers time.Duration
 }
 
-// columnsOf brings a timeline to at most so many columns.
+// columnsOf merges a timeline into at most that many columns.
 func (r *Run) columnsOf(most int) []column {
 	if len(r.Timeline) == 0 {
 		return nil

@@ -126,7 +126,7 @@ next:
 	return pairs
 }
 
-// differentLoads warns of whatever makes two runs hard to compare.
+// differentLoads warns of what makes two runs hard to compare.
 func (c *Comparison) differentLoads(title string, was, is *Run) {
 	for _, what := range []struct {
 		name string

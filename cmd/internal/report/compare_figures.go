@@ -41,7 +41,7 @@ type comparedFigure struct {
 	margin func(Margins) float64
 	// least is the smallest absolute difference that counts.
 	least float64
-	// free is a value that is good enough, whatever it was before: a worst window of 1.
+	// free is a value that is good enough, even if it was better before: a worst window of 1.
 	free float64
 	// quantile is which quantile the figure is of a histogram, which tells how certain it
 	// is; histogram is nil for other figures.

@@ -34,8 +34,8 @@ func (h *Histograms) MarshalJSON() ([]byte, error) {
 	return json.Marshal(savedHistograms{Latency: encode(h.Latency), Service: encode(h.Service), Lag: encode(h.Lag)})
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It takes bounded memory, whatever the
-// text is.
+// UnmarshalJSON implements [json.Unmarshaler]. It takes bounded memory, for any
+// text.
 func (h *Histograms) UnmarshalJSON(text []byte) error {
 	var saved savedHistograms
 	if err := json.Unmarshal(text, &saved); err != nil {
@@ -91,7 +91,7 @@ func encode(h *hdrhistogram.Histogram) string {
 // histogram of five digits would take 50 MB even if it were empty.
 const digits = 3
 
-// decode reads what [encode] wrote, in bounded memory whatever the text is.
+// decode reads what [encode] wrote, in bounded memory for any text.
 func decode(text string) (*hdrhistogram.Histogram, error) {
 	if precision(text) > digits {
 		return nil, fmt.Errorf("it is more exact than %d digits", digits)

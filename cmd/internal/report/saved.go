@@ -11,8 +11,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Bounds of a saved report, beyond all that a command saves, so that whatever a file
-// holds is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
+// Bounds of a saved report, beyond all that a command saves, so that any file
+// is read in bounded memory. A month's load test has 2 MB, an hour's 50 KB.
 const (
 	// MaxSize is how many bytes a report has.
 	MaxSize    = 16 << 20
@@ -127,7 +127,7 @@ func elements[T any](raw json.RawMessage, most int, check func(*T) error) (list 
 	case raw == nil || string(raw) == "null":
 		return nil, nil
 	case !isList(raw):
-		return nil, errors.New("there is no list where one belongs")
+		return nil, errors.New("a list is missing that every report has")
 	}
 	list = []T{}
 	values := 0

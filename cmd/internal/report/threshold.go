@@ -47,7 +47,7 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
 	if e.metric = metricNamed(name); e.metric == nil {
-		return Expression{}, wrong(text, "there is no metric %q; it is one of %s", name, strings.Join(metricNames(), " "))
+		return Expression{}, wrong(text, "unknown metric %q; it is one of %s", name, strings.Join(metricNames(), " "))
 	}
 	digits := strings.TrimRight(value, "%usmµμ")
 	e.unit = value[len(digits):]
@@ -215,7 +215,7 @@ func (d *Document) Missed() bool {
 	return slices.ContainsFunc(d.Thresholds, func(t Threshold) bool { return !t.OK })
 }
 
-// IsAboutDenials reports whether the promise is that at most so many requests or keys
+// IsAboutDenials reports whether the promise bounds how many requests or keys
 // are denied.
 func (e Expression) IsAboutDenials() bool {
 	return (e.metric.name == "denied" || e.metric.name == "denied_keys") && (e.operator == "<" || e.operator == "<=")

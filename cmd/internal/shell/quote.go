@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// IsPlain reports whether no shell, with whatever options, takes any of word for more
+// IsPlain reports whether no shell, under any options, takes any of word for more
 // than what it shows: letters and digits of any script, and some ASCII that is special
 // nowhere. An equals sign has to follow a letter or digit, as zsh reads =ls as a path.
 func IsPlain(word string) bool {
@@ -32,7 +32,7 @@ func IsPlain(word string) bool {
 }
 
 // isWord reports whether r is a letter or a digit that can be seen. Combining marks
-// change what is beside them, and are none.
+// change their neighbours, so they do not count.
 func isWord(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && isVisible(r)
 }
@@ -44,7 +44,7 @@ func isVisible(r rune) bool {
 
 // Quote writes a word in the one form that bash, zsh and fish all read back as it is,
 // in scripts and at their prompts, on one line without any character that cannot be
-// seen. ok is false if there is none: for a word that holds a NUL, which no program
+// seen. ok is false if there is no such form: for a word that holds a NUL, which no program
 // can be given, or that ends with a line break, which they all drop.
 //
 // What can be seen goes in single quotes, but for the single quote and the backslash:
@@ -89,8 +89,8 @@ func isQuotable(r rune) bool {
 	return r != '\'' && r != '\\' && r != utf8.RuneError && isVisible(r)
 }
 
-// beginning returns how many bytes word begins with whose characters are so; bytes
-// that are none are utf8.RuneError.
+// beginning returns the length in bytes of the longest beginning of word whose
+// characters satisfy is. Bytes that are not UTF-8 count as utf8.RuneError.
 func beginning(word string, is func(rune) bool) (n int) {
 	for n < len(word) {
 		r, size := utf8.DecodeRuneInString(word[n:])

@@ -13,7 +13,7 @@ var scripts embed.FS
 func Completed() []string { return []string{"bash", "zsh", "fish"} }
 
 // Script returns the script that has a shell ask limitctl at every Tab, by the request
-// [Tab]; ok is false for a shell that there is none for.
+// [Tab]; ok is false for a shell without a script.
 func Script(shell string, descriptions bool) (script string, ok bool) {
 	if !slices.Contains(Completed(), shell) {
 		return "", false

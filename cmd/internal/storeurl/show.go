@@ -41,7 +41,7 @@ func Redact(text string) string {
 	return u.text()
 }
 
-// unreadable is shown for a URL of which nobody knows what is a password.
+// unreadable is shown for a URL if no part is surely not a password.
 func unreadable(scheme string) string {
 	if isScheme(scheme) {
 		return scheme + "://" + hidden + " (it cannot be read)"

@@ -37,7 +37,7 @@ var (
 	ErrUnreadable = errors.New("it cannot be read")
 )
 
-// Parse takes the URL of a Redis apart, of whatever scheme.
+// Parse takes the URL of a Redis apart. The scheme may be any.
 func Parse(text string) (*URL, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -97,7 +97,7 @@ func (u *URL) Option(name string) (value string, given bool) {
 	return value, given
 }
 
-// Unknown returns the first option that is none of those known. name is empty if it can
+// Unknown returns the first option that is not known. name is empty if it can
 // be a part of a password: where an & in one is not escaped, the rest of the password
 // is an option.
 func (u *URL) Unknown(known func(name string) bool) (name string, found bool) {
@@ -113,8 +113,8 @@ func (u *URL) Unknown(known func(name string) bool) (name string, found bool) {
 	return name, found
 }
 
-// hasSecretOption reports whether an option is meant to hold a password, be it one that
-// there is or not.
+// hasSecretOption reports whether an option is meant to hold a password. The option
+// need not exist.
 func (u *URL) hasSecretOption() bool {
 	for _, o := range u.options {
 		if isSecret(o.name) {

@@ -48,7 +48,7 @@ func SkipOld(file files.File) (size int64, skipped bool, err error) {
 	return info.Size(), true, err
 }
 
-// Read reads the latest runs of a trail, at most so many, 0 being [MaxRuns]. Lines that
+// Read reads the latest runs of a trail, at most that many; 0 means [MaxRuns]. Lines that
 // are not entries, or far too long, are left out.
 func Read(ctx context.Context, in io.Reader, most int) (*History, error) {
 	most = cmp.Or(most, MaxRuns)

@@ -12,8 +12,8 @@ import (
 
 // Candidate is what one run tries: limits that are decided together, or a policy.
 type Candidate struct {
-	// Limits are valid ones. A limit without a burst has the burst of its count, whatever
-	// count is tried.
+	// Limits are valid ones. A limit without a burst has its count as burst, for every
+	// count that is tried.
 	Limits []limiter.Limit
 	Policy *policy.Policy
 	// Fixed and Values are for a policy under a made-up load. Fixed has the attributes

@@ -30,8 +30,8 @@ type LoadTest struct {
 	Open func() (Target, error)
 	// Timeout is how long an answer is waited for.
 	Timeout time.Duration
-	// AbortOn are promises that end a run as soon as one is missed that the rest of the
-	// run cannot mend.
+	// AbortOn are promises that end a run as soon as one is missed for good: the rest
+	// of the run could not keep it any more.
 	AbortOn []report.Expression
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
@@ -242,7 +242,7 @@ func (r *loadRun) follow(l *workload) func(*loadgen.Result) (goOn bool) {
 	}
 }
 
-// lost reports whether a promise is missed that the rest of the run cannot mend.
+// lost reports whether a promise is missed for good, for any rest of the run.
 func (r *loadRun) lost(soFar *loadgen.Result, l *workload) bool {
 	if len(r.AbortOn) == 0 {
 		return false

@@ -61,9 +61,9 @@ func (s *Store) open(ctx context.Context, create bool) error {
 	return nil
 }
 
-// create makes the file and its directory for their owner alone, whatever the umask
-// lets through. A file that is there keeps its mode: who wants to share one makes it.
-// SQLite gives the files beside it the same.
+// create makes the file and its directory for their owner alone, even if the umask
+// allows more. An existing file keeps its mode: to share a file, create it beforehand.
+// SQLite gives its other files the same mode.
 func (s *Store) create() error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
@@ -81,8 +81,9 @@ func (s *Store) create() error {
 	return file.Close()
 }
 
-// checkKinds sees that the file and those beside it are files, which SQLite would open,
-// and wait for, whatever they are. The file itself may be reached by a link.
+// checkKinds returns an error if the file or one of SQLite's other files is not a
+// regular file. SQLite would open anything, and wait for it. The file itself may be
+// reached by a link.
 func (s *Store) checkKinds() error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		look := os.Lstat

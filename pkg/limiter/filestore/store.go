@@ -3,7 +3,7 @@
 // is killed in the middle leaves nothing half done.
 //
 // Checking needs the right to write the file, too: SQLite keeps its readers' marks
-// beside it.
+// in a second file.
 //
 // A commit survives the end of its process. The last ones before a power failure
 // may be lost, which forgets what they charged and damages nothing.

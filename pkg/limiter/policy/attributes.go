@@ -77,8 +77,8 @@ func ValidateName(what, name string) error {
 	return nil
 }
 
-// join writes the attributes named by names as "name:value:name:value". Whatever
-// the values hold, no two lists of names and values are written the same: in a
+// join writes the attributes named by names as "name:value:name:value".
+// No two lists of names and values are written the same: in a
 // value, "%", ":", the braces and control characters are escaped as %XX. Only a
 // last value that is an IPv6 address keeps its colons, unless what stands before
 // it would read as a part of that address.

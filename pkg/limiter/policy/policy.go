@@ -46,8 +46,8 @@ type Limit struct {
 	Shadow bool
 }
 
-// Override is how much is allowed to requests that have all attributes of When, whatever
-// their other attributes are.
+// Override is how much is allowed to requests that have all attributes of When. Other
+// attributes may have any value.
 type Override struct {
 	When  Attributes
 	Limit limiter.Limit

@@ -11,7 +11,7 @@ import (
 type Selection struct {
 	// Policies and Limits select by name; the zero Pattern is every name.
 	Policies, Limits limiter.Pattern
-	// Attributes are those that a key must have, whatever others it has.
+	// Attributes are those that a key must have. It may have others.
 	Attributes Attributes
 }
 

@@ -50,7 +50,7 @@ type File struct {
 }
 
 // Load reads the file at a path, which must be a regular file of at most [MaxSize] bytes.
-// It returns at once, whatever is there. The error is a [*Mistakes] if the file was read
+// It returns at once, even for a FIFO or a device. The error is a [*Mistakes] if the file was read
 // and is wrong, and else the system's, such as fs.ErrNotExist.
 func Load(path string) (*File, error) {
 	data, err := readfile.All(path, MaxSize)
@@ -60,8 +60,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the text of a file; name is what mistakes call it. It takes neither long nor
-// much memory, whatever data holds. The error is a [*Mistakes].
+// Parse reads the text of a file; name is what mistakes call it. Its time and memory
+// are bounded, for any data. The error is a [*Mistakes].
 func Parse(name string, data []byte) (*File, error) {
 	read, r := configfile.Read(name, data, nil)
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {

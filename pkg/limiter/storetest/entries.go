@@ -9,7 +9,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Entries is a [limiter.Keyspace] that holds exactly these entries, whatever they say:
+// Entries is a [limiter.Keyspace] that holds exactly these entries, sound or not:
 // for tests of what reads entries. It decides and changes nothing.
 type Entries []limiter.Entry
 
@@ -60,7 +60,7 @@ func (s Entries) Import(context.Context, bool, ...limiter.Record) ([]limiter.Imp
 // Close does nothing.
 func (s Entries) Close() error { return nil }
 
-// NotAllKnown returns entries of a limit each of which less is known than of the one
+// NotAllKnown returns entries of a limit. Of each less is known than of the one
 // before: all, all but the period, all but the count, only what was used, and nothing
 // but that the key is there.
 func NotAllKnown() Entries {

@@ -110,7 +110,7 @@ func limitOf(kind limiter.Kind, count int64, period time.Duration) limiter.Limit
 // cuts are how many slices a period is cut into. The longest period can be, by each.
 var cuts = []int64{2, 3, 6, 10, 60, 3600}
 
-// inSlices returns limit with so many slices, and its period made longer by less than
+// inSlices returns limit with n slices, and its period made longer by less than
 // a microsecond for each where they do not divide it.
 func inSlices(limit limiter.Limit, n int64) limiter.Limit {
 	limit.Slices = n
@@ -190,7 +190,7 @@ func drawCost(t *rapid.T, limit limiter.Limit) int64 {
 	).Draw(t, "cost")
 }
 
-// drawPause draws a while in which something of the limit's usage lapses.
+// drawPause draws a while in which some of the limit's usage expires.
 func drawPause(t *rapid.T, limit limiter.Limit) time.Duration {
 	period := limit.Period.Microseconds()
 	width := period / max(1, limit.Slices)

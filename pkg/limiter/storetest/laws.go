@@ -140,7 +140,7 @@ func remainingIsExact(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
-// decisionsAreDated wants every decision, whatever it is, to say what the store's
+// decisionsAreDated wants every decision to say what the store's
 // clock showed, also when that was set back.
 func decisionsAreDated(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {

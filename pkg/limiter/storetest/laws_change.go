@@ -30,7 +30,7 @@ func refundGivesBack(t *testing.T, h Harness, kind limiter.Kind) {
 }
 
 // adjustLeavesExactly wants an operator's correction to bring usage, from
-// whatever it is, to exactly what was asked for.
+// any value, to exactly what was asked for.
 func adjustLeavesExactly(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
@@ -64,7 +64,7 @@ func shadowNeverDenies(t *testing.T, h Harness, kind limiter.Kind) {
 			Limit: limiter.Limit{Count: 2, Period: time.Minute}, Cost: 1}
 		decisions := f.decide(limiter.Take, shadow, enforced)
 		if !decisions[1].Allowed || decisions[1].Used != 1 || !limiter.AllAllowed(decisions) {
-			f.Fatalf("beside a shadow that is %+v, the limit in earnest is %+v", decisions[0], decisions[1])
+			f.Fatalf("next to a shadow that is %+v, the limit in earnest is %+v", decisions[0], decisions[1])
 		}
 		if d := decisions[0]; !d.Shadow || d.Allowed != earnest.Allowed || d.RetryAfter != earnest.RetryAfter {
 			f.Fatalf("as a shadow %+v, in earnest %+v", d, earnest)

@@ -149,8 +149,8 @@ func (c *comparison) cost(limit limiter.Limit) int64 {
 	return min(capacity, 1+c.r.Int64N(3))
 }
 
-// pause is long enough for something to lapse, and now and then negative. The clock is
-// not set back while a key's usage has lapsed: whether a store still knows that key
+// pause is long enough for something to expire, and now and then negative. The clock is
+// not set back while a key's usage has expired: whether a store still knows that key
 // depends on whether it has reclaimed it yet, so there both answers are right.
 func (c *comparison) pause(now limiter.Instant) time.Duration {
 	limit := c.reqs[c.r.IntN(len(c.reqs))].Limit

@@ -92,8 +92,8 @@ func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
 
 // Observe takes the next answer about a key. Those of one key must come in the
 // order they were decided in, and where that cannot be known, of those of one instant
-// the denied last. That is the order most favourable to the store, so whatever then
-// looks wrong is wrong in any order.
+// the denied last. That is the order most favourable to the store, so what looks
+// wrong then is wrong in any order.
 func (a *Auditor) Observe(o Observation) {
 	k := &a.keys[o.Key]
 	k.seen = true

@@ -24,7 +24,7 @@ const (
 // ApacheFields returns the names of an access log's fields: ip, the client's address
 // or name; user; time; method, path (without the query string) and protocol of the
 // request; status; bytes of the answer; referer; agent. Values are as the log has
-// them, with its escapes; "-" is none.
+// them, with its escapes; "-" means no value.
 func ApacheFields() []string {
 	return []string{"ip", "user", "time", "method", "path", "protocol", "status", "bytes", "referer", "agent"}
 }
@@ -33,8 +33,8 @@ func ApacheFields() []string {
 //
 //	203.0.113.9 - frank [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/5.0"
 //
-// of which referer and agent, and whatever follows, may be missing. Before it there may
-// be the virtual host that was asked and its port, as in Apache's vhost_combined.
+// Referer, agent and what follows may be missing. Before the client there may be the
+// virtual host that was asked and its port, as in Apache's vhost_combined.
 type apacheParser struct {
 	clock apacheClock
 	// fields are which of a line's fields the wanted ones are, or -1.

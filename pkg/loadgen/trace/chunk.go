@@ -42,7 +42,7 @@ type chunker struct {
 	in     io.Reader
 	carry  []byte // the beginning of a line, which the next chunk begins with
 	ended  bool
-	inLine bool // of which the beginning was returned, and the rest may have no end
+	inLine bool // the beginning of the line was returned, and the rest may have no end
 	damage string
 }
 

@@ -121,9 +121,9 @@ func ParseFormat(name string) (Format, error) {
 	return 0, limiter.Invalidf("unknown log format %q; it is one of %s", name, strings.Join(formatNames[:], ", "))
 }
 
-// Read reads a log to its end. What is wrong with the log as a whole, so that there
-// is no Trace of it, is a [limiter.ErrInvalid]; an error of in comes as it is. When
-// ctx ends Read returns at once, and leaves a Read of in behind that still waits.
+// Read reads a log to its end. A mistake of the log as a whole, so that no Trace can be
+// made, is a [limiter.ErrInvalid]. An error of in is returned as it is. When ctx ends,
+// Read returns at once. A Read of in may then still wait in the background.
 func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -300,7 +300,7 @@ func decodeSubject(encoded string, fields int) []string {
 	return values
 }
 
-// explainNothing is the error about a log of which no line could be read.
+// explainNothing is the error about a log without a readable line.
 func (p *plan) explainNothing(t *Trace) error {
 	first := t.FirstBad[0]
 	reason := first.Reason

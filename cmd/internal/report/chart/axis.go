@@ -7,7 +7,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Linear returns an axis from 0 to at least top, with about so many ticks: the value at
+// Linear returns an axis from 0 to at least top, with about that many ticks: the value at
 // its end, and the ticks.
 func Linear(top float64, about int) (end float64, ticks []Tick) {
 	if top <= 0 {
@@ -83,7 +83,7 @@ func (a *Logarithmic) At(value int64) float64 {
 	return (math.Log10(float64(max(value, 1))) - a.low) / (a.high - a.low)
 }
 
-// Time returns the ticks of an axis of time from 0 to length, at most so many.
+// Time returns the ticks of an axis of time from 0 to length, at most that many.
 func Time(length time.Duration, most int) []Tick {
 	steps := []time.Duration{time.Millisecond}
 	for _, unit := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {

@@ -14,7 +14,7 @@ import (
 )
 
 // Plot is a chart under construction. Its area stretches to the width of the page, while
-// its labels, which are beside it, stay as large as the page's text. So one drawing is
+// its labels, which are next to it, stay as large as the page's text. So one drawing is
 // readable on a phone and on paper. Places in it are from 0 to 1, y upwards.
 type Plot struct {
 	Label        string // what it shows, for those who do not see it
