@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"internal/panics":       {},
 	"internal/redisserver": {
 		"internal/clusternodes", "internal/goroutines", "internal/panics", "internal/redact", "internal/respguard",
-		"pkg/limiter",
+		"internal/sleep", "pkg/limiter",
 	},
 	"internal/respguard":         {},
 	"internal/spelling":          {},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/sleep"
 )
 
 // Pacer spreads a scan out in time, over all masters together. It is safe for concurrent
@@ -45,12 +47,5 @@ func (p *Pacer) Wait(ctx context.Context, keys int) error {
 	pause := p.next.Sub(now)
 	p.next = p.next.Add(time.Duration(keys) * p.perKey)
 	p.mu.Unlock()
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return sleep.For(ctx, pause)
 }

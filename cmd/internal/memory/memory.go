@@ -2,7 +2,10 @@
 // collects it. These are settings of the whole process, so they are made here alone.
 package memory
 
-import "runtime/debug"
+import (
+	"math"
+	"runtime/debug"
+)
 
 const (
 	// usual is how much garbage Go lets grow, in percent of what is in use, unless GOGC
@@ -22,5 +25,10 @@ func CollectOften() (asUsual func()) {
 }
 
 // Limit has garbage collected so often that the process keeps to about that many bytes,
-// as long as what is in use leaves room for that.
-func Limit(bytes int64) { debug.SetMemoryLimit(bytes) }
+// as long as what is in use leaves room for that. It changes nothing for a user who has set
+// GOMEMLIMIT, and nothing where there is a limit already.
+func Limit(bytes int64) {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(bytes)
+	}
+}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"runtime/debug"
 	"testing"
 )
@@ -32,5 +33,17 @@ func TestCollectOftenLeavesTheUsersSetting(t *testing.T) {
 	}
 	if asUsual(); percent() != 300 {
 		t.Errorf("%d %% afterwards in place of the user's 300 %%", percent())
+	}
+}
+
+// A limit that there is, the user's or that of an earlier run, stays.
+func TestLimitLeavesTheUsersSetting(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	for _, test := range []struct{ before, want int64 }{{math.MaxInt64, 1 << 30}, {5 << 30, 5 << 30}} {
+		debug.SetMemoryLimit(test.before)
+		Limit(1 << 30)
+		if got := debug.SetMemoryLimit(-1); got != test.want {
+			t.Errorf("with %d before it is %d, want %d", test.before, got, test.want)
+		}
 	}
 }
