@@ -220,7 +220,8 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	return answered
 }
 
-// deadlines makes contexts that end a little more than a timeout from now. All requests
+// deadlines makes contexts that end a little more than a timeout from now: a store that has
+// not answered by then is away. All requests
 // of a short time share one, because making one for each would cost more than a decision.
 type deadlines struct {
 	timeout time.Duration
@@ -243,7 +244,7 @@ func (d *deadlines) at(begin time.Time, now time.Duration) context.Context {
 		return current.ctx
 	}
 	until := now + d.timeout/granularity
-	ctx, cancel := context.WithDeadline(context.Background(), begin.Add(until+d.timeout))
+	ctx, cancel := limiter.BudgetContext(context.Background(), time.Until(begin.Add(until+d.timeout)))
 	context.AfterFunc(ctx, cancel) // released at its end and not before
 	d.current.Store(&deadline{ctx, until})
 	return ctx
