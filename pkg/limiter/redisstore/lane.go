@@ -91,14 +91,20 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	return l.wait(ctx, &queued{call: c, deadline: deadline, done: make(chan struct{})})
 }
 
+// isQuiet reports whether a call would be sent at once and by itself.
+func (l *lane) isQuiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy < inFlight && l.first == nil
+}
+
 // ask is send for a decision that can be merged with others. Where none is under way it
 // returns errAsk.
 func (l *lane) ask(ctx context.Context, a *ask, deadline time.Time) error {
-	l.mu.Lock()
-	if l.busy < inFlight && l.first == nil {
-		l.mu.Unlock()
+	if l.isQuiet() {
 		return errAsk
 	}
+	l.mu.Lock()
 	return l.wait(ctx, &queued{ask: a, deadline: deadline, done: make(chan struct{})})
 }
 

@@ -58,6 +58,10 @@ func fromCaller(ctx context.Context, err error) error {
 	return err
 }
 
+// isQuiet reports whether a caller would be alone, as far as that is known without asking
+// for the node.
+func (s *sender) isQuiet() bool { return s.single != nil && s.single.isQuiet() }
+
 // ask lets a be decided together with others, as send does. It returns errAsk if it is to
 // be sent by itself: because nobody else asks at the moment, or the answer was unusual.
 func (s *sender) ask(ctx context.Context, a *ask) error {

@@ -73,22 +73,22 @@ func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budg
 // defaultBudget is as long as go-redis waits for an answer unless told otherwise.
 const defaultBudget = 3 * time.Second
 
-// budgetOf returns how long client waits for an answer.
-func budgetOf(client redis.UniversalClient) time.Duration {
-	budget := time.Duration(0)
+// timeoutsOf returns how long client waits to read and to write, 0 or less for ever.
+func timeoutsOf(client redis.UniversalClient) (read, write time.Duration) {
 	switch c := client.(type) {
 	case *redis.Client:
-		budget = c.Options().ReadTimeout
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
 	case *redis.ClusterClient:
-		budget = c.Options().ReadTimeout
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
 	case *redis.Ring:
-		budget = c.Options().ReadTimeout
+		return c.Options().ReadTimeout, c.Options().WriteTimeout
 	}
-	if budget <= 0 {
-		return defaultBudget
-	}
-	return budget
+	return 0, 0
 }
+
+// longer reports whether a client's time-out exceeds budget. One that is not above 0 is
+// none at all.
+func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout > budget }
 
 // New returns a Store on client, which Close closes. Whatever retries client is
 // configured for, takes and refunds are never sent twice.
@@ -115,8 +115,12 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	for _, option := range options {
 		option(&s.settings)
 	}
+	read, write := timeoutsOf(client)
 	if s.budget <= 0 {
-		s.budget = budgetOf(client)
+		s.budget = read
+	}
+	if s.budget <= 0 {
+		s.budget = defaultBudget
 	}
 	s.servers = redisserver.New(client, string(s.own), s.secrets...)
 	s.isCluster = s.servers.IsCluster()
@@ -125,7 +129,9 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 		s.servers.LearnLogins()
 		watchNodes(client)
 		s.servers.WatchMaster()
-		redisserver.BoundExchanges(client, s.budget)
+		if longer(read, s.budget) || longer(write, s.budget) { // else the client ends them in time
+			redisserver.BoundExchanges(client, s.budget)
+		}
 	}
 	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(string(s.own))
@@ -164,7 +170,7 @@ const (
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	keys := s.keys(reqs)
-	if canMerge(op, reqs) {
+	if !s.sender.isQuiet() && canMerge(op, reqs) {
 		a := &ask{op: op, reqs: reqs, keys: keys}
 		if s.isCluster {
 			a.slot = redisserver.SlotOf(reqs[0].Key.Subject)
