@@ -39,6 +39,9 @@ type lane struct {
 	// keepsDeadlines: client ends what it does at a context's deadline. No client
 	// notices that a context is cancelled while it waits for the server.
 	keepsDeadlines bool
+	// endsInTime: client's own time-outs are within the budget, so that a caller alone
+	// need not pay for a context that says the same.
+	endsInTime bool
 
 	scripts *scripts
 	clock   func() time.Time // nil for the server's
@@ -74,7 +77,9 @@ type exchange struct {
 func (s *sender) newLane(client redis.UniversalClient) *lane {
 	l := &lane{client: client, scripts: s.scripts, clock: s.clock}
 	if single, ok := client.(*redis.Client); ok {
-		l.keepsDeadlines = single.Options().ContextTimeoutEnabled
+		options := single.Options()
+		l.keepsDeadlines = options.ContextTimeoutEnabled
+		l.endsInTime = !longer(options.ReadTimeout, s.budget) && !longer(options.WriteTimeout, s.budget)
 	}
 	return l
 }
@@ -148,7 +153,7 @@ func (q *queued) withdraw() bool {
 // sendAlone sends c in the caller's own goroutine, as one of the busy exchanges.
 func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time) error {
 	defer l.ended()
-	if own, limited := ctx.Deadline(); !limited || own.After(deadline) {
+	if own, limited := ctx.Deadline(); !l.endsInTime && (!limited || own.After(deadline)) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()

@@ -67,7 +67,8 @@ func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } 
 // WithBudget bounds how long the store may take over one call. After that it is away,
 // a [limiter.ErrUnavailable] or [limiter.ErrOutcomeUnknown], whatever time the caller
 // still has. Unless said, it is the client's read time-out, or 3 s where that has
-// none. A caller's own deadline is a [limiter.ErrGaveUp] instead.
+// none. Where the client's own read and write time-outs are within it, connecting may take
+// its dial time-out besides. A caller's own deadline is a [limiter.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
 
 // defaultBudget is as long as go-redis waits for an answer unless told otherwise.
