@@ -36,6 +36,45 @@ func (op Op) String() string {
 	return "unknown operation"
 }
 
+// Decider is what made a decision.
+type Decider uint8
+
+const (
+	// DecidedByStore: the store decided by the limit itself.
+	DecidedByStore Decider = iota
+	// DecidedByLocal: the store was away, and a share of the limit was decided locally.
+	DecidedByLocal
+	// DecidedByDenialMemory: the store denied the same before, and nothing can have changed
+	// that since but an operator.
+	DecidedByDenialMemory
+	// DecidedByLease: the units had been taken from the store ahead.
+	DecidedByLease
+	// DecidedByOverride: an operator's word stood above the limit.
+	DecidedByOverride
+	// DecidedByFailurePolicy: the store was away, and the failure policy let everybody in,
+	// or nobody.
+	DecidedByFailurePolicy
+)
+
+// String returns the word of the decider that machine formats have, such as
+// "denial-memory".
+func (d Decider) String() string {
+	switch d {
+	case DecidedByLocal:
+		return "local"
+	case DecidedByDenialMemory:
+		return "denial-memory"
+	case DecidedByLease:
+		return "lease"
+	case DecidedByOverride:
+		return "override"
+	case DecidedByFailurePolicy:
+		return "failure-policy"
+	default:
+		return "store"
+	}
+}
+
 // MaxRequests is how many requests one call decides together at most.
 const MaxRequests = 64
 
@@ -145,6 +184,8 @@ type Decision struct {
 	// [WithFailurePolicy]), or nobody did, where another limit had denied the call
 	// already. The fields of what is used and of when are zero then.
 	Unguarded bool
+	// DecidedBy says who made the decision: the store, unless something that wraps it did.
+	DecidedBy Decider
 }
 
 // AllAllowed reports whether every decision but a shadow's is allowed, that is,

@@ -69,7 +69,9 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, 
 		s.onFailure(err)
 	}
 	for i := range decisions {
-		decisions[i] = Decision{Allowed: s.policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true}
+		decisions[i] = Decision{
+			Allowed: s.policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: DecidedByFailurePolicy,
+		}
 	}
 	return nil
 }

@@ -103,7 +103,9 @@ func TestFailurePolicy(t *testing.T) {
 				wantErr, wantTold, want := test.err, []error(nil), answer
 				if test.replaced && policy != limiter.FailOnError {
 					wantErr, wantTold = nil, []error{test.err}
-					want = limiter.Decision{Allowed: policy == limiter.AllowOnError, Unguarded: true}
+					want = limiter.Decision{
+						Allowed: policy == limiter.AllowOnError, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy,
+					}
 				}
 				if err != wantErr {
 					t.Errorf("the error is %v, not %v", err, wantErr)
