@@ -44,8 +44,8 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 // WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
 // peeks are decided by policy instead of failing; their decisions are
 // Unguarded. Any other error passes through, since a wrong password is not an outage, nor
-// is the end of the caller's own time ([ErrGaveUp]). So does every error of a refund or an
-// adjustment. onFailure, if not nil, is told each error
+// is the end of the caller's own time ([ErrGaveUp]). So does every error of any
+// other operation. onFailure, if not nil, is told each error
 // that policy replaced and may be called concurrently. The keys are those of store.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
 	if policy == FailOnError {
@@ -62,7 +62,7 @@ type failurePolicyStore struct {
 
 func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err == nil || op == Refund || op == Adjust || !IsAway(err) || GaveUp(ctx) != nil {
+	if err == nil || op != Take && op != Peek || !IsAway(err) || GaveUp(ctx) != nil {
 		return err // a caller whose time is over is let in by nobody
 	}
 	if s.onFailure != nil {
