@@ -75,8 +75,19 @@ func (d *Denials) Check() error {
 	if len(d.Rows) > MaxDenialRows {
 		return Invalidf("%d rows of denials in one call; at most %d fit", len(d.Rows), MaxDenialRows)
 	}
+	if d.Others < 0 {
+		return Invalidf("%d other denials; there must be 0 or more", d.Others)
+	}
+	seen := make(map[Key]bool, len(d.Rows))
 	for i := range d.Rows {
 		key := d.Rows[i].Key
+		switch {
+		case seen[key]:
+			return Invalidf("the key %s is in two rows of denials; sum them up", key)
+		case d.Rows[i].Count < 1:
+			return Invalidf("%d denials of %s; there must be 1 or more", d.Rows[i].Count, key)
+		}
+		seen[key] = true
 		if err := key.Validate(); err != nil {
 			return err
 		}

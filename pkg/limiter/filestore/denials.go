@@ -12,6 +12,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
+var _ limiter.DenialTable = (*Store)(nil)
+
 // denialTable has a row for each key that was denied in a minute. The row without subject
 // and name counts the denials that are not told apart by key; its last_at is 1 if some are
 // counted nowhere, else 0. An older limitctl does not look at this table.

@@ -9,6 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
+var _ limiter.DenialTable = (*Store)(nil)
+
 // denials is the table of denials. The zero value is an empty one.
 type denials struct {
 	mu      sync.Mutex

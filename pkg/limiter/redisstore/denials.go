@@ -16,6 +16,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
+var _ limiter.DenialTable = (*Store)(nil)
+
 const (
 	// minuteTries is how often a write looks for the minute that the server is in. The
 	// second one knows it, unless a minute ends just then.
