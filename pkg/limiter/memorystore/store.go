@@ -27,11 +27,12 @@ const (
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout limiter.OwnLayout
-	clock  func() limiter.Instant
-	seed   maphash.Seed
-	shards [shardCount]shard
-	tokens tokens
+	layout  limiter.OwnLayout
+	clock   func() limiter.Instant
+	seed    maphash.Seed
+	shards  [shardCount]shard
+	denials denials
+	tokens  tokens
 }
 
 // An Option changes how a Store is made.

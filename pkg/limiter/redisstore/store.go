@@ -30,6 +30,7 @@ type Store struct {
 	undoing   background    // takes that are being given back
 	slotted   atomic.Bool   // what looks like a single server has slots
 	large     chan struct{} // holds the one call whose answer may be large
+	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
 }
 
 // settings are what options change.
