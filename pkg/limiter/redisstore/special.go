@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,11 +212,4 @@ func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, a
 		return allowed && op != limiter.Peek && state.Limit == req.Limit && 0 < used && used <= capacity
 	}
 	return allowed == (used+req.Cost <= capacity)
-}
-
-// decideSpecialAcrossSlots decides groups one after the other, as decideAcrossSlots does.
-func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op limiter.Op, groups [][]int, reqs []limiter.Request,
-	decisions []limiter.Decision) error {
-	_ = slices.Clone(groups)
-	return nil
 }
