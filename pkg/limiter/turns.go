@@ -66,8 +66,8 @@ func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (b
 	return behind, 0, nil
 }
 
-// denied takes the store's denial to p. If p stays, it holds a place from now on.
-func (t *turns) denied(p *place, decisions []Decision, now time.Time, stays bool) {
+// denied takes the denial of p. If holds, p holds a place from now on.
+func (t *turns) denied(p *place, decisions []Decision, now time.Time, holds bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.passing = false
@@ -83,7 +83,7 @@ func (t *turns) denied(p *place, decisions []Decision, now time.Time, stays bool
 			longest = i
 		}
 	}
-	if !stays || longest < 0 {
+	if !holds || longest < 0 {
 		return
 	}
 	t.hold(p, longest, decisions[longest].RetryAfter, now)

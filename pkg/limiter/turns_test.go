@@ -411,6 +411,34 @@ func TestNobodyWaitsBehindAStoreThatIsAway(t *testing.T) {
 	}
 }
 
+// In an outage a cost that does not fit the local share holds up nobody whose cost does.
+func TestALocalShareHoldsUpNobodyWhoFits(t *testing.T) {
+	inQueue(t, func(t *testing.T, q *queue) {
+		var back atomic.Bool
+		q.store.answerBy(func([]limiter.Decision) (bool, error) {
+			if back.Load() {
+				return false, nil
+			}
+			return true, limiter.ErrUnavailable
+		})
+		soft := limiter.New(limiter.WithFailurePolicy(q.store, limiter.LocalOnError, nil))
+		q.Limiter = soft
+		q.come(t.Context(), "large", takes("u", 100, time.Minute, 100)) // the share is 25
+		q.come(t.Context(), "small", takes("u", 100, time.Minute, 1))
+		if _, err := soft.Wait(t.Context(), limiter.Key{Subject: "u"}, takes("u", 100, time.Minute, 1).Limit, 1); err != nil {
+			t.Error(err)
+		}
+		if after := time.Since(q.begin); after != 0 {
+			t.Errorf("a cost that fits was let through after %s", after)
+		}
+		time.Sleep(10500 * time.Millisecond)
+		back.Store(true)
+		if d := q.answers()["large"]; d.err != nil || !d.Allowed || d.DecidedBy != limiter.DecidedByStore || d.after != 11*time.Second {
+			t.Errorf("when the store was back: %+v", d)
+		}
+	})
+}
+
 // An outage lets everybody ask at once, and so one in before his turn. All others keep
 // their places.
 func TestAfterAnOutageTheOrderIsAsBefore(t *testing.T) {

@@ -21,7 +21,9 @@ var ErrNotGivenBack = errors.New("what was taken was not given back")
 // came, whatever each of them costs. Only the first asks the store, when its turn has
 // come, so there are about as many calls as units are granted. Of the limits of one call,
 // the one that keeps it waiting longest is queued for. Callers of other Waiters, of other
-// processes, and those who take without waiting are not in this order.
+// processes, and those who take without waiting are not in this order. While the store is
+// away there is no order either: everybody asks, so that nobody waits for the time-outs of
+// others.
 //
 // A Waiter is safe for concurrent use. It must not be copied after its first use.
 type Waiter struct {
@@ -83,8 +85,8 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 			}
 			return nil, err
 		}
-		sum, left := Summarize(decisions), w.left(until)
-		if sum.Unguarded {
+		sum, left, away := Summarize(decisions), w.left(until), decidedInAnOutage(decisions)
+		if away {
 			w.turns.failed(p)
 		}
 		switch {
@@ -97,11 +99,20 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 			return tooLate(decisions, left), nil
 		}
 		stays := len(sum.DeniedBy) > 0 && sum.RetryAfter <= left
-		w.turns.denied(p, decisions, w.now(), stays)
+		w.turns.denied(p, decisions, w.now(), stays && !away)
 		if !stays {
 			return decisions, nil
 		}
 	}
+}
+
+// decidedInAnOutage reports whether the store was away, and something else decided. There
+// is no order then: a cost that fits a limit but not a local share of it would hold up
+// everybody for as long as the outage lasts.
+func decidedInAnOutage(decisions []Decision) bool {
+	return slices.ContainsFunc(decisions, func(d Decision) bool {
+		return d.DecidedBy == DecidedByLocal || d.DecidedBy == DecidedByFailurePolicy
+	})
 }
 
 // awaitTurn returns when p may ask the store, or with the denial of a turn that does not
