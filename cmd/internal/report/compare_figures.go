@@ -85,6 +85,14 @@ func comparedFigures() []*comparedFigure {
 			of: shareOf(func(r *Run) int64 { return r.Allowed }),
 		},
 		&comparedFigure{
+			metric: "local_percent", write: inPercent, margin: exact, least: shareResolution,
+			of: shareOf(func(r *Run) int64 { return r.Local }),
+		},
+		&comparedFigure{
+			metric: "unguarded_percent", good: -1, write: inPercent, margin: exact,
+			of: shareOf(func(r *Run) int64 { return r.Unguarded }),
+		},
+		&comparedFigure{
 			metric: "errors_percent", good: -1, write: inPercent, margin: exact,
 			of: shareOf(func(r *Run) int64 { return r.Errors }),
 		},

@@ -7,7 +7,8 @@ import (
 
 // histogramsOf returns the distributions of a run's times.
 func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
-	h := &report.Histograms{Latency: result.Latency, Service: result.Service}
+	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
+	_, h.ByDecider = report.AnswersOf(result.ByDecider)
 	if !closed {
 		h.Lag = result.Lag
 	}
