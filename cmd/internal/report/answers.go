@@ -9,7 +9,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/loadgen"
 )
 
 // Answers is the requests that one decider answered.
@@ -25,18 +24,6 @@ type Answers struct {
 
 // mostDeciders is how many of them a report tells apart at most.
 const mostDeciders = 16
-
-// AnswersOf puts answers of a load test, of which some may be missing, in the terms of a
-// report.
-func AnswersOf(answers []loadgen.Answers) (all []Answers, histograms map[string]*hdrhistogram.Histogram) {
-	histograms = map[string]*hdrhistogram.Histogram{}
-	for _, a := range answers {
-		by := a.By.String()
-		all = append(all, Answers{DecidedBy: by, Allowed: a.Allowed, Denied: a.Denied, Latency: QuantilesOf(a.Latency)})
-		histograms[by] = a.Latency
-	}
-	return all, histograms
-}
 
 // by returns what one decider answered, nil if that is nothing.
 func (f *Figures) by(decider limiter.Decider) *Answers {

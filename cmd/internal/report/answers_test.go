@@ -38,7 +38,9 @@ func TestAnswersByOthersAreShownApart(t *testing.T) {
 	if err := d.HTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Who decided", `<path class="local"`, `<path class="unguarded"`, `<span class="key local">`, "denial-memory"} {
+	for _, want := range []string{
+		"Who decided", `<path class="local"`, `<path class="unguarded"`, `<span class="key local">`, "denial-memory",
+	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("%q is missing on the page", want)
 		}

@@ -166,7 +166,10 @@ func outage() *Document {
 		name            string
 		allowed, denied int64
 		median          float64
-	}{{"store", run.Allowed, run.Denied - 1000, 440}, {"local", 900, 3100, 12}, {"denial-memory", 0, 1000, 3}, {"failure-policy", 600, 0, 200_000}} {
+	}{
+		{"store", run.Allowed, run.Denied - 1000, 440}, {"local", 900, 3100, 12}, {"denial-memory", 0, 1000, 3},
+		{"failure-policy", 600, 0, 200_000},
+	} {
 		h := histogram(random, int(by.allowed+by.denied), by.median, 0)
 		run.Histograms.ByDecider[by.name] = h
 		run.ByDecider = append(run.ByDecider, Answers{by.name, by.allowed, by.denied, QuantilesOf(h)})

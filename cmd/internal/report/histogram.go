@@ -26,6 +26,14 @@ type Histograms struct {
 	ByDecider map[string]*hdrhistogram.Histogram
 }
 
+// AddDecider adds the latency of what a decider answered.
+func (h *Histograms) AddDecider(name string, latency *hdrhistogram.Histogram) {
+	if h.ByDecider == nil {
+		h.ByDecider = map[string]*hdrhistogram.Histogram{}
+	}
+	h.ByDecider[name] = latency
+}
+
 // savedHistograms is the JSON form of Histograms.
 type savedHistograms struct {
 	Latency string `json:"latency_us,omitempty"`

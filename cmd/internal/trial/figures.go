@@ -23,7 +23,11 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
 		Audit:        auditOf(l.limits, result.Findings),
 	}
-	f.ByDecider, _ = report.AnswersOf(result.ByDecider)
+	for _, a := range result.ByDecider {
+		f.ByDecider = append(f.ByDecider, report.Answers{
+			DecidedBy: a.By.String(), Allowed: a.Allowed, Denied: a.Denied, Latency: report.QuantilesOf(a.Latency),
+		})
+	}
 	if !r.Load.IsClosed() {
 		f.Lag = report.QuantilesOf(result.Lag)
 		f.GeneratorLimited = result.GeneratorLimited()

@@ -8,7 +8,9 @@ import (
 // histogramsOf returns the distributions of a run's times.
 func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
 	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
-	_, h.ByDecider = report.AnswersOf(result.ByDecider)
+	for _, a := range result.ByDecider {
+		h.AddDecider(a.By.String(), a.Latency)
+	}
 	if !closed {
 		h.Lag = result.Lag
 	}
