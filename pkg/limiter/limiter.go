@@ -8,8 +8,9 @@ import (
 // Limiter is what a service calls: one limit of one subject at a time, or
 // several together. It is a thin face of a [Store] and safe for concurrent use.
 type Limiter struct {
-	store Store
-	calls sync.Pool // of *call
+	store  Store
+	calls  sync.Pool // of *call
+	waiter Waiter
 }
 
 // call is the room for one request's way through the Store interface, pooled
@@ -22,7 +23,7 @@ type call struct {
 // New returns a Limiter that decides with store. Closing the store stays the
 // caller's business.
 func New(store Store) *Limiter {
-	return &Limiter{store: store, calls: sync.Pool{New: func() any { return new(call) }}}
+	return &Limiter{store: store, calls: sync.Pool{New: func() any { return new(call) }}, waiter: Waiter{Store: store}}
 }
 
 // Take charges cost units to key under limit, if they fit. A denial is a
