@@ -30,6 +30,9 @@ type page struct {
 	countsEachUnit bool
 	// queue says when an allowed request has its turn; nil if at once.
 	queue queue
+	// ahead says until when units that were taken ahead count as charged now, and how many
+	// can be given back; nil if units cannot be taken ahead.
+	ahead ahead
 }
 
 // queue is a kind whose allowed requests wait for their turn.
