@@ -28,19 +28,21 @@ type asking struct {
 	cancel  context.CancelFunc
 }
 
-var waiterPool = sync.Pool{New: func() any { return &waiter{answered: make(chan struct{}, 1)} }}
-
-func newWaiter(ctx context.Context, cost int64) *waiter {
-	w := waiterPool.Get().(*waiter)
+// newWaiter returns a waiter out of pool, to which it goes back by release.
+func newWaiter(ctx context.Context, pool *sync.Pool, cost int64) *waiter {
+	w, reused := pool.Get().(*waiter)
+	if !reused {
+		w = &waiter{answered: make(chan struct{}, 1)}
+	}
 	w.cost = cost
 	w.deadline, _ = ctx.Deadline()
 	return w
 }
 
-// release ends the use of an answered waiter.
-func (w *waiter) release() {
+// release ends the use of a waiter that was answered.
+func (w *waiter) release(pool *sync.Pool) {
 	*w = waiter{answered: w.answered}
-	waiterPool.Put(w)
+	pool.Put(w)
 }
 
 // answer tells the caller that what was set is its answer.

@@ -104,6 +104,8 @@ type leaseStore struct {
 	keys   *keyTable[leasedKey]
 	heat   heat
 	closed atomic.Bool
+	// waiters are those not in use.
+	waiters sync.Pool
 
 	mu       sync.Mutex
 	sweeping bool      // a sweep is to come
@@ -207,7 +209,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *Request
 		key.mu.Unlock()
 		return false, nil
 	}
-	w := newWaiter(ctx, req.Cost)
+	w := newWaiter(ctx, &s.waiters, req.Cost)
 	key.queue.push(w)
 	refill := !key.refilling
 	key.refilling = true
@@ -237,7 +239,7 @@ func (s *leaseStore) wait(ctx context.Context, k *keyed[leasedKey], req *Request
 	}
 	*d, err = w.decision, w.err
 	answered = !w.alone
-	w.release()
+	w.release(&s.waiters)
 	return answered, err
 }
 
