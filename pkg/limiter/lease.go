@@ -45,16 +45,17 @@ func (l *lease) handOut(cost int64, now time.Duration, d *Decision) bool {
 			return false
 		}
 		if l.left.CompareAndSwap(left, left-cost) {
-			l.answer(left-cost, d)
+			l.answer(cost, left-cost, d)
 			return true
 		}
 	}
 }
 
-// answer describes the key as it was at the instant of the charge, with the units that are
-// left not yet used.
-func (l *lease) answer(left int64, d *Decision) {
+// answer grants cost units, and describes the key as it was at the instant of the charge,
+// with the units that are left not yet used.
+func (l *lease) answer(cost, left int64, d *Decision) {
 	*d = l.decision
+	d.Granted = cost
 	d.Used -= left
 	d.Remaining = l.capacity - d.Used
 	d.DecidedBy = DecidedByLease

@@ -138,7 +138,7 @@ func (s *leaseStore) share(k *keyed[leasedKey], call *asking, a leaseAnswer, err
 			break // for one that came later these units are too old
 		}
 		left -= w.cost
-		l.answer(left, &w.decision)
+		l.answer(w.cost, left, &w.decision)
 		if w.askedBy == call {
 			w.decision.DecidedBy = DecidedByStore
 		}

@@ -60,7 +60,7 @@ type Leases struct {
 //
 // A sliding log is not leased, because a refund removes its newest units, which may be somebody
 // else's. A leaky bucket is not either, since each of its units has a turn. Calls of several
-// requests, shadows and everything that is not a take pass through.
+// requests, shadows, takes with a token and everything that is not a take pass through.
 func WithLeases(store Store, settings Leases) Store {
 	orElse := func(value *time.Duration, unlessSaid time.Duration) {
 		if *value <= 0 {
