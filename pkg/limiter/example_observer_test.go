@@ -63,7 +63,9 @@ func ExampleObserver() {
 			}
 		},
 		OnFailure: func(err error) { log.Warn("rate limit store is away; all are let in", "error", err) },
-		OnBreaker: func(c limiter.BreakerChange) { log.Warn("rate limit breaker", "from", c.From, "to", c.To, "reason", c.Reason) },
+		OnBreaker: func(c limiter.BreakerChange) {
+			log.Warn("rate limit breaker", "from", c.From, "to", c.To, "reason", c.Reason)
+		},
 	}
 	store := limiter.WithBreaker(awayStore{}, observer.Breaker(limiter.Breaker{Failures: 2}))
 	store = limiter.WithFailurePolicy(store, limiter.AllowOnError, observer.Failure())
