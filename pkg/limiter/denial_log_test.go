@@ -39,16 +39,19 @@ func (s *denyingStore) Decide(_ context.Context, _ limiter.Op, reqs []limiter.Re
 func (s *denyingStore) Close() error { s.closed++; return nil }
 
 func (s *denyingStore) AddDenials(ctx context.Context, d limiter.Denials) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := d.Check(); err != nil {
 		panic(err)
 	}
+	s.mu.Lock()
 	s.at = append(s.at, time.Now())
-	if s.hangs {
+	hangs := s.hangs
+	s.mu.Unlock()
+	if hangs {
 		<-ctx.Done()
 		return fmt.Errorf("%w: %w", limiter.ErrUnavailable, ctx.Err())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.writes = append(s.writes, d)
 	if s.err == errPanic {
 		panic("a bug of the table")
@@ -65,7 +68,7 @@ var errPanic = errors.New("panic")
 func (s *denyingStore) set(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err, s.writes, s.at = err, nil, nil
+	s.err, s.hangs, s.writes, s.at = err, false, nil, nil
 }
 
 // sum returns what was written of each subject, and of others.
@@ -238,22 +241,25 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 				t.Fatalf("%d goroutines, %d before", n, goroutines)
 			}
 		}
+		synctest.Wait()
 		if n := len(table.at); n < 10 || n > 40 {
 			t.Errorf("%d tries in %s", n, time.Since(begun))
 		}
 		if len(told) != 1 || !strings.Contains(told[0], "denials cannot be written: store unavailable") {
 			t.Errorf("told %q", told)
 		}
-		table.hangs = false
+		table.set(nil)
 		time.Sleep(time.Minute)
 		deny(t, store, "user:42", 1)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if sum, others := table.sum(); sum["user:42"] != 601 || others != 0 {
 			t.Errorf("after the outage %v, %d others", sum, others)
 		}
 		table.set(limiter.ErrUnavailable) // another outage is told of again
 		deny(t, store, "user:42", 1)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if len(told) != 2 {
 			t.Errorf("told %q", told)
 		}
@@ -272,6 +278,7 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 				deny(t, store, "user:42", 1)
 				time.Sleep(time.Second)
 			}
+			synctest.Wait()
 			if n := len(table.at); n < 8 || n > 11 || told != 1 {
 				t.Errorf("%v: %d tries in ten minutes, told %d times", err, n, told)
 			}
