@@ -67,9 +67,11 @@ var layers = map[string][]string{
 		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
 		"pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit":     {"pkg/limiter"},
-	"pkg/loadgen/trace":     {"internal/goroutines", "internal/panics", "pkg/limiter"},
-	"pkg/limiter":           {"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling"},
+	"pkg/loadgen/audit": {"pkg/limiter"},
+	"pkg/loadgen/trace": {"internal/goroutines", "internal/panics", "pkg/limiter"},
+	"pkg/limiter": {
+		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
+	},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lines":        {},
@@ -84,7 +86,7 @@ var layers = map[string][]string{
 	"internal/respguard":      {},
 	"internal/spacesaving":    {},
 	"internal/spelling":       {},
-	"pkg/limiter/policy":      {"pkg/limiter"},
+	"pkg/limiter/policy":      {"internal/subjecttext", "pkg/limiter"},
 	"pkg/limiter/filestore":   {"internal/denialtable", "internal/filekind", "pkg/limiter"},
 	"pkg/limiter/memorystore": {"internal/denialtable", "pkg/limiter"},
 	"pkg/limiter/redisstore": {
@@ -114,8 +116,9 @@ var layers = map[string][]string{
 		"cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit",
 		"pkg/loadgen/trace",
 	},
-	"docs/pictures":       {},
-	"internal/goroutines": {"internal/panics"},
+	"docs/pictures":        {},
+	"internal/goroutines":  {"internal/panics"},
+	"internal/subjecttext": {},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

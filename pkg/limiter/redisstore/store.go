@@ -344,6 +344,7 @@ func (s *Store) parseVerdicts(
 			before := states[i]
 			if charged {
 				before.Units -= reqs[i].Cost // what was queued before this take
+				decision.Granted = reqs[i].Cost
 			}
 			decision.Delay = before.Delay(&reqs[i].Limit, now)
 		}
