@@ -95,11 +95,17 @@ func deny(t *testing.T, store limiter.Store, subject string, times int) {
 	}
 }
 
+// pass lets virtual time pass, and what then goes on end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &denyingStore{}
 		store := limiter.WithDenialLog(table, limiter.DenialLog{})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(table.at) != 0 {
 			t.Fatalf("%d writes, and nothing was denied", len(table.at))
 		}
@@ -107,9 +113,9 @@ func TestDenialsAreWrittenOnceASecond(t *testing.T) {
 		for range 70 { // five seconds
 			deny(t, store, "often", 3)
 			deny(t, store, "once in a while", 1)
-			time.Sleep(70 * time.Millisecond) // and so never when a write is due
+			pass(70 * time.Millisecond) // and so never when a write is due
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		for i, at := range table.at {
 			if since := at.Sub(begun); since < time.Duration(i+1)*time.Second {
 				t.Errorf("write %d after %s", i, since)
@@ -170,7 +176,7 @@ func TestAWriteHasTheKeysDeniedMostAndTheOthersFollow(t *testing.T) {
 		for i := range 450 {
 			deny(t, store, fmt.Sprintf("user:%d", i), 1+i%3)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(table.writes) != 3 || len(table.writes[0].Rows) != limiter.MaxDenialRows {
 			t.Fatalf("%d writes, the first of %d rows", len(table.writes), len(table.writes[0].Rows))
 		}
@@ -203,7 +209,7 @@ func TestDenialsAreBounded(t *testing.T) {
 				deny(t, store, "often", 1)
 			}
 			if i%second == 0 {
-				time.Sleep(time.Second)
+				pass(time.Second)
 			}
 		}
 		store.Close()
@@ -236,12 +242,11 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 			if waited := time.Since(before); waited > 0 {
 				t.Fatalf("a decision waited %s", waited)
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if n := runtime.NumGoroutine(); n > goroutines+3 {
 				t.Fatalf("%d goroutines, %d before", n, goroutines)
 			}
 		}
-		synctest.Wait()
 		if n := len(table.at); n < 10 || n > 40 {
 			t.Errorf("%d tries in %s", n, time.Since(begun))
 		}
@@ -249,17 +254,15 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 		table.set(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		deny(t, store, "user:42", 1)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		pass(2 * time.Second)
 		if sum, others := table.sum(); sum["user:42"] != 601 || others != 0 {
 			t.Errorf("after the outage %v, %d others", sum, others)
 		}
 		table.set(limiter.ErrUnavailable) // another outage is told of again
 		deny(t, store, "user:42", 1)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		pass(2 * time.Second)
 		if len(told) != 2 {
 			t.Errorf("told %q", told)
 		}
@@ -276,9 +279,8 @@ func TestARefusalIsToldOnceAndRarelyTriedAgain(t *testing.T) {
 			store := limiter.WithDenialLog(table, limiter.DenialLog{OnError: func(error) { told++; panic("a bug of the callback") }})
 			for range 600 {
 				deny(t, store, "user:42", 1)
-				time.Sleep(time.Second)
+				pass(time.Second)
 			}
-			synctest.Wait()
 			if n := len(table.at); n < 8 || n > 11 || told != 1 {
 				t.Errorf("%v: %d tries in ten minutes, told %d times", err, n, told)
 			}
@@ -297,15 +299,15 @@ func TestDenialsAreNotCountedTwice(t *testing.T) {
 		table := &denyingStore{err: limiter.ErrOutcomeUnknown}
 		store := limiter.WithDenialLog(table, limiter.DenialLog{})
 		deny(t, store, "user:42", 5)
-		time.Sleep(time.Second + time.Millisecond)
+		pass(time.Second + time.Millisecond)
 		if sum, _ := table.sum(); sum["user:42"] != 5 {
 			t.Fatalf("written %v", sum)
 		}
 		table.set(limiter.ErrUnavailable)
 		deny(t, store, "user:42", 1)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		table.set(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if sum, _ := table.sum(); sum["user:42"] != 1 || !table.writes[0].Lost {
 			t.Errorf("afterwards %+v", table.writes)
 		}
@@ -330,7 +332,7 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 		}
 		table.set(nil)
 		deny(t, store, "late", 1)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(table.at) != 0 {
 			t.Error("something is written after Close")
 		}
