@@ -42,6 +42,28 @@ func (l *Limiter) Refund(ctx context.Context, key Key, limit Limit, cost int64) 
 	return l.decide(ctx, Refund, key, limit, cost)
 }
 
+// Charge charges cost units to key under limit, whether they fit or not: for costs that are
+// known only afterwards, such as bytes sent. Usage can exceed the capacity then. See [Charge].
+func (l *Limiter) Charge(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
+	return l.decide(ctx, Charge, key, limit, cost)
+}
+
+// TakeUpTo charges as many of most units as fit to key under limit, and says how many as
+// Granted. It is allowed if that is at least one.
+func (l *Limiter) TakeUpTo(ctx context.Context, key Key, limit Limit, most int64) (Decision, error) {
+	return l.decide(ctx, TakeUpTo, key, limit, most)
+}
+
+// Settle brings what was taken of key under limit with that token to its real cost: it
+// charges what is missing, whether it fits or not, or gives back what is too much; 0 gives
+// back everything. That happens once. The error is an [ErrUnknownToken] if no take with
+// the token is remembered, and an [ErrInvalid] if it was settled at another cost before.
+func (l *Limiter) Settle(ctx context.Context, key Key, limit Limit, token string, cost int64) (Decision, error) {
+	decisions := make([]Decision, 1)
+	err := l.store.Decide(ctx, Settle, []Request{{Key: key, Limit: limit, Cost: cost, Token: token}}, decisions)
+	return decisions[0], err
+}
+
 // TakeAll charges all reqs or none, decided at one instant, and returns one
 // Decision for each in their order. It took effect if [AllAllowed] of them.
 func (l *Limiter) TakeAll(ctx context.Context, reqs ...Request) ([]Decision, error) {

@@ -47,7 +47,9 @@ func (t *turns) arrive(reqs []Request, until time.Time) *place {
 // look says what p is to do. If behind is not nil, somebody is before it, and it sleeps
 // until behind ends. Otherwise it asks the store after wait. If denial is not nil, its
 // turn will not come before its patience ends, or has not, if over.
-func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (behind context.Context, wait time.Duration, denial []Decision) {
+func (t *turns) look(ctx context.Context, p *place, now time.Time, over bool) (
+	behind context.Context, wait time.Duration, denial []Decision,
+) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.stir()

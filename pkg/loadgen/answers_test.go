@@ -82,7 +82,8 @@ func TestAnswersAreToldApartByWhoDecided(t *testing.T) {
 			{Answers{By: limiter.DecidedByFailurePolicy, Allowed: 5}, 7 * ms},
 		} {
 			got := r.ByDecider[i]
-			if got.By != want.By || got.Allowed != want.Allowed || got.Denied != want.Denied || microseconds(got.Latency, 50).Truncate(ms) != want.latency {
+			if got.By != want.By || got.Allowed != want.Allowed || got.Denied != want.Denied ||
+				microseconds(got.Latency, 50).Truncate(ms) != want.latency {
 				t.Errorf("%s: %+v, want %+v", want.By, got, want)
 			}
 		}
