@@ -83,7 +83,7 @@ var layers = map[string][]string{
 	"internal/respguard":         {},
 	"internal/spelling":          {},
 	"pkg/limiter/policy":         {"pkg/limiter"},
-	"pkg/limiter/filestore":      {"internal/filekind", "pkg/limiter"},
+	"pkg/limiter/filestore":      {"internal/filekind", "internal/panics", "pkg/limiter"},
 	"pkg/limiter/memorystore":    {"pkg/limiter"},
 	"pkg/limiter/redisstore":     {"internal/goroutines", "internal/panics", "internal/redisserver", "lua", "pkg/limiter"},
 	"pkg/limiter/storetest":      {"pkg/limiter"},

@@ -15,13 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-const (
-	// busyTimeout is how long SQLite itself waits for another process's lock
-	// before it gives us a chance to look at the context.
-	busyTimeout = 5 * time.Millisecond
-	// patience is how long a call without a deadline waits for the lock.
-	patience = 10 * time.Second
-)
+// busyTimeout is how long SQLite itself waits for another process's lock
+// before it gives us a chance to look at the context.
+const busyTimeout = 5 * time.Millisecond
 
 // retryBusy does what needs the file's lock until it gets it or ctx ends.
 // Nothing has been written when SQLite says busy.

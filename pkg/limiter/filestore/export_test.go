@@ -1,7 +1,11 @@
 package filestore
 
-// Turn holds a token while a call is at work.
-func (s *Store) Turn() chan struct{} { return s.turn }
+// Waiting returns how many calls wait for the writer.
+func (s *Store) Waiting() int {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return s.queue.jobs.Len()
+}
 
 // Path returns the path of the file.
 func (s *Store) Path() string { return s.path }
