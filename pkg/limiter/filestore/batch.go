@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -24,7 +25,8 @@ type batch struct {
 // row is a key in a batch.
 type row struct {
 	key     limiter.Key
-	id      int64 // SQLite's number of the row, 0 if there is none
+	id      int64           // SQLite's number of the row, 0 if there is none
+	until   limiter.Instant // when it may be reclaimed, as the file has it
 	state   limiter.State
 	changed bool
 }
@@ -125,12 +127,12 @@ type connection struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	beginning, committing, rollingBack                 statement
-	finding, inserting, updating, deleting, reclaiming statement
+	beginning, committing, rollingBack                            statement
+	finding, inserting, updating, extending, deleting, reclaiming statement
 
 	record []byte // reused
 	args   [5]driver.NamedValue
-	found  [2]driver.Value
+	found  [3]driver.Value
 }
 
 // newConnection prepares the statements on the one connection of db, which it closes if it
@@ -161,9 +163,10 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 			{&c.rollingBack, "ROLLBACK"},
 			{&c.finding, findRow},
 			{&c.inserting, "INSERT INTO limits (prefix, subject, name, record, unused_at) VALUES (?, ?, ?, ?, ?)"},
-			{&c.updating, "UPDATE limits SET record = ?, unused_at = ? WHERE rowid = ?"},
+			{&c.updating, "UPDATE limits SET record = ? WHERE rowid = ?"},
+			{&c.extending, "UPDATE limits SET record = ?, unused_at = ? WHERE rowid = ?"},
 			{&c.deleting, "DELETE FROM limits WHERE rowid = ?"},
-			{&c.reclaiming, "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ? ORDER BY unused_at LIMIT ?)"},
+			{&c.reclaiming, "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY unused_at LIMIT ?)"},
 		} {
 			prepared, err := raw.(driver.ConnPrepareContext).PrepareContext(ctx, s.text)
 			if err != nil {
@@ -185,7 +188,7 @@ func (c *connection) close() error {
 	if c.conn != nil {
 		errs = append(errs, c.conn.Raw(func(any) error {
 			for _, s := range []statement{c.beginning, c.committing, c.rollingBack, c.finding, c.inserting, c.updating,
-				c.deleting, c.reclaiming} {
+				c.extending, c.deleting, c.reclaiming} {
 				if s != nil {
 					errs = append(errs, s.Close())
 				}
@@ -229,12 +232,14 @@ func (c *connection) find(prefix string, r *row) error {
 		return err
 	}
 	r.id, _ = c.found[0].(int64)
-	record, _ := c.found[1].([]byte)
+	until, _ := c.found[1].(int64)
+	record, _ := c.found[2].([]byte)
+	r.until = limiter.Instant(until)
 	return decode(prefix, r.key, &r.state, record)
 }
 
 // findRow finds one key.
-var findRow = "SELECT rowid, " + boundedRecord + " FROM limits WHERE prefix = ? AND subject = ? AND name = ?"
+var findRow = "SELECT rowid, unused_at, " + boundedRecord + " FROM limits WHERE prefix = ? AND subject = ? AND name = ?"
 
 // boundedRecord is the record of a row, or NULL if that is longer than any: it is not
 // even read then.
@@ -256,12 +261,27 @@ func decode(prefix string, key limiter.Key, state *limiter.State, record []byte)
 
 func (c *connection) insertRow(prefix string, r *row, now limiter.Instant) error {
 	c.record = r.state.AppendRecord(c.record[:0])
-	return c.exec(c.inserting, prefix, r.key.Subject, r.key.Name, c.record, int64(r.state.UnusedAt(now)))
+	return c.exec(c.inserting, prefix, r.key.Subject, r.key.Name, c.record, int64(reclaimableAt(&r.state, now)))
 }
 
 func (c *connection) updateRow(r *row, now limiter.Instant) error {
 	c.record = r.state.AppendRecord(c.record[:0])
-	return c.exec(c.updating, c.record, int64(r.state.UnusedAt(now)), r.id)
+	if until := reclaimableAt(&r.state, now); until != r.until {
+		return c.exec(c.extending, c.record, int64(until), r.id)
+	}
+	return c.exec(c.updating, c.record, r.id)
+}
+
+// mostGrace bounds how long a key stays in the file after it is unused.
+const mostGrace = time.Hour
+
+// reclaimableAt returns the instant that the file has of a key in the state s: when it is
+// unused, or up to a quarter of its period later, so that most charges need not change
+// the instant. It is in an index, and to change it writes two pages more than the record.
+func reclaimableAt(s *limiter.State, now limiter.Instant) limiter.Instant {
+	grace := limiter.Instant(min(s.Limit.Period/4, mostGrace) / time.Microsecond)
+	unused := s.UnusedAt(now)
+	return unused + (grace - unused%grace)
 }
 
 func (c *connection) deleteRow(r *row) error { return c.exec(c.deleting, r.id) }

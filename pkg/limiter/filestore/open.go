@@ -111,12 +111,18 @@ func (s *Store) checkKinds() error {
 	return nil
 }
 
+// checkpointAfter is how many pages the log of changes has, 16 MB, when they go over into the
+// database. All writers wait then, as the disk is waited for, so SQLite's own 1,000
+// pages cost a busy file up to half of its time.
+const checkpointAfter = 4000
+
 // dataSource names the file for the driver. Transactions take the write lock
 // when they begin, so that what they read is still so when they write.
 func dataSource(path string) string {
 	options := url.Values{"_txlock": {"immediate"}}
 	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
 	options.Add("_pragma", "synchronous(normal)")
+	options.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter))
 	// The file may be damaged, or made to do harm.
 	options.Add("_pragma", "trusted_schema(off)")
 	options.Add("_pragma", "cell_size_check(on)")

@@ -29,7 +29,9 @@ type job struct {
 type queue struct {
 	mu      sync.Mutex
 	jobs    list.List
-	writing bool // there is a writer
+	writing bool          // there is a writer
+	idle    bool          // it waits to be woken
+	wake    chan struct{} // wakes it; room for one
 }
 
 // add appends j, and reports whether the caller must start the writer.
@@ -39,7 +41,49 @@ func (q *queue) add(j *job) (start bool) {
 	j.place = q.jobs.PushBack(j)
 	start = !q.writing
 	q.writing = true
+	q.rouse()
 	return start
+}
+
+// rouse wakes the writer if it is idle.
+func (q *queue) rouse() {
+	if q.idle {
+		q.idle = false
+		q.wake <- struct{}{}
+	}
+}
+
+// wait waits for jobs, for some time or until the writer is dismissed. If it reports that
+// there are none the writer must end: the next job starts another.
+func (q *queue) wait(atMost *time.Timer) bool {
+	q.mu.Lock()
+	if q.jobs.Len() > 0 {
+		q.mu.Unlock()
+		return true
+	}
+	q.idle = true
+	q.mu.Unlock()
+	atMost.Reset(idleTime)
+	select {
+	case <-q.wake:
+	case <-atMost.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.idle = false
+	select {
+	case <-q.wake: // it came together with the timer
+	default:
+	}
+	q.writing = q.jobs.Len() > 0
+	return q.writing
+}
+
+// dismiss lets an idle writer end.
+func (q *queue) dismiss() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.rouse()
 }
 
 // leave takes j out of the queue. It reports false if the writer has taken it already.
@@ -84,6 +128,19 @@ func (q *queue) putBack(jobs []*job) {
 	}
 }
 
+// abandon takes all jobs, whose writer is no more.
+func (q *queue) abandon() (jobs []*job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.jobs.Front(); e != nil; e = q.jobs.Front() {
+		j := q.jobs.Remove(e).(*job)
+		j.place = nil
+		jobs = append(jobs, j)
+	}
+	q.writing = false
+	return jobs
+}
+
 func (q *queue) isEmpty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,18 +159,10 @@ func (q *queue) creates() bool {
 	return false
 }
 
-// rest reports whether no job waits. The writer must end then: the next job starts another.
-func (q *queue) rest() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.jobs.Len() > 0 {
-		return false
-	}
-	q.writing = false
-	return true
-}
-
 const (
+	// idleTime is for how long a writer without a job stays. Starting one costs about as
+	// much as a take, because SQLite needs more stack than a goroutine begins with.
+	idleTime = 100 * time.Millisecond
 	// patience is how long a call without a deadline waits for the file.
 	patience = 10 * time.Second
 	// lastMoment is how long a call that is being done when its time is over waits for the

@@ -57,7 +57,7 @@ func New(path string, options ...Option) (*Store, error) {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", limiter.ErrInvalid)
 	}
 	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
-		writerTurn: make(chan struct{}, 1)}
+		writerTurn: make(chan struct{}, 1), queue: queue{wake: make(chan struct{}, 1)}}
 	for _, option := range options {
 		option(s)
 	}
@@ -70,6 +70,7 @@ func (s *Store) Close() error {
 	defer s.giveTurn()
 	s.writerTurn <- struct{}{}
 	defer func() { <-s.writerTurn }()
+	s.queue.dismiss()
 	var errs []error
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
@@ -147,9 +148,9 @@ func (s *Store) readStates(ctx context.Context, reqs []limiter.Request, states [
 	}
 	defer tx.Rollback()
 	for i := range reqs {
-		var id int64
+		var id, until int64
 		var record []byte
-		err := tx.QueryRowContext(ctx, findRow, s.prefix, reqs[i].Key.Subject, reqs[i].Key.Name).Scan(&id, &record)
+		err := tx.QueryRowContext(ctx, findRow, s.prefix, reqs[i].Key.Subject, reqs[i].Key.Name).Scan(&id, &until, &record)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			*states[i] = limiter.State{}

@@ -26,7 +26,9 @@ const (
 
 // writeAll does jobs until none waits. There is one of it for each Store at a time.
 func (s *Store) writeAll() error {
-	for !s.queue.rest() {
+	timer := time.NewTimer(idleTime)
+	defer timer.Stop()
+	for s.queue.wait(timer) {
 		if err := s.writeBurst(); err != nil {
 			for _, j := range s.queue.take(nil, false) {
 				j.finish(err)
@@ -38,10 +40,11 @@ func (s *Store) writeAll() error {
 
 // writerEnded lets a panic of the writer itself fail those that wait for it.
 func (s *Store) writerEnded(err error) {
-	for err != nil && !s.queue.rest() {
-		for _, j := range s.queue.take(nil, false) {
-			j.finish(err)
-		}
+	if err == nil {
+		return
+	}
+	for _, j := range s.queue.abandon() {
+		j.finish(err)
 	}
 }
 
