@@ -169,8 +169,8 @@ func measureCrowd(ctx context.Context, program, taker string, c crowd, keys int,
 	return perSecond, nil
 }
 
-// fileWorker is one of the processes: it takes one unit, so that the file is there, says
-// that it is ready, and begins when its input ends. Then it prints its takes per second.
+// fileWorker is one of the processes: the first takes a unit of every key, the others of one.
+// It says that it is ready, and begins when its input ends. Then it prints its takes per second.
 func fileWorker(ctx context.Context, arguments string, in io.Reader, out io.Writer) error {
 	var taker, path string
 	var goroutines, keys, number int
@@ -200,7 +200,11 @@ func fileWorker(ctx context.Context, arguments string, in io.Reader, out io.Writ
 	all := subjects(keys)
 	start := number * 7919 % keys
 	c := contestant{name: taker, take: shared(take)}
-	if err := takeOne(ctx, c, take, all[start]); err != nil {
+	first := all
+	if number > 0 {
+		first = all[start : start+1]
+	}
+	if err := fill(ctx, c, first); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "ready")

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -77,6 +78,17 @@ func (q *queue) wait(atMost *time.Timer) bool {
 	}
 	q.writing = q.jobs.Len() > 0
 	return q.writing
+}
+
+// expect lets those that were just answered ask again: several then come together, and one
+// finds the file still in hand.
+func (q *queue) expect() {
+	for range 4 {
+		runtime.Gosched()
+		if !q.isEmpty() {
+			return
+		}
+	}
 }
 
 // dismiss lets an idle writer end.

@@ -70,6 +70,7 @@ func (s *Store) writeBurst() error {
 		if err := s.writeOnce(); err != nil {
 			return err
 		}
+		s.queue.expect()
 		if line.isOver(burst) {
 			line.leave()
 			time.Sleep(pause)
