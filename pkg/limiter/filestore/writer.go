@@ -19,7 +19,7 @@ const (
 	// burst is for how long one process goes on writing while others wait. Handing the
 	// file over costs as much as some takes: the other process has to wake up and to read
 	// anew what has changed.
-	burst = time.Millisecond
+	burst = 2 * time.Millisecond
 	// pause is what a process leaves to those that wait, after its burst.
 	pause = 500 * time.Microsecond
 )
