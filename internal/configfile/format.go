@@ -11,6 +11,7 @@ func fileObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
 		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
+		{Name: "denials", About: "Count whom consume denies, for limitctl denials; false by default.", Schema: yesOrNo},
 		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
 			Schema: namedObjects("context")},
 	}}

@@ -18,6 +18,8 @@ const MaxSize = yamlfile.MaxSize
 type File struct {
 	// Prefix is what the store's keys begin with; empty if the file does not say.
 	Prefix string
+	// Denials: commands count who is denied.
+	Denials bool
 	// Policies are in the order written.
 	Policies []*policy.Policy
 }
@@ -35,6 +37,9 @@ func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile
 		return File{}, r
 	}
 	file := File{Prefix: Prefix(r, fields)}
+	if v, said := fields["denials"]; said {
+		file.Denials = r.Bool(v)
+	}
 	if v, said := fields["policies"]; said {
 		for _, each := range Named(r, v, "policy", "policies") {
 			file.Policies = append(file.Policies, readPolicy(r, each))

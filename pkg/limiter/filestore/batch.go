@@ -20,6 +20,7 @@ type batch struct {
 	now         limiter.Instant // the lock may have been long in coming: now is when it is held
 	rows        []*row
 	byKey       map[limiter.Key]*row // when there are many
+	wrote       bool                 // something else than rows
 }
 
 // row is a key in a batch.
@@ -67,6 +68,7 @@ func (b *batch) load(key limiter.Key) (*row, error) {
 
 // store writes what has changed. It reports whether anything has.
 func (b *batch) store() (isChanged bool, err error) {
+	isChanged = b.wrote
 	fresh := int64(0)
 	for _, r := range b.rows {
 		if !r.changed {
@@ -102,12 +104,19 @@ func (b *batch) decide(op limiter.Op, reqs []limiter.Request, decisions []limite
 		}
 		rows[i], states[i] = r, &r.state
 	}
-	if limiter.Decide(op, reqs, states, decisions, b.now) {
+	var changed bool
+	var err error
+	if limiter.IsSpecial(op, reqs) {
+		changed, err = b.decideSpecial(op, reqs, states, decisions)
+	} else {
+		changed = limiter.Decide(op, reqs, states, decisions, b.now)
+	}
+	if changed {
 		for _, r := range rows {
 			r.changed = true
 		}
 	}
-	return nil
+	return err
 }
 
 // reclaimed is how many expired keys are deleted for each new one: more than one, so
@@ -129,6 +138,9 @@ type connection struct {
 
 	beginning, committing, rollingBack                            statement
 	finding, inserting, updating, extending, deleting, reclaiming statement
+
+	raw       any  // the driver's connection
+	hasTokens bool // the table of tokens is there
 
 	record []byte // reused
 	args   [5]driver.NamedValue
@@ -154,6 +166,7 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return c.conn.Raw(func(raw any) error {
+		c.raw = raw
 		for _, s := range []struct {
 			to   *statement
 			text string
@@ -204,7 +217,10 @@ func (c *connection) commit() error { return c.exec(c.committing) }
 
 // rollback ends the transaction. After some errors SQLite has done so itself, which is the
 // only error there can be.
-func (c *connection) rollback() { _ = c.exec(c.rollingBack) }
+func (c *connection) rollback() {
+	_ = c.exec(c.rollingBack)
+	c.hasTokens = false
+}
 
 func (c *connection) exec(s statement, values ...driver.Value) error {
 	_, err := s.ExecContext(context.Background(), c.named(values))
@@ -225,17 +241,26 @@ func (c *connection) find(prefix string, r *row) error {
 		return err
 	}
 	defer rows.Close()
-	switch err := rows.Next(c.found[:]); {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
+	found, err := firstRow(rows, c.found[:])
+	if err != nil || found == nil {
 		return err
 	}
-	r.id, _ = c.found[0].(int64)
-	until, _ := c.found[1].(int64)
-	record, _ := c.found[2].([]byte)
+	r.id, _ = found[0].(int64)
+	until, _ := found[1].(int64)
+	record, _ := found[2].([]byte)
 	r.until = limiter.Instant(until)
 	return decode(prefix, r.key, &r.state, record)
+}
+
+// firstRow reads the first of rows into room. It returns nil if there is none.
+func firstRow(rows driver.Rows, room []driver.Value) ([]driver.Value, error) {
+	switch err := rows.Next(room); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return room, nil
 }
 
 // findRow finds one key.

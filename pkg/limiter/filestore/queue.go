@@ -3,6 +3,7 @@ package filestore
 import (
 	"container/list"
 	"context"
+	"database/sql"
 	"fmt"
 	"runtime"
 	"sync"
@@ -19,6 +20,8 @@ type job struct {
 	creates bool
 	// do answers the call. It returns an error only before it has changed anything.
 	do func(b *batch) error
+	// sql is instead of do for what writes by statements of its own, always alone.
+	sql func(tx *sql.Tx, now limiter.Instant) error
 
 	place *list.Element // in the queue; nil once the writer has taken the job
 	alone bool          //  it failed together with others, and is done again without them
@@ -117,7 +120,7 @@ func (q *queue) take(buf []*job, missing bool) []*job {
 	defer q.mu.Unlock()
 	for e := q.jobs.Front(); e != nil && len(buf) < mostTogether; e = q.jobs.Front() {
 		j := e.Value.(*job)
-		if j.alone && len(buf) > 0 || j.creates && missing {
+		if j.sql != nil || j.alone && len(buf) > 0 || j.creates && missing {
 			break
 		}
 		q.jobs.Remove(e)
@@ -130,6 +133,27 @@ func (q *queue) take(buf []*job, missing bool) []*job {
 	return buf
 }
 
+// isSQLNext reports whether the next job writes by statements of its own.
+func (q *queue) isSQLNext() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	front := q.jobs.Front()
+	return front != nil && front.Value.(*job).sql != nil
+}
+
+// takeSQL takes the next job if it writes by statements of its own, and returns nil else.
+func (q *queue) takeSQL() *job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	front := q.jobs.Front()
+	if front == nil || front.Value.(*job).sql == nil {
+		return nil
+	}
+	j := q.jobs.Remove(front).(*job)
+	j.place = nil
+	return j
+}
+
 // putBack lets jobs wait again, before all others, each to be done alone.
 func (q *queue) putBack(jobs []*job) {
 	q.mu.Lock()
@@ -140,8 +164,8 @@ func (q *queue) putBack(jobs []*job) {
 	}
 }
 
-// abandon takes all jobs, whose writer is no more.
-func (q *queue) abandon() (jobs []*job) {
+// takeAll takes all jobs, to fail them. gone says that their writer is no more.
+func (q *queue) takeAll(gone bool) (jobs []*job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for e := q.jobs.Front(); e != nil; e = q.jobs.Front() {
@@ -149,7 +173,7 @@ func (q *queue) abandon() (jobs []*job) {
 		j.place = nil
 		jobs = append(jobs, j)
 	}
-	q.writing = false
+	q.writing = q.writing && !gone
 	return jobs
 }
 

@@ -113,54 +113,12 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	}
 	// The writer writes into answers of its own, since the caller may leave it alone.
 	answers := make([]limiter.Decision, len(decisions))
-	err = s.write(ctx, &job{creates: op != limiter.Refund, do: func(b *batch) error { return b.decide(op, normalized, answers) }})
+	err = s.write(ctx, &job{
+		creates: op != limiter.Refund && op != limiter.Settle, // which find nothing in a file that is missing
+		do:      func(b *batch) error { return b.decide(op, normalized, answers) },
+	})
 	if err == nil {
 		copy(decisions, answers)
 	}
 	return err
-}
-
-// peek reads several keys in one transaction, that is, at one instant. It waits for no writer.
-func (s *Store) peek(ctx context.Context, reqs []limiter.Request, decisions []limiter.Decision) error {
-	if err := s.takeTurn(ctx); err != nil {
-		return err
-	}
-	defer s.giveTurn()
-	states := make([]*limiter.State, len(reqs))
-	for i := range states {
-		states[i] = new(limiter.State)
-	}
-	err := s.open(ctx)
-	if err == nil {
-		err = s.retryBusy(ctx, func() error { return s.readStates(ctx, reqs, states) })
-	}
-	if err != nil && !errors.Is(err, errMissing) {
-		return s.translate(ctx, err, false)
-	}
-	limiter.Decide(limiter.Peek, reqs, states, decisions, limiter.InstantOf(s.clock()))
-	return nil
-}
-
-func (s *Store) readStates(ctx context.Context, reqs []limiter.Request, states []*limiter.State) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	for i := range reqs {
-		var id, until int64
-		var record []byte
-		err := tx.QueryRowContext(ctx, findRow, s.prefix, reqs[i].Key.Subject, reqs[i].Key.Name).Scan(&id, &until, &record)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			*states[i] = limiter.State{}
-		case err != nil:
-			return err
-		default:
-			if err := decode(s.prefix, reqs[i].Key, states[i], record); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -30,7 +31,7 @@ func (s *Store) writeAll() error {
 	defer timer.Stop()
 	for s.queue.wait(timer) {
 		if err := s.writeBurst(); err != nil {
-			for _, j := range s.queue.take(nil, false) {
+			for _, j := range s.queue.takeAll(false) {
 				j.finish(err)
 			}
 		}
@@ -43,7 +44,7 @@ func (s *Store) writerEnded(err error) {
 	if err == nil {
 		return
 	}
-	for _, j := range s.queue.abandon() {
+	for _, j := range s.queue.takeAll(true) {
 		j.finish(err)
 	}
 }
@@ -136,6 +137,9 @@ func (s *Store) writeOnce() error {
 	if err != nil {
 		return s.translate(context.Background(), err, false)
 	}
+	if s.queue.isSQLNext() {
+		return s.writeSQL()
+	}
 	return s.writer.use(func() error {
 		// Until the transaction has begun all may leave.
 		if err := s.whileBusy(s.writer.begin); err != nil {
@@ -146,6 +150,33 @@ func (s *Store) writeOnce() error {
 	})
 }
 
+// writeSQL does the next job if it writes by statements of its own.
+func (s *Store) writeSQL() error {
+	var tx *sql.Tx
+	err := s.whileBusy(func() (err error) {
+		tx, err = s.writer.conn.BeginTx(context.Background(), nil)
+		return err
+	})
+	if err != nil {
+		return s.translate(context.Background(), err, false)
+	}
+	defer tx.Rollback()
+	j := s.queue.takeSQL()
+	if j == nil { // it has left
+		return nil
+	}
+	committing := false
+	err = panics.Call(func() error {
+		if err := j.sql(tx, limiter.InstantOf(s.clock())); err != nil {
+			return err
+		}
+		committing = true
+		return tx.Commit()
+	})
+	j.finish(s.translate(context.Background(), err, committing))
+	return nil
+}
+
 // doTogether does the next jobs in the transaction that has begun, or in no file.
 func (s *Store) doTogether(c *connection) {
 	s.taken = s.queue.take(s.taken[:0], c == nil)
@@ -154,7 +185,7 @@ func (s *Store) doTogether(c *connection) {
 		b := batch{connection: c, prefix: s.prefix, now: limiter.InstantOf(s.clock())}
 		for _, j := range s.taken {
 			j.err = j.do(&b)
-			if j.err != nil && !errors.Is(j.err, limiter.ErrForeign) {
+			if j.err != nil && !isOwn(j.err) {
 				return j.err
 			}
 		}

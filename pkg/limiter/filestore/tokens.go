@@ -1,0 +1,121 @@
+package filestore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// tokensSchema is made by the first call that carries a token. Programs that know no tokens
+// leave it as it is.
+const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
+	prefix TEXT    NOT NULL,
+	token  TEXT    NOT NULL,
+	record BLOB    NOT NULL,
+	ends   INTEGER NOT NULL, -- µs since the epoch
+	PRIMARY KEY (prefix, token)
+); CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)`
+
+// findToken finds the record of a token, and of a longer value than any so much that it is
+// not taken for one.
+var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
+	limiter.TokenHeaderSize+limiter.MaxRequests*limiter.TokenPartSize+1)
+
+const (
+	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
+		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`
+	deleteToken   = "DELETE FROM tokens WHERE prefix = ? AND token = ?"
+	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
+)
+
+// decideSpecial decides what [limiter.IsSpecial].
+func (b *batch) decideSpecial(op limiter.Op, reqs []limiter.Request, states []*limiter.State, decisions []limiter.Decision,
+) (changed bool, err error) {
+	var record limiter.TokenRecord
+	token := reqs[0].Token
+	if token != "" && b.connection != nil {
+		if record, err = b.loadToken(token); err != nil {
+			return false, err
+		}
+	}
+	changes, err := limiter.DecideSpecial(op, reqs, states, decisions, &record, b.now)
+	if err == nil && changes.Token {
+		err = b.saveToken(token, &record)
+	}
+	return changes.States, err
+}
+
+// loadToken returns what is remembered of token. It makes the table if it is missing.
+func (b *batch) loadToken(token string) (t limiter.TokenRecord, err error) {
+	if !b.hasTokens {
+		if err := b.execText(tokensSchema); err != nil {
+			return t, err
+		}
+		b.hasTokens = true
+	}
+	found, err := b.queryRow(findToken, 1, b.prefix, token)
+	if err != nil || found == nil {
+		return t, err
+	}
+	record, _ := found[0].([]byte)
+	return decodeToken(b.prefix, token, record)
+}
+
+func decodeToken(prefix, token string, record []byte) (limiter.TokenRecord, error) {
+	t, err := limiter.DecodeTokenRecord(record)
+	if err != nil {
+		return t, &limiter.ForeignError{StoreKey: prefix + "!" + limiter.TokenName(token), Holds: err.Error()}
+	}
+	return t, nil
+}
+
+// saveToken remembers record for token, or forgets token if record is zero.
+func (b *batch) saveToken(token string, record *limiter.TokenRecord) error {
+	b.wrote = true
+	if record.IsZero() {
+		return b.execText(deleteToken, b.prefix, token)
+	}
+	err := b.execText(insertToken, b.prefix, token, record.AppendRecord(nil), int64(record.Expires))
+	if err != nil {
+		return err
+	}
+	return b.execText(reclaimTokens, int64(b.now), int64(reclaimed))
+}
+
+// readToken is loadToken for what only reads.
+func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t limiter.TokenRecord, err error) {
+	var tables int
+	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
+	if err != nil || tables == 0 {
+		return t, err
+	}
+	var record []byte
+	err = tx.QueryRowContext(ctx, findToken, s.prefix, token).Scan(&record)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	return decodeToken(s.prefix, token, record)
+}
+
+// execText executes a statement that is not needed often.
+func (c *connection) execText(text string, values ...driver.Value) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, c.named(values))
+	return err
+}
+
+// queryRow returns the first row of a statement that is not needed often, nil if there is none.
+func (c *connection) queryRow(text string, columns int, values ...driver.Value) ([]driver.Value, error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), text, c.named(values))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	return firstRow(rows, make([]driver.Value, columns))
+}
