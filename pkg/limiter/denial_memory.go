@@ -33,7 +33,7 @@ type DenialMemory struct {
 // asked then, and says the right one.
 //
 // Only denials of the store itself are remembered, not those of a failure policy. Calls of
-// several requests, shadows and everything that is not a take pass through.
+// several requests, shadows, takes with a token and everything that is not a take pass through.
 func WithDenialMemory(store Store, maxStale time.Duration) Store {
 	return DenialMemory{MaxStale: maxStale}.Wrap(store)
 }
