@@ -28,7 +28,7 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"script", scriptSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
 }
 
 func main() {

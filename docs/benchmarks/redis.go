@@ -20,6 +20,11 @@ import (
 // withRedis runs use with a client of a private server, which every contestant
 // shares: the same options, the same connections.
 func withRedis(use func(client *redis.Client) error) error {
+	return withRedisServer(func(_ *redistest.Process, client *redis.Client) error { return use(client) })
+}
+
+// withRedisServer is withRedis for what also wants to know the server.
+func withRedisServer(use func(server *redistest.Process, client *redis.Client) error) error {
 	server, err := redistest.Launch()
 	if err != nil {
 		return err
@@ -27,7 +32,7 @@ func withRedis(use func(client *redis.Client) error) error {
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	return use(client)
+	return use(server, client)
 }
 
 func redisContestants(client *redis.Client, q quota) ([]contestant, error) {

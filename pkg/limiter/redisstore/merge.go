@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -97,17 +98,25 @@ type place struct {
 // without the asks whose callers have left by then.
 func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool, clock func() time.Time) *call {
 	return &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != limiter.Peek, build: func() []any {
-		packed := make([]byte, 0, m.keys*(requestSize+4))
+		packed := make([]byte, 0, m.keys*(requestSize+5))
 		keys := make([]string, 0, m.keys)
+		run := 0 // where the last one begins
 		for i, group := range m.groups {
 			group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
 			if m.groups[i] = group; len(group) == 0 {
 				continue
 			}
 			keys = append(keys, group[0].keys...)
-			packed = append(packed, opCodes[m.op], byte(len(group[0].reqs)))
+			next := len(packed)
+			packed = append(packed, 1, opCodes[m.op], byte(len(group[0].reqs)))
 			packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
 			packed = appendRequests(packed, group[0].reqs)
+			if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) {
+				packed[run]++ // the same but for its keys
+				packed = packed[:next]
+			} else {
+				run = next
+			}
 		}
 		if len(keys) == 0 {
 			return withdrawnWords
