@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +30,7 @@ type Store struct {
 	sender    *sender
 	undoing   background    // takes that are being given back
 	large     chan struct{} // holds the one call whose answer may be large
+	works     sync.Pool     // of *work
 }
 
 // settings are what options change.
@@ -150,17 +153,17 @@ func (s *Store) Close() error {
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	var room [1]limiter.Request
-	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
-	if err != nil {
+	w := s.newWork()
+	var err error
+	if w.reqs, err = limiter.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
 		return err
 	}
 	if s.isCluster && len(reqs) > 1 {
-		if groups := groupBySlot(reqs); len(groups) > 1 {
-			return s.decideAcrossSlots(ctx, op, groups, reqs, decisions)
+		if groups := groupBySlot(w.reqs); len(groups) > 1 {
+			return s.decideAcrossSlots(ctx, op, groups, w.reqs, decisions)
 		}
 	}
-	return s.decideTogether(ctx, op, reqs, decisions)
+	return s.decide(ctx, op, w, decisions)
 }
 
 const (
@@ -170,21 +173,49 @@ const (
 
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	keys := s.keys(reqs)
-	if !s.sender.isQuiet() && canMerge(op, reqs) {
-		a := &ask{op: op, reqs: reqs, keys: keys}
-		if s.isCluster {
-			a.slot = redisserver.SlotOf(reqs[0].Key.Subject)
-		}
-		if err := s.sender.ask(ctx, a); err == nil {
-			if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, keys, reqs, decisions); err != nil {
-				return s.wrong(err, op)
-			}
-			return nil
-		} else if !errors.Is(err, errAsk) {
-			return s.explain(err, op.String(), op != limiter.Peek, keys)
-		}
+	w := s.newWork()
+	w.reqs = append(w.reqs[:0], reqs...)
+	return s.decide(ctx, op, w, decisions)
+}
+
+// decide decides the requests of w, which are of one slot and normalized.
+func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	w.setKeys(s.own)
+	err := s.decideMerged(ctx, op, w, decisions)
+	if err == errAsk {
+		err = s.decideAlone(ctx, op, w, decisions)
 	}
+	if err == nil { // see work
+		s.works.Put(w)
+	}
+	return err
+}
+
+// decideMerged decides together with what others ask. It returns errAsk if w is to be decided
+// by itself.
+func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	if !canMerge(op, w.reqs) {
+		return errAsk
+	}
+	slot := 0
+	if s.isCluster {
+		slot = redisserver.SlotOf(w.reqs[0].Key.Subject)
+	}
+	if err := s.sender.ask(ctx, w.toAsk(op, slot)); err == errAsk {
+		return err
+	} else if err != nil {
+		return s.explain(err, op.String(), op != limiter.Peek, w.keys)
+	}
+	a := &w.ask
+	if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, w.keys, w.reqs, decisions); err != nil {
+		return s.wrong(err, op)
+	}
+	return nil
+}
+
+// decideAlone decides by a call of its own.
+func (s *Store) decideAlone(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	keys, reqs := w.keys, w.reqs
 	arguments := s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
@@ -302,6 +333,14 @@ func instantOf(reply string) limiter.Instant {
 	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
 }
 
+// parsing is memory for reading an answer.
+type parsing struct {
+	states []limiter.State
+	record []byte
+}
+
+var parsings = sync.Pool{New: func() any { return new(parsing) }}
+
 // parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
 // allowed, and its record as it is now. If granted is set they are about the last of several
 // that asked the same: this one was charged, and later of the others after it.
@@ -312,14 +351,19 @@ func (s *Store) parseVerdicts(
 	if s.clock == nil && now < longAgo {
 		return redisserver.ErrAnswer
 	}
-	states := make([]limiter.State, len(reqs))
+	p := parsings.Get().(*parsing)
+	defer parsings.Put(p)
+	p.states = slices.Grow(p.states[:0], len(reqs))[:len(reqs)]
+	states := p.states
 	for i := range reqs {
+		states[i] = limiter.State{}
 		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
 			return redisserver.ErrAnswer
 		}
 		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
 		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
+			p.record = append(p.record[:0], record...)
+			err := states[i].DecodeRecordUnder(&reqs[i].Limit, p.record)
 			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
 				return redisserver.ErrAnswer
 			} else if err != nil {
