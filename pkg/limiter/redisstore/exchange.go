@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -134,11 +135,6 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		}
 	}
 	l.mu.Lock()
-	if e.callers == 0 {
-		l.abandoned--
-	} else {
-		l.busy--
-	}
 	i := slices.Index(l.shared, e)
 	l.shared = slices.Delete(l.shared, i, i+1)
 	all := e.callers == len(e.calls)
@@ -148,14 +144,22 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		}
 		q.over = true
 	}
-	next := l.next()
-	l.start()
 	l.mu.Unlock()
 	for _, q := range e.calls {
 		if q != nil {
 			q.done <- struct{}{}
 		}
 	}
+	runtime.Gosched()
+	l.mu.Lock()
+	if e.callers == 0 {
+		l.abandoned--
+	} else {
+		l.busy--
+	}
+	next := l.next()
+	l.start()
+	l.mu.Unlock()
 	if e.fine && all {
 		e.reuse()
 	}

@@ -336,6 +336,7 @@ func instantOf(reply string) limiter.Instant {
 // parsing is memory for reading an answer.
 type parsing struct {
 	states []limiter.State
+	before limiter.State
 	record []byte
 }
 
@@ -383,7 +384,8 @@ func (s *Store) parseVerdicts(
 		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
 		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
-			before := states[i]
+			before := &p.before
+			*before = states[i]
 			if charged {
 				before.Units -= reqs[i].Cost // what was queued before this take
 			}
