@@ -19,6 +19,57 @@
 
 local reply, parts = { struct.pack('>I7', now) }, 1
 local argument, place, next_key, all_keys = ARGV[1], 1, 1, #KEYS
+
+-- decide_single decides the calls of a run that have one limit each: what decide does,
+-- without its tables.
+local function decide_single(calls, op, times)
+  local kind, count, burst, period, cost
+  kind, count, burst, period, cost, place = struct.unpack('>BI4I4I7I4', argument, place)
+  local rule = rules[kind]
+  local size, sound, at, unused_at, layout = rule.size, rule.sound, rule.at, rule.unused_at, '>I3BI4I4I7I7' .. rule.format
+  local all_granted = struct.pack('>BI2BB', 0, times, 1, size) -- what mostly is the answer
+  for call = 1, calls do
+    local key = KEYS[next_key + call - 1]
+    local record = redis.pcall('GET', key)
+    local usual, instant, a, b, used = true, now, 0, 0, 0
+    if not record then
+      record = ''
+    elseif type(record) ~= 'string' or #record ~= size then
+      usual = false
+    else
+      local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack(layout, record)
+      if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
+        or time > MAX_INSTANT or not sound(old_count, old_burst, period, old_a, old_b) then
+        usual = false
+      else
+        if time > now then
+          instant = time -- time never runs backwards
+        end
+        a, b, used = at(old_count, period, time, old_a, old_b, instant)
+      end
+    end
+    local granted, room = times, burst - used -- the burst is the count for a rule without bursts
+    if room < times * cost then
+      granted = room < cost and 0 or op == 'p' and times or (room - room % cost) / cost
+    end
+    if usual and op == 't' and granted > 0 then
+      a, used = a + granted * cost, used + granted * cost
+      record = struct.pack(layout, magic, kind, count, burst, period, instant, a, b)
+      usual = not redis.pcall('SET', key, record, expires, milliseconds(unused_at(count, period, instant, a, b) - expires_from)).err
+    end
+    parts = parts + 2
+    if not usual then
+      reply[parts - 1], reply[parts] = '\1', ''
+    elseif granted == times and #record == size then
+      reply[parts - 1], reply[parts] = all_granted, record
+    else
+      local fits = granted == times or used + cost <= burst
+      reply[parts - 1], reply[parts] = struct.pack('>BI2BB', 0, granted, fits and 1 or 0, #record), record
+    end
+  end
+  next_key = next_key + calls
+end
+
 -- The limits of one run, and their states in the call at hand.
 local kinds, counts, bursts, periods, costs, used_rules, layouts = {}, {}, {}, {}, {}, {}, {}
 local instants, as, bs, useds, records = {}, {}, {}, {}, {}
@@ -74,9 +125,8 @@ local function decide(op, limits, times)
   return granted
 end
 
-while next_key <= all_keys do
-  local calls, op, limits, times
-  calls, op, limits, times, place = struct.unpack('>Bc1BI2', argument, place)
+-- decide_several decides the calls of a run that have several limits each.
+local function decide_several(calls, op, limits, times)
   for i = 1, limits do
     kinds[i], counts[i], bursts[i], periods[i], costs[i], place = struct.unpack('>BI4I4I7I4', argument, place)
     used_rules[i] = rules[kinds[i]]
@@ -96,6 +146,16 @@ while next_key <= all_keys do
       reply[parts] = '\1'
     end
     next_key = next_key + limits
+  end
+end
+
+while next_key <= all_keys do
+  local calls, op, limits, times
+  calls, op, limits, times, place = struct.unpack('>Bc1BI2', argument, place)
+  if limits == 1 then
+    decide_single(calls, op, times)
+  else
+    decide_several(calls, op, limits, times)
   end
 end
 return table.concat(reply)

@@ -40,4 +40,4 @@ if used + cost <= burst then -- which is the count for a rule without bursts
     redis.call('SET', KEYS[1], record, expires, milliseconds(unused_at(count, period, instant, a, b) - expires_from))
   end
 end
-return struct.pack('>I7BB', now, allowed, #record) .. record
+return struct.pack('>I7BBc0', now, allowed, #record, record)

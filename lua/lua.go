@@ -38,7 +38,7 @@ func DecideOne(kind limiter.Kind) string {
 // Decide returns the script that decides any requests of those kinds. It fails with
 // COMPLETE where a key has a record of another one.
 func Decide(kinds ...limiter.Kind) string {
-	names := []string{"arithmetic.lua", "record.lua", "expiry.lua"}
+	names := []string{"arithmetic.lua", "record.lua", "expiry.lua", "rules.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
 		if kind.RecordSize() == 0 {
@@ -64,7 +64,7 @@ func DecideNumbers() string {
 // DecideMany returns the script that decides many takes and peeks of those kinds, whose
 // states are two numbers, independently of each other.
 func DecideMany(kinds ...limiter.Kind) string {
-	names := []string{"arithmetic.lua", "record.lua"}
+	names := []string{"arithmetic.lua", "record.lua", "rules.lua"}
 	for _, kind := range kinds {
 		if name := page(kind); !slices.Contains(names, name) {
 			names = append(names, name)

@@ -175,7 +175,9 @@ func (w words) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (w words) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { w(cmd.Args()); return next(ctx, cmd) }
 }
-func (w words) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (w words) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // replay sends call over and over, and returns how many decisions the server made a second
 // and how many µs of its processor each took.

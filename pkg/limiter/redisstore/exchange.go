@@ -50,7 +50,7 @@ func (l *lane) exchangeAgain(e *exchange) (err error) {
 // next takes what has queued for an exchange, if there is room for one more. The caller
 // holds the lock.
 func (l *lane) next() *exchange {
-	if l.first == nil || l.busy >= inFlight || l.abandoned >= maxAbandoned {
+	if l.first == nil || l.busy >= inFlight || l.batches >= sharing || l.abandoned >= maxAbandoned {
 		return nil
 	}
 	e := exchanges.Get().(*exchange)
@@ -66,6 +66,7 @@ func (l *lane) next() *exchange {
 	}
 	e.ctx, e.cancel = context.WithDeadline(context.Background(), end)
 	l.busy++
+	l.batches++
 	l.shared = append(l.shared, e)
 	return e
 }
@@ -156,6 +157,7 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		l.abandoned--
 	} else {
 		l.busy--
+		l.batches--
 	}
 	next := l.next()
 	l.start()

@@ -12,9 +12,11 @@ import (
 
 const (
 	// inFlight is how many exchanges with a node go on at once before callers
-	// share one. Few make large batches. With two the server has work while the
-	// answers of the last batch are handed out.
-	inFlight = 2
+	// share one. More let a caller on a slow network wait less for its turn.
+	inFlight = 4
+	// sharing is how many of them callers share at most. Few make large batches. With
+	// two the server has work while the answers of the last batch are handed out.
+	sharing = 2
 	// maxBatch is how many calls share an exchange at most, so that the first
 	// does not wait for very many others.
 	maxBatch = 128
@@ -47,7 +49,8 @@ type lane struct {
 	mu          sync.Mutex
 	busy        int         // exchanges under way that somebody waits for
 	abandoned   int         // exchanges under way that nobody waits for
-	shared      []*exchange // those that callers share, of both
+	batches     int         // of those that are busy, how many callers share
+	shared      []*exchange // those that callers share, busy or abandoned
 	first, last *queued
 	waiting     int // length of the queue from first to last
 	// watch ends the waiting of those for whom the store's time is over. It is one
@@ -87,7 +90,7 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 // a call that may have reached the server is a sentError.
 func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	l.mu.Lock()
-	if own, limited := ctx.Deadline(); l.busy < inFlight && (l.keepsDeadlines || !limited || own.After(deadline)) {
+	if own, limited := ctx.Deadline(); l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
 		l.busy++
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)
@@ -95,11 +98,15 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	return l.wait(ctx, &queued{call: c, late: deadline, done: make(chan struct{}, 1)})
 }
 
+// isQuiet reports whether a call is sent at once and by itself. While callers share an
+// exchange, others are better off sharing the next. The caller holds the lock.
+func (l *lane) isQuiet() bool { return l.busy < inFlight && l.batches == 0 && l.first == nil }
+
 // ask is send for a decision that can be merged with others. Where a call would be sent at
 // once and by itself it returns errAsk.
 func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 	l.mu.Lock()
-	if l.busy < inFlight && l.first == nil {
+	if l.isQuiet() {
 		l.mu.Unlock()
 		return errAsk
 	}
@@ -227,6 +234,7 @@ func (l *lane) drop(q *queued, reason error) error {
 	if q.in.callers--; q.in.callers == 0 {
 		q.in.cancel()
 		l.busy--
+		l.batches--
 		l.abandoned++
 		l.start()
 	}
