@@ -184,3 +184,17 @@ func ExampleStore() {
 	// 4 denied; cost 2 can never fit limit token-bucket:1/1h, which allows at most 1 at once true
 	// user:42 token-bucket/1h 1 used <nil>
 }
+
+// While the store is away, this process decides with a fifth of each limit.
+func ExampleWithFailure() {
+	store := limiter.WithFailure(awayStore{}, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.WholeShare / 5})
+	limits := limiter.New(store)
+	for range 3 {
+		d, err := limits.Take(context.Background(), limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 10, Period: time.Minute}, 1)
+		fmt.Println("allowed", d.Allowed, "by", d.DecidedBy, err)
+	}
+	// Output:
+	// allowed true by local <nil>
+	// allowed true by local <nil>
+	// allowed false by local <nil>
+}

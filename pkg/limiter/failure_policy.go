@@ -2,6 +2,9 @@ package limiter
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 )
 
 // FailurePolicy says what a store that is away means for the caller.
@@ -14,21 +17,26 @@ const (
 	AllowOnError
 	// DenyOnError turns requests away ("fail closed").
 	DenyOnError
+	// LocalOnError has a local shadow of the store decide, with a share of each limit
+	// ("fail soft"). See [Failure].
+	LocalOnError
 )
 
-// String returns the policy's name: "fail", "allow" or "deny".
+// String returns the policy's name: "fail", "allow", "deny" or "local".
 func (p FailurePolicy) String() string {
 	switch p {
 	case AllowOnError:
 		return "allow"
 	case DenyOnError:
 		return "deny"
+	case LocalOnError:
+		return "local"
 	default:
 		return "fail"
 	}
 }
 
-// ParseFailurePolicy reads "fail", "allow" or "deny".
+// ParseFailurePolicy reads "fail", "allow", "deny" or "local".
 func ParseFailurePolicy(text string) (FailurePolicy, error) {
 	switch text {
 	case "fail":
@@ -37,41 +45,104 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 		return AllowOnError, nil
 	case "deny":
 		return DenyOnError, nil
+	case "local":
+		return LocalOnError, nil
 	}
-	return 0, Invalidf("unknown failure policy %q; it is fail, allow or deny", text)
+	return 0, Invalidf("unknown failure policy %q; it is fail, allow, deny or local", text)
 }
 
-// WithFailurePolicy wraps store so that, when it is away ([IsAway]), takes and
-// peeks are decided by policy instead of failing; their decisions are
-// Unguarded. Any other error passes through, since a wrong password is not an outage, nor
-// is the end of the caller's own time ([ErrGaveUp]). So does every error of a refund or an
-// adjustment. onFailure, if not nil, is told each error
-// that policy replaced and may be called concurrently. The keys are those of store.
+// Failure says what a store that is away ([IsAway]) means for takes and peeks. The zero
+// Failure passes errors on.
+//
+// With the policy [LocalOnError] a shadow decides while the store is away: a store of
+// its own, in the memory of this process unless another is given, with a share of each
+// limit. So an outage neither stops everything nor lets everything through. The shadow
+// knows nothing of what was used of the store, and the store learns nothing of what the
+// shadow let through. In an outage, each process can therefore let through its share of
+// a limit beyond what the store had let through:
+//
+//	over-admission ≤ processes × share × limit
+//
+// in the time that the limit speaks of, the share being 1 unit at least. A share of 1 ÷
+// processes keeps the sum at the limit.
+//
+// A cost that fits the limit but not its share is denied, with a RetryAfter of a second:
+// only the store's return can change that.
+type Failure struct {
+	Policy FailurePolicy
+	// Share is what the shadow gets of the count and of the burst of each limit;
+	// DefaultShare unless said.
+	Share Share
+	// Shadow decides in the store's place under LocalOnError; a map in memory unless
+	// said. Closing it stays the caller's business. If it fails, the error is the
+	// store's, with the shadow's in its text.
+	Shadow Store
+	// Clock is the time of the map in memory; time.Now unless said.
+	Clock func() time.Time
+	// OnFailure, if set, is told each error that the policy replaced by a decision. It
+	// may be called concurrently.
+	OnFailure func(error)
+}
+
+// WithFailurePolicy is [WithFailure] with the defaults of a policy. LocalOnError decides
+// with the default share, in memory.
 func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error)) Store {
-	if policy == FailOnError {
+	return WithFailure(store, Failure{Policy: policy, OnFailure: onFailure})
+}
+
+// WithFailure wraps store so that, while it is away ([IsAway]), takes and peeks are
+// decided as failure says instead of failing. Each such decision says so in its
+// DecidedBy, and is Unguarded unless a local shadow made it. A call is decided by the
+// store or by the policy, never partly by each.
+//
+// Any other error passes through, since a wrong password is not an outage, nor is the
+// end of the caller's own time ([ErrGaveUp]). So does every error of any
+// other operation. Do not refund what the policy let through when the
+// store is back: the store did not charge it, and would give back units of others.
+// Decision.DecidedBy tells. What a shadow charged fades in the shadow.
+//
+// The keys are those of store. Wrap a store once and keep the result: a shadow in memory
+// begins empty with each call of WithFailure.
+func WithFailure(store Store, failure Failure) Store {
+	if failure.Policy == FailOnError {
 		return store
 	}
-	return KeepKeyspace(&failurePolicyStore{Store: store, policy: policy, onFailure: onFailure}, store)
+	if failure.Share == 0 {
+		failure.Share = DefaultShare
+	}
+	if failure.Shadow == nil && failure.Policy == LocalOnError {
+		failure.Shadow = newShadowMap(failure.Clock)
+	}
+	return KeepKeyspace(&failurePolicyStore{Store: store, Failure: failure}, store)
 }
 
 type failurePolicyStore struct {
 	Store
-	policy    FailurePolicy
-	onFailure func(error)
+	Failure
 }
 
+// Decide implements [Store].
 func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err == nil || op == Refund || op == Adjust || !IsAway(err) || GaveUp(ctx) != nil {
+	if err == nil || op != Take && op != Peek || !IsAway(err) || GaveUp(ctx) != nil {
 		return err // a caller whose time is over is let in by nobody
 	}
-	if s.onFailure != nil {
-		s.onFailure(err)
-	}
-	for i := range decisions {
-		decisions[i] = Decision{
-			Allowed: s.policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: DecidedByFailurePolicy,
+	if s.Policy == LocalOnError {
+		switch wrong := decideLocally(ctx, s.Shadow, s.Share, op, reqs, decisions); {
+		case errors.Is(wrong, ErrInvalid):
+			return wrong // the store would have said the same
+		case wrong != nil: // what is known of a charge is what the store's error says
+			return fmt.Errorf("%w; the local shadow failed too: %s", err, wrong)
 		}
+	} else {
+		for i := range decisions {
+			decisions[i] = Decision{
+				Allowed: s.Policy == AllowOnError, Shadow: reqs[i].Shadow, Unguarded: true, DecidedBy: DecidedByFailurePolicy,
+			}
+		}
+	}
+	if s.OnFailure != nil {
+		s.OnFailure(err)
 	}
 	return nil
 }

@@ -36,10 +36,12 @@ func (s *fakeStore) Close() error { s.closed++; return s.err }
 
 func TestParseFailurePolicy(t *testing.T) {
 	for text, want := range map[string]limiter.FailurePolicy{
-		"fail": limiter.FailOnError, "allow": limiter.AllowOnError, "deny": limiter.DenyOnError,
+		"fail": limiter.FailOnError, "allow": limiter.AllowOnError, "deny": limiter.DenyOnError, "local": limiter.LocalOnError,
 	} {
 		if got, err := limiter.ParseFailurePolicy(text); err != nil || got != want {
 			t.Errorf("%s is read as %d, %v", text, got, err)
+		} else if got.String() != text {
+			t.Errorf("%s is written as %s", text, got)
 		}
 	}
 	for _, text := range []string{"", "open", "Fail", "fail ", "allow\n"} {
@@ -48,7 +50,7 @@ func TestParseFailurePolicy(t *testing.T) {
 			t.Errorf("%q is read as %d, %v", text, got, err)
 			continue
 		}
-		checkOneLine(t, err, fmt.Sprintf("unknown failure policy %q; it is fail, allow or deny", text))
+		checkOneLine(t, err, fmt.Sprintf("unknown failure policy %q; it is fail, allow, deny or local", text))
 	}
 }
 

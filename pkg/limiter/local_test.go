@@ -1,0 +1,248 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// outage is a store that can go away, with a time of its own.
+type outage struct {
+	limiter.Store
+	now time.Time
+	err error // while it is away
+}
+
+func newOutage() *outage {
+	o := &outage{now: time.Unix(1_700_000_000, 0)}
+	o.Store = memorystore.New(memorystore.WithClock(o.clock))
+	return o
+}
+
+func (o *outage) clock() time.Time { return o.now }
+
+func (o *outage) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if o.err != nil {
+		return o.err
+	}
+	return o.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// locally wraps o as a service would.
+func (o *outage) locally(share limiter.Share) limiter.Store {
+	return limiter.WithFailure(o, limiter.Failure{Policy: limiter.LocalOnError, Share: share, Clock: o.clock})
+}
+
+func decide(t *testing.T, store limiter.Store, op limiter.Op, reqs ...limiter.Request) []limiter.Decision {
+	t.Helper()
+	decisions := make([]limiter.Decision, len(reqs))
+	if err := store.Decide(context.Background(), op, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	return decisions
+}
+
+func asking(subject, limit string, cost int64) limiter.Request {
+	parsed, err := limiter.ParseLimit(limit)
+	if err != nil {
+		panic(err)
+	}
+	return limiter.Request{Key: limiter.Key{Subject: subject, Name: "n"}, Limit: parsed, Cost: cost}
+}
+
+// While the store is away its share is decided, and what was used before and after
+// stays in the store.
+func TestLocalDecidesAShare(t *testing.T) {
+	o := newOutage()
+	store := o.locally(0)
+	req := asking("u", "100/1h", 10)
+	for i := range 3 {
+		if d := decide(t, store, limiter.Take, req)[0]; !d.Allowed || d.DecidedBy != limiter.DecidedByStore || d.Used != int64(10*i+10) {
+			t.Errorf("with the store: %+v", d)
+		}
+	}
+	o.err = errUnknown
+	for i, want := range []limiter.Decision{
+		{Allowed: true, Used: 10, Granted: 10, Remaining: 15, ResetAfter: 24 * time.Minute},
+		{Allowed: true, Used: 20, Granted: 10, Remaining: 5, ResetAfter: 48 * time.Minute},
+		{Allowed: false, Used: 20, Remaining: 5, ResetAfter: 48 * time.Minute, RetryAfter: 12 * time.Minute},
+	} {
+		want.At, want.DecidedBy = limiter.InstantOf(o.now), limiter.DecidedByLocal
+		if d := decide(t, store, limiter.Take, req)[0]; d != want {
+			t.Errorf("take %d without the store: %+v, not %+v", i, d, want)
+		}
+	}
+	o.now = o.now.Add(12*time.Minute - time.Microsecond)
+	if d := decide(t, store, limiter.Peek, req)[0]; d.Allowed || d.RetryAfter != time.Microsecond || d.DecidedBy != limiter.DecidedByLocal {
+		t.Errorf("a microsecond early: %+v", d)
+	}
+	o.now = o.now.Add(time.Microsecond)
+	if d := decide(t, store, limiter.Take, req)[0]; !d.Allowed || d.Unguarded {
+		t.Errorf("on time: %+v", d)
+	}
+	o.err = nil
+	if d := decide(t, store, limiter.Take, req)[0]; !d.Allowed || d.Used != 20 || d.DecidedBy != limiter.DecidedByStore {
+		t.Errorf("with the store again: %+v; want the 30 used 12 minutes ago, less 20, and these 10", d)
+	}
+}
+
+// What a share can never fit is denied, and nothing is charged for it. What the limit can
+// never fit is an error as ever.
+func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
+	o := newOutage()
+	o.err = errAway
+	store := o.locally(0)
+	large, small := asking("large", "100/1h", 26), asking("small", "100/1h", 20)
+	for _, op := range []limiter.Op{limiter.Take, limiter.Peek} {
+		got := decide(t, store, op, small, large)
+		for i, want := range []limiter.Decision{
+			{Allowed: true, Remaining: 25},
+			{Allowed: false, Remaining: 25, RetryAfter: time.Second},
+		} {
+			want.At, want.DecidedBy = limiter.InstantOf(o.now), limiter.DecidedByLocal
+			if got[i] != want {
+				t.Errorf("%s, request %d: %+v, not %+v", op, i, got[i], want)
+			}
+		}
+	}
+	if d := decide(t, store, limiter.Take, small)[0]; d.Used != 20 {
+		t.Errorf("%d are used, so the denied call was charged", d.Used)
+	}
+	large.Shadow = true // it denies nothing
+	got := decide(t, store, limiter.Take, asking("other", "100/1h", 1), large)
+	if !got[0].Allowed || got[0].Used != 1 || got[1].Allowed || !got[1].Shadow || got[1].RetryAfter != 0 {
+		t.Errorf("with a shadow that never fits: %+v", got)
+	}
+	for cost, want := range map[int64]error{101: limiter.ErrNeverFits, 0: limiter.ErrInvalid} {
+		wrong := asking("u", "100/1h", cost)
+		err := store.Decide(context.Background(), limiter.Take, []limiter.Request{wrong}, make([]limiter.Decision, 1))
+		if !errors.Is(err, want) || limiter.IsAway(err) {
+			t.Errorf("cost %d: %v; want %v", cost, err, want)
+		}
+	}
+}
+
+// In an outage, replicas let through at most their shares beyond what the store had let
+// through: replicas × share × limit, whatever the algorithm and however it flaps.
+func TestLocalOverAdmitsAtMostItsShares(t *testing.T) {
+	const replicas, count = 3, 40
+	for _, kind := range limiter.Kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, uint64(kind)))
+			o := newOutage()
+			var stores []limiter.Store
+			for range replicas {
+				stores = append(stores, o.locally(limiter.WholeShare/5))
+			}
+			req := limiter.Request{Key: limiter.Key{Subject: "u"}, Cost: 1,
+				Limit: limiter.Limit{Algorithm: kind.Algorithm(), Count: count, Period: time.Hour}}
+			if kind.HasSlices() {
+				req.Limit.Slices = 60
+			}
+			stored, local := 0, 0
+			for range 2000 {
+				if o.err = nil; random.IntN(2) == 0 {
+					o.err = errAway
+				}
+				req.Cost = 1 + random.Int64N(3)
+				d := decide(t, stores[random.IntN(replicas)], limiter.Take, req)[0]
+				if (d.DecidedBy == limiter.DecidedByLocal) != (o.err != nil) || d.Unguarded {
+					t.Fatalf("%+v, the store's error being %v", d, o.err)
+				}
+				switch {
+				case d.Allowed && d.DecidedBy == limiter.DecidedByLocal:
+					local += int(req.Cost)
+				case d.Allowed:
+					stored += int(req.Cost)
+				}
+			}
+			if stored != count || local != replicas*count/5 {
+				t.Errorf("the store let %d through and the shadows %d; want %d, and %d × 8 and no more", stored, local, count, replicas)
+			}
+		})
+	}
+}
+
+// The shadow in memory answers what a store in memory answers.
+func TestTheShadowInMemoryIsAStore(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 3))
+	o := newOutage()
+	o.err = errAway
+	inMap := o.locally(limiter.WholeShare)
+	inStore := limiter.WithFailure(o, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.WholeShare,
+		Shadow: memorystore.New(memorystore.WithClock(o.clock))})
+	kinds := limiter.Kinds()
+	for step := range 20_000 {
+		o.now = o.now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
+		var reqs []limiter.Request
+		for subject := range 1 + random.IntN(3) {
+			kind := kinds[random.IntN(len(kinds))]
+			limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: 5, Period: 10 * time.Second}
+			if kind.HasSlices() {
+				limit.Slices = 10
+			}
+			key := limiter.Key{Subject: fmt.Sprint(subject, random.IntN(4))}
+			reqs = append(reqs, limiter.Request{Key: key, Limit: limit, Cost: 1 + random.Int64N(5), Shadow: random.IntN(8) == 0})
+		}
+		op := limiter.Op(random.IntN(2))
+		if got, want := decide(t, inMap, op, reqs...), decide(t, inStore, op, reqs...); !slices.Equal(got, want) {
+			t.Fatalf("step %d: %s of %+v gives %+v, not %+v", step, op, reqs, got, want)
+		}
+	}
+}
+
+// A local decision is for outages alone, and a caller that gave up gets none. What cannot
+// be decided keeps the store's error.
+func TestLocalIsForOutagesAlone(t *testing.T) {
+	ctx := context.Background()
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		op   limiter.Op
+		err  error
+	}{
+		{"refused", ctx, limiter.Take, limiter.ErrRefused},
+		{"foreign", ctx, limiter.Take, limiter.ErrForeign},
+		{"invalid", ctx, limiter.Take, limiter.ErrInvalid},
+		{"refund", ctx, limiter.Refund, errAway},
+		{"adjustment", ctx, limiter.Adjust, errUnknown},
+		{"caller left", canceled, limiter.Take, errAway},
+		{"caller out of time", ctx, limiter.Take, fmt.Errorf("%w: %w", limiter.ErrOutcomeUnknown, limiter.ErrGaveUp)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := newOutage()
+			o.err = test.err
+			told := 0
+			store := limiter.WithFailurePolicy(o, limiter.LocalOnError, func(error) { told++ })
+			err := store.Decide(test.ctx, test.op, []limiter.Request{asking("u", "10/1h", 1)}, make([]limiter.Decision, 1))
+			if err != test.err || told != 0 {
+				t.Errorf("%v, told of %d; want %v", err, told, test.err)
+			}
+		})
+	}
+}
+
+// A shadow that fails leaves the store's error as it was, and says why.
+func TestAShadowThatFails(t *testing.T) {
+	for _, away := range []error{errAway, errUnknown} {
+		o := newOutage()
+		o.err = away
+		told := 0
+		store := limiter.WithFailure(o, limiter.Failure{Policy: limiter.LocalOnError, OnFailure: func(error) { told++ },
+			Shadow: &fakeStore{err: fmt.Errorf("%w: disk full", limiter.ErrRefused)}})
+		err := store.Decide(context.Background(), limiter.Take, []limiter.Request{asking("u", "10/1h", 1)}, make([]limiter.Decision, 1))
+		want := away.Error() + "; the local shadow failed too: store refused: disk full"
+		if fmt.Sprint(err) != want || !errors.Is(err, away) || errors.Is(err, limiter.ErrRefused) || told != 0 {
+			t.Errorf("%v, told of %d; want %s", err, told, want)
+		}
+	}
+}
