@@ -28,7 +28,7 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m -race -skip Failover $(RACING)
 
 fuzz: setup ## every fuzz target, 30 seconds each
-	@for target in ParseLimit Key Pattern Record; do \
+	@for target in ParseLimit Key Pattern Record Subject; do \
 		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \

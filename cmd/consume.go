@@ -82,6 +82,9 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
+	if store, err = withDenialLog(o.globalOptions, store); err != nil {
+		return err
+	}
 	defer store.Close()
 	s, err := o.settings()
 	if err != nil {

@@ -65,8 +65,13 @@ func progressWords(r *loadgen.Result, length time.Duration) string {
 		p99 := time.Duration(r.Latency.ValueAtPercentile(99)) * time.Microsecond
 		text += fmt.Sprintf(", %.1f%% allowed, p99 %s", 100*float64(r.Allowed)/float64(answered), output.Duration(p99))
 	}
-	if r.Errors > 0 {
-		text += fmt.Sprintf(", %s errors", progress.Count(r.Errors))
+	for _, other := range []struct {
+		n    int64
+		what string
+	}{{r.Local, "local"}, {r.Unguarded, "unguarded"}, {r.Errors, "errors"}} {
+		if other.n > 0 {
+			text += fmt.Sprintf(", %s %s", progress.Count(other.n), other.what)
+		}
 	}
 	return text
 }

@@ -61,6 +61,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newConsumeCmd(global),
 		newRefundCmd(global),
 		newInspectCmd(global),
+		newDenialsCmd(global),
 		newDashboardCmd(global),
 		newResetCmd(global),
 		newRestoreCmd(global),

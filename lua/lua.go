@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -87,6 +88,9 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
+// AddDenials returns the script that adds to the table of denials.
+func AddDenials() string { return join("denials.lua") }
+
 // All returns every script that a server may be asked to run.
 func All() []string {
 	var all []string
@@ -99,7 +103,7 @@ func All() []string {
 			all = append(all, DecideOne(kind), DecideMany(kind))
 		}
 	}
-	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), Delete(), Export(), Import())
+	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), Delete(), Export(), Import(), AddDenials())
 }
 
 // page returns the file with the rule of a kind.
@@ -144,6 +148,8 @@ func numbers() map[string]string {
 		"LAST_VERSION":       strconv.Itoa(int(lastVersion(kinds))),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
+		"DENIALS_KEPT":       strconv.Itoa(limiter.DenialsKept),
+		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),

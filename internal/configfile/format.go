@@ -16,6 +16,7 @@ func fileObject() *yamlfile.Object {
 			Schema: aShare},
 		{Name: "breaker", About: "When services stop asking a store that is away, and when they try again.", Schema: object("breaker")},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
+		{Name: "denials", About: "Count whom consume denies, for limitctl denials; false by default.", Schema: yesOrNo},
 		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
 			Schema: namedObjects("context")},
 	}}

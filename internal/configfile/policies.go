@@ -22,6 +22,8 @@ type File struct {
 	LocalShare limiter.Share
 	// Breaker has its defaults filled in; nil is that there is to be none.
 	Breaker *limiter.Breaker
+	// Denials: commands count who is denied.
+	Denials bool
 	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
 }
@@ -39,6 +41,9 @@ func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile
 		return File{}, r
 	}
 	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, limiter.DefaultShare), Breaker: readBreaker(r, fields)}
+	if v, said := fields["denials"]; said {
+		file.Denials = r.Bool(v)
+	}
 	if v, said := fields["policies"]; said {
 		for _, each := range Named(r, v, "policy", "policies") {
 			file.Policies = append(file.Policies, readPolicy(r, each, file.LocalShare))

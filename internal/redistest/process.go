@@ -62,7 +62,7 @@ func launch(binary, addr string, args []string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Addr: addr, Socket: filepath.Join(dir, "s"), Dir: dir, exited: make(chan struct{})}
+	p := &Process{Addr: addr, Socket: filepath.Join(dir, "s"), Dir: dir}
 	config := filepath.Join(dir, "conf") // a Sentinel keeps its state there
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		os.RemoveAll(dir)
@@ -77,16 +77,31 @@ func launch(binary, addr string, args []string) (*Process, error) {
 		"--bind", "127.0.0.1", "--unixsocket", p.Socket, "--dir", dir,
 		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(dir, "log"),
 	}, args)...)
-	if err := p.cmd.Start(); err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	go func() { p.cmd.Wait(); close(p.exited) }()
-	if err := p.waitUntilUp(); err != nil {
+	if err := p.start(); err != nil {
 		p.Stop()
 		return nil, err
 	}
 	return p, nil
+}
+
+// start runs the command and waits until the server answers.
+func (p *Process) start() error {
+	cmd, exited := p.cmd, make(chan struct{})
+	p.exited = exited
+	if err := cmd.Start(); err != nil {
+		close(exited)
+		return err
+	}
+	go func() { cmd.Wait(); close(exited) }()
+	return p.waitUntilUp()
+}
+
+// Restart runs a server again that was killed: on the same address, with nothing in
+// memory.
+func (p *Process) Restart() error {
+	again := exec.Command(p.cmd.Path, p.cmd.Args[1:]...)
+	p.cmd = again
+	return p.start()
 }
 
 func (p *Process) waitUntilUp() error {
@@ -120,7 +135,9 @@ func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Kill ends the process at once, as a crash would, paused or not.
 func (p *Process) Kill() {
-	p.cmd.Process.Kill()
+	if p.cmd.Process != nil {
+		p.cmd.Process.Kill()
+	}
 	<-p.exited
 }
 

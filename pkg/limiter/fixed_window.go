@@ -1,5 +1,7 @@
 package limiter
 
+import "time"
+
 // fixedWindow: time is cut into windows of one period, aligned to the epoch,
 // and each allows count units. Simple and small, but a caller can use one
 // window's count just before a boundary and the next one's just after it: up to
@@ -11,6 +13,7 @@ type fixedWindow struct{ wholeUnits }
 
 var fixedWindowPage = page{
 	name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, stateSize: 4,
+	fadesBy: fixedWindow{}.fadesBy,
 }
 
 // windowStart returns the start of the window that holds at.
@@ -36,6 +39,9 @@ func (w fixedWindow) usedAtMost(s *State, room int64, now Instant) Instant {
 	}
 	return max(now, w.end(s))
 }
+
+// All units of a window fade at its end.
+func (fixedWindow) fadesBy(Limit, int64) time.Duration { return 0 }
 
 func (w fixedWindow) charge(s *State, cost int64, now Instant) {
 	s.Units = w.used(s, now) + cost

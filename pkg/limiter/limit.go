@@ -78,6 +78,9 @@ const (
 	// MaxDrain bounds the time a full bucket takes to empty,
 	// burst × period ÷ count, so that its end is an instant one can name.
 	MaxDrain = 100 * 366 * 24 * time.Hour
+	// MaxUsage is how many units of a key can be in use at most, of a sliding log
+	// MaxSlidingLogCount. Only a Charge or a Settle can exceed the capacity.
+	MaxUsage = MaxCount
 )
 
 // Limit is how much is allowed: Count units per Period, decided by Algorithm.

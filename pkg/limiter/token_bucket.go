@@ -1,5 +1,7 @@
 package limiter
 
+import "time"
+
 // tokenBucket: a bucket whose level rises by the cost of each request and leaks
 // at count ÷ period; a request is allowed when its cost still fits under the
 // burst. That is the token bucket seen from the other side (level = burst −
@@ -12,6 +14,7 @@ type tokenBucket struct{ wholeUnits }
 
 var tokenBucketPage = page{
 	name: "token-bucket", algorithm: TokenBucket, rule: tokenBucket{}, hasBurst: true, maxCount: MaxCount, stateSize: 11,
+	fadesBy: tokenBucket{}.fadesBy,
 }
 
 // level returns what has not leaked at now.
@@ -47,6 +50,12 @@ func (tokenBucket) usedAtMost(s *State, room int64, now Instant) Instant {
 	}
 	wait := mulAddDivCeil(s.Units-room, s.Limit.period(), s.Rest, s.Limit.Count)
 	return max(now, s.Time+Instant(wait))
+}
+
+// The last room units leak in room × period ÷ count.
+func (tokenBucket) fadesBy(limit Limit, room int64) time.Duration {
+	wait, _ := mulAddDiv(room, limit.period(), 0, limit.Count)
+	return time.Duration(wait) * time.Microsecond
 }
 
 func (b tokenBucket) charge(s *State, cost int64, now Instant) {

@@ -31,8 +31,9 @@ type collector struct {
 	tally    *Tally
 	// recent are the latencies of the last two intervals, by turns: the workers'
 	// records come a little out of order.
-	recent [2]*hdrhistogram.Histogram
-	errors map[string]int64
+	recent  [2]*hdrhistogram.Histogram
+	answers answers
+	errors  map[string]int64
 	// answered is when the last answer came, since the beginning.
 	answered time.Duration
 
@@ -63,7 +64,7 @@ func newCollector(r *runner) *collector {
 		lag:    newHistogram(),
 		errors: map[string]int64{},
 	}
-	c.partial = Result{Interval: intervalFor(r.end), Latency: newHistogram(), Service: newHistogram()}
+	c.partial = Result{Interval: intervalFor(r.end), Service: newHistogram(), ErrorLatency: newHistogram()}
 	c.auditors = r.Population.auditors()
 	return c
 }
@@ -196,14 +197,20 @@ func (c *collector) fold(safe limiter.Instant) {
 func (c *collector) add(s *sample) {
 	p := &c.partial
 	c.answered = max(c.answered, s.answered)
-	if s.outcome == allowed || s.outcome == denied {
+	answered := s.outcome == allowed || s.outcome == denied
+	decided := answered && IsLimit(s.decider)
+	if decided {
 		p.Decided++
 	}
 	if s.warmup {
 		return
 	}
-	record(p.Latency, s.latency)
-	record(p.Service, s.service)
+	switch {
+	case decided:
+		record(p.Service, s.service)
+	case !answered:
+		record(p.ErrorLatency, s.latency)
+	}
 	if s.latency > c.run.LateAfter {
 		p.Late++
 	}
@@ -215,21 +222,30 @@ func (c *collector) add(s *sample) {
 	c.openInterval(i)
 	interval := &p.Timeline[i]
 	p.Requests++
-	switch s.outcome {
-	case allowed:
+	if answered {
+		c.answers.add(s.decider, s.outcome == allowed, s.latency)
+	}
+	switch {
+	case s.outcome == unknown:
+		p.Unknown++
+		fallthrough
+	case s.outcome == failed:
+		p.Errors++
+		interval.Errors++
+	case s.decider == limiter.DecidedByLocal:
+		p.Local++
+		interval.Local++
+	case s.decider == limiter.DecidedByFailurePolicy:
+		p.Unguarded++
+		interval.Unguarded++
+	case s.outcome == allowed:
 		p.Allowed++
 		interval.Allowed++
 		c.tally.Add(s.subject, true)
-	case denied:
+	case s.outcome == denied:
 		p.Denied++
 		interval.Denied++
 		c.tally.Add(s.subject, false)
-	case unknown:
-		p.Unknown++
-		fallthrough
-	case failed:
-		p.Errors++
-		interval.Errors++
 	}
 	if i >= len(p.Timeline)-len(c.recent) {
 		record(c.recent[i%len(c.recent)], s.latency)
@@ -294,6 +310,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	}
 	c.dispatched.Unlock()
 	r.Tally = c.tally
+	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors
 	for _, a := range c.auditors {
 		r.Findings = append(r.Findings, a.Finding())

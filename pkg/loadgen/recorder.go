@@ -47,6 +47,7 @@ type sample struct {
 	latency, service time.Duration
 	subject          uint32
 	outcome          outcome
+	decider          limiter.Decider // of what was allowed or denied
 	waited, warmup   bool
 }
 
@@ -88,12 +89,21 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		waited:   w.waited,
 		warmup:   a.Due < r.Warmup,
 	}
+	if s.outcome == allowed || s.outcome == denied {
+		s.decider = deciderOf(w.decisions)
+	}
 	keys := r.Population.KeyIndexes(a.Subject)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.filled.samples = append(w.filled.samples, s)
-	switch s.outcome {
-	case allowed, denied:
+	switch {
+	case s.outcome == unknown, !IsLimit(s.decider):
+		// What answered in place of the store may have done so after the store had
+		// charged without saying so.
+		for limit := range keys {
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
+		}
+	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
 			at := d.At
@@ -112,15 +122,9 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 			w.last = max(w.last, int64(at))
 			w.filled.answers = append(w.filled.answers, answer{at, keys[limit], uint32(a.Cost), uint8(limit), kind})
 		}
-	case unknown:
-		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
-		}
-		fallthrough
-	case failed:
-		if !s.warmup {
-			w.filled.errors = append(w.filled.errors, err)
-		}
+	}
+	if err != nil && !s.warmup {
+		w.filled.errors = append(w.filled.errors, err)
 	}
 	w.watermark.Store(idle)
 	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {

@@ -18,9 +18,16 @@ type Result struct {
 	Elapsed     time.Duration
 	Interrupted bool
 
-	// Requests is how many were sent after the warm-up. Each was allowed or denied or
-	// ended in an error; Unknown is those of the errors that may have been charged.
+	// Requests is how many were sent after the warm-up. Each was allowed or denied, or
+	// answered without the limit, or ended in an error; Unknown is those of the errors that
+	// may have been charged.
 	Requests, Allowed, Denied, Errors, Unknown int64
+	// Local is the requests that a local share of the limit decided, and Unguarded those
+	// that a failure policy let in or turned away, because the store was away. Neither is
+	// among Allowed and Denied, nor in the audit.
+	Local, Unguarded int64
+	// ByDecider is the answers of each decider that gave any, in the order of their numbers.
+	ByDecider []Answers
 	// Decided is how many requests were allowed or denied, including those of the warm-up.
 	// The cost of a run is for all of these.
 	Decided int64
@@ -33,10 +40,11 @@ type Result struct {
 	// and waited for one.
 	Waited int64
 
-	// Latency is from when a request was due to its answer, Service from when it was
-	// sent, and Lag how much later than due it was ready to be sent; all in
-	// microseconds, rounded up.
-	Latency, Service, Lag *hdrhistogram.Histogram
+	// Latency is from when a request was due to its answer, and Service from when it was
+	// sent, of the requests that were allowed or denied. ErrorLatency is from when a request
+	// was due to its error. Lag is how much later than due any request was ready to be
+	// sent. All are in microseconds, rounded up.
+	Latency, Service, ErrorLatency, Lag *hdrhistogram.Histogram
 
 	// Timeline is what happened in each Interval of the run, by when it was answered.
 	Interval time.Duration
@@ -60,7 +68,8 @@ type Result struct {
 type Interval struct {
 	Offset                           time.Duration // from the beginning of the run
 	Allowed, Denied, Errors, Dropped int64
-	P50, P99, Max                    time.Duration // of the latency
+	Local, Unguarded                 int64
+	P50, P99, Max                    time.Duration // of the latency of all, errors included
 }
 
 // GeneratorLimited reports whether this machine was too slow to keep the schedule, so
@@ -75,7 +84,21 @@ func (r *Result) GeneratorLimited() bool {
 		percentile = min(99, max(50, 100*(1-fewLate/n)))
 	}
 	lag := r.Lag.ValueAtPercentile(percentile)
-	return lag > 1000 && lag > r.Latency.ValueAtPercentile(percentile)/10
+	return lag > 1000 && lag > r.foremostLatency().ValueAtPercentile(percentile)/10
+}
+
+// foremostLatency is that of the decided requests, or of what else there was in a run
+// that decided none.
+func (r *Result) foremostLatency() *hdrhistogram.Histogram {
+	switch {
+	case r.Latency.TotalCount() > 0:
+		return r.Latency
+	case len(r.ByDecider) > 0:
+		return r.ByDecider[0].Latency
+	case r.ErrorLatency != nil:
+		return r.ErrorLatency
+	}
+	return r.Latency
 }
 
 // fewLate is how many late requests are not yet a reason to doubt the others.

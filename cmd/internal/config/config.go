@@ -14,7 +14,7 @@ import (
 
 // Config is what one file says, or what several say together.
 type Config struct {
-	// PolicyFile is the file that the prefix and the policies come from; empty
+	// PolicyFile is the file that the prefix, denials and the policies come from; empty
 	// if there is none.
 	PolicyFile string
 	// Prefix is what the store's keys begin with; empty if no file says.
@@ -23,6 +23,8 @@ type Config struct {
 	LocalShare limiter.Share
 	// Breaker is that of services, with its defaults filled in; nil is that there is none.
 	Breaker *limiter.Breaker
+	// Denials: commands count who is denied.
+	Denials bool
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// Contexts are in the order written.

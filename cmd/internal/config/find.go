@@ -112,7 +112,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	part, mistakes := read(path, data, l.env.CheckStore, refusal)
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
-		c.PolicyFile, c.Prefix, c.Policies = path, part.Prefix, part.Policies
+		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
 		c.LocalShare, c.Breaker = part.LocalShare, part.Breaker
 	}
 	c.Contexts = l.add(part, policies)

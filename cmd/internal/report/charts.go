@@ -42,6 +42,8 @@ func (r *Run) columnsOf(most int) []column {
 		c := &columns[min(max(interval.OffsetMS, 0)/width/together, int64(len(columns)-1))]
 		c.Allowed += interval.Allowed
 		c.Denied += interval.Denied
+		c.Local += interval.Local
+		c.Unguarded += interval.Unguarded
 		c.Errors += interval.Errors
 		c.Dropped += interval.Dropped
 		c.P50, c.P99, c.Max = max(c.P50, interval.P50), max(c.P99, interval.P99), max(c.Max, interval.Max)
@@ -56,6 +58,8 @@ var outcomes = []struct {
 }{
 	{"allowed", func(c *column) int64 { return c.Allowed }},
 	{"denied", func(c *column) int64 { return c.Denied }},
+	{"local", func(c *column) int64 { return c.Local }},
+	{"unguarded", func(c *column) int64 { return c.Unguarded }},
 	{"errors", func(c *column) int64 { return c.Errors }},
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
@@ -75,7 +79,7 @@ func (r *Run) throughputChart(kind Kind, top float64) (drawn template.HTML, lege
 	if len(columns) == 0 {
 		return "", nil
 	}
-	p := &chart.Plot{Label: "Requests over time, allowed and denied, of " + r.Title(), YUnit: "requests per second"}
+	p := &chart.Plot{Label: "Requests over time, by what became of them, of " + r.Title(), YUnit: "requests per second"}
 	if kind == Simulation {
 		p.YUnit = "requests per " + output.Duration(columns[0].width)
 	}
@@ -118,7 +122,11 @@ func (c *column) rate(kind Kind, n int64) float64 {
 func (r *Run) highest(kind Kind) float64 {
 	top := 0.0
 	for _, c := range r.columnsOf(mostColumns) {
-		top = math.Max(top, c.rate(kind, c.Allowed+c.Denied+c.Errors+c.Dropped))
+		all := int64(0)
+		for _, outcome := range outcomes {
+			all += outcome.of(&c)
+		}
+		top = math.Max(top, c.rate(kind, all))
 	}
 	return top
 }

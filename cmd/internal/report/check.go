@@ -19,16 +19,24 @@ const (
 
 // check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
-	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed {
+	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
+		len(r.ByDecider) > mostDeciders {
 		return errors.New("it holds more than any run")
 	}
-	counts := []int64{r.Requests, r.Allowed, r.Denied, r.Errors, r.Unknown, r.Dropped, r.Late, r.Keys, r.KeysDenied, int64(r.Workers)}
+	counts := []int64{
+		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
+		r.Keys, r.KeysDenied, int64(r.Workers),
+	}
 	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
 	figures := []float64{r.Rate, r.ThroughputPerS}
 	if r.Neighbours != nil {
 		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
 	}
-	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
+	quantiles := []*Quantiles{r.Latency, r.Service, r.ErrorLatency, r.Lag}
+	for _, a := range r.ByDecider {
+		counts, quantiles = append(counts, a.Allowed, a.Denied), append(quantiles, a.Latency)
+	}
+	for _, q := range quantiles {
 		if q != nil {
 			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
 		}
@@ -55,7 +63,8 @@ func (r *Run) check() error {
 		}
 	}
 	for i, t := range r.Timeline {
-		counts, times = append(counts, t.Allowed, t.Denied, t.Errors, t.Dropped, t.P50, t.P99, t.Max), append(times, t.OffsetMS)
+		counts = append(counts, t.Allowed, t.Denied, t.Local, t.Unguarded, t.Errors, t.Dropped, t.P50, t.P99, t.Max)
+		times = append(times, t.OffsetMS)
 		if r.IntervalMS <= 0 || i > 0 && t.OffsetMS <= r.Timeline[i-1].OffsetMS {
 			return errors.New("its timeline is not in order of time")
 		}
@@ -84,8 +93,8 @@ func (r *Run) check() error {
 			return fmt.Errorf("%v is out of range", f)
 		}
 	}
-	if r.Allowed+r.Denied+r.Errors > r.Requests {
-		return fmt.Errorf("%d requests had %d answers", r.Requests, r.Allowed+r.Denied+r.Errors)
+	if answers := r.Allowed + r.Denied + r.Local + r.Unguarded + r.Errors; answers > r.Requests {
+		return fmt.Errorf("%d requests had %d answers", r.Requests, answers)
 	}
 	if r.KeysDenied > r.Keys {
 		return fmt.Errorf("of %d keys %d were denied", r.Keys, r.KeysDenied)

@@ -72,7 +72,7 @@ func Compare(base, latest Named, margins Margins) (*Comparison, error) {
 		for _, figure := range comparedFigures() {
 			before, had := figure.of(was)
 			after, has := figure.of(is)
-			if !had || !has {
+			if !had || !has || figure.isRare && before == 0 && after == 0 {
 				continue
 			}
 			d := Difference{Metric: figure.metric, Base: before, New: after, figure: figure}

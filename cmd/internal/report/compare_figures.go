@@ -39,6 +39,8 @@ type comparedFigure struct {
 	// good is 1 if more is better, −1 if less is, and 0 if neither is.
 	good   int
 	margin func(Margins) float64
+	// isRare: what neither run had any of is not worth a line.
+	isRare bool
 	// least is the smallest absolute difference that counts.
 	least float64
 	// free is a value that is good enough, even if it was better before: a worst window of 1.
@@ -83,6 +85,14 @@ func comparedFigures() []*comparedFigure {
 		&comparedFigure{
 			metric: "allowed_percent", write: inPercent, margin: exact, least: shareResolution,
 			of: shareOf(func(r *Run) int64 { return r.Allowed }),
+		},
+		&comparedFigure{
+			metric: "local_percent", isRare: true, write: inPercent, margin: exact, least: shareResolution,
+			of: shareOf(func(r *Run) int64 { return r.Local }),
+		},
+		&comparedFigure{
+			metric: "unguarded_percent", isRare: true, good: -1, write: inPercent, margin: exact,
+			of: shareOf(func(r *Run) int64 { return r.Unguarded }),
 		},
 		&comparedFigure{
 			metric: "errors_percent", good: -1, write: inPercent, margin: exact,

@@ -80,11 +80,17 @@ type Run struct {
 // Figures are the numbers of a run: all that a promise can be about. While a run is
 // under way its figures are of what was answered so far.
 type Figures struct {
-	// Requests is those that were sent: allowed, denied, or ended in an error.
+	// Requests is those that were sent: allowed, denied, answered without the limit, or
+	// ended in an error.
 	Requests int64 `json:"requests"`
-	Allowed  int64 `json:"allowed"`
-	Denied   int64 `json:"denied"`
-	Errors   int64 `json:"errors"`
+	// Allowed and Denied are what the limit itself decided.
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
+	// Local is the requests that a local share of the limit decided, and Unguarded those
+	// that a failure policy let in or turned away, because the store was away.
+	Local     int64 `json:"local"`
+	Unguarded int64 `json:"unguarded"`
+	Errors    int64 `json:"errors"`
 	// Unknown is how many of the errors may have been charged all the same.
 	Unknown int64 `json:"unknown"`
 	// Dropped is the arrivals that could not be sent in time.
@@ -96,20 +102,24 @@ type Figures struct {
 	// were denied at least once.
 	Keys       int64 `json:"keys"`
 	KeysDenied int64 `json:"keys_denied"`
+	// ByDecider is the answers of each decider that gave any. A simulation has none.
+	ByDecider []Answers `json:"by_decider,omitempty"`
 
 	DurationMS int64 `json:"duration_ms"`
 	// WarmupMS is the part of DurationMS, at its beginning, in which requests were only
 	// audited. No other figure counts them.
 	WarmupMS int64 `json:"warmup_ms,omitempty"`
-	// ThroughputPerS is the decisions in a second: requests that did not end in an error.
+	// ThroughputPerS is the decisions in a second: requests allowed or denied.
 	ThroughputPerS float64 `json:"throughput_per_s"`
 
 	// Latency is from when a request was due until its answer, Service from when it
-	// was sent. Lag is how much later than due the generator itself was ready to
+	// was sent, of requests allowed or denied. ErrorLatency is from when a request was due
+	// until its error. Lag is how much later than due the generator itself was ready to
 	// send. A simulation has none of them.
-	Latency *Quantiles `json:"latency_us,omitempty"`
-	Service *Quantiles `json:"service_us,omitempty"`
-	Lag     *Quantiles `json:"schedule_lag_us,omitempty"`
+	Latency      *Quantiles `json:"latency_us,omitempty"`
+	Service      *Quantiles `json:"service_us,omitempty"`
+	ErrorLatency *Quantiles `json:"error_latency_us,omitempty"`
+	Lag          *Quantiles `json:"schedule_lag_us,omitempty"`
 	// GeneratorLimited: the generator, not the store, was the limit, and the
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
@@ -208,7 +218,11 @@ type Interval struct {
 	Denied   int64 `json:"denied"`
 	Errors   int64 `json:"errors"`
 	Dropped  int64 `json:"dropped"`
-	// P50, P99 and Max are of the latency, in microseconds.
+	// Local and Unguarded are as in [Figures].
+	Local     int64 `json:"local,omitempty"`
+	Unguarded int64 `json:"unguarded,omitempty"`
+	// P50, P99 and Max are of the latency of all requests, errors included, in
+	// microseconds.
 	P50 int64 `json:"p50_us"`
 	P99 int64 `json:"p99_us"`
 	Max int64 `json:"max_us"`

@@ -3,6 +3,8 @@ package report
 import (
 	"strconv"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Document implements [output.Answer]. It has no histograms, which only saved documents
@@ -49,6 +51,12 @@ func (d *Document) Records() [][]string {
 	for _, cost := range costs {
 		header = append(header, cost.name)
 	}
+	header = append(header, "local", "unguarded")
+	for _, kind := range []string{"error", "local", "unguarded"} {
+		for _, quantile := range []string{"p50", "p90", "p99", "p999", "max"} {
+			header = append(header, kind+"_latency_"+quantile+"_us")
+		}
+	}
 	records := [][]string{header}
 	for i := range d.Runs {
 		records = append(records, d.Runs[i].record())
@@ -71,11 +79,7 @@ func (r *Run) record() []string {
 		whole(a.LongestDenialRun), fairness,
 	}
 	for _, q := range []*Quantiles{r.Latency, r.Service, r.Lag} {
-		if q == nil {
-			row = append(row, "", "", "", "", "")
-			continue
-		}
-		row = append(row, whole(q.P50), whole(q.P90), whole(q.P99), whole(q.P999), whole(q.Max))
+		row = append(row, q.record()...)
 	}
 	for _, cost := range costs {
 		figure := ""
@@ -84,7 +88,18 @@ func (r *Run) record() []string {
 		}
 		row = append(row, figure)
 	}
+	row = append(row, whole(r.Local), whole(r.Unguarded))
+	for _, q := range []*Quantiles{r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy)} {
+		row = append(row, q.record()...)
+	}
 	return row
+}
+
+func (q *Quantiles) record() []string {
+	if q == nil {
+		return make([]string, 5)
+	}
+	return []string{whole(q.P50), whole(q.P90), whole(q.P99), whole(q.P999), whole(q.Max)}
 }
 
 func whole(n int64) string   { return strconv.FormatInt(n, 10) }

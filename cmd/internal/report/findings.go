@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // finding is a sentence for the reader, and how bad it is.
@@ -86,6 +87,18 @@ func (r *Run) alarms() []finding {
 		for _, e := range r.ErrorTexts {
 			add(output.AtEnd, "%s × %s", output.Thousands(e.Count), e.Text)
 		}
+	}
+	if r.Unguarded > 0 {
+		by := r.by(limiter.DecidedByFailurePolicy)
+		if by == nil {
+			by = &Answers{}
+		}
+		add(output.AtEnd, "the failure policy answered %s, because the store was away (%s): %s let in, %s turned away",
+			requests(r.Unguarded), share(r.Unguarded, r.Requests), output.Thousands(by.Allowed), output.Thousands(by.Denied))
+	}
+	if r.Local > 0 {
+		add(output.Near, "a local share of the limit decided %s, because the store was away (%s)",
+			requests(r.Local), share(r.Local, r.Requests))
 	}
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",

@@ -150,6 +150,37 @@ func racing() *Document {
 	return d
 }
 
+// outage is a run whose store was away for a while, as seen through a local share of the
+// limit, a failure policy and a memory of denials.
+func outage() *Document {
+	d := New(LoadTest)
+	run := loadRun("token-bucket", 1, 1, 0)
+	random := rand.New(rand.NewPCG(1, 2))
+	run.Local, run.Unguarded, run.Errors, run.Unknown = 4000, 600, 200, 40
+	run.Requests += run.Local + run.Unguarded + run.Errors
+	for i := 20; i < 30; i++ {
+		run.Timeline[i].Local, run.Timeline[i].Unguarded, run.Timeline[i].Errors = 400, 60, 20
+	}
+	run.Histograms.ByDecider = map[string]*hdrhistogram.Histogram{}
+	for _, by := range []struct {
+		name            string
+		allowed, denied int64
+		median          float64
+	}{
+		{"store", run.Allowed, run.Denied - 1000, 440}, {"local", 900, 3100, 12}, {"denial-memory", 0, 1000, 3},
+		{"failure-policy", 600, 0, 200_000},
+	} {
+		h := histogram(random, int(by.allowed+by.denied), by.median, 0)
+		run.Histograms.ByDecider[by.name] = h
+		run.ByDecider = append(run.ByDecider, Answers{by.name, by.allowed, by.denied, QuantilesOf(h)})
+	}
+	run.Histograms.Errors = histogram(random, int(run.Errors), 201_000, 0)
+	run.ErrorLatency = QuantilesOf(run.Histograms.Errors)
+	run.ErrorTexts = []ErrorCount{{"redis://localhost:6379 did not answer within 200ms", 200}}
+	d.Runs = []Run{run}
+	return promised(d, "p99<5ms", "local_p99<1ms", "error_max<1s", "unguarded<=2%", "over_admitted==0")
+}
+
 func simulation() *Document {
 	d := New(Simulation)
 	for i, limit := range []string{"30/1m", "60/1m"} {

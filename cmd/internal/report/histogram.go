@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -19,46 +21,68 @@ import (
 // In JSON each is a text: the V2 compressed encoding of HdrHistogram in base64, which
 // other HdrHistogram tools read, too.
 type Histograms struct {
-	Latency, Service, Lag *hdrhistogram.Histogram
+	Latency, Service, Errors, Lag *hdrhistogram.Histogram
+	// ByDecider is the latency of what each decider answered, by its name.
+	ByDecider map[string]*hdrhistogram.Histogram
+}
+
+// AddDecider adds the latency of what a decider answered.
+func (h *Histograms) AddDecider(name string, latency *hdrhistogram.Histogram) {
+	if h.ByDecider == nil {
+		h.ByDecider = map[string]*hdrhistogram.Histogram{}
+	}
+	h.ByDecider[name] = latency
 }
 
 // savedHistograms is the JSON form of Histograms.
 type savedHistograms struct {
 	Latency string `json:"latency_us,omitempty"`
 	Service string `json:"service_us,omitempty"`
+	Errors  string `json:"error_latency_us,omitempty"`
 	Lag     string `json:"schedule_lag_us,omitempty"`
+
+	ByDecider map[string]string `json:"by_decider,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (h *Histograms) MarshalJSON() ([]byte, error) {
-	return json.Marshal(savedHistograms{Latency: encode(h.Latency), Service: encode(h.Service), Lag: encode(h.Lag)})
+	saved := savedHistograms{
+		Latency: encode(h.Latency), Service: encode(h.Service), Errors: encode(h.Errors), Lag: encode(h.Lag), ByDecider: map[string]string{},
+	}
+	for by, histogram := range h.ByDecider {
+		saved.ByDecider[by] = encode(histogram)
+	}
+	return json.Marshal(saved)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It takes bounded memory, for any
 // text.
-func (h *Histograms) UnmarshalJSON(text []byte) error {
+func (h *Histograms) UnmarshalJSON(text []byte) (err error) {
 	var saved savedHistograms
 	if err := json.Unmarshal(text, &saved); err != nil {
 		return err
 	}
-	for _, one := range []struct {
-		name string
-		text string
-		into **hdrhistogram.Histogram
-	}{
-		{"latency", saved.Latency, &h.Latency},
-		{"service time", saved.Service, &h.Service},
-		{"schedule lag", saved.Lag, &h.Lag},
-	} {
-		if one.text == "" {
-			continue
-		}
-		var err error
-		if *one.into, err = decode(one.text); err != nil {
-			return fmt.Errorf("the histogram of its %s cannot be read: %w", one.name, err)
-		}
+	if len(saved.ByDecider) > mostDeciders {
+		return fmt.Errorf("it has histograms of %d deciders, and there are not that many", len(saved.ByDecider))
 	}
-	return nil
+	read := func(name, text string) (histogram *hdrhistogram.Histogram) {
+		if text == "" || err != nil {
+			return nil
+		}
+		if histogram, err = decode(text); err != nil {
+			err = fmt.Errorf("the histogram of its %s cannot be read: %w", name, err)
+		}
+		return histogram
+	}
+	*h = Histograms{
+		Latency: read("latency", saved.Latency), Service: read("service time", saved.Service),
+		Errors: read("errors' latency", saved.Errors), Lag: read("schedule lag", saved.Lag),
+		ByDecider: map[string]*hdrhistogram.Histogram{},
+	}
+	for by, text := range saved.ByDecider {
+		h.ByDecider[by] = read("latency by decider", text)
+	}
+	return err
 }
 
 // size is how many bytes of memory the histograms take.
@@ -67,7 +91,7 @@ func (h *Histograms) size() int {
 		return 0
 	}
 	size := 0
-	for _, one := range []*hdrhistogram.Histogram{h.Latency, h.Service, h.Lag} {
+	for _, one := range slices.AppendSeq([]*hdrhistogram.Histogram{h.Latency, h.Service, h.Errors, h.Lag}, maps.Values(h.ByDecider)) {
 		if one != nil {
 			size += one.ByteSize()
 		}

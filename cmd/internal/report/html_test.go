@@ -72,7 +72,7 @@ func TestPagesReferToNothing(t *testing.T) {
 
 func fixtures() map[string]*Document {
 	return map[string]*Document{
-		"one": oneRun(), "five": fiveRuns(), "racing": racing(), "simulation": simulation(), "empty": emptyRun(),
+		"one": oneRun(), "five": fiveRuns(), "racing": racing(), "outage": outage(), "simulation": simulation(), "empty": emptyRun(),
 		"hostile": hostile(), "none": New(LoadTest), "long": long(),
 	}
 }

@@ -134,6 +134,8 @@ func mergeRuns(parts []part) (*Run, error) {
 		run.Requests += p.Requests
 		run.Allowed += p.Allowed
 		run.Denied += p.Denied
+		run.Local += p.Local
+		run.Unguarded += p.Unguarded
 		run.Errors += p.Errors
 		run.Unknown += p.Unknown
 		run.Dropped += p.Dropped
@@ -151,10 +153,13 @@ func mergeRuns(parts []part) (*Run, error) {
 	run.DurationMS = end.Sub(run.StartedAt).Milliseconds()
 	run.WarmupMS = counted.Sub(run.StartedAt).Milliseconds()
 	if run.countedMS() > 0 {
-		run.ThroughputPerS = 1000 * float64(run.Requests-run.Errors) / float64(run.countedMS())
+		run.ThroughputPerS = 1000 * float64(run.Allowed+run.Denied) / float64(run.countedMS())
 	}
 	run.Warnings = append(run.Warnings, apart(parts)...)
 	if err := run.mergeTimes(parts); err != nil {
+		return nil, err
+	}
+	if err := run.mergeAnswers(parts); err != nil {
 		return nil, err
 	}
 	audits := make([]*Audit, len(parts))

@@ -10,37 +10,50 @@ import (
 
 // mergeTimes merges the histograms, and computes the quantiles of all requests.
 func (r *Run) mergeTimes(parts []part) error {
-	r.Histograms = &Histograms{}
+	r.Histograms = &Histograms{ByDecider: map[string]*hdrhistogram.Histogram{}}
 	for _, times := range []struct {
 		histogram func(*Histograms) **hdrhistogram.Histogram
 		quantiles func(*Run) **Quantiles
 	}{
 		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Latency }, func(r *Run) **Quantiles { return &r.Latency }},
 		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Service }, func(r *Run) **Quantiles { return &r.Service }},
+		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Errors }, func(r *Run) **Quantiles { return &r.ErrorLatency }},
 		{func(h *Histograms) **hdrhistogram.Histogram { return &h.Lag }, func(r *Run) **Quantiles { return &r.Lag }},
 	} {
-		var merged *hdrhistogram.Histogram
-		for _, p := range parts {
-			if *times.quantiles(p.Run) == nil {
-				continue
+		merged, err := mergeHistograms(parts, func(p part) (*hdrhistogram.Histogram, bool) {
+			has := *times.quantiles(p.Run) != nil
+			if p.Histograms == nil {
+				return nil, has
 			}
-			if p.Histograms == nil || *times.histogram(p.Histograms) == nil {
-				return limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
-					"give the report that loadtest wrote with --save", p.file)
-			}
-			switch h := *times.histogram(p.Histograms); {
-			case merged == nil:
-				merged = h.Clone()
-			case merged.Merge(h) > 0:
-				return limiter.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
-					p.file, parts[0].file)
-			}
+			return *times.histogram(p.Histograms), has
+		})
+		if err != nil {
+			return err
 		}
 		if merged != nil {
 			*times.histogram(r.Histograms), *times.quantiles(r) = merged, QuantilesOf(merged)
 		}
 	}
 	return nil
+}
+
+// mergeHistograms merges one histogram of each part that has such times; nil if no part
+// has.
+func mergeHistograms(parts []part, of func(part) (h *hdrhistogram.Histogram, has bool)) (merged *hdrhistogram.Histogram, err error) {
+	for _, p := range parts {
+		switch h, has := of(p); {
+		case !has:
+		case h == nil:
+			return nil, limiter.Invalidf("%s has no histograms, without which quantiles cannot be merged; "+
+				"give the report that loadtest wrote with --save", p.file)
+		case merged == nil:
+			merged = h.Clone()
+		case merged.Merge(h) > 0:
+			return nil, limiter.Invalidf("%s has a histogram of another range than %s; merge reports of one version of limitctl",
+				p.file, parts[0].file)
+		}
+	}
+	return merged, nil
 }
 
 // mergeAudits returns the worst of the ratios and the sum of the units.

@@ -26,6 +26,8 @@ func (r *Run) mergeTimelines(parts []part) {
 			}
 			sum.Allowed += interval.Allowed
 			sum.Denied += interval.Denied
+			sum.Local += interval.Local
+			sum.Unguarded += interval.Unguarded
 			sum.Errors += interval.Errors
 			sum.Dropped += interval.Dropped
 			sum.P50, sum.P99, sum.Max = max(sum.P50, interval.P50), max(sum.P99, interval.P99), max(sum.Max, interval.Max)

@@ -3,6 +3,8 @@ package report
 import (
 	"math/big"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // metricKind is how a metric's values are written.
@@ -20,6 +22,9 @@ type metric struct {
 	kind metricKind
 	// of returns the figure, of a duration in µs; nil if the run has none.
 	of func(*Figures) *big.Rat
+	// optional: a run may well have nothing that the figure is of, and then keeps what is
+	// promised of it at most.
+	optional bool
 	// whole is what a percentage of the figure is of; nil if it is of nothing.
 	whole func(*Figures) int64
 }
@@ -30,12 +35,16 @@ var metrics = allMetrics()
 func allMetrics() []metric {
 	var all []metric
 	for _, times := range []struct {
-		prefix string
-		of     func(*Figures) *Quantiles
+		prefix   string
+		optional bool
+		of       func(*Figures) *Quantiles
 	}{
-		{"", func(f *Figures) *Quantiles { return f.Latency }},
-		{"service_", func(f *Figures) *Quantiles { return f.Service }},
-		{"lag_", func(f *Figures) *Quantiles { return f.Lag }},
+		{"", false, func(f *Figures) *Quantiles { return f.Latency }},
+		{"service_", false, func(f *Figures) *Quantiles { return f.Service }},
+		{"lag_", false, func(f *Figures) *Quantiles { return f.Lag }},
+		{"error_", true, func(f *Figures) *Quantiles { return f.ErrorLatency }},
+		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByLocal) }},
+		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByFailurePolicy) }},
 	} {
 		for _, quantile := range []struct {
 			name string
@@ -47,7 +56,7 @@ func allMetrics() []metric {
 			{"p999", func(q *Quantiles) int64 { return q.P999 }},
 			{"max", func(q *Quantiles) int64 { return q.Max }},
 		} {
-			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, of: func(f *Figures) *big.Rat {
+			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
 				if q := times.of(f); q != nil {
 					return new(big.Rat).SetInt64(quantile.of(q))
 				}
@@ -66,6 +75,8 @@ func allMetrics() []metric {
 		{"requests", requests, nil},
 		{"allowed", func(f *Figures) int64 { return f.Allowed }, requests},
 		{"denied", func(f *Figures) int64 { return f.Denied }, requests},
+		{"local", func(f *Figures) int64 { return f.Local }, requests},
+		{"unguarded", func(f *Figures) int64 { return f.Unguarded }, requests},
 		{"errors", func(f *Figures) int64 { return f.Errors }, requests},
 		{"unknown", func(f *Figures) int64 { return f.Unknown }, requests},
 		{"late", func(f *Figures) int64 { return f.Late }, requests},

@@ -104,6 +104,7 @@ type pageRun struct {
 	HeatGroups          string
 	MostDenied          []deniedKey
 	Limits              pageTable
+	Deciders            pageTable // if not all was decided by the store
 }
 
 // heatCell is a group of keys in the heat strip.

@@ -28,6 +28,9 @@ func (p *page) overTime(d *Document, titles []string) {
 		if len(r.Limits) > 1 {
 			one.Limits = pageTableOf(limitsTable(r))
 		}
+		if r.isMixed() {
+			one.Deciders = pageTableOf(deciderTable(&r.Figures))
+		}
 		p.Runs = append(p.Runs, one)
 	}
 	for _, outcome := range outcomes {

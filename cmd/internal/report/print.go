@@ -61,12 +61,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	line(p, "limit", output.Plain, output.Printable(r.Title()))
 	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
-	answers := "none: no request was sent"
-	if r.Requests > 0 {
-		answers = fmt.Sprintf("%s: %s allowed (%s), %s denied (%s)", requests(r.Requests),
-			output.Thousands(r.Allowed), share(r.Allowed, r.Requests), output.Thousands(r.Denied), share(r.Denied, r.Requests))
-	}
-	line(p, "answers", output.Plain, answers)
+	line(p, "answers", output.Plain, r.answersInWords())
 	if r.Keys > 0 {
 		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
@@ -83,6 +78,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 		line(p, "fast?", output.Plain, perSecond(r.ThroughputPerS)+" answered")
 	}
 	printTimes(p, r)
+	if r.isMixed() {
+		p.Table(deciderTable(&r.Figures))
+	}
 	if parts := r.costParts(); len(parts) > 0 {
 		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
 	}
@@ -142,7 +140,8 @@ func printMostDenied(p *output.Printer, r *Run) {
 	p.Table(columns, rows)
 }
 
-// printTimeline draws allowed and denied over time, both to one scale.
+// printTimeline draws what became of requests over time, all to one scale. Beside allowed
+// and denied it is what there was.
 func printTimeline(p *output.Printer, r *Run) {
 	width := 60
 	if p.Width > 0 {
@@ -151,16 +150,22 @@ func printTimeline(p *output.Printer, r *Run) {
 	if len(r.Timeline) < 2 || width < 10 {
 		return
 	}
-	var allowed, denied []int64
-	for _, c := range r.columnsOf(width) {
-		allowed, denied = append(allowed, c.Allowed), append(denied, c.Denied)
+	columns, top := r.columnsOf(width), int64(0)
+	lines := make([][]int64, len(outcomes))
+	for i := range columns {
+		for j, outcome := range outcomes {
+			n := outcome.of(&columns[i])
+			lines[j], top = append(lines[j], n), max(top, n)
+		}
 	}
-	top := max(slices.Max(allowed), slices.Max(denied))
 	if top == 0 {
 		return
 	}
-	line(p, "allowed", output.Plain, sparkline(allowed, top))
-	line(p, "denied", output.Plain, sparkline(denied, top))
+	for j, outcome := range outcomes {
+		if j < 2 || slices.Max(lines[j]) > 0 {
+			line(p, outcome.name, output.Plain, sparkline(lines[j], top))
+		}
+	}
 }
 
 // sparkline draws values as blocks. Any value above 0 is visible.

@@ -15,12 +15,18 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	elapsed := output.Milliseconds(result.Elapsed)
 	f := report.Figures{
 		Requests: result.Requests, Allowed: result.Allowed, Denied: result.Denied,
-		Errors: result.Errors, Unknown: result.Unknown, Dropped: result.Dropped,
+		Local: result.Local, Unguarded: result.Unguarded, Errors: result.Errors, Unknown: result.Unknown, Dropped: result.Dropped,
 		Late: result.Late, LateAfterMS: lateAfter.Milliseconds(),
 		Keys: result.Tally.Keys(), KeysDenied: result.Tally.KeysDenied(),
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
-		Audit: auditOf(l.limits, result.Findings),
+		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
+		Audit:        auditOf(l.limits, result.Findings),
+	}
+	for _, a := range result.ByDecider {
+		f.ByDecider = append(f.ByDecider, report.Answers{
+			DecidedBy: a.By.String(), Allowed: a.Allowed, Denied: a.Denied, Latency: report.QuantilesOf(a.Latency),
+		})
 	}
 	if !r.Load.IsClosed() {
 		f.Lag = report.QuantilesOf(result.Lag)

@@ -7,7 +7,10 @@ import (
 
 // histogramsOf returns the distributions of a run's times.
 func histogramsOf(result *loadgen.Result, closed bool) *report.Histograms {
-	h := &report.Histograms{Latency: result.Latency, Service: result.Service}
+	h := &report.Histograms{Latency: result.Latency, Service: result.Service, Errors: result.ErrorLatency}
+	for _, a := range result.ByDecider {
+		h.AddDecider(a.By.String(), a.Latency)
+	}
 	if !closed {
 		h.Lag = result.Lag
 	}

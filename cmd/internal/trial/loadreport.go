@@ -27,6 +27,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	for _, i := range result.Timeline {
 		run.Timeline = append(run.Timeline, report.Interval{
 			OffsetMS: i.Offset.Milliseconds(), Allowed: i.Allowed, Denied: i.Denied, Errors: i.Errors, Dropped: i.Dropped,
+			Local: i.Local, Unguarded: i.Unguarded,
 			P50: i.P50.Microseconds(), P99: i.P99.Microseconds(), Max: i.Max.Microseconds(),
 		})
 	}

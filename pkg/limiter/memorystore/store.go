@@ -27,10 +27,11 @@ const (
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout limiter.OwnLayout
-	clock  func() limiter.Instant
-	seed   maphash.Seed
-	shards [shardCount]shard
+	layout  limiter.OwnLayout
+	clock   func() limiter.Instant
+	seed    maphash.Seed
+	shards  [shardCount]shard
+	denials denials
 }
 
 // An Option changes how a Store is made.

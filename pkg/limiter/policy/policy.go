@@ -190,6 +190,10 @@ func ParseKey(key limiter.Key) (parts Parts, ok bool) {
 	return parts, true
 }
 
+// ParseSubject takes a subject apart that is made of attributes, such as "tenant:acme:user:42",
+// whether a policy made it or not. ok is false for any other.
+func ParseSubject(subject string) (attributes []Attribute, ok bool) { return split(subject) }
+
 // LimitName is the limit's name with its policy's, as people know it.
 func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }
 

@@ -32,6 +32,7 @@ type scripts struct {
 	manyNumbers                              atomic.Pointer[script]
 	numbers, complete                        atomic.Pointer[script]
 	deleteScript, exportScript, importScript atomic.Pointer[script]
+	denialScript                             atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -84,10 +85,14 @@ func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny
 func (s *scripts) toDelete() *script    { return made(&s.deleteScript, lua.Delete) }
 func (s *scripts) toExport() *script    { return made(&s.exportScript, lua.Export) }
 func (s *scripts) toImport() *script    { return made(&s.importScript, lua.Import) }
+func (s *scripts) addingDenials() *script {
+	return made(&s.denialScript, lua.AddDenials)
+}
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript}
+	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript,
+		&s.denialScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i])
 	}

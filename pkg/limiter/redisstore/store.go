@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +29,7 @@ type Store struct {
 	sender    *sender
 	undoing   background    // takes that are being given back
 	large     chan struct{} // holds the one call whose answer may be large
+	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
 }
 
 // settings are what options change.
@@ -342,6 +344,7 @@ func (s *Store) parseVerdicts(
 			before := states[i]
 			if charged {
 				before.Units -= reqs[i].Cost // what was queued before this take
+				decision.Granted = reqs[i].Cost
 			}
 			decision.Delay = before.Delay(&reqs[i].Limit, now)
 		}

@@ -76,4 +76,5 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	t.Run("Denials", func(t *testing.T) { denials(t, h) })
 }

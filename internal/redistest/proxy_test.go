@@ -1,0 +1,98 @@
+package redistest
+
+import (
+	"bufio"
+	"net"
+	"testing"
+	"time"
+)
+
+// dial opens a connection that sends PING and reads a line.
+func dial(t *testing.T, addr string) (conn net.Conn, ping func() (string, error)) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	reader := bufio.NewReader(conn)
+	return conn, func() (string, error) {
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			return "", err
+		}
+		return reader.ReadString('\n')
+	}
+}
+
+func TestAProxyDoesWhatNetworksDo(t *testing.T) {
+	server := Start(t)
+	proxy := StartProxy(t, server.Addr)
+	check := func(what string, ping func() (string, error), wanted string, fails bool) {
+		t.Helper()
+		if got, err := ping(); got != wanted || (err != nil) != fails {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+	conn, ping := dial(t, proxy.Addr)
+	check("in health", ping, "+PONG\r\n", false)
+
+	proxy.Forget()
+	if err := conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	before := server.CommandCalls("ping")
+	check("forgotten", ping, "", true)
+	if after := server.CommandCalls("ping"); after != before {
+		t.Errorf("%d commands came through a forgotten connection", after-before)
+	}
+	_, ping = dial(t, proxy.Addr)
+	check("a new one", ping, "+PONG\r\n", false)
+
+	proxy.Suffer(Fault{Cut: 3})
+	check("cut", ping, "+PO", true)
+
+	proxy.Suffer(Fault{Drop: true})
+	conn, ping = dial(t, proxy.Addr)
+	before = server.CommandCalls("ping")
+	if err := conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	check("dropped", ping, "", true)
+	for server.CommandCalls("ping") == before { // the command arrives
+		time.Sleep(time.Millisecond)
+	}
+
+	proxy.Suffer(Fault{Delay: 20 * time.Millisecond})
+	_, ping = dial(t, proxy.Addr)
+	begun := time.Now()
+	check("delayed", ping, "+PONG\r\n", false)
+	if took := time.Since(begun); took < 20*time.Millisecond {
+		t.Errorf("a delayed reply came after %s", took)
+	}
+
+	proxy.Suffer(Fault{Refuse: true})
+	check("ended", ping, "", true)
+	_, ping = dial(t, proxy.Addr)
+	if _, err := ping(); err == nil {
+		t.Error("a new connection was served")
+	}
+	proxy.Heal()
+	_, ping = dial(t, proxy.Addr)
+	check("healed", ping, "+PONG\r\n", false)
+}
+
+// A server that was killed runs again where it was, and has forgotten everything.
+func TestAServerRunsAgainWhereItWas(t *testing.T) {
+	server := Start(t)
+	server.Do("SET", "a", "b")
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if n := server.Do("DBSIZE"); n != int64(0) {
+		t.Errorf("%v keys", n)
+	}
+	_, ping := dial(t, server.Addr)
+	if got, err := ping(); got != "+PONG\r\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
