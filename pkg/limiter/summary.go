@@ -16,6 +16,9 @@ type Summary struct {
 	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
 	// them allow the same call, when all are unused, and when an allowed call may go on.
 	RetryAfter, ResetAfter, Delay time.Duration
+	// DecidedBy is who made the decision that the answer comes from: the first that denied,
+	// else the first that somebody else than the store made, else the store.
+	DecidedBy Decider
 	// DeniedBy are the indices of the decisions that denied, in their order.
 	DeniedBy []int
 }
@@ -56,13 +59,20 @@ func Summarize(decisions []Decision) Summary {
 		if !d.Allowed && !d.Unguarded {
 			sum.DeniedBy = append(sum.DeniedBy, i)
 		}
+		if sum.DecidedBy == DecidedByStore {
+			sum.DecidedBy = d.DecidedBy
+		}
+	}
+	if len(sum.DeniedBy) > 0 {
+		sum.DecidedBy = decisions[sum.DeniedBy[0]].DecidedBy
 	}
 	return sum
 }
 
 // summarizeShadows is Summarize where nothing is in the way.
 func summarizeShadows(decisions []Decision) Summary {
-	sum := Summary{Allowed: true, Unguarded: decisions[0].Unguarded, Used: decisions[0].Used, Remaining: decisions[0].Remaining}
+	sum := Summary{Allowed: true, Unguarded: decisions[0].Unguarded, Used: decisions[0].Used, Remaining: decisions[0].Remaining,
+		DecidedBy: decisions[0].DecidedBy}
 	for i := range decisions {
 		sum.Remaining = min(sum.Remaining, decisions[i].Remaining)
 	}
