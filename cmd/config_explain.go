@@ -45,7 +45,7 @@ func runConfigExplain(o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
-	d, err := policyRequest(o.globalOptions, o.policy, limiter.Peek, o.args, 1)
+	d, err := policyRequest(o.globalOptions, o.policy, limiter.Peek, o.args, 1, nil)
 	if err != nil {
 		return err
 	}

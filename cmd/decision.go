@@ -10,11 +10,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// decisionAnswer is the answer of check, consume and refund.
+// decisionAnswer is the answer of check, consume, refund and settle.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*limitRequest
 	decisions []limiter.Decision
+	charges   bool // what is granted is shown
 }
 
 // limitDocument is the state of one limit, in all JSON.
@@ -62,6 +63,8 @@ type decidedDocument struct {
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DecidedBy is who decided, if anybody did.
 	DecidedBy string `json:"decided_by,omitempty"`
+	// Granted is what was charged to the limit.
+	Granted *int64 `json:"granted,omitempty"`
 }
 
 // decidedBy names who made a decision. A limit that was not asked, because another one had
@@ -79,6 +82,9 @@ func (a *decisionAnswer) decided(i int) decidedDocument {
 	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
 		Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
 	document.Allowed = &d.Allowed
+	if a.charges {
+		document.Granted = &d.Granted
+	}
 	if a.policy != nil {
 		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
 	}
@@ -104,6 +110,9 @@ type decisionDocument struct {
 	RetryAfterMS  int64  `json:"retry_after_ms"`
 	ResetAfterMS  int64  `json:"reset_after_ms"`
 	DelayMS       int64  `json:"delay_ms"`
+	// Granted is what was charged, or by the first call with the token if Repeated.
+	Granted  *int64 `json:"granted,omitempty"`
+	Repeated bool   `json:"repeated,omitempty"`
 	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DecidedBy is who made the decision that the answer comes from, and LocalShare what a
@@ -127,10 +136,14 @@ func (a *decisionAnswer) Document() any {
 		RetryAfterMS:  output.Milliseconds(sum.RetryAfter),
 		ResetAfterMS:  output.Milliseconds(sum.ResetAfter),
 		DelayMS:       output.Milliseconds(sum.Delay),
+		Repeated:      sum.Repeated,
 		Unguarded:     sum.Unguarded,
 		DecidedBy:     sum.DecidedBy.String(),
 		DeniedBy:      a.deniedBy(),
 		Limits:        []decidedDocument{},
+	}
+	if a.charges {
+		document.Granted = &sum.Granted
 	}
 	if a.policy != nil {
 		document.Policy = a.policy.Name
@@ -151,7 +164,7 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
-		"override", "decided_by"}}
+		"override", "granted", "repeated", "decided_by"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -163,7 +176,7 @@ func (a *decisionAnswer) Records() [][]string {
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
 			strconv.FormatBool(d.Unguarded),
 			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)),
-			limit.DecidedBy})
+			number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy})
 	}
 	return records
 }

@@ -18,12 +18,12 @@ const MaxSize = yamlfile.MaxSize
 type File struct {
 	// Prefix is what the store's keys begin with; empty if the file does not say.
 	Prefix string
+	// Denials: commands count who is denied.
+	Denials bool
 	// LocalShare is that of policies that do not say, and of limits without a policy.
 	LocalShare limiter.Share
 	// Breaker has its defaults filled in; nil is that there is to be none.
 	Breaker *limiter.Breaker
-	// Denials: commands count who is denied.
-	Denials bool
 	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
 }

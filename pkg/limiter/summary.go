@@ -19,6 +19,10 @@ type Summary struct {
 	// DecidedBy is who made the decision that the answer comes from: the first that denied,
 	// else the first that somebody else than the store made, else the store.
 	DecidedBy Decider
+	// Granted is the least that the call charged to one of the limits. Repeated: it was
+	// charged before; see [Decision.Repeated].
+	Granted  int64
+	Repeated bool
 	// DeniedBy are the indices of the decisions that denied, in their order.
 	DeniedBy []int
 }
@@ -50,8 +54,9 @@ func Summarize(decisions []Decision) Summary {
 			continue
 		}
 		if first {
-			sum.Used, sum.Remaining, first = d.Used, d.Remaining, false
+			sum.Used, sum.Remaining, sum.Granted, sum.Repeated, first = d.Used, d.Remaining, d.Granted, d.Repeated, false
 		}
+		sum.Granted, sum.Repeated = min(sum.Granted, d.Granted), sum.Repeated && d.Repeated
 		sum.Remaining = min(sum.Remaining, d.Remaining)
 		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
 		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
@@ -71,10 +76,11 @@ func Summarize(decisions []Decision) Summary {
 
 // summarizeShadows is Summarize where nothing is in the way.
 func summarizeShadows(decisions []Decision) Summary {
-	sum := Summary{Allowed: true, Unguarded: decisions[0].Unguarded, Used: decisions[0].Used, Remaining: decisions[0].Remaining,
-		DecidedBy: decisions[0].DecidedBy}
+	first := &decisions[0]
+	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,
+		Granted: first.Granted, Repeated: first.Repeated, DecidedBy: first.DecidedBy}
 	for i := range decisions {
-		sum.Remaining = min(sum.Remaining, decisions[i].Remaining)
+		sum.Remaining, sum.Granted = min(sum.Remaining, decisions[i].Remaining), min(sum.Granted, decisions[i].Granted)
 	}
 	return sum
 }

@@ -19,12 +19,12 @@ type Config struct {
 	PolicyFile string
 	// Prefix is what the store's keys begin with; empty if no file says.
 	Prefix string
+	// Denials: commands count who is denied.
+	Denials bool
 	// LocalShare is what a local shadow gets of limits without a policy.
 	LocalShare limiter.Share
 	// Breaker is that of services, with its defaults filled in; nil is that there is none.
 	Breaker *limiter.Breaker
-	// Denials: commands count who is denied.
-	Denials bool
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// Contexts are in the order written.
