@@ -147,6 +147,8 @@ func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
 			counts   bool
 		}{
 			{limiter.Decision{}, limiter.Take, req, true},
+			{limiter.Decision{}, limiter.TakeUpTo, req, true},
+			{limiter.Decision{}, limiter.Charge, req, false},
 			{limiter.Decision{DecidedBy: limiter.DecidedByDenialMemory}, limiter.Take, req, true},
 			{limiter.Decision{DecidedBy: limiter.DecidedByLease}, limiter.Take, req, true},
 			{limiter.Decision{DecidedBy: limiter.DecidedByLocal}, limiter.Take, req, true},
