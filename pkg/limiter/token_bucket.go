@@ -93,10 +93,18 @@ func (tokenBucket) appendState(buf []byte, s *State) []byte {
 func (tokenBucket) readState(r *recordReader, s *State) (problem string) {
 	s.Units, s.Rest = r.uint(4), r.uint(7)
 	switch {
-	case s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0:
+	case s.isOverfull() && !r.overfull:
 		return "its level is above its burst"
 	case s.Rest >= s.Limit.period():
 		return "its fraction is not below 1"
+	case r.overfull && (!s.isOverfull() || CheckUsage(&s.Limit, s.Used(s.Time)) != nil):
+		return usageOutOfRange
 	}
 	return ""
+}
+
+// isOverfull reports whether s is a bucket whose level was above its burst at s.Time, as
+// only a [Charge] or a [Settle] can leave it.
+func (s *State) isOverfull() bool {
+	return pages[s.Limit.Kind()].hasBurst && (s.Units > s.Limit.Burst || s.Units == s.Limit.Burst && s.Rest > 0)
 }
