@@ -60,6 +60,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newCheckCmd(global),
 		newConsumeCmd(global),
 		newRefundCmd(global),
+		newSettleCmd(global),
 		newInspectCmd(global),
 		newDenialsCmd(global),
 		newDashboardCmd(global),

@@ -149,15 +149,17 @@ func (l *Limit) check() error {
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !page.hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
-	case l.Burst > l.Count && l.drainsTooSlowly():
+	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
 	}
 	return nil
 }
 
-func (l *Limit) drainsTooSlowly() bool {
-	drain, _ := mulAddDiv(l.Burst, l.period(), 0, l.Count)
+// drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
+// than MaxDrain to empty.
+func (l *Limit) drainsTooSlowly(units int64) bool {
+	drain, _ := mulAddDiv(units, l.period(), 0, l.Count)
 	return drain > MaxDrain.Microseconds()
 }
 

@@ -28,6 +28,7 @@ type Store struct {
 	scripts   scripts
 	sender    *sender
 	undoing   background    // takes that are being given back
+	slotted   atomic.Bool   // what looks like a single server has slots
 	large     chan struct{} // holds the one call whose answer may be large
 	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
 }
@@ -156,6 +157,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
 	if err != nil {
 		return err
+	}
+	if limiter.IsSpecial(op, reqs) {
+		return s.decideSpecial(ctx, op, reqs, decisions)
 	}
 	if s.isCluster && len(reqs) > 1 {
 		if groups := groupBySlot(reqs); len(groups) > 1 {
