@@ -142,20 +142,21 @@ func decidedInAnOutage(decisions []Decision) bool {
 // awaitTurn returns when p may ask the store, or with the denial of a turn that does not
 // come in time.
 func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, err error) {
-	for {
+	for slept := false; ; {
 		left := w.left(p.until)
 		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
 		switch {
 		case denial != nil:
 			return denial, nil
 		case behind != nil:
+			slept = false
 			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
 				return nil, err
 			}
 			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return nil, err
 			}
-		case wait <= 0 || wait > left: // then the store says so
+		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
 			return nil, nil
 		default:
 			if w.OnWait != nil {
@@ -164,6 +165,7 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, er
 			if err := w.sleep(ctx, wait); err != nil {
 				return nil, err
 			}
+			slept = true
 		}
 	}
 }
@@ -238,11 +240,12 @@ const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, though the caller gives up. A shadow that would
 // have denied took nothing, and neither did what a failure policy let through. What a
-// local shadow charged fades there: the store would give back units of others.
+// local shadow charged fades there: the store would give back units of others. What was
+// charged by an earlier call with the same token is that call's.
 func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision) error {
 	var back []Request
 	for i, d := range taken {
-		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal {
+		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal && !d.Repeated {
 			back = append(back, reqs[i])
 		}
 	}
