@@ -28,7 +28,7 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 
 func main() {
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var p plan
 	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
-	only := flags.String("only", "", "run one section: redis, memory, bytes, reset or loadtest")
+	only := flags.String("only", "", "run one section: redis, memory, bytes, reset, loadtest, drills or failures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("-only %s: there are redis, memory, bytes, reset and loadtest", *only)
+		return fmt.Errorf("-only %s: there are redis, memory, bytes, reset, loadtest, drills and failures", *only)
 	}
 	return nil
 }
