@@ -29,7 +29,7 @@ test: setup ## every test; installs first what they run and is missing
 	cd docs/benchmarks && go test -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
-	@for target in ParseLimit Key Pattern Record; do \
+	@for target in ParseLimit Key Pattern Record Subject; do \
 		go test ./pkg/limiter -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	@for target in Apache JSONLines CSV Instant Read; do \

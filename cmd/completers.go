@@ -80,6 +80,19 @@ func (c completer) attributes(policyName string, args []string, begun string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// allAttributes offers the attributes of all policies.
+func (c completer) allAttributes(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	if read, err := c.config(); err == nil {
+		for _, p := range read.Policies {
+			all, _ := p.Attributes()
+			names = append(names, all...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
 // limitNames offers the names of the policies' limits.
 func (c completer) limitNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	read, err := c.config()

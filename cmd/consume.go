@@ -18,6 +18,9 @@ type consumeOptions struct {
 	requestFlags
 	onError string
 	wait    string
+	force   bool
+	upTo    int64
+	op      limiter.Op // as force and upTo say
 	request *limitRequest
 	// patience is how long to wait for a turn: nothing, a while, or for ever.
 	patience time.Duration
@@ -39,14 +42,34 @@ written.
 
 With --wait, a denied request waits for its turn: as long as it takes, or at
 most DURATION with --wait=DURATION. A request that a leaky bucket allows waits
-out its delay. If the wait would be too long, the request is denied at once.`,
+out its delay. If the wait would be too long, the request is denied at once.
+
+With --token, asking again is safe: if the same was allowed with the same token
+before, it is allowed again, and nothing more is charged. A token that was used
+for another key, limit or cost is refused. A denial is not remembered. In a
+Cluster a token counts for the slot of its key.
+
+With --force, the units are taken even if they do not fit, such as the bytes of
+an answer that was sent already. More than the limit can be in use then, and
+requests are denied until that has faded. With --up-to, as many of N units as
+fit are taken; the exit code is 0 if that is at least one.
+
+If the real cost is known only afterwards, take an estimate with --token, and
+bring it to the real cost with "limitctl settle".`,
 		Example: `  limitctl consume user:42 --limit 3/10s
   limitctl consume user:42 --limit 10/1m --limit sliding-log:100/1h
   limitctl consume --policy login ip=203.0.113.9 email=a@example.com
   limitctl consume llm:team-a --limit 100000/1m --cost 2300 --wait=30s
-  limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"`,
+  limitctl consume mails --limit leaky-bucket:5/1s --wait && echo "send one"
+  limitctl consume orders --limit 100/1h --token order-4711
+  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
+  limitctl consume egress:team-a --limit 1000000/1h --cost 734003 --force
+  limitctl consume batch --limit 500/1m --up-to 200 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if o.request, err = o.requestFlags.request(cmd, global, limiter.Take, args); err != nil {
+			if o.op, err = o.chooseOp(cmd); err != nil {
+				return err
+			}
+			if o.request, err = o.requestFlags.request(cmd, global, o.op, args); err != nil {
 				return err
 			}
 			if o.patience, err = parseWait(o.wait); err != nil {
@@ -60,7 +83,38 @@ out its delay. If the wait would be too long, the request is denied at once.`,
 	addOnErrorFlag(cmd, &o.onError)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
+	o.addTokenFlag(cmd, "charge only once whatever is asked again with the same `TEXT`, such as the number of an order")
+	o.addTokenTTLFlag(cmd)
+	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
+	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
 	return cmd
+}
+
+// chooseOp returns what --force and --up-to ask for.
+func (o *consumeOptions) chooseOp(cmd *cobra.Command) (limiter.Op, error) {
+	flags := cmd.Flags()
+	op, flag := limiter.Take, ""
+	switch {
+	case o.force && flags.Changed("up-to"):
+		return 0, usagef("--force takes all units and --up-to those that fit; give one of them")
+	case o.force:
+		op, flag = limiter.Charge, "--force"
+	case flags.Changed("up-to"):
+		if flags.Changed("cost") {
+			return 0, usagef("--cost and --up-to both say how many units; give one of them")
+		}
+		if o.upTo < 1 || o.upTo > limiter.MaxCount {
+			return 0, usagef("--up-to %d is out of range; it must be from 1 to %d", o.upTo, limiter.MaxCount)
+		}
+		op, flag, o.cost = limiter.TakeUpTo, "--up-to", o.upTo
+	}
+	switch {
+	case op != limiter.Take && flags.Changed("wait"):
+		return 0, usagef("%s does not wait for a turn; leave out --wait or %s", flag, flag)
+	case op != limiter.Take && flags.Changed("on-error"):
+		return 0, usagef("--on-error is for a yes or no; with %s an unreachable store is an error, so leave it out", flag)
+	}
+	return op, nil
 }
 
 func parseWait(text string) (time.Duration, error) {
@@ -82,6 +136,9 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
+	if store, err = withDenialLog(o.globalOptions, store); err != nil {
+		return err
+	}
 	defer store.Close()
 	s, err := o.settings()
 	if err != nil {
@@ -94,13 +151,29 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions})
+	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true})
 }
 
-// take takes at once, or waits for its turn.
+// verb says what was done, if it was.
+func (o *consumeOptions) verb(decisions []limiter.Decision) string {
+	sum := limiter.Summarize(decisions)
+	verb := "allowed"
+	switch o.op {
+	case limiter.Charge:
+		verb = fmt.Sprintf("charged %d", sum.Granted)
+	case limiter.TakeUpTo:
+		verb = fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
+	}
+	if sum.Repeated {
+		verb += " (already decided: nothing more was charged)"
+	}
+	return verb
+}
+
+// take takes at once, as force and upTo say, or waits for its turn.
 func (o *consumeOptions) take(ctx context.Context, store limiter.Store) ([]limiter.Decision, error) {
 	if o.patience == 0 {
-		return decide(ctx, store, limiter.Take, o.request.reqs)
+		return decide(ctx, store, o.op, o.request.reqs)
 	}
 	turn := limiter.Waiter{Store: store, Now: o.env.Now, Sleep: o.env.Sleep, OnWait: func(wait time.Duration) {
 		if !o.quiet {

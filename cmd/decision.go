@@ -10,11 +10,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// decisionAnswer is the answer of check, consume and refund.
+// decisionAnswer is the answer of check, consume, refund and settle.
 type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*limitRequest
 	decisions []limiter.Decision
+	charges   bool // what is granted is shown
 }
 
 // limitDocument is the state of one limit, in all JSON.
@@ -60,6 +61,8 @@ type decidedDocument struct {
 	Override int    `json:"override,omitempty"`
 	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
+	// Granted is what was charged to the limit.
+	Granted *int64 `json:"granted,omitempty"`
 }
 
 // decided describes the i-th limit of the request.
@@ -68,6 +71,9 @@ func (a *decisionAnswer) decided(i int) decidedDocument {
 	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
 		Unguarded: d.Unguarded}
 	document.Allowed = &d.Allowed
+	if a.charges {
+		document.Granted = &d.Granted
+	}
 	if a.policy != nil {
 		document.Limit, document.Key, document.Override = a.limitName(i), a.reqs[i].Key.Subject, a.overrides[i]+1
 	}
@@ -93,6 +99,9 @@ type decisionDocument struct {
 	RetryAfterMS  int64  `json:"retry_after_ms"`
 	ResetAfterMS  int64  `json:"reset_after_ms"`
 	DelayMS       int64  `json:"delay_ms"`
+	// Granted is what was charged, or by the first call with the token if Repeated.
+	Granted  *int64 `json:"granted,omitempty"`
+	Repeated bool   `json:"repeated,omitempty"`
 	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DeniedBy names the limits that denied.
@@ -112,9 +121,13 @@ func (a *decisionAnswer) Document() any {
 		RetryAfterMS:  output.Milliseconds(sum.RetryAfter),
 		ResetAfterMS:  output.Milliseconds(sum.ResetAfter),
 		DelayMS:       output.Milliseconds(sum.Delay),
+		Repeated:      sum.Repeated,
 		Unguarded:     sum.Unguarded,
 		DeniedBy:      a.deniedBy(),
 		Limits:        []decidedDocument{},
+	}
+	if a.charges {
+		document.Granted = &sum.Granted
 	}
 	if a.policy != nil {
 		document.Policy = a.policy.Name
@@ -132,7 +145,7 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
-		"override"}}
+		"override", "granted", "repeated"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -143,7 +156,8 @@ func (a *decisionAnswer) Records() [][]string {
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
 			strconv.FormatBool(d.Unguarded),
-			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override))})
+			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)),
+			number(d.Granted), strconv.FormatBool(d.Repeated)})
 	}
 	return records
 }

@@ -12,7 +12,7 @@ import (
 // The exit codes, which scripts rely on.
 const (
 	exitYes         = 0   // allowed, or done
-	exitNo          = 1   // denied
+	exitNo          = 1   // denied, or there is nothing to settle
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitUnreachable = 3   // the store gave no answer in time
 	exitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
@@ -55,7 +55,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, outcome.ErrPartly):
 		return exitPartly
-	case errors.Is(err, errDenied):
+	case errors.Is(err, errDenied), errors.Is(err, limiter.ErrUnknownToken):
 		return exitNo
 	case errors.Is(err, errUsage), errors.Is(err, limiter.ErrInvalid):
 		return exitUsage

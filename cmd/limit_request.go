@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,8 @@ type requestFlags struct {
 	algorithm string
 	burst     int64
 	cost      int64
+	token     string
+	tokenTTL  string
 }
 
 // limitRequest is what a command asks of the store.
@@ -59,11 +62,52 @@ func (o *requestFlags) request(cmd *cobra.Command, global *globalOptions, op lim
 			return nil, usagef("--policy and --%s both say what is allowed; give one of them", flag)
 		}
 	}
-	return policyRequest(global, o.policy, op, args, o.cost)
+	carry, err := o.carriedToken(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return policyRequest(global, o.policy, op, args, o.cost, carry)
 }
 
-// policyRequest returns the requests that a policy makes of attributes.
-func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, cost int64) (*limitRequest, error) {
+// addTokenFlag adds --token.
+func (o *requestFlags) addTokenFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&o.token, "token", "", usage)
+	cmd.RegisterFlagCompletionFunc("token", cobra.NoFileCompletions)
+}
+
+// addTokenTTLFlag adds --token-ttl.
+func (o *requestFlags) addTokenTTLFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.tokenTTL, "token-ttl", "", fmt.Sprintf("remember the token for `DURATION`, at most %s (default %s)",
+		limiter.FormatPeriod(limiter.MaxTokenTTL), limiter.FormatPeriod(limiter.DefaultTokenTTL)))
+	cmd.RegisterFlagCompletionFunc("token-ttl", cobra.NoFileCompletions)
+}
+
+// carriedToken returns what gives a request the token of the command line, if there is one.
+func (o *requestFlags) carriedToken(cmd *cobra.Command) (carry func(*limiter.Request), err error) {
+	flags := cmd.Flags()
+	if flags.Changed("token") && o.token == "" {
+		return nil, usagef("--token is empty; give a text that is different for each call, such as an order's number")
+	}
+	if !flags.Changed("token-ttl") {
+		return func(r *limiter.Request) { r.Token = o.token }, nil
+	}
+	ttl, err := limiter.ParsePeriod(o.tokenTTL)
+	switch {
+	case o.token == "":
+		return nil, usagef("--token-ttl %s says how long to remember a token; add --token TEXT", o.tokenTTL)
+	case err != nil:
+		return nil, usagef("--token-ttl: %s", err)
+	case ttl < limiter.MinTokenTTL || ttl > limiter.MaxTokenTTL:
+		return nil, usagef("--token-ttl %s is out of range; it must be from %s to %s", o.tokenTTL,
+			limiter.FormatPeriod(limiter.MinTokenTTL), limiter.FormatPeriod(limiter.MaxTokenTTL))
+	}
+	return func(r *limiter.Request) { r.Token, r.TokenTTL = o.token, ttl }, nil
+}
+
+// policyRequest returns the requests that a policy makes of attributes. carry, if not nil,
+// gives each of them more.
+func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, cost int64,
+	carry func(*limiter.Request)) (*limitRequest, error) {
 	c, err := g.config()
 	if err != nil {
 		return nil, err
@@ -79,6 +123,11 @@ func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, 
 	d := &limitRequest{key: strings.Join(args, " "), policy: p}
 	if d.reqs, d.overrides, err = p.RequestsWithOverrides(attributes, cost); err != nil {
 		return nil, err
+	}
+	for i := range d.reqs {
+		if carry != nil {
+			carry(&d.reqs[i])
+		}
 	}
 	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
 	return d, err
@@ -108,6 +157,10 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 	if err != nil {
 		return nil, err
 	}
+	carry, err := o.carriedToken(cmd)
+	if err != nil {
+		return nil, err
+	}
 	var reqs []limiter.Request
 	for _, text := range o.limits {
 		limit, err := limiter.ParseLimitAs(text, fallback)
@@ -119,7 +172,9 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 		if _, err := limit.Normalize(); err != nil {
 			return nil, usagef("limit %q: %s", text, err)
 		}
-		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost})
+		req := limiter.Request{Key: limiter.Key{Subject: subject}, Limit: limit, Cost: o.cost}
+		carry(&req)
+		reqs = append(reqs, req)
 	}
 	if err := burst.unused(); err != nil {
 		return nil, err

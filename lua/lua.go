@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/denialtable"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -38,6 +39,14 @@ func DecideOne(kind limiter.Kind) string {
 // Decide returns the script that decides any requests of those kinds. It fails with
 // COMPLETE where a key has a record of another one.
 func Decide(kinds ...limiter.Kind) string {
+	return decideBy("decide.lua", kinds)
+}
+
+// DecideSpecial returns the script that decides what [limiter.IsSpecial] of requests of those
+// kinds. It fails with COMPLETE as [Decide] does.
+func DecideSpecial(kinds ...limiter.Kind) string { return decideBy("decide_special.lua", kinds) }
+
+func decideBy(file string, kinds []limiter.Kind) string {
 	names := []string{"arithmetic.lua", "record.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
@@ -50,7 +59,7 @@ func Decide(kinds ...limiter.Kind) string {
 			}
 		}
 	}
-	return join(append(names, "decide.lua")...)
+	return join(append(names, "states.lua", file)...)
 }
 
 // DecideAny returns the complete script, for requests and records of all kinds.
@@ -87,6 +96,9 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
+// AddDenials returns the script that adds to the table of denials.
+func AddDenials() string { return join("denials.lua") }
+
 // All returns every script that a server may be asked to run.
 func All() []string {
 	var all []string
@@ -94,12 +106,13 @@ func All() []string {
 		switch {
 		case kind.RecordsOf() != kind:
 		case kind.RecordSize() == 0:
-			all = append(all, Decide(kind))
+			all = append(all, Decide(kind), DecideSpecial(kind))
 		default:
-			all = append(all, DecideOne(kind), DecideMany(kind))
+			all = append(all, DecideOne(kind), DecideMany(kind), DecideSpecial(kind))
 		}
 	}
-	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(), Delete(), Export(), Import())
+	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
+		DecideSpecial(limiter.Kinds()...), Delete(), Export(), Import(), AddDenials())
 }
 
 // page returns the file with the rule of a kind.
@@ -144,11 +157,21 @@ func numbers() map[string]string {
 		"LAST_VERSION":       strconv.Itoa(int(lastVersion(kinds))),
 		"FIRST_KIND":         strconv.Itoa(int(kinds[0])),
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
+		"DENIALS_KEPT":       strconv.Itoa(limiter.DenialsKept),
+		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),
 		"MAX_PERIOD":         strconv.FormatInt(limiter.MaxPeriod.Microseconds(), 10),
 		"MAX_INSTANT":        strconv.Itoa(limiter.MaxInstant),
+		"MAX_DRAIN":          strconv.FormatInt(limiter.MaxDrain.Microseconds(), 10),
+		"OVERFULL_VERSION":   strconv.Itoa(limiter.OverfullVersion),
+		"OVERFULL_MAGIC":     magic(limiter.OverfullVersion),
+		"TOKEN_MAGIC":        fmt.Sprintf("0x%x%02x", limiter.TokenMagic, limiter.TokenVersion),
+		"TOKEN_VERSION":      strconv.Itoa(limiter.TokenVersion),
+		"TOKEN_HEADER_SIZE":  strconv.Itoa(limiter.TokenHeaderSize),
+		"TOKEN_PART_SIZE":    strconv.Itoa(limiter.TokenPartSize),
+		"TOKEN_END":          strconv.Itoa(limiter.TokenHeaderSize + limiter.MaxRequests*limiter.TokenPartSize),
 	}
 	for _, kind := range kinds {
 		name := strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_"))
@@ -160,8 +183,9 @@ func numbers() map[string]string {
 	return numbers
 }
 
-// lastVersion returns the greatest version of records of kinds.
+// lastVersion returns the greatest version of records.
 func lastVersion(kinds []limiter.Kind) (last uint8) {
+	last = limiter.OverfullVersion
 	for _, kind := range kinds {
 		last = max(last, kind.RecordVersion())
 	}

@@ -13,7 +13,18 @@ function numbers.load(s, size)
     return false
   end
   s.a, s.b = struct.unpack('>' .. rule.format, s.raw, RECORD_HEADER_SIZE + 1)
+  if s.overfull then
+    local units = s.b > 0 and s.a + 1 or s.a
+    return numbers.is_overfull(s) and s.burst >= 1 and s.burst <= MAX_COUNT and s.b < s.period and units <= MAX_COUNT
+      and mul_div(s.period, units, s.count) <= MAX_DRAIN
+  end
   return rule.sound(s.count, s.burst, s.period, s.a, s.b)
+end
+
+-- is_overfull returns whether s is a bucket whose level is above its burst, which its record's version
+-- says.
+function numbers.is_overfull(s)
+  return s.rule.has_burst and (s.a > s.burst or s.a == s.burst and s.b > 0)
 end
 
 function numbers.used(s, instant)
@@ -43,7 +54,10 @@ end
 
 -- answer returns the record as it is now, for the caller.
 function numbers.answer(s)
-  s.raw = s.raw or struct.pack('>I3BI4I4I7I7' .. s.rule.format, magic, s.kind, s.count, s.burst, s.period, s.time, s.a, s.b)
+  if not s.raw then
+    local begins = numbers.is_overfull(s) and OVERFULL_MAGIC or magic
+    s.raw = struct.pack('>I3BI4I4I7I7' .. s.rule.format, begins, s.kind, s.count, s.burst, s.period, s.time, s.a, s.b)
+  end
   return s.raw
 end
 

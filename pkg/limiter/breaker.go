@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/panics"
@@ -15,11 +15,12 @@ import (
 // again. A zero field stands for its default.
 type Breaker struct {
 	// Failures in a row open the breaker; 5 unless said. A failure is an error that
-	// [IsAway] accepts, or an answer that took longer than Slow. A denial, a refusal
-	// such as a wrong password, or a caller that gave up in less time says nothing
-	// about the store.
+	// [IsAway] accepts, or an answer that took longer than Slow. A denial, or a refusal
+	// such as a wrong password, is an answer. An invalid request, or a caller that gave
+	// up in less time, says nothing about the store.
 	Failures int
-	// Slow is how long an answer may take; 1 s unless said.
+	// Slow is how long an answer may take; 1 s unless said. Let it be less than the time
+	// that your callers have: a caller that gives up before says nothing about the store.
 	Slow time.Duration
 	// Pause is how long nothing is asked once the breaker is open; 500 ms unless
 	// said. It doubles with each try that fails, up to MaxPause, 10 s unless said.
@@ -39,8 +40,7 @@ const (
 	BreakerClosed BreakerState = iota
 	// BreakerOpen: calls fail at once.
 	BreakerOpen
-	// BreakerHalfOpen: the store has answered a question again. One call goes to it,
-	// and decides whether the breaker closes. Others fail at once.
+	// BreakerHalfOpen: calls fail at once, while one probe asks the store.
 	BreakerHalfOpen
 )
 
@@ -66,30 +66,50 @@ type BreakerChange struct {
 
 // WithBreaker wraps store so that, once it is away, calls fail at once with an
 // [ErrUnavailable] that says "circuit open since …", instead of each after its own
-// time-out. Nothing is charged then. After a pause the next call makes the breaker ask
-// the store in the background, by a peek at the same keys; no caller waits for that. The
-// first answer lets one call through, and if that is well the breaker closes.
+// time-out. Nothing is charged then.
+//
+// After a pause the next call makes the breaker ask the store in the background, by a
+// peek at the same keys. No caller waits for that, and there is one such probe at a time,
+// however many calls come. If the store answers, the breaker closes. Until a call has
+// gone well after that, one failure is enough to open it again, for twice the last pause:
+// a store can answer peeks and not takes.
 func WithBreaker(store Store, settings Breaker) Store {
+	s := &breakerStore{Store: store, Breaker: settings.WithDefaults()}
+	s.well.Store(true)
+	return KeepKeyspace(s, store)
+}
+
+// WithDefaults returns b with its zero fields filled in. A MaxPause below Pause is taken
+// for it.
+func (b Breaker) WithDefaults() Breaker {
 	orElse := func(value *time.Duration, unlessSaid time.Duration) {
 		if *value <= 0 {
 			*value = unlessSaid
 		}
 	}
-	orElse(&settings.Slow, time.Second)
-	orElse(&settings.Pause, 500*time.Millisecond)
-	orElse(&settings.MaxPause, 10*time.Second)
-	if settings.Failures <= 0 {
-		settings.Failures = 5
+	orElse(&b.Slow, time.Second)
+	orElse(&b.Pause, 500*time.Millisecond)
+	orElse(&b.MaxPause, 10*time.Second)
+	b.MaxPause = max(b.MaxPause, b.Pause)
+	if b.Failures <= 0 {
+		b.Failures = 5
 	}
-	if settings.Clock == nil {
-		settings.Clock = time.Now
+	if b.Clock == nil {
+		b.Clock = time.Now
 	}
-	return KeepKeyspace(&breakerStore{Store: store, Breaker: settings}, store)
+	return b
 }
 
 type breakerStore struct {
 	Store
 	Breaker
+
+	// epoch counts the changes between letting calls through and not: they go through
+	// while it is even. Calls of an earlier epoch say nothing about this one.
+	epoch atomic.Int64
+	// well: calls go through, and none has failed since the last that went well. Then a
+	// call that goes well takes no lock.
+	well atomic.Bool
 
 	mu       sync.Mutex
 	state    BreakerState
@@ -97,44 +117,43 @@ type breakerStore struct {
 	since    time.Time     // when it last was closed
 	pause    time.Duration // from the last failure to the next try
 	next     time.Time     // when that may begin
-	trying   bool          // a probe, or the one call of a half-open breaker, is under way
-	reason   error         // the last failure
+	refusal  error         // for calls while it is not closed
 }
 
 // Decide implements [Store].
 func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	trial, err := s.admit(reqs)
-	if err != nil {
-		return err
+	epoch := s.epoch.Load()
+	if epoch%2 != 0 {
+		return s.refuse(op, reqs)
 	}
 	begun := s.Clock()
-	err = panics.Call(func() error { return s.Store.Decide(ctx, op, reqs, decisions) })
-	s.judge(err, s.Clock().Sub(begun), trial)
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	s.judge(err, s.Clock().Sub(begun), epoch)
 	return err
 }
 
-// admit lets a call through, or says why not. trial says that it is the one call of a
-// half-open breaker.
-func (s *breakerStore) admit(reqs []Request) (trial bool, err error) {
+// refuse says why the store is not asked, and has it probed if it is time.
+func (s *breakerStore) refuse(op Op, reqs []Request) error {
+	// A mistake is told as one, and is not what the store is probed with.
+	probe, err := NormalizeAll(nil, op, reqs)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.state == BreakerClosed:
-		return false, nil
-	case s.state == BreakerHalfOpen && !s.trying:
-		s.trying = true
-		return true, nil
-	case s.state == BreakerOpen && !s.trying && !s.Clock().Before(s.next):
-		s.trying = true
-		probe := slices.Clone(reqs) // the caller does not wait for it
+	refusal := s.refusal
+	if s.state == BreakerOpen && !s.Clock().Before(s.next) {
+		s.change(BreakerHalfOpen, nil)
 		panics.Go(func() error { return s.probe(probe) }, s.probed)
 	}
-	// The reason's own kind, such as an unknown outcome, was another call's.
-	return false, fmt.Errorf("%w (circuit open since %s): %s", ErrUnavailable, s.since.Format("15:04:05"), s.reason)
+	return refusal
 }
 
-// probe asks the store without changing anything.
+// probe asks the store without changing anything, and without need for room.
 func (s *breakerStore) probe(reqs []Request) error {
+	for i := range reqs {
+		reqs[i] = Request{Key: reqs[i].Key, Limit: reqs[i].Limit, Cost: 1}
+	}
 	ctx, cancel := BudgetContext(context.Background(), s.Slow)
 	defer cancel()
 	return s.Store.Decide(ctx, Peek, reqs, make([]Decision, len(reqs)))
@@ -144,49 +163,51 @@ func (s *breakerStore) probe(reqs []Request) error {
 func (s *breakerStore) probed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trying = false
 	if IsAway(err) {
 		s.open(err)
-	} else {
-		s.change(BreakerHalfOpen, nil) // a refusal is an answer, too
+		return
 	}
+	s.failures = s.Failures - 1 // a refusal is an answer, too
+	s.change(BreakerClosed, nil)
+	s.epoch.Add(1)
 }
 
-// judge takes what came of a call.
-func (s *breakerStore) judge(err error, took time.Duration, trial bool) {
+// judge takes what came of a call that began in an epoch.
+func (s *breakerStore) judge(err error, took time.Duration, epoch int64) {
 	slow := took > s.Slow
+	if err == nil && !slow && s.well.Load() {
+		return
+	}
 	failed := IsAway(err) || slow
+	if !failed && (errors.Is(err, ErrGaveUp) || errors.Is(err, ErrInvalid)) {
+		return // it says nothing about the store
+	}
 	if err == nil && slow {
 		err = fmt.Errorf("an answer took %s", took.Round(time.Millisecond))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if trial {
-		s.trying = false
-	}
 	switch {
-	case errors.Is(err, ErrGaveUp) && !failed: // it says nothing about the store
-	case s.state == BreakerClosed && !failed:
-		s.failures = 0
-	case s.state == BreakerClosed:
+	case epoch != s.epoch.Load(): // it began before the breaker opened
+	case !failed:
+		s.failures, s.pause = 0, 0
+		s.well.Store(true)
+	default:
+		s.well.Store(false)
 		if s.failures++; s.failures >= s.Failures {
 			s.since = s.Clock()
 			s.open(err)
+			s.epoch.Add(1)
 		}
-	case trial && failed:
-		s.open(err)
-	case trial:
-		s.failures, s.pause = 0, 0
-		s.change(BreakerClosed, nil)
 	}
-	// What else ends now had begun before the breaker opened.
 }
 
 // open opens the breaker, or keeps it open for longer. The caller holds the lock.
 func (s *breakerStore) open(reason error) {
-	s.reason = reason
 	s.pause = min(max(s.Pause, 2*s.pause), s.MaxPause)
 	s.next = s.Clock().Add(s.pause)
+	// The kind of the reason, such as an unknown outcome, is another call's.
+	s.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", ErrUnavailable, s.since.Format("15:04:05"), reason)
 	s.change(BreakerOpen, reason)
 }
 

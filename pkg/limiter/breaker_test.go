@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,17 +21,19 @@ type sickStore struct {
 	err   error
 	took  time.Duration
 	calls map[limiter.Op]int
-	hold  chan struct{} // if set, an answer waits for it
+	hold  map[limiter.Op]chan struct{} // if set, an answer waits for it
+	last  []limiter.Request
 }
 
-func (s *sickStore) Decide(_ context.Context, op limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+func (s *sickStore) Decide(_ context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	s.mu.Lock()
+	s.last = slices.Clone(reqs)
 	if s.calls == nil {
 		s.calls = map[limiter.Op]int{}
 	}
 	s.calls[op]++
 	s.now = s.now.Add(s.took)
-	hold, err := s.hold, s.err
+	hold, err := s.hold[op], s.err
 	s.mu.Unlock()
 	if hold != nil {
 		<-hold
@@ -59,6 +62,22 @@ func (s *sickStore) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
+}
+
+// holdBack makes answers to op wait until the channel is sent to, or closed.
+func (s *sickStore) holdBack(op limiter.Op) chan<- struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hold := make(chan struct{})
+	s.hold = map[limiter.Op]chan struct{}{op: hold}
+	return hold
+}
+
+// asked returns the requests of the last call.
+func (s *sickStore) asked() []limiter.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
 }
 
 func (s *sickStore) called(op limiter.Op) int {
@@ -124,6 +143,8 @@ func TestWhatOpensABreaker(t *testing.T) {
 		"foreign":                    {[]error{limiter.ErrForeign, limiter.ErrForeign, limiter.ErrForeign}, 0, false},
 		"denials":                    {[]error{nil, nil, nil}, 0, false},
 		"callers that gave up early": {[]error{limiter.ErrGaveUp, limiter.ErrGaveUp, limiter.ErrGaveUp}, 0, false},
+		"invalid":                    {[]error{limiter.ErrInvalid, limiter.ErrInvalid, limiter.ErrInvalid}, 0, false},
+		"nothing said between":       {[]error{errAway, limiter.ErrGaveUp, errAway, limiter.ErrInvalid, errAway}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFused(limiter.Breaker{Failures: 3, Slow: 100 * time.Millisecond})
@@ -145,6 +166,29 @@ func TestWhatOpensABreaker(t *testing.T) {
 	}
 }
 
+// flood takes with a hundred callers at once and says how many were told that it is open.
+func (f *fused) flood() (open int) {
+	var callers sync.WaitGroup
+	var told atomic.Int64
+	for range 100 {
+		callers.Go(func() {
+			if isOpen(f.take()) {
+				told.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	return int(told.Load())
+}
+
+// wantFlood wants all, or none, of a flood of callers to be told that the breaker is open.
+func (f *fused) wantFlood(t *testing.T, open int) {
+	t.Helper()
+	if told := f.flood(); told != open {
+		t.Errorf("%d of 100 were told that it is open, want %d", told, open)
+	}
+}
+
 // An open breaker answers at once and charges nothing. After its pause it asks the store
 // once, whatever comes in, and waits twice as long after each failure.
 func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
@@ -154,110 +198,151 @@ func TestAnOpenBreakerTriesWithOneProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-	if err := f.take(); !isOpen(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
+	err := f.take()
+	if !isOpen(err) || errors.Is(err, limiter.ErrOutcomeUnknown) {
 		t.Errorf("%v; want an ErrUnavailable, which charged nothing", err)
 	}
-	var pauses []time.Duration
-	for range 4 {
-		probes, waited := f.called(limiter.Peek), time.Duration(0)
-		for f.called(limiter.Peek) == probes {
-			f.pass(100 * time.Millisecond)
-			waited += 100 * time.Millisecond
-			if err := f.take(); !isOpen(err) {
-				t.Fatal(err)
-			}
-			if waited%time.Second == 0 { // a probe may be on its way
-				select {
-				case <-f.changes:
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
-		}
-		pauses = append(pauses, waited)
+	const text = "store unavailable (circuit open since 22:13:20); the last error was: outcome unknown: cut off"
+	if strings.Contains(fmt.Sprint(err), "\n") || fmt.Sprint(err) != text {
+		t.Errorf("it says\n%v, not\n%s", err, text)
 	}
-	if want := []time.Duration{1e9, 2e9, 3e9, 3e9}; !slices.Equal(pauses, want) {
-		t.Errorf("pauses of %v, want %v", pauses, want)
+	for n, pause := range []time.Duration{1e9, 2e9, 3e9, 3e9} {
+		f.pass(pause - 1)
+		f.wantFlood(t, 100)
+		f.pass(1)
+		f.wantFlood(t, 100)
+		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		if c := f.want(t, limiter.BreakerHalfOpen, limiter.BreakerOpen); !errors.Is(c.Reason, errUnknown) {
+			t.Errorf("it stays open because of %v", c.Reason)
+		}
+		if probes := f.called(limiter.Peek); probes != n+1 {
+			t.Errorf("%d probes after %d pauses", probes, n+1)
+		}
 	}
 	if n := f.called(limiter.Take); n != 1 {
 		t.Errorf("%d takes reached the store, want the first", n)
 	}
 }
 
-// When the store is back, one probe and then one call find that out, in a flood of
-// callers, and the breaker closes.
-func TestABreakerCloses(t *testing.T) {
+// When the store is back, the first probe closes the breaker. A flood of callers sends
+// that one probe, and none of them waits for it.
+func TestTheFirstProbeClosesABreaker(t *testing.T) {
 	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
 	f.set(errAway, 0)
 	f.take()
 	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
 	f.set(nil, 0)
 	f.pass(time.Second)
-	f.hold = make(chan struct{})
-	flood := func() (open int) {
-		var callers sync.WaitGroup
-		var mu sync.Mutex
-		for range 100 {
-			callers.Go(func() {
-				if isOpen(f.take()) {
-					mu.Lock()
-					defer mu.Unlock()
-					open++
-				}
-			})
-		}
-		callers.Wait()
-		return open
-	}
-	if open := flood(); open != 100 {
-		t.Errorf("%d of 100 were told that it is open while the probe was under way", open)
-	}
-	f.hold <- struct{}{}
+	hold := f.holdBack(limiter.Peek)
+	f.wantFlood(t, 100)
 	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-	trial := make(chan error)
-	go func() { trial <- f.take() }()
-	for f.called(limiter.Take) < 2 {
-		time.Sleep(time.Millisecond)
-	}
-	if open := flood(); open != 100 {
-		t.Errorf("%d of 100 were told that it is open while the one call was under way", open)
-	}
-	f.hold <- struct{}{}
-	if err := <-trial; err != nil {
-		t.Error(err)
-	}
+	f.pass(time.Hour)
+	f.wantFlood(t, 100) // the probe is under way
+	close(hold)
 	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
-	if peeks, takes := f.called(limiter.Peek), f.called(limiter.Take); peeks != 1 || takes != 2 {
-		t.Errorf("%d probes and %d takes reached the store; want 1 and 2", peeks, takes)
-	}
-	close(f.hold)
-	if open := flood(); open != 0 {
-		t.Errorf("%d of 100 were told that it is open", open)
+	f.wantFlood(t, 0)
+	if peeks, takes := f.called(limiter.Peek), f.called(limiter.Take); peeks != 1 || takes != 101 {
+		t.Errorf("%d probes and %d takes reached the store; want 1, and 100 after the first", peeks, takes)
 	}
 }
 
-// A half-open breaker whose one call fails opens again, and one whose caller gives up
-// lets another try.
-func TestAHalfOpenBreaker(t *testing.T) {
-	for _, test := range []struct {
-		err error
-		to  limiter.BreakerState
-	}{{errAway, limiter.BreakerOpen}, {limiter.ErrRefused, limiter.BreakerClosed}} {
-		f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
-		f.set(errAway, 0)
+// A breaker that has just closed opens again with the first failure, for longer, until a
+// call has gone well.
+func TestAClosedBreakerIsOnProbation(t *testing.T) {
+	f := newFused(limiter.Breaker{Failures: 3, Pause: time.Second})
+	f.set(errAway, 0)
+	for range 3 {
 		f.take()
-		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
-		f.set(nil, 0)
-		f.pass(time.Second)
+	}
+	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+	reopen := func(pause time.Duration, failures int) {
+		t.Helper()
+		f.set(limiter.ErrRefused, 0) // which is an answer
+		f.pass(pause - 1)
+		f.wantFlood(t, 100)
+		f.pass(1)
 		f.take()
 		f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
-		f.set(limiter.ErrGaveUp, 0)
-		if err := f.take(); isOpen(err) {
-			t.Error(err)
+		f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+		f.set(limiter.ErrGaveUp, 0) // which says nothing
+		f.take()
+		f.set(errAway, 0)
+		for n := range failures {
+			if err := f.take(); isOpen(err) {
+				t.Errorf("after %d failures: %v", n, err)
+			}
 		}
-		f.set(test.err, 0)
-		if err := f.take(); isOpen(err) {
-			t.Error(err)
+		f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+	}
+	reopen(1*time.Second, 1)
+	reopen(2*time.Second, 1)
+	f.set(nil, 0)
+	f.pass(4 * time.Second)
+	f.take()
+	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+	if err := f.take(); err != nil {
+		t.Error(err)
+	}
+	f.set(errAway, 0)
+	for range 3 {
+		f.take()
+	}
+	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+	reopen(1*time.Second, 1)
+}
+
+// What was asked before the breaker opened says nothing about the store as it is since
+// then.
+func TestALateFailureDoesNotOpenABreakerAgain(t *testing.T) {
+	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
+	hold := f.holdBack(limiter.Take)
+	f.set(errAway, 0)
+	errs := make(chan error)
+	for n := range 2 {
+		go func() { errs <- f.take() }()
+		for f.called(limiter.Take) <= n {
+			time.Sleep(time.Millisecond)
 		}
-		f.want(t, limiter.BreakerHalfOpen, test.to)
+	}
+	hold <- struct{}{}
+	<-errs
+	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+	f.set(nil, 0)
+	f.pass(time.Second)
+	f.take()
+	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+	hold <- struct{}{}
+	if err := <-errs; !errors.Is(err, errAway) {
+		t.Errorf("the late call is told %v", err)
+	}
+	close(hold)
+	f.wantFlood(t, 0)
+}
+
+// A mistake is told as one also while the breaker is open, and is not what the store is
+// probed with. A probe needs no room.
+func TestABreakerProbesWithAPeek(t *testing.T) {
+	f := newFused(limiter.Breaker{Failures: 1, Pause: time.Second})
+	f.set(errAway, 0)
+	f.take()
+	f.want(t, limiter.BreakerClosed, limiter.BreakerOpen)
+	f.set(nil, 0)
+	f.pass(time.Second)
+	ask := func(op limiter.Op, cost int64) error {
+		req := limiter.Request{Key: limiter.Key{Subject: "u"}, Limit: limiter.Limit{Count: 9, Period: time.Hour}, Cost: cost}
+		return f.Store.Decide(context.Background(), op, []limiter.Request{req}, make([]limiter.Decision, 1))
+	}
+	if err := ask(limiter.Take, 10); !errors.Is(err, limiter.ErrNeverFits) || f.called(limiter.Peek) != 0 {
+		t.Errorf("%v after %d probes", err, f.called(limiter.Peek))
+	}
+	if err := ask(limiter.Adjust, 0); !isOpen(err) {
+		t.Error(err)
+	}
+	f.want(t, limiter.BreakerOpen, limiter.BreakerHalfOpen)
+	f.want(t, limiter.BreakerHalfOpen, limiter.BreakerClosed)
+	if reqs := f.asked(); len(reqs) != 1 || reqs[0].Key.Subject != "u" || reqs[0].Cost != 1 {
+		t.Errorf("probed with %+v", reqs)
 	}
 }

@@ -1,40 +1,6 @@
 package limiter
 
-import (
-	"fmt"
-	"time"
-)
-
-// Op is what a store is asked to do with its requests.
-type Op uint8
-
-const (
-	// Take decides and, if all requests are allowed, charges them all.
-	Take Op = iota
-	// Peek decides as Take would and writes nothing.
-	Peek
-	// Refund gives units back, the newest first, never more than were used.
-	Refund
-	// Adjust leaves exactly Cost units of each key in use: it charges what is missing,
-	// or gives back what is too much. Cost may be 0. It is an operator's correction
-	// and denies nothing.
-	Adjust
-)
-
-// String returns the operation's name, such as "take".
-func (op Op) String() string {
-	switch op {
-	case Take:
-		return "take"
-	case Peek:
-		return "peek"
-	case Refund:
-		return "refund"
-	case Adjust:
-		return "adjustment"
-	}
-	return "unknown operation"
-}
+import "time"
 
 // Decider is what made a decision.
 type Decider uint8
@@ -75,79 +41,6 @@ func (d Decider) String() string {
 	}
 }
 
-// MaxRequests is how many requests one call decides together at most.
-const MaxRequests = 64
-
-// Request asks for Cost units of Key under Limit.
-type Request struct {
-	Key   Key
-	Limit Limit
-	Cost  int64 // units, 1 or more
-	// Shadow: the limit is tried out. It is charged when the others allow the
-	// call and the cost fits it, its decision says what it would have answered,
-	// and it never keeps the call from being allowed.
-	Shadow bool
-}
-
-// Normalize is SetDefaults and Check.
-func (r *Request) Normalize(op Op) error {
-	r.SetDefaults()
-	return r.Check(op)
-}
-
-// SetDefaults fills in the defaults of r's limit and name.
-func (r *Request) SetDefaults() {
-	r.Limit.setDefaults()
-	if r.Key.Name == "" {
-		r.Key.Name = defaultNames.get(r.Limit.Algorithm, r.Limit.Period, r.Limit.Slices)
-	}
-}
-
-// Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
-// are set. A cost that is more than the limit ever allows is an [ErrNeverFits],
-// except for a refund, which has nothing to fit, and for a shadow.
-func (r *Request) Check(op Op) error {
-	if err := r.Limit.check(); err != nil {
-		return err
-	}
-	if err := r.Key.Validate(); err != nil {
-		return err
-	}
-	switch {
-	case r.Cost < 0 || r.Cost == 0 && op != Adjust:
-		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
-	case op != Refund && !r.Shadow && r.Cost > r.Limit.Capacity():
-		return &invalidError{neverFits: true, text: fmt.Sprintf(
-			"cost %d can never fit limit %s, which allows at most %d at once", r.Cost, r.Limit, r.Limit.Capacity())}
-	case r.Cost > MaxCount:
-		return Invalidf("cost %d is out of range; it must be from 1 to %d", r.Cost, MaxCount)
-	}
-	return nil
-}
-
-// NormalizeAll appends the normalized reqs to buf. Besides what
-// [Request.Normalize] checks, there may be at most [MaxRequests], and no key
-// twice: two charges of one key could each fit and not both.
-func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
-	if len(reqs) == 0 || len(reqs) > MaxRequests {
-		return buf, Invalidf("%d requests in one call; there must be from 1 to %d", len(reqs), MaxRequests)
-	}
-	first := len(buf)
-	buf = append(buf, reqs...)
-	for i := first; i < len(buf); i++ {
-		if err := buf[i].Normalize(op); err != nil {
-			return buf, err
-		}
-		for j := first; j < i; j++ {
-			if buf[j].Key == buf[i].Key {
-				return buf, Invalidf("limits %q and %q of subject %q share the name %q; name them apart or drop one",
-					buf[j].Limit, buf[i].Limit, buf[i].Key.Subject, buf[i].Key.Name)
-			}
-		}
-	}
-	return buf, nil
-}
-
 // Decision is the answer to one request.
 //
 // Used, Remaining and ResetAfter describe the key as the call leaves it: after
@@ -162,6 +55,12 @@ type Decision struct {
 	// Used is the units in use, rounded up to whole ones. It can exceed the
 	// capacity after a limit was lowered.
 	Used int64
+	// Granted is the units that the call charged: the cost of an allowed take, what fitted of
+	// a TakeUpTo, the real cost of a Settle. It is zero where nothing was charged.
+	Granted int64
+	// Repeated: the token of the request is remembered, so this call has charged nothing, and
+	// Granted is what the first one charged.
+	Repeated bool
 	// Remaining is what a take could have now: a take of Remaining is
 	// allowed, one of Remaining+1 is denied.
 	Remaining int64
@@ -231,6 +130,7 @@ func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now In
 		if charge && d.Allowed {
 			s.Charge(req.Limit, req.Cost, now)
 			d.Used += req.Cost
+			d.Granted = req.Cost
 			changed = true
 		}
 		d.describe(s, req, now)

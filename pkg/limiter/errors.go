@@ -31,6 +31,9 @@ var (
 	// ErrForeign: the key holds a value that limitctl did not write. It is
 	// left as it is. See [ForeignError] for the key.
 	ErrForeign = errors.New("foreign value")
+	// ErrUnknownToken: a settlement's token is not remembered, because nothing was allowed
+	// with it or because its time is over. Nothing was changed.
+	ErrUnknownToken = errors.New("unknown token")
 )
 
 // IsAway reports whether err says that the store gave no answer

@@ -96,8 +96,8 @@ func WithFailurePolicy(store Store, policy FailurePolicy, onFailure func(error))
 // store or by the policy, never partly by each.
 //
 // Any other error passes through, since a wrong password is not an outage, nor is the
-// end of the caller's own time ([ErrGaveUp]). So does every error of a refund or an
-// adjustment, which decide nothing. Do not refund what the policy let through when the
+// end of the caller's own time ([ErrGaveUp]). So does every error of any
+// other operation. Do not refund what the policy let through when the
 // store is back: the store did not charge it, and would give back units of others.
 // Decision.DecidedBy tells. What a shadow charged fades in the shadow.
 //

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -46,8 +47,12 @@ func (k Key) String() string {
 }
 
 // ValidatePrefix reports what makes prefix unfit to begin store keys. The
-// rules are those of a subject.
+// rules are those of a subject. It cannot have a "!", which in keys follows the prefix where
+// they hold something else than a limit.
 func ValidatePrefix(prefix string) error {
+	if strings.Contains(prefix, "!") {
+		return Invalidf("prefix %q contains %q, which tells other keys from those of limits; leave it out", prefix, '!')
+	}
 	return checkPart("prefix", prefix, MaxPrefixLength)
 }
 

@@ -1,5 +1,7 @@
 package limiter
 
+import "time"
+
 // Kind is a way of counting, by its number in records and in requests to scripts.
 // Every algorithm is one, and a sliding counter in slices is one more. Kinds are for
 // what stores do with records; people choose an [Algorithm].
@@ -30,6 +32,12 @@ type page struct {
 	countsEachUnit bool
 	// queue says when an allowed request has its turn; nil if at once.
 	queue queue
+	// ahead says until when units that were taken ahead count as charged now, and how many
+	// can be given back; nil if units cannot be taken ahead.
+	ahead ahead
+	// fadesBy returns how long before it is unused a key has no more than room units in
+	// use; nil if that depends on more than the limit. It may be a microsecond short.
+	fadesBy func(limit Limit, room int64) time.Duration
 }
 
 // queue is a kind whose allowed requests wait for their turn.

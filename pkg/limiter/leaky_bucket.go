@@ -11,7 +11,7 @@ type leakyBucket struct{ tokenBucket }
 
 var leakyBucketPage = page{
 	name: "leaky-bucket", algorithm: LeakyBucket, rule: leakyBucket{}, hasBurst: true, maxCount: MaxCount,
-	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket), queue: leakyBucket{},
+	stateSize: tokenBucketPage.stateSize, recordsOf: Kind(TokenBucket), queue: leakyBucket{}, fadesBy: tokenBucketPage.fadesBy,
 }
 
 // turn returns the instant at which everything queued in s by now has left at

@@ -78,6 +78,9 @@ const (
 	// MaxDrain bounds the time a full bucket takes to empty,
 	// burst × period ÷ count, so that its end is an instant one can name.
 	MaxDrain = 100 * 366 * 24 * time.Hour
+	// MaxUsage is how many units of a key can be in use at most, of a sliding log
+	// MaxSlidingLogCount. Only a Charge or a Settle can exceed the capacity.
+	MaxUsage = MaxCount
 )
 
 // Limit is how much is allowed: Count units per Period, decided by Algorithm.
@@ -146,15 +149,17 @@ func (l *Limit) check() error {
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !page.hasBurst && l.Burst != l.Count:
 		return Invalidf("a %s limit has no burst; leave it out, its count of %d is allowed at once", l.Algorithm, l.Count)
-	case l.Burst > l.Count && l.drainsTooSlowly():
+	case l.Burst > l.Count && l.drainsTooSlowly(l.Burst):
 		return Invalidf("a burst of %d at %d/%s takes more than %s to drain; lower the burst or raise the count",
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
 	}
 	return nil
 }
 
-func (l *Limit) drainsTooSlowly() bool {
-	drain, _ := mulAddDiv(l.Burst, l.period(), 0, l.Count)
+// drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
+// than MaxDrain to empty.
+func (l *Limit) drainsTooSlowly(units int64) bool {
+	drain, _ := mulAddDiv(units, l.period(), 0, l.Count)
 	return drain > MaxDrain.Microseconds()
 }
 

@@ -8,8 +8,9 @@ import (
 // Limiter is what a service calls: one limit of one subject at a time, or
 // several together. It is a thin face of a [Store] and safe for concurrent use.
 type Limiter struct {
-	store Store
-	calls sync.Pool // of *call
+	store  Store
+	calls  sync.Pool // of *call
+	waiter Waiter
 }
 
 // call is the room for one request's way through the Store interface, pooled
@@ -22,7 +23,7 @@ type call struct {
 // New returns a Limiter that decides with store. Closing the store stays the
 // caller's business.
 func New(store Store) *Limiter {
-	return &Limiter{store: store, calls: sync.Pool{New: func() any { return new(call) }}}
+	return &Limiter{store: store, calls: sync.Pool{New: func() any { return new(call) }}, waiter: Waiter{Store: store}}
 }
 
 // Take charges cost units to key under limit, if they fit. A denial is a
@@ -39,6 +40,28 @@ func (l *Limiter) Peek(ctx context.Context, key Key, limit Limit, cost int64) (D
 // Refund gives cost units of an earlier Take back.
 func (l *Limiter) Refund(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
 	return l.decide(ctx, Refund, key, limit, cost)
+}
+
+// Charge charges cost units to key under limit, whether they fit or not: for costs that are
+// known only afterwards, such as bytes sent. Usage can exceed the capacity then. See [Charge].
+func (l *Limiter) Charge(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
+	return l.decide(ctx, Charge, key, limit, cost)
+}
+
+// TakeUpTo charges as many of most units as fit to key under limit, and says how many as
+// Granted. It is allowed if that is at least one.
+func (l *Limiter) TakeUpTo(ctx context.Context, key Key, limit Limit, most int64) (Decision, error) {
+	return l.decide(ctx, TakeUpTo, key, limit, most)
+}
+
+// Settle brings what was taken of key under limit with that token to its real cost: it
+// charges what is missing, whether it fits or not, or gives back what is too much; 0 gives
+// back everything. That happens once. The error is an [ErrUnknownToken] if no take with
+// the token is remembered, and an [ErrInvalid] if it was settled at another cost before.
+func (l *Limiter) Settle(ctx context.Context, key Key, limit Limit, token string, cost int64) (Decision, error) {
+	decisions := make([]Decision, 1)
+	err := l.store.Decide(ctx, Settle, []Request{{Key: key, Limit: limit, Cost: cost, Token: token}}, decisions)
+	return decisions[0], err
 }
 
 // TakeAll charges all reqs or none, decided at one instant, and returns one

@@ -70,8 +70,8 @@ func TestLocalDecidesAShare(t *testing.T) {
 	}
 	o.err = errUnknown
 	for i, want := range []limiter.Decision{
-		{Allowed: true, Used: 10, Remaining: 15, ResetAfter: 24 * time.Minute},
-		{Allowed: true, Used: 20, Remaining: 5, ResetAfter: 48 * time.Minute},
+		{Allowed: true, Used: 10, Granted: 10, Remaining: 15, ResetAfter: 24 * time.Minute},
+		{Allowed: true, Used: 20, Granted: 10, Remaining: 5, ResetAfter: 48 * time.Minute},
 		{Allowed: false, Used: 20, Remaining: 5, ResetAfter: 48 * time.Minute, RetryAfter: 12 * time.Minute},
 	} {
 		want.At, want.DecidedBy = limiter.InstantOf(o.now), limiter.DecidedByLocal

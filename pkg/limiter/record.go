@@ -12,7 +12,8 @@ import (
 //
 //	offset size
 //	     0    2  "RL"
-//	     2    1  format version: 1, of a sliding counter in slices 2
+//	     2    1  format version: 1, of a sliding counter in slices 2, of a bucket whose
+//	             level is above its burst 3
 //	     3    1  kind: 1 to 5 as listed here, 6 a sliding counter in slices
 //	     4    4  count            \
 //	     8    4  burst, or slices  } with the kind, the limit last applied
@@ -27,14 +28,16 @@ import (
 //	             in slices:                  2 head, 2 length, 4 base sum, then the
 //	                                         ring of entries: 2 slice, 4 sum
 //
-// A program that is older than a kind refuses its records by their version. Slices are
+// A program that is older than a kind, or than version 3, refuses its records by their version. Slices are
 // numbered from the epoch on. The record has the last two bytes of a number.
 //
 // For what a ring is see [ringLayout]. lua/ reads and writes the same: the header in
 // record.lua and decide.lua, a state on the page of its rule.
 const (
-	RecordMagic      = "RL"
-	RecordVersion    = 1
+	RecordMagic   = "RL"
+	RecordVersion = 1
+	// OverfullVersion is that of a bucket whose level is above its burst.
+	OverfullVersion  = 3
 	RecordHeaderSize = len(RecordMagic) + 1 + PackedLimitSize + 7
 	PackedLimitSize  = 16 // see [Limit.AppendPacked]
 )
@@ -59,7 +62,11 @@ func (l *Limit) AppendPacked(buf []byte) []byte {
 // AppendRecord appends s as a record to buf. s must not be unused.
 func (s *State) AppendRecord(buf []byte) []byte {
 	buf = append(buf, RecordMagic...)
-	buf = append(buf, s.Limit.Kind().RecordVersion())
+	version := s.Limit.Kind().RecordVersion()
+	if s.isOverfull() {
+		version = OverfullVersion
+	}
+	buf = append(buf, version)
 	buf = s.Limit.AppendPacked(buf)
 	buf = appendUint(buf, int64(s.Time), 7)
 	return s.rule().appendState(buf, s)
@@ -111,7 +118,8 @@ func (r *recordReader) header(size int, checked *Limit) (State, error) {
 		return State{}, fmt.Errorf("%d bytes that are not a limit record", size)
 	}
 	version, kind := uint8(r.uint(1)), Kind(r.uint(1))
-	known := kind.known() && kind.RecordVersion() == version
+	r.overfull = version == OverfullVersion && kind.known() && pages[kind].hasBurst
+	known := r.overfull || kind.known() && kind.RecordVersion() == version
 	if version != RecordVersion && !known {
 		return State{}, fmt.Errorf("a limit record of version %d, which this limitctl does not know", version)
 	}
@@ -144,8 +152,9 @@ func damaged(problem string) error {
 // recordReader takes unsigned numbers off the front of a record. Past its end
 // it gives zeros and remembers being short.
 type recordReader struct {
-	rest  []byte
-	short bool
+	rest     []byte
+	short    bool
+	overfull bool // the record says so
 }
 
 func (r *recordReader) bytes(n int) []byte {

@@ -79,7 +79,7 @@ func (s Share) Of(l Limit) Limit {
 		return l // it follows the count
 	}
 	l.Burst = of(burst)
-	if l.Burst > l.Count && l.drainsTooSlowly() {
+	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
 		most, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
 		l.Burst = min(l.Burst, most)
 	}

@@ -16,6 +16,10 @@ type Summary struct {
 	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
 	// them allow the same call, when all are unused, and when an allowed call may go on.
 	RetryAfter, ResetAfter, Delay time.Duration
+	// Granted is the least that the call charged to one of the limits. Repeated: it was
+	// charged before; see [Decision.Repeated].
+	Granted  int64
+	Repeated bool
 	// DeniedBy are the indices of the decisions that denied, in their order.
 	DeniedBy []int
 }
@@ -47,8 +51,9 @@ func Summarize(decisions []Decision) Summary {
 			continue
 		}
 		if first {
-			sum.Used, sum.Remaining, first = d.Used, d.Remaining, false
+			sum.Used, sum.Remaining, sum.Granted, sum.Repeated, first = d.Used, d.Remaining, d.Granted, d.Repeated, false
 		}
+		sum.Granted, sum.Repeated = min(sum.Granted, d.Granted), sum.Repeated && d.Repeated
 		sum.Remaining = min(sum.Remaining, d.Remaining)
 		sum.RetryAfter = max(sum.RetryAfter, d.RetryAfter)
 		sum.ResetAfter = max(sum.ResetAfter, d.ResetAfter)
@@ -62,9 +67,11 @@ func Summarize(decisions []Decision) Summary {
 
 // summarizeShadows is Summarize where nothing is in the way.
 func summarizeShadows(decisions []Decision) Summary {
-	sum := Summary{Allowed: true, Unguarded: decisions[0].Unguarded, Used: decisions[0].Used, Remaining: decisions[0].Remaining}
+	first := &decisions[0]
+	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,
+		Granted: first.Granted, Repeated: first.Repeated}
 	for i := range decisions {
-		sum.Remaining = min(sum.Remaining, decisions[i].Remaining)
+		sum.Remaining, sum.Granted = min(sum.Remaining, decisions[i].Remaining), min(sum.Granted, decisions[i].Granted)
 	}
 	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/sleep"
@@ -13,26 +14,46 @@ import (
 // been charged for that turn failed, so it stays charged.
 var ErrNotGivenBack = errors.New("what was taken was not given back")
 
-// Waiter takes units that do not fit yet as soon as they do. It looks first and charges
-// only for a turn that comes in time; while it waits for a turn nothing is charged,
-// except by a leaky bucket, whose turns are in the order of the charges.
+// Waiter takes units that do not fit yet as soon as they do. While it waits for a turn
+// nothing is charged, except by a leaky bucket, whose turns are in the order of the charges.
+//
+// Callers of one Waiter who wait for the same key take turns in the order in which they
+// came, whatever each of them costs. Only the first asks the store, when its turn has
+// come, so there are about as many calls as units are granted. Of the limits of one call,
+// the one that keeps it waiting longest is queued for. Callers of other Waiters, of other
+// processes, and those who take without waiting are not in this order. While the store is
+// away there is no order either: everybody asks, so that nobody waits for the time-outs of
+// others.
+//
+// A Waiter is safe for concurrent use. It must not be copied after its first use.
 type Waiter struct {
 	// Store decides.
 	Store Store
 	// Patience is the longest wait for a turn; 0 is as long as the context lasts.
 	Patience time.Duration
-	// OnWait, if not nil, is told of each wait for a turn how long it is.
+	// OnWait, if not nil, is told how long each wait for units is. A wait behind others
+	// comes before that and is not told, because nobody knows how long it takes.
 	OnWait func(wait time.Duration)
 	// Now and Sleep are time.Now and a sleep that ends with the context, unless set.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
+
+	turns turns
 }
 
 // Wait charges cost units to key under limit once they fit, and returns when the
 // caller may go on: at once, after a wait for its turn, or after the delay of a leaky
-// bucket. A turn that would come after ctx's deadline is a denial, told at once. When ctx
-// ends while Wait waits, its error is returned and nothing stays charged; if that cannot
-// be had, the error is an [ErrNotGivenBack] besides.
+// bucket. Callers of one Limiter get their turns in the order in which they came; see
+// [Waiter].
+//
+// A turn that would come after ctx's deadline is a denial. It is told at once if the store
+// said so, to this caller or to one before it who asked for no more. Otherwise it is told
+// at the deadline, if others are still before this caller: their number does not matter,
+// since each of them may leave. Such a denial shows what the store last answered one of
+// them.
+//
+// When ctx is cancelled while Wait waits, its error is returned and nothing stays charged;
+// if that cannot be had, the error is an [ErrNotGivenBack] besides.
 func (l *Limiter) Wait(ctx context.Context, key Key, limit Limit, cost int64) (Decision, error) {
 	decisions, err := l.WaitAll(ctx, Request{Key: key, Limit: limit, Cost: cost})
 	if err != nil {
@@ -42,49 +63,114 @@ func (l *Limiter) Wait(ctx context.Context, key Key, limit Limit, cost int64) (D
 }
 
 // WaitAll is [Limiter.Wait] for several limits that are decided together. The call took
-// effect if [AllAllowed] of the decisions.
+// effect if [AllAllowed] of the decisions. A limit about which nobody was asked, because
+// the turn for another one did not come, has a decision that is Unguarded.
 func (l *Limiter) WaitAll(ctx context.Context, reqs ...Request) ([]Decision, error) {
-	return (&Waiter{Store: l.store}).Take(ctx, reqs...)
+	return l.waiter.Take(ctx, reqs...)
 }
 
 // Take charges all reqs once they fit together, as [Limiter.Wait] describes.
 func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) {
 	until := w.end(ctx)
+	p := w.turns.arrive(reqs, until)
+	defer w.turns.leave(p)
 	for {
-		// Looking first leaves everything as it is if the turn would come too late.
-		decisions, err := w.decide(ctx, Peek, reqs)
+		if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
+			return denial, err
+		}
+		decisions, allowed, err := w.ask(ctx, reqs, until)
 		if err != nil {
+			if IsAway(err) {
+				w.turns.failed(p)
+			}
 			return nil, err
 		}
-		sum, left := Summarize(decisions), w.left(until)
-		if sum.Allowed && !sum.Unguarded && sum.Delay <= left {
-			if decisions, err = w.decide(ctx, Take, reqs); err != nil {
-				return nil, err
-			}
-			if sum = Summarize(decisions); sum.Allowed && sum.Delay <= left {
-				return decisions, w.awaitDelay(ctx, reqs, decisions)
-			}
-			if sum.Allowed && !sum.Unguarded { // somebody was quicker, and now its turn comes too late
-				if err := w.giveBack(ctx, reqs, decisions); err != nil {
-					return nil, err
-				}
-				continue // to the answer of the key as it is left
-			}
+		sum, left, away := Summarize(decisions), w.left(until), decidedInAnOutage(decisions)
+		if away {
+			w.turns.failed(p)
 		}
 		switch {
+		case allowed:
+			w.turns.granted(p, decisions, w.now())
+			return decisions, w.awaitDelay(ctx, reqs, decisions)
 		case sum.Unguarded:
 			return decisions, nil
 		case sum.Allowed:
 			return tooLate(decisions, left), nil
-		case sum.RetryAfter > left:
+		}
+		stays := len(sum.DeniedBy) > 0 && sum.RetryAfter <= left
+		w.turns.denied(p, decisions, w.now(), stays && !away)
+		if !stays {
 			return decisions, nil
 		}
-		if w.OnWait != nil {
-			w.OnWait(sum.RetryAfter)
+	}
+}
+
+// decidedInAnOutage reports whether the store was away, and something else decided. There
+// is no order then: a cost that fits a limit but not a local share of it would hold up
+// everybody for as long as the outage lasts.
+func decidedInAnOutage(decisions []Decision) bool {
+	return slices.ContainsFunc(decisions, func(d Decision) bool {
+		return d.DecidedBy == DecidedByLocal || d.DecidedBy == DecidedByFailurePolicy
+	})
+}
+
+// awaitTurn returns when p may ask the store, or with the denial of a turn that does not
+// come in time.
+func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, err error) {
+	for {
+		left := w.left(p.until)
+		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
+		switch {
+		case denial != nil:
+			return denial, nil
+		case behind != nil:
+			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
+				return nil, err
+			}
+			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				return nil, err
+			}
+		case wait <= 0 || wait > left: // then the store says so
+			return nil, nil
+		default:
+			if w.OnWait != nil {
+				w.OnWait(wait)
+			}
+			if err := w.sleep(ctx, wait); err != nil {
+				return nil, err
+			}
 		}
-		if err := w.sleep(ctx, sum.RetryAfter); err != nil {
-			return nil, err
+	}
+}
+
+// ask takes reqs, unless they are allowed with a delay that is longer than what is left of
+// patience. allowed says that they are allowed in time, and charged unless nobody guards them.
+func (w *Waiter) ask(ctx context.Context, reqs []Request, until time.Time) (decisions []Decision, allowed bool, err error) {
+	// A denied take charges nothing, so nothing is gained by a look before it. A leaky
+	// bucket can allow a turn that comes too late; the look leaves it as it is.
+	look := !until.IsZero() && slices.ContainsFunc(reqs, func(r Request) bool { return r.Limit.Algorithm == LeakyBucket })
+	for {
+		if look {
+			if decisions, err = w.decide(ctx, Peek, reqs); err != nil {
+				return nil, false, err
+			}
+			if sum := Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
+				return decisions, false, nil
+			}
 		}
+		if decisions, err = w.decide(ctx, Take, reqs); err != nil {
+			return nil, false, err
+		}
+		sum := Summarize(decisions)
+		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(until) {
+			return decisions, sum.Allowed, nil
+		}
+		// Somebody was quicker, and now its turn comes too late.
+		if err := w.giveBack(ctx, reqs, decisions); err != nil {
+			return nil, false, err
+		}
+		look = true // the answer is of the key as it is left
 	}
 }
 

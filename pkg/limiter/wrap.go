@@ -8,7 +8,7 @@ import (
 // KeepKeyspace returns wrapper, a Store that decides with the help of inner, and with
 // it the keys of inner if that is a [Keyspace]: then the result is a Keyspace, too.
 // Decide and Close are those of wrapper. A wrapper with keys of its own is returned as
-// it is.
+// it is. What else inner has, such as a [DenialTable], can be reached through the result.
 //
 // Make every store that wraps another one in this way. Then an operator sees the same keys through it:
 //
@@ -18,16 +18,28 @@ import (
 //
 //	type alarmStore struct{ limiter.Store } // with a Decide of its own
 func KeepKeyspace(wrapper, inner Store) Store {
-	keys, has := inner.(Keyspace)
-	if _, own := wrapper.(Keyspace); own || !has {
+	if _, own := wrapper.(Keyspace); own {
 		return wrapper
 	}
-	return &keyspaceWrapper{Store: wrapper, keys: keys}
+	around := storeWrapper{Store: wrapper, inner: inner}
+	if keys, has := inner.(Keyspace); has {
+		return &keyspaceWrapper{storeWrapper: around, keys: keys}
+	}
+	return &around
 }
+
+// storeWrapper decides as Store does and says what that wraps.
+type storeWrapper struct {
+	Store
+	inner Store
+}
+
+// Unwrap returns the store inside.
+func (w *storeWrapper) Unwrap() Store { return w.inner }
 
 // keyspaceWrapper decides as Store does and has the keys of another.
 type keyspaceWrapper struct {
-	Store
+	storeWrapper
 	keys Keyspace
 }
 

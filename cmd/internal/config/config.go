@@ -14,11 +14,17 @@ import (
 
 // Config is what one file says, or what several say together.
 type Config struct {
-	// PolicyFile is the file that the prefix and the policies come from; empty
+	// PolicyFile is the file that the prefix, denials and the policies come from; empty
 	// if there is none.
 	PolicyFile string
 	// Prefix is what the store's keys begin with; empty if no file says.
 	Prefix string
+	// Denials: commands count who is denied.
+	Denials bool
+	// LocalShare is what a local shadow gets of limits without a policy.
+	LocalShare limiter.Share
+	// Breaker is that of services, with its defaults filled in; nil is that there is none.
+	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// Contexts are in the order written.

@@ -18,7 +18,8 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 			r.Mistake(v, "%s", refusal)
 		}
 	})
-	c.Prefix, c.Policies = file.Prefix, file.Policies
+	c.Prefix, c.Denials, c.Policies = file.Prefix, file.Denials, file.Policies
+	c.LocalShare, c.Breaker = file.LocalShare, file.Breaker
 	for at, line := range r.Lines() {
 		c.origins[at] = Origin{path, line}
 	}

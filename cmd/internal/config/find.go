@@ -51,7 +51,8 @@ func Load(env Environment) (*Config, error) {
 		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
 	}
 	user := env.UserFile()
-	c := &Config{origins: map[string]Origin{}}
+	breaker := limiter.Breaker{}.WithDefaults()
+	c := &Config{origins: map[string]Origin{}, LocalShare: limiter.DefaultShare, Breaker: &breaker}
 	l := loader{env: env, config: c}
 	if named != "" {
 		found, err := l.file(named, true, true)
@@ -111,7 +112,8 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	part, mistakes := read(path, data, l.env.CheckStore, refusal)
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
-		c.PolicyFile, c.Prefix, c.Policies = path, part.Prefix, part.Policies
+		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
+		c.LocalShare, c.Breaker = part.LocalShare, part.Breaker
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

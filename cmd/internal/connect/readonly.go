@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -54,6 +55,20 @@ func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limit
 // Import refuses.
 func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}
+}
+
+// Denials implements [limiter.DenialTable].
+func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
+	table, has := limiter.DenialTableOf(s.store)
+	if !has {
+		return limiter.Denials{}, limiter.Invalidf("this store keeps no denials")
+	}
+	return table.Denials(ctx, last)
+}
+
+// AddDenials refuses.
+func (s *readOnlyStore) AddDenials(context.Context, limiter.Denials) error {
+	return &ReadOnlyError{s.name, "count of denials"}
 }
 
 // Close implements limiter.Store.

@@ -85,6 +85,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
+	if limiter.IsSpecial(op, normalized) {
+		return s.decideSpecial(ctx, op, normalized, decisions)
+	}
 	if err := s.takeTurn(ctx); err != nil {
 		return err
 	}
@@ -124,6 +127,14 @@ func unusedStates(n int) []*limiter.State {
 }
 
 func (s *Store) decide(ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	return s.change(ctx, tx, reqs, func(states []*limiter.State, now limiter.Instant) (bool, error) {
+		return limiter.Decide(op, reqs, states, decisions, now), nil
+	})
+}
+
+// change lets decide answer reqs against their states, and saves what it changed.
+func (s *Store) change(ctx context.Context, tx *sql.Tx, reqs []limiter.Request,
+	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
 	states := unusedStates(len(reqs))
 	for i := range reqs {
 		if err := s.load(ctx, tx, reqs[i].Key, states[i]); err != nil {
@@ -136,8 +147,8 @@ func (s *Store) decide(ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []li
 	for i := range states {
 		isNew[i] = states[i].IsZero()
 	}
-	if !limiter.Decide(op, reqs, states, decisions, now) {
-		return nil
+	if changed, err := decide(states, now); err != nil || !changed {
+		return err
 	}
 	for i := range reqs {
 		if err := s.save(ctx, tx, reqs[i].Key, states[i], now); err != nil {

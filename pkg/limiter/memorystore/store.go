@@ -27,10 +27,12 @@ const (
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout limiter.OwnLayout
-	clock  func() limiter.Instant
-	seed   maphash.Seed
-	shards [shardCount]shard
+	layout  limiter.OwnLayout
+	clock   func() limiter.Instant
+	seed    maphash.Seed
+	shards  [shardCount]shard
+	denials denials
+	tokens  tokens
 }
 
 // An Option changes how a Store is made.
@@ -76,6 +78,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err := ctx.Err(); err != nil {
 		return cmp.Or(limiter.GaveUp(ctx), fmt.Errorf("%w: %w", limiter.ErrUnavailable, err))
 	}
+	if limiter.IsSpecial(op, reqs) {
+		return s.decideSpecial(op, reqs, decisions)
+	}
 	if len(reqs) == 1 {
 		return s.decideOne(op, &reqs[0], decisions)
 	}
@@ -83,8 +88,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
-	s.decideSeveral(op, normalized, decisions)
-	return nil
+	return s.decideSeveral(normalized, decisions, func(states []*limiter.State, now limiter.Instant) (bool, error) {
+		return limiter.Decide(op, normalized, states, decisions, now), nil
+	})
 }
 
 func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limiter.Decision) error {
@@ -122,7 +128,9 @@ func (e *entry) expireAfter(d time.Duration, now limiter.Instant) {
 	e.expiresAt = now + limiter.Instant(d/time.Microsecond)
 }
 
-func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) {
+// decideSeveral lets decide answer reqs against their states, and keeps what it changed.
+func (s *Store) decideSeveral(reqs []limiter.Request, decisions []limiter.Decision,
+	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
 	hashes := make([]uint64, len(reqs))
 	locked := uint64(0) // a bit for each shard
 	for i := range reqs {
@@ -148,8 +156,9 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 		states[i] = &entries[i].state
 	}
 	now := s.clock()
-	if !limiter.Decide(op, reqs, states, decisions, now) {
-		return
+	changed, err := decide(states, now)
+	if err != nil || !changed {
+		return err
 	}
 	for i, e := range entries {
 		e.expireAfter(decisions[i].ResetAfter, now)
@@ -158,6 +167,7 @@ func (s *Store) decideSeveral(op limiter.Op, reqs []limiter.Request, decisions [
 	for i := range entries {
 		s.shardOf(hashes[i]).reclaim(isNew[i], now)
 	}
+	return nil
 }
 
 func (s *Store) hash(key limiter.Key) uint64 {

@@ -1,13 +1,10 @@
 package policy
 
 import (
-	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -92,45 +89,21 @@ func join(names []string, attributes Attributes) string {
 		b.WriteString(name)
 		b.WriteByte(':')
 		starts[i] = b.Len()
-		b.WriteString(escape(attributes[name]))
+		b.WriteString(subjecttext.Escape(attributes[name]))
 	}
 	if len(names) == 0 {
 		return ""
 	}
 	last := len(names) - 1
 	address, escaped := attributes[names[last]], b.String()
-	if !isPlainIPv6(address) {
+	if !subjecttext.IsPlainIPv6(address) {
 		return escaped
 	}
 	readable := escaped[:starts[last]] + address
-	if slices.ContainsFunc(starts[:last], func(start int) bool { return isPlainIPv6(readable[start:]) }) {
+	if slices.ContainsFunc(starts[:last], func(start int) bool { return subjecttext.IsPlainIPv6(readable[start:]) }) {
 		return escaped
 	}
 	return readable
-}
-
-// escape writes a value so that it can stand in a key, without colons.
-func escape(value string) string {
-	var b strings.Builder
-	for i := 0; i < len(value); {
-		r, size := utf8.DecodeRuneInString(value[i:])
-		if strings.ContainsRune("%:{}", r) || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
-			for _, c := range []byte(value[i : i+size]) {
-				fmt.Fprintf(&b, "%%%02X", c)
-			}
-		} else {
-			b.WriteString(value[i : i+size])
-		}
-		i += size
-	}
-	return b.String()
-}
-
-// isPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups
-// alone: no zone and no IPv4 in it.
-func isPlainIPv6(text string) bool {
-	address, err := netip.ParseAddr(text)
-	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
 }
 
 // Attribute is one name and value of a key.
@@ -149,9 +122,9 @@ func split(text string) (attributes []Attribute, ok bool) {
 		// values after it are an odd number, and none of them is empty, but in a
 		// last address, which then is written with its colons only if this one
 		// cannot be taken for more of it.
-		if more && isPlainIPv6(after) {
+		if more && subjecttext.IsPlainIPv6(after) {
 			value, more = after, false
-		} else if value, ok = unescape(value); !ok {
+		} else if value, ok = subjecttext.Unescape(value); !ok {
 			return nil, false
 		}
 		attributes = append(attributes, Attribute{name, value})
@@ -169,30 +142,4 @@ func rejoin(list []Attribute) string {
 		names[i], attributes[a.Name] = a.Name, a.Value
 	}
 	return join(names, attributes)
-}
-
-// unescape is the inverse of escape. It refuses what escape would have written
-// otherwise.
-func unescape(text string) (value string, ok bool) {
-	if !strings.Contains(text, "%") {
-		return text, text != "" && escape(text) == text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i+2 >= len(text) {
-			return "", false
-		}
-		var c byte
-		if n, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); n != 1 || err != nil {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	value = b.String()
-	return value, escape(value) == text
 }

@@ -23,8 +23,11 @@ import (
 type Policy struct {
 	Name string
 	// OnError is what an unreachable store means for requests under the policy;
-	// see [limiter.WithFailurePolicy].
+	// see [Policy.Failure].
 	OnError limiter.FailurePolicy
+	// LocalShare is what a local shadow gets of each limit under
+	// [limiter.LocalOnError]; zero stands for [limiter.DefaultShare].
+	LocalShare limiter.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
 	// decided at one instant there, too. The By of every limit begins with these
 	// attributes, and they alone are the subject of its keys. Without HashBy each
@@ -51,6 +54,12 @@ type Limit struct {
 type Override struct {
 	When  Attributes
 	Limit limiter.Limit
+}
+
+// Failure returns what an unreachable store means under the policy, for
+// [limiter.WithFailure].
+func (p *Policy) Failure() limiter.Failure {
+	return limiter.Failure{Policy: p.OnError, Share: p.LocalShare}
 }
 
 // Attributes returns the names of all attributes that the policy can use, in
@@ -180,6 +189,10 @@ func ParseKey(key limiter.Key) (parts Parts, ok bool) {
 	}
 	return parts, true
 }
+
+// ParseSubject takes a subject apart that is made of attributes, such as "tenant:acme:user:42",
+// whether a policy made it or not. ok is false for any other.
+func ParseSubject(subject string) (attributes []Attribute, ok bool) { return split(subject) }
 
 // LimitName is the limit's name with its policy's, as people know it.
 func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -112,8 +113,8 @@ func (s *Selection) keys(p *Policy, limits []*Limit) []limiter.Key {
 func (s *Selection) subjectGlob(p *Policy, limits []*Limit) string {
 	for _, name := range s.Attributes.Names() {
 		value := s.Attributes[name]
-		written := limiter.EscapeGlob(name + ":" + escape(value))
-		first, inAll := true, !isPlainIPv6(value)
+		written := limiter.EscapeGlob(name + ":" + subjecttext.Escape(value))
+		first, inAll := true, !subjecttext.IsPlainIPv6(value)
 		for _, l := range limits {
 			subject := l.By
 			if n := len(p.HashBy); n > 0 {

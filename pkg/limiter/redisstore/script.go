@@ -29,9 +29,12 @@ func newScript(source string) *script {
 type scripts struct {
 	one                                      []atomic.Pointer[script] // a request of a kind, by that
 	many                                     []atomic.Pointer[script] // many requests of a kind, by that
+	special                                  []atomic.Pointer[script] // what is not usual about a request of a kind, by that
+	specialAny                               atomic.Pointer[script]
 	manyNumbers                              atomic.Pointer[script]
 	numbers, complete                        atomic.Pointer[script]
 	deleteScript, exportScript, importScript atomic.Pointer[script]
+	denialScript                             atomic.Pointer[script]
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -42,7 +45,8 @@ type scripts struct {
 
 func newScripts() scripts {
 	kinds := slices.Max(limiter.Kinds()) + 1
-	return scripts{one: make([]atomic.Pointer[script], kinds), many: make([]atomic.Pointer[script], kinds)}
+	slots := func() []atomic.Pointer[script] { return make([]atomic.Pointer[script], kinds) }
+	return scripts{one: slots(), many: slots(), special: slots()}
 }
 
 func made(slot *atomic.Pointer[script], source func() string) *script {
@@ -84,12 +88,16 @@ func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny
 func (s *scripts) toDelete() *script    { return made(&s.deleteScript, lua.Delete) }
 func (s *scripts) toExport() *script    { return made(&s.exportScript, lua.Export) }
 func (s *scripts) toImport() *script    { return made(&s.importScript, lua.Import) }
+func (s *scripts) addingDenials() *script {
+	return made(&s.denialScript, lua.AddDenials)
+}
 
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
-	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.deleteScript, &s.exportScript, &s.importScript}
+	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
+		&s.deleteScript, &s.exportScript, &s.importScript, &s.denialScript}
 	for i := range s.one {
-		slots = append(slots, &s.one[i], &s.many[i])
+		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])
 	}
 	for _, slot := range slots {
 		if script := slot.Load(); script != nil && strings.Contains(message, script.sha) {

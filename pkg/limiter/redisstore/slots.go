@@ -57,7 +57,7 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][
 		err := s.decideGroup(ctx, op, group, reqs, decisions)
 		switch {
 		case err != nil && op == limiter.Take:
-			if undoErr := s.undo(ctx, groups[:n], reqs, decisions); undoErr != nil {
+			if undoErr := s.undo(ctx, groups[:n], 0, reqs, decisions); undoErr != nil {
 				return &unknownOutcome{fmt.Errorf("%w; %w", undoErr, err)}
 			}
 			return err
@@ -66,7 +66,7 @@ func (s *Store) decideAcrossSlots(ctx context.Context, op limiter.Op, groups [][
 		case err != nil:
 			return err
 		case op == limiter.Take && !allowedIn(group, decisions):
-			if err := s.undo(ctx, groups[:n], reqs, decisions); err != nil {
+			if err := s.undo(ctx, groups[:n], 0, reqs, decisions); err != nil {
 				return &unknownOutcome{err}
 			}
 			return s.peekLater(ctx, groups[n+1:], reqs, decisions)
@@ -115,11 +115,11 @@ func allowedIn(group []int, decisions []limiter.Decision) bool {
 
 // undo gives back what was taken from groups, as giveBack says, and waits for that as
 // long as ctx lasts. It goes on when the caller leaves.
-func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) undo(ctx context.Context, groups [][]int, attempt uint64, reqs []limiter.Request, decisions []limiter.Decision) error {
 	back, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), undoTimeout)
 	reqs, given := slices.Clone(reqs), slices.Clone(decisions) // the caller's are its own again when it leaves
 	done := make(chan error, 1)
-	s.undoing.Go(func() error { return s.giveBack(back, groups, reqs, given) }, func(err error) {
+	s.undoing.Go(func() error { return s.giveBack(back, groups, attempt, reqs, given) }, func(err error) {
 		cancel()
 		done <- err
 	})
@@ -140,22 +140,27 @@ func (s *Store) undo(ctx context.Context, groups [][]int, reqs []limiter.Request
 // giveBack gives back what was taken from groups, the last first, and lets their
 // decisions describe that. It goes on after an error, to leave as little as can
 // be. A refund takes the newest units: across the end of a window those are others'
-// (see docs/design.md).
-func (s *Store) giveBack(ctx context.Context, groups [][]int, reqs []limiter.Request, decisions []limiter.Decision) error {
+// (see docs/design.md). What was taken with a token is given back as giveBackToken says.
+func (s *Store) giveBack(ctx context.Context, groups [][]int, attempt uint64, reqs []limiter.Request,
+	decisions []limiter.Decision) error {
 	var failed error
 	for n := len(groups) - 1; n >= 0; n-- {
+		giveBack := func() error { return s.giveBackToken(ctx, attempt, groups[n], reqs, decisions) }
 		var charged []int // a shadow that did not fit was not
 		for _, i := range groups[n] {
 			if decisions[i].Allowed {
 				charged = append(charged, i)
 			}
 		}
-		if len(charged) == 0 {
-			continue
+		if reqs[0].Token == "" {
+			giveBack = func() error { return s.decideGroup(ctx, limiter.Refund, charged, reqs, decisions) }
+			if len(charged) == 0 {
+				continue
+			}
 		}
 		taken := slices.Clone(decisions)
-		if err := s.decideGroup(ctx, limiter.Refund, charged, reqs, decisions); err != nil {
-			err = fmt.Errorf("what was taken of %q could not be given back: %w", reqs[charged[0]].Key.String(), err)
+		if err := giveBack(); err != nil {
+			err = fmt.Errorf("what was taken of %q could not be given back: %w", reqs[groups[n][0]].Key.String(), err)
 			if failed != nil {
 				err = fmt.Errorf("%w; %w", failed, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,7 +28,9 @@ type Store struct {
 	scripts   scripts
 	sender    *sender
 	undoing   background    // takes that are being given back
+	slotted   atomic.Bool   // what looks like a single server has slots
 	large     chan struct{} // holds the one call whose answer may be large
+	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
 }
 
 // settings are what options change.
@@ -154,6 +157,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
 	if err != nil {
 		return err
+	}
+	if limiter.IsSpecial(op, reqs) {
+		return s.decideSpecial(ctx, op, reqs, decisions)
 	}
 	if s.isCluster && len(reqs) > 1 {
 		if groups := groupBySlot(reqs); len(groups) > 1 {
@@ -342,6 +348,7 @@ func (s *Store) parseVerdicts(
 			before := states[i]
 			if charged {
 				before.Units -= reqs[i].Cost // what was queued before this take
+				decision.Granted = reqs[i].Cost
 			}
 			decision.Delay = before.Delay(&reqs[i].Limit, now)
 		}

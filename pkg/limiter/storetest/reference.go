@@ -36,11 +36,15 @@ type comparison struct {
 	r      *rand.Rand
 	reqs   []limiter.Request
 	states []*limiter.State
+	tokens map[string]*limiter.TokenRecord
 	trace  []string
 }
 
 func newComparison(r *rand.Rand, kind limiter.Kind, subject string) *comparison {
-	c := &comparison{r: r}
+	c := &comparison{r: r, tokens: map[string]*limiter.TokenRecord{}}
+	for i := range 2 {
+		c.tokens[fmt.Sprintf("%s:%d", subject, i)] = new(limiter.TokenRecord)
+	}
 	for i := range 1 + r.IntN(5)/4*r.IntN(4) { // mostly one, up to four
 		if i > 0 {
 			kind = anyKind(r)
@@ -56,7 +60,10 @@ func newComparison(r *rand.Rand, kind limiter.Kind, subject string) *comparison 
 func (c *comparison) step(store limiter.Store, now *time.Time) (difference string) {
 	*now = now.Add(c.pause(limiter.InstantOf(*now)))
 	op := []limiter.Op{limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Take, limiter.Peek, limiter.Refund,
-		limiter.Adjust}[c.r.IntN(8)]
+		limiter.Adjust, limiter.Charge, limiter.Settle, limiter.TakeUpTo}[c.r.IntN(11)]
+	token := c.token(op)
+	most := c.reqs[0].Limit.Capacity() + 3
+	upTo := 1 + c.r.Int64N(most)
 	for i := range c.reqs {
 		if c.r.IntN(8) == 0 {
 			c.change(i)
@@ -70,16 +77,30 @@ func (c *comparison) step(store limiter.Store, now *time.Time) (difference strin
 		if op == limiter.Adjust {
 			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
 		}
+		c.special(op, req, token, upTo)
 	}
 	want, got := make([]limiter.Decision, len(c.reqs)), make([]limiter.Decision, len(c.reqs))
 	normalized, err := limiter.NormalizeAll(nil, op, c.reqs)
 	if err != nil {
 		return err.Error()
 	}
-	limiter.Decide(op, normalized, c.states, want, limiter.InstantOf(*now))
-	c.trace = append(c.trace, fmt.Sprintf("%d %s %v -> %+v", now.UnixMicro(), op, c.reqs, want))
-	if err := store.Decide(context.Background(), op, c.reqs, got); err != nil {
-		return err.Error()
+	var wantErr error
+	if limiter.IsSpecial(op, normalized) {
+		record := new(limiter.TokenRecord)
+		if token != "" {
+			record = c.tokens[token]
+		}
+		_, wantErr = limiter.DecideSpecial(op, normalized, c.states, want, record, limiter.InstantOf(*now))
+	} else {
+		limiter.Decide(op, normalized, c.states, want, limiter.InstantOf(*now))
+	}
+	c.trace = append(c.trace, fmt.Sprintf("%d %s %+v -> %+v %v", now.UnixMicro(), op, c.reqs, want, wantErr))
+	err = store.Decide(context.Background(), op, c.reqs, got)
+	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+		return fmt.Sprintf("the store's error is %v", err)
+	}
+	if err != nil {
+		return ""
 	}
 	for i := range want {
 		if got[i] != want[i] {
@@ -170,6 +191,11 @@ func (c *comparison) pause(now limiter.Instant) time.Duration {
 		us = -c.r.Int64N(period)
 		if slices.ContainsFunc(c.states, func(s *limiter.State) bool { return !s.IsZero() && s.Used(now) == 0 }) {
 			us = 0
+		}
+		for _, token := range c.tokens { // the same holds for one whose time is over
+			if token.Expires <= now {
+				us = 0
+			}
 		}
 	case 5:
 		us = c.r.Int64N(2 * width)

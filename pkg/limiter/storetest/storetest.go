@@ -62,6 +62,13 @@ func Run(t *testing.T, h Harness) {
 		{"Refund", refundGivesBack},
 		{"Adjust", adjustLeavesExactly},
 		{"Shadow", shadowNeverDenies},
+		{"Token", tokenChargesOnce},
+		{"TokenIsForgotten", tokenIsForgotten},
+		{"Charge", chargeExceedsTheCapacity},
+		{"ChargeIsBounded", chargeIsBounded},
+		{"ChargedRecords", recordsAboveTheCapacityComeBack},
+		{"Settle", settleBringsToTheRealCost},
+		{"TakeUpTo", takeUpToGrantsWhatFits},
 		{"Keyspace", keyspaceFindsAndDeletes},
 		{"KeyspaceDirectly", keyspaceReachesKeysDirectly},
 		{"KeyspaceRecords", keyspaceBringsRecordsBack},
@@ -76,4 +83,5 @@ func Run(t *testing.T, h Harness) {
 			}
 		})
 	}
+	t.Run("Denials", func(t *testing.T) { denials(t, h) })
 }

@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// denialsAnswer is who was denied.
+type denialsAnswer struct {
+	span   time.Duration
+	by     string // the attribute that the rows are values of; empty if they are keys
+	rows   []denialRow
+	found  int   // how many rows there are, shown or not
+	total  int64 // denials of all of them
+	others int64 // denials of keys that are not told apart
+	lost   bool
+	now    limiter.Instant
+}
+
+// denialRow is a key, or the value of an attribute. Keys without the attribute are in the
+// row whose isNone is set.
+type denialRow struct {
+	key    limiter.Key
+	value  string
+	isNone bool
+	denied int64
+	lastAt limiter.Instant
+}
+
+// add adds the denials of subjects that match.
+func (a *denialsAnswer) add(d *limiter.Denials, subjects limiter.Pattern) {
+	a.others, a.lost, a.now = d.Others, d.Lost, d.Now
+	if exact, is := subjects.Exact(); is { // a long one is shortened in the table
+		shortened := limiter.Denied{Key: limiter.Key{Subject: exact}}
+		shortened.Shorten()
+		subjects, _ = limiter.ExactPattern(shortened.Key.Subject)
+	}
+	places := map[denialRow]int{}
+	for _, denied := range d.Rows {
+		if !subjects.Match(denied.Key.Subject) {
+			continue
+		}
+		row := denialRow{key: denied.Key}
+		if a.by != "" {
+			value, has := attributeOf(denied.Key, a.by)
+			row = denialRow{value: value, isNone: !has}
+		}
+		place, known := places[row]
+		if !known {
+			place = len(a.rows)
+			places[row] = place
+			a.rows = append(a.rows, row)
+		}
+		a.rows[place].denied += denied.Count
+		a.rows[place].lastAt = max(a.rows[place].lastAt, denied.LastAt)
+		a.total += denied.Count
+	}
+	slices.SortStableFunc(a.rows, func(x, y denialRow) int { return cmp.Compare(y.denied, x.denied) })
+	a.found = len(a.rows)
+}
+
+// attributeOf returns the value of an attribute that a key was made of.
+func attributeOf(key limiter.Key, name string) (value string, has bool) {
+	var attributes []policy.Attribute
+	if parts, isPolicys := policy.ParseKey(key); isPolicys {
+		attributes = parts.Attributes
+	} else {
+		attributes, _ = policy.ParseSubject(key.Subject)
+	}
+	for _, attribute := range attributes {
+		if attribute.Name == name {
+			return attribute.Value, true
+		}
+	}
+	return "", false
+}
+
+// cut leaves the first rows.
+func (a *denialsAnswer) cut(rows int) { a.rows = a.rows[:min(rows, len(a.rows))] }
+
+// isExact reports whether the counts are exact, and not the least that there were.
+func (a *denialsAnswer) isExact() bool { return a.others == 0 && !a.lost }
+
+// count writes a count, marked if it may be more.
+func (a *denialsAnswer) count(n int64) string {
+	if a.isExact() {
+		return output.Thousands(n)
+	}
+	return "≥" + output.Thousands(n)
+}
+
+// summary is the answer in a few words.
+func (a *denialsAnswer) summary() string {
+	what := "key"
+	if a.by != "" {
+		what = "value"
+	}
+	return a.count(a.total) + " denied in " + output.Duration(a.span) + ", " + output.Plural(a.found, what)
+}
+
+type denialDocument struct {
+	Key    string    `json:"key"`
+	Name   string    `json:"name"`
+	Denied int64     `json:"denied"`
+	LastAt time.Time `json:"last_at"`
+}
+
+type denialByDocument struct {
+	By     string    `json:"by"`
+	Value  *string   `json:"value"`
+	Denied int64     `json:"denied"`
+	LastAt time.Time `json:"last_at"`
+}
+
+func (a *denialsAnswer) line(row *denialRow) any {
+	at := row.lastAt.Time().Truncate(time.Millisecond)
+	if a.by == "" {
+		return denialDocument{row.key.Subject, row.key.Name, row.denied, at}
+	}
+	document := denialByDocument{By: a.by, Denied: row.denied, LastAt: at}
+	if !row.isNone {
+		document.Value = &row.value
+	}
+	return document
+}
+
+// Document implements output.Answer.
+func (a *denialsAnswer) Document() any {
+	return struct {
+		SchemaVersion int   `json:"schema_version"`
+		LastMS        int64 `json:"last_ms"`
+		// Exact: no count is more than is told. Others were denied, but not told apart by key.
+		Exact   bool  `json:"exact"`
+		Denied  int64 `json:"denied"`
+		Others  int64 `json:"others"`
+		Denials []any `json:"denials"`
+	}{output.SchemaVersion, a.span.Milliseconds(), a.isExact(), a.total, a.others, a.Lines()}
+}
+
+// Lines implements output.Answer.
+func (a *denialsAnswer) Lines() []any {
+	lines := make([]any, len(a.rows))
+	for i := range a.rows {
+		lines[i] = a.line(&a.rows[i])
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *denialsAnswer) Records() [][]string {
+	records := [][]string{{"key", "name", "denied", "last_at"}}
+	if a.by != "" {
+		records[0] = []string{"by", "value", "denied", "last_at"}
+	}
+	for _, row := range a.rows {
+		record := []string{row.key.Subject, row.key.Name}
+		if a.by != "" {
+			record = []string{a.by, row.value}
+		}
+		records = append(records, append(record, number(row.denied), row.lastAt.Time().Format(time.RFC3339)))
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *denialsAnswer) Print(p *output.Printer) {
+	if len(a.rows) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6, Drops: 1},
+		{Header: "DENIED", Right: true}, {Header: "LAST", Right: true}}
+	if a.by != "" {
+		columns = slices.Delete(columns, 1, 2)
+		columns[0].Header = strings.ToUpper(a.by)
+	}
+	var rows [][]output.Cell
+	for i := range a.rows {
+		row := &a.rows[i]
+		ago := max(0, time.Duration(a.now-row.lastAt)*time.Microsecond).Truncate(time.Second)
+		rest := []output.Cell{{Text: a.count(row.denied), Style: output.AtEnd}, {Text: output.Duration(ago) + " ago"}}
+		switch {
+		case a.by == "":
+			rows = append(rows, append([]output.Cell{{Text: row.key.Subject}, {Text: row.key.Name}}, rest...))
+		case row.isNone:
+			rows = append(rows, append([]output.Cell{{Text: "(none)", Style: output.Faint}}, rest...))
+		default:
+			rows = append(rows, append([]output.Cell{{Text: row.value}}, rest...))
+		}
+	}
+	p.Table(columns, rows)
+	p.Line("%s", a.summary())
+}

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+type settleOptions struct {
+	*globalOptions
+	requestFlags
+	request *limitRequest
+}
+
+func newSettleCmd(global *globalOptions) *cobra.Command {
+	o := &settleOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
+		Short: "Bring a consume with a token to its real cost",
+		Long: `Settle brings what "consume --token TEXT" took of KEY to its real cost, which is
+known only afterwards: --cost is what it should have taken in all. It takes
+what is missing, even if that does not fit, or gives back what is too much. A
+cost of 0 gives everything back. Key and limits must be those of the consume.
+
+That happens once. The same cost again changes nothing and is answered alike,
+so asking again is safe. Another cost is refused. The exit code is 1 if nothing
+is remembered of the token: nothing was allowed with it, or its time is over.`,
+		Example: `  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
+  limitctl settle llm:team-a --limit 100000/1m --token request-81 --cost 1874
+  limitctl settle llm:team-a --limit 100000/1m --token request-82 --cost 0`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			for _, name := range []string{"token", "cost"} {
+				if !cmd.Flags().Changed(name) {
+					return usagef("no %s given; add --%s: settle needs --token TEXT of the consume and --cost N, its real cost", name, name)
+				}
+			}
+			if o.request, err = o.requestFlags.request(cmd, global, limiter.Settle, args); err != nil {
+				return err
+			}
+			return runSettle(cmd.Context(), o)
+		},
+		ValidArgsFunction: completer{global}.keyOrAttributes,
+	}
+	o.addFlags(cmd, global)
+	o.addTokenFlag(cmd, "`TEXT` of the token that the units were taken with")
+	cmd.Flags().Lookup("cost").Usage = "`N` units that it really took, 0 or more"
+	cmd.Flags().Lookup("cost").DefValue = "0" // so that help shows none; it has to be given
+	cmd.Flags().Lookup("policy").Usage =
+		"settle in the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
+	return cmd
+}
+
+func runSettle(ctx context.Context, o *settleOptions) error {
+	store, _, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	decisions, err := decide(ctx, limiter.WithBudget(store, o.timeout), limiter.Settle, o.request.reqs)
+	if err != nil {
+		return err
+	}
+	verb := fmt.Sprintf("settled at %d", o.cost)
+	if limiter.Summarize(decisions).Repeated {
+		verb += " (already settled: nothing was changed)"
+	}
+	return printDecision(o.globalOptions, &decisionAnswer{verb, o.request, decisions, true})
+}

@@ -1,0 +1,93 @@
+// Package denialtable is what the tables of denials of all stores have in common: which
+// minutes there are, which rows stay, and what they sum up to. See [limiter.DenialTable].
+package denialtable
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// MostHeld is how many rows a minute may have until those beyond [limiter.DenialsKept] are
+// removed: more than that, so that they need not be looked for at each write.
+const MostHeld = limiter.DenialsKept * 3 / 2
+
+const minute = limiter.Instant(time.Minute / time.Microsecond)
+
+// MinuteOf returns the number of the minute that now is in, since the epoch.
+func MinuteOf(now limiter.Instant) int64 { return int64(now / minute) }
+
+// End returns when a minute is not kept any more.
+func End(number int64) limiter.Instant {
+	return limiter.Instant(number+1)*minute + limiter.Instant(limiter.DenialHistory/time.Microsecond)
+}
+
+// Minutes returns the first and the last minute that the time before now is in.
+func Minutes(now limiter.Instant, last time.Duration) (from, to int64) {
+	return MinuteOf(max(0, now-limiter.Instant(last/time.Microsecond))), MinuteOf(now)
+}
+
+// CheckLast reports, as a [limiter.ErrInvalid], that last is out of bounds.
+func CheckLast(last time.Duration) error {
+	if last <= 0 || last > limiter.DenialHistory {
+		return limiter.Invalidf("denials of the last %s: it must be more than 0 and at most %s", last, limiter.DenialHistory)
+	}
+	return nil
+}
+
+// Sum adds up minutes.
+type Sum struct {
+	now, since limiter.Instant
+	rows       map[limiter.Key]limiter.Denied
+	others     int64
+	lost       bool
+}
+
+// NewSum returns an empty sum of the time before now.
+func NewSum(now limiter.Instant, last time.Duration) *Sum {
+	return &Sum{now: now, since: now - limiter.Instant(last/time.Microsecond), rows: map[limiter.Key]limiter.Denied{}}
+}
+
+// Add adds one minute, whose rows it may reorder. Only those denied most of it count by
+// themselves. Rows that were last denied before the time are left out.
+func (s *Sum) Add(rows []limiter.Denied, others int64, lost bool) {
+	s.others += others
+	s.lost = s.lost || lost
+	if len(rows) > limiter.DenialsKept {
+		SortMostFirst(rows)
+		for _, row := range rows[limiter.DenialsKept:] {
+			s.others += row.Count
+		}
+		rows = rows[:limiter.DenialsKept]
+	}
+	for _, row := range rows {
+		if row.LastAt <= s.since {
+			continue
+		}
+		if held, has := s.rows[row.Key]; has {
+			row.Count += held.Count
+			row.LastAt = max(row.LastAt, held.LastAt)
+		}
+		s.rows[row.Key] = row
+	}
+}
+
+// Denials returns what was added.
+func (s *Sum) Denials() limiter.Denials {
+	d := limiter.Denials{Rows: make([]limiter.Denied, 0, len(s.rows)), Others: s.others, Lost: s.lost, Now: s.now}
+	for _, row := range s.rows {
+		d.Rows = append(d.Rows, row)
+	}
+	SortMostFirst(d.Rows)
+	return d
+}
+
+// SortMostFirst sorts rows by their counts, those denied last first among equals.
+func SortMostFirst(rows []limiter.Denied) {
+	slices.SortFunc(rows, func(a, b limiter.Denied) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastAt, a.LastAt),
+			cmp.Compare(a.Key.Subject, b.Key.Subject), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+}

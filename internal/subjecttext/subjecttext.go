@@ -1,0 +1,62 @@
+// Package subjecttext writes values so that they can stand in a key's subject between
+// colons. These texts are in the stores of others, so what it writes never changes.
+package subjecttext
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Escape writes a value without colons: "%", ":", the braces, control characters and bytes
+// that are not UTF-8 become %XX.
+func Escape(value string) string {
+	var b strings.Builder
+	for i := 0; i < len(value); {
+		r, size := utf8.DecodeRuneInString(value[i:])
+		if strings.ContainsRune("%:{}", r) || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
+			for _, c := range []byte(value[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteString(value[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Unescape is the inverse of [Escape]. It refuses what Escape would have written
+// otherwise.
+func Unescape(text string) (value string, ok bool) {
+	if !strings.Contains(text, "%") {
+		return text, text != "" && Escape(text) == text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		if i+2 >= len(text) {
+			return "", false
+		}
+		var c byte
+		if n, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); n != 1 || err != nil {
+			return "", false
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	value = b.String()
+	return value, Escape(value) == text
+}
+
+// IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups alone: no
+// zone and no IPv4 in it. Such an address can keep its colons.
+func IsPlainIPv6(text string) bool {
+	address, err := netip.ParseAddr(text)
+	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
+}

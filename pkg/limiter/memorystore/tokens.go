@@ -1,0 +1,111 @@
+package memorystore
+
+import (
+	"container/heap"
+	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// tokens remembers calls by their tokens. Its lock is held while such a call is decided, so that the
+// charge and what is remembered of it are one; it is taken before those of shards.
+type tokens struct {
+	mu      sync.Mutex
+	byToken map[string]*token
+	byEnd   tokenHeap
+}
+
+// token is one that is remembered.
+type token struct {
+	text   string
+	record limiter.TokenRecord
+	index  int // in the heap
+}
+
+// decideSpecial decides what [limiter.IsSpecial].
+func (s *Store) decideSpecial(op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	reqs, err := limiter.NormalizeAll(nil, op, reqs)
+	if err != nil {
+		return err
+	}
+	text := reqs[0].Token
+	var record limiter.TokenRecord
+	if text != "" {
+		s.tokens.mu.Lock()
+		defer s.tokens.mu.Unlock()
+		s.tokens.forgetOld(s.clock())
+		if t := s.tokens.byToken[text]; t != nil {
+			record = t.record
+			record.Parts = append([]limiter.TokenPart(nil), record.Parts...)
+		}
+	}
+	return s.decideSeveral(reqs, decisions, func(states []*limiter.State, now limiter.Instant) (bool, error) {
+		changes, err := limiter.DecideSpecial(op, reqs, states, decisions, &record, now)
+		if changes.Token {
+			s.tokens.keep(text, record)
+		}
+		return changes.States, err
+	})
+}
+
+// keep remembers record for text, or forgets text if record is zero.
+func (t *tokens) keep(text string, record limiter.TokenRecord) {
+	known := t.byToken[text]
+	switch {
+	case record.IsZero() && known != nil:
+		heap.Remove(&t.byEnd, known.index)
+		delete(t.byToken, text)
+	case record.IsZero():
+	case known != nil:
+		known.record = record
+		heap.Fix(&t.byEnd, known.index)
+	default:
+		if t.byToken == nil {
+			t.byToken = map[string]*token{}
+		}
+		known = &token{text: text, record: record}
+		t.byToken[text] = known
+		heap.Push(&t.byEnd, known)
+	}
+}
+
+// forgetOld forgets what is over at now. Each call with a token does that, so that no more is
+// held than what is still remembered, and what came to its end since the last such call.
+func (t *tokens) forgetOld(now limiter.Instant) {
+	for len(t.byEnd) > 0 && t.byEnd[0].record.Expires <= now {
+		delete(t.byToken, heap.Pop(&t.byEnd).(*token).text)
+	}
+	if len(t.byEnd) == 0 {
+		t.byToken, t.byEnd = nil, nil // a map never shrinks
+	}
+}
+
+// tokenHeap has first what ends first.
+type tokenHeap []*token
+
+// Len implements [heap.Interface].
+func (h tokenHeap) Len() int { return len(h) }
+
+// Less implements [heap.Interface].
+func (h tokenHeap) Less(i, j int) bool { return h[i].record.Expires < h[j].record.Expires }
+
+// Swap implements [heap.Interface].
+func (h tokenHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements [heap.Interface].
+func (h *tokenHeap) Push(added any) {
+	t := added.(*token)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+// Pop implements [heap.Interface].
+func (h *tokenHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
+	return t
+}

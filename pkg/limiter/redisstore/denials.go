@@ -1,0 +1,214 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.DenialTable = (*Store)(nil)
+
+const (
+	// minuteTries is how often a write looks for the minute that the server is in. The
+	// second one knows it, unless a minute ends just then.
+	minuteTries = 3
+	// minutesAtOnce is how many minutes are read at a time. A minute of the longest rows
+	// is 1 MB, in the answer and as it is held here.
+	minutesAtOnce = 8
+
+	minuteMS = int64(time.Minute / time.Millisecond)
+)
+
+// denialKey returns the key of the denials of a minute. The number is its hash tag, so
+// that in a Cluster the minutes are spread over the masters.
+func (s *Store) denialKey(minute int64) string {
+	return fmt.Sprintf("%s!{denials:%d}", s.own, minute)
+}
+
+// AddDenials implements [limiter.DenialTable] in one script call. The minute is that of the
+// server's clock, which the key has to be known before: it is guessed, and the server says
+// so if it is another.
+func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	clock := any("")
+	for range minuteTries {
+		now := time.Now().UnixMilli() + s.ahead.Load()
+		if s.clock != nil {
+			now = s.clock().UnixMilli()
+			clock = now
+		}
+		minute := now / minuteMS
+		keys := []string{s.denialKey(minute)}
+		cmd, err := s.run(ctx, true, s.scripts.addingDenials(), keys, denialArguments(minute, clock, &d))
+		if err != nil {
+			return s.explain(err, "write of denials", true, keys)
+		}
+		at, err := cmd.Int64()
+		if err != nil || at == 0 {
+			return s.refuse("write of denials", true)
+		}
+		s.ahead.Store(max(at, -at) - time.Now().UnixMilli())
+		if at > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the clocks of the servers differ by more than a minute", limiter.ErrRefused)
+}
+
+// denialArguments packs the ARGV of lua/denials.lua.
+func denialArguments(minute int64, clock any, d *limiter.Denials) []any {
+	packed := appendSix(nil, uint64(d.Total()))
+	lost := uint64(0)
+	if d.Lost {
+		lost = 1
+	}
+	packed = appendSix(packed, lost)
+	arguments := append(make([]any, 0, 4+len(d.Rows)), minute, clock, nil, "")
+	for _, row := range d.Rows {
+		packed = appendSix(packed, uint64(row.Count))
+		packed = appendSix(packed, uint64(max(0, d.Now-row.LastAt)/1000))
+		arguments = append(arguments, row.Key.Subject+"\x00"+row.Key.Name)
+	}
+	arguments[2] = packed
+	return arguments
+}
+
+// appendSix appends the last six bytes of n.
+func appendSix(buf []byte, n uint64) []byte {
+	eight := binary.BigEndian.AppendUint64(nil, n)
+	return append(buf, eight[2:]...)
+}
+
+func six(text string) int64 {
+	var eight [8]byte
+	copy(eight[2:], text)
+	return int64(binary.BigEndian.Uint64(eight[:]))
+}
+
+// Denials implements [limiter.DenialTable]. It reads up to 61 minutes, a key each.
+func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denials, error) {
+	if err := denialtable.CheckLast(last); err != nil {
+		return limiter.Denials{}, err
+	}
+	end, err := s.alone(ctx)
+	if err != nil {
+		return limiter.Denials{}, err
+	}
+	defer end()
+	now, err := s.now(ctx)
+	if err != nil {
+		return limiter.Denials{}, err
+	}
+	sum := denialtable.NewSum(now, last)
+	from, to := denialtable.Minutes(now, last)
+	for first := from; first <= to; first += minutesAtOnce {
+		read := make([]denialMinute, min(minutesAtOnce, to-first+1))
+		errs := make([]error, len(read))
+		var reading goroutines.Group
+		for i := range read {
+			reading.Go(func() { read[i], errs[i] = s.readMinute(ctx, first+int64(i)) })
+		}
+		if err := reading.Wait(); err != nil {
+			return limiter.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
+		}
+		for i := range read {
+			if errs[i] != nil {
+				return limiter.Denials{}, errs[i]
+			}
+			sum.Add(read[i].rows, read[i].others, read[i].lost)
+		}
+	}
+	return sum.Denials(), nil
+}
+
+// now returns the instant that counts: what a server's clock shows, unless the store has
+// another one.
+func (s *Store) now(ctx context.Context) (limiter.Instant, error) {
+	if s.clock != nil {
+		return limiter.InstantOf(s.clock()), nil
+	}
+	c := &call{Cmd: redis.NewCmd(ctx, "time"), reads: true}
+	if err := s.sender.send(ctx, c); err != nil {
+		return 0, s.explain(err, "read of the clock", false, nil)
+	}
+	parts, _ := c.Cmd.Val().([]any)
+	if len(parts) != 2 {
+		return 0, s.refuse("read of the clock", false)
+	}
+	seconds, err := strconv.ParseInt(text(parts[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(text(parts[1]), 10, 64)
+	now := limiter.Instant(seconds*1e6 + micros)
+	if err != nil || err2 != nil || now < longAgo || now > limiter.MaxInstant {
+		return 0, s.refuse("read of the clock", false)
+	}
+	return now, nil
+}
+
+type denialMinute struct {
+	rows   []limiter.Denied
+	others int64
+	lost   bool
+}
+
+// readMinute reads the denials of a minute. There may be none.
+func (s *Store) readMinute(ctx context.Context, number int64) (m denialMinute, err error) {
+	key := s.denialKey(number)
+	c := &call{Cmd: redis.NewCmd(ctx, "hgetall", key), key: key, reads: true}
+	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+		return m, &limiter.ForeignError{StoreKey: key, Holds: "a value that is not a table of denials"}
+	} else if err != nil {
+		return m, s.explain(err, "read of denials", false, []string{key})
+	}
+	total, known := int64(0), int64(0)
+	add := func(field, value any) bool {
+		name, packed := text(field), text(value)
+		if len(packed) != 12 {
+			return false
+		}
+		count, last := six(packed[:6]), six(packed[6:])
+		if name == "" {
+			total, m.lost = count, last != 0
+			return true
+		}
+		var row limiter.Denied
+		var named bool
+		row.Key.Subject, row.Key.Name, named = strings.Cut(name, "\x00")
+		row.Count, row.LastAt = count, limiter.Instant(last*1000)
+		if !named || row.Key.Name == "" || row.Key.Validate() != nil {
+			return false
+		}
+		known += count
+		m.rows = append(m.rows, row)
+		return true
+	}
+	sound := true
+	switch fields := c.Cmd.Val().(type) {
+	case map[any]any: // RESP3
+		for field, value := range fields {
+			sound = add(field, value) && sound
+		}
+	case []any:
+		for i := 0; i+1 < len(fields); i += 2 {
+			sound = add(fields[i], fields[i+1]) && sound
+		}
+	default:
+		return m, s.refuse("read of denials", false)
+	}
+	if !sound || total < known || known < 0 {
+		return m, &limiter.ForeignError{StoreKey: key, Holds: "a hash that is not a table of denials"}
+	}
+	m.others = total - known
+	return m, nil
+}

@@ -1,0 +1,215 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// specialCodes are the letters of operations in decide_special.lua.
+var specialCodes = [...]byte{
+	limiter.Take: 't', limiter.Peek: 'p', limiter.Refund: 'r', limiter.Charge: 'c', limiter.Settle: 's', limiter.TakeUpTo: 'u',
+}
+
+// decideSpecial decides what [limiter.IsSpecial] of reqs, which are normalized.
+func (s *Store) decideSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if s.isCluster && len(reqs) > 1 {
+		groups := groupBySlot(reqs)
+		if len(groups) > 1 && op == limiter.TakeUpTo {
+			return limiter.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
+				reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
+		}
+		if len(groups) > 1 {
+			return s.decideSpecialAcrossSlots(ctx, op, groups, reqs, decisions)
+		}
+	}
+	return s.decideSpecialTogether(ctx, op, 0, reqs, decisions)
+}
+
+// decidingSpecial returns the script for reqs. short says that it may leave them to the
+// complete one.
+func (s *scripts) decidingSpecial(reqs []limiter.Request) (script *script, short bool) {
+	if len(reqs) > 1 {
+		return s.decidingSpecialAny(), false
+	}
+	kind := reqs[0].Limit.Kind().RecordsOf()
+	return made(&s.special[kind], func() string { return lua.DecideSpecial(kind) }), true
+}
+
+func (s *scripts) decidingSpecialAny() *script {
+	return made(&s.specialAny, func() string { return lua.DecideSpecial(limiter.Kinds()...) })
+}
+
+// tokenKey returns the store key of a token for a call on key. On a single server one token
+// is one key. In a Cluster it must share the slot of what it is about, and so is part of that.
+func (s *Store) tokenKey(token string, key limiter.Key) string {
+	if s.isCluster || s.slotted.Load() {
+		return string(s.own) + "!{" + key.Subject + "}:" + limiter.TokenName(token)
+	}
+	return string(s.own) + "!" + limiter.TokenName(token)
+}
+
+// decideSpecialTogether decides requests of one slot. attempt is not zero where there are
+// others, of other slots.
+func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attempt uint64, reqs []limiter.Request,
+	decisions []limiter.Decision) error {
+	keys := s.keys(reqs)
+	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(limiter.TokenDigest{})+8)
+	packed[0] = specialCodes[op]
+	packed = appendRequests(packed, reqs)
+	if token := reqs[0].Token; token != "" {
+		keys = append(keys, s.tokenKey(token, reqs[0].Key))
+		ttl := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].TokenTTL/time.Microsecond))
+		digest := limiter.TokenDigestOf(reqs)
+		packed = append(append(packed, ttl[1:]...), digest[:]...)
+		packed = binary.BigEndian.AppendUint64(packed, attempt)
+	}
+	cmd, err := s.runSpecial(ctx, op, reqs, keys, withClock([]any{packed}, s.clock))
+	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.isCluster && !s.slotted.Swap(true) {
+		// What looks like a single server is a Cluster behind a proxy. Nothing has happened yet.
+		return s.decideSpecialTogether(ctx, op, attempt, reqs, decisions)
+	}
+	if err != nil {
+		if explained := explainSpecial(err, reqs); explained != nil {
+			return explained
+		}
+		return s.explain(err, op.String(), op != limiter.Peek, keys)
+	}
+	reply, err := cmd.Text()
+	if err == nil {
+		err = s.parseSpecial(reply, op, keys, reqs, decisions)
+	}
+	if err != nil {
+		return s.wrong(err, op)
+	}
+	return nil
+}
+
+// runSpecial calls the script that decides reqs.
+func (s *Store) runSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, keys []string, arguments []any) (*redis.Cmd, error) {
+	changes := op != limiter.Peek
+	script, short := s.scripts.decidingSpecial(reqs)
+	cmd, err := s.run(ctx, changes, script, keys, arguments)
+	if short && redisserver.IsErrorReply(err, "COMPLETE") {
+		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+	}
+	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+		select { // see decideTogether
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(movePause):
+		}
+		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+	}
+	return cmd, err
+}
+
+// explainSpecial returns the limiter's error for a reply that says what is wrong with reqs,
+// nil for any other.
+func explainSpecial(err error, reqs []limiter.Request) error {
+	if !redisserver.IsErrorReply(err, "TOKEN ") && !redisserver.IsErrorReply(err, "USAGE ") {
+		return nil
+	}
+	words := strings.Fields(err.Error())
+	number := func(i int) (n int64) {
+		if i < len(words) {
+			n, _ = strconv.ParseInt(words[i], 10, 64)
+		}
+		return n
+	}
+	request := func(i int) *limiter.Request { return &reqs[max(0, min(number(i)-1, int64(len(reqs)-1)))] }
+	token := reqs[0].Token
+	switch {
+	case words[0] == "USAGE" && len(words) >= 3:
+		return limiter.CheckUsage(&request(1).Limit, number(2))
+	case words[0] == "USAGE" || len(words) < 2:
+		return nil
+	}
+	switch words[1] {
+	case "unknown":
+		return limiter.UnknownToken(token)
+	case "op":
+		if op, known := limiter.TokenOp(words[len(words)-1][0]); known {
+			return limiter.TokenMismatch{Token: token, Op: &op}.Err()
+		}
+		return nil
+	case "cost", "settled":
+		return limiter.TokenMismatch{Token: token, Cost: number(3), Asked: request(2).Cost, Settled: words[1] == "settled"}.Err()
+	}
+	return limiter.TokenMismatch{Token: token}.Err()
+}
+
+// parseSpecial derives the decisions from the reply of decide_special.lua.
+func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if len(reply) < 8 || reply[7] > 1 {
+		return redisserver.ErrAnswer
+	}
+	now, repeated, rest := instantOf(reply), reply[7] == 1, reply[8:]
+	if s.clock == nil && now < longAgo {
+		return redisserver.ErrAnswer
+	}
+	for i := range reqs {
+		const fixed = 1 + 4 + 7 + 1
+		if len(rest) < fixed || len(rest) < fixed+int(rest[fixed-1]) || rest[0] > 1 {
+			return redisserver.ErrAnswer
+		}
+		allowed, granted := rest[0] == 1, int64(binary.BigEndian.Uint32([]byte(rest[1:5])))
+		turn, record := instantOf(rest[5:12]), rest[fixed:fixed+int(rest[fixed-1])]
+		rest = rest[fixed+len(record):]
+		var state limiter.State
+		if record != "" {
+			err := state.DecodeRecordUnder(&reqs[i].Limit, []byte(record))
+			if err != nil && op != limiter.Peek && granted > 0 { // it may have been written over
+				return redisserver.ErrAnswer
+			} else if err != nil {
+				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
+			}
+		}
+		req := reqs[i]
+		if op == limiter.TakeUpTo {
+			req.Cost = 1 // it is enough that one fits
+		}
+		if !followsSpecial(&state, &req, op, allowed, repeated, granted, now) {
+			return redisserver.ErrAnswer
+		}
+		d := state.Answer(&req, now, allowed)
+		switch {
+		case op == limiter.Refund:
+		case op == limiter.Settle:
+			d.Granted, d.Repeated = granted, repeated
+		case granted > 0:
+			d.Granted, d.Repeated = granted, repeated
+			d.Delay = time.Duration(max(0, turn-now)) * time.Microsecond
+		case allowed:
+			d.Delay = state.Delay(&req.Limit, now)
+		}
+		d.Repeated = repeated
+		decisions[i] = d
+	}
+	if len(rest) > 0 {
+		return redisserver.ErrAnswer
+	}
+	return nil
+}
+
+// followsSpecial is follows for decide_special.lua. req has the cost that makes it allowed.
+func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, repeated bool, granted int64, now limiter.Instant) bool {
+	used, capacity := state.Used(now), req.Limit.Capacity()
+	switch {
+	case op == limiter.Refund || op == limiter.Settle || repeated:
+		return true
+	case op == limiter.Charge:
+		return allowed && granted == req.Cost && state.Limit == req.Limit && used > 0
+	case granted > 0:
+		return allowed && op != limiter.Peek && state.Limit == req.Limit && 0 < used && used <= capacity
+	}
+	return allowed == (used+req.Cost <= capacity)
+}

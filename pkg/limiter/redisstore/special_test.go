@@ -1,0 +1,197 @@
+package redisstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// A token is one key more, beside those of limits, which expires by itself.
+func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
+	t.Parallel()
+	client := socketClient(t, redistest.Start(t))
+	store := newStore(t, client)
+	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "order-1", TokenTTL: time.Minute}
+	decideOne(t, store, limiter.Take, req)
+	keys := client.Keys(ctx, "*").Val()
+	if len(keys) != 2 || client.Exists(ctx, "rl!token:order-1").Val() != 1 {
+		t.Fatalf("the keys are %q", keys)
+	}
+	if ttl := client.PTTL(ctx, "rl!token:order-1").Val(); ttl <= 0 || ttl > time.Minute+time.Millisecond {
+		t.Errorf("the token expires after %v", ttl)
+	}
+	req.Token = strings.Repeat("x", limiter.MaxTokenLength)
+	decideOne(t, store, limiter.Take, req)
+	for _, key := range client.Keys(ctx, "rl!*").Val() {
+		if len(key) > 100 {
+			t.Errorf("key %q is long", key)
+		}
+	}
+	if left := client.Keys(ctx, "rl:*").Val(); len(left) != 1 {
+		t.Errorf("limits are at %q", left)
+	}
+}
+
+// A user without rights to the keys beside limits decides as ever, and is told what is missing
+// when a token needs it. Nothing is charged then.
+func TestTokenWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "limits", "on", ">pw", "~rl:*", "+@all")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limits", Password: "pw", DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	store := newStore(t, client)
+	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1}
+	decideOne(t, store, limiter.Take, req)
+	decideOne(t, store, limiter.Charge, req)
+	req.Token = "order-1"
+	for _, op := range []limiter.Op{limiter.Take, limiter.Charge, limiter.Settle, limiter.TakeUpTo, limiter.Peek} {
+		err := store.Decide(ctx, op, []limiter.Request{req}, make([]limiter.Decision, 1))
+		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+			t.Errorf("%s with a token: %v", op, err)
+		}
+	}
+	req.Token = ""
+	if d := decideOne(t, store, limiter.Peek, req); d.Used != 2 {
+		t.Errorf("after refusals %d are used", d.Used)
+	}
+}
+
+// What somebody else keeps under a token's key stays as it is.
+func TestTokenKeyThatIsForeign(t *testing.T) {
+	t.Parallel()
+	client := socketClient(t, redistest.Start(t))
+	store := newStore(t, client)
+	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: yearly(5), Cost: 1, Token: "t"}
+	for _, plant := range []func(){
+		func() { client.Set(ctx, "rl!token:t", "hello", 0) },
+		func() { client.Set(ctx, "rl!token:t", "RT\x02"+strings.Repeat("x", 60), 0) },
+		func() { client.LPush(ctx, "rl!token:t", "hello") },
+	} {
+		client.Del(ctx, "rl!token:t")
+		plant()
+		before := client.Dump(ctx, "rl!token:t").Val()
+		err := store.Decide(ctx, limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1))
+		if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), "rl!token:t") {
+			t.Errorf("a foreign token: %v", err)
+		}
+		if client.Dump(ctx, "rl!token:t").Val() != before || client.Exists(ctx, "rl:{a}:n").Val() != 0 {
+			t.Errorf("it was changed, or something was charged")
+		}
+	}
+}
+
+// A key above its capacity leaves the short path, and comes back to it.
+func TestKeyAboveItsCapacityIsDecidedByAnyCall(t *testing.T) {
+	t.Parallel()
+	client := socketClient(t, redistest.Start(t))
+	now := time.Unix(2e9, 0)
+	store := newStore(t, client, redisstore.WithClock(func() time.Time { return now }))
+	req := limiter.Request{Key: limiter.Key{Subject: "a", Name: "n"}, Limit: limiter.Limit{Count: 10, Period: time.Second}, Cost: 15}
+	decideOne(t, store, limiter.Charge, req)
+	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x03" {
+		t.Errorf("the record has version %q", version)
+	}
+	req.Cost = 1
+	if d := decideOne(t, store, limiter.Take, req); d.Allowed || d.Used != 15 || d.RetryAfter != 600*time.Millisecond {
+		t.Errorf("above the capacity: %+v", d)
+	}
+	now = now.Add(600 * time.Millisecond)
+	if d := decideOne(t, store, limiter.Take, req); !d.Allowed || d.Used != 10 {
+		t.Errorf("at the retry: %+v", d)
+	}
+	if version := client.GetRange(ctx, "rl:{a}:n", 2, 2).Val(); version != "\x01" {
+		t.Errorf("the record has version %q afterwards", version)
+	}
+}
+
+func newStore(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.New(client, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func decideOne(t *testing.T, store limiter.Store, op limiter.Op, req limiter.Request) limiter.Decision {
+	t.Helper()
+	decisions := make([]limiter.Decision, 1)
+	if err := store.Decide(ctx, op, []limiter.Request{req}, decisions); err != nil {
+		t.Fatalf("%s %+v: %v", op, req, err)
+	}
+	return decisions[0]
+}
+
+// Over several slots each remembers its part, and giving back happens once.
+func TestTokenOverSeveralSlots(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	_, store := onCluster(t, redis.ClusterOptions{Addrs: cluster.Addrs()})
+	subjects := subjectsOn(t, cluster, "token")
+	reqs := asking(subjects, yearly(5), yearly(2), yearly(5))
+	with := func(token string) []limiter.Request {
+		reqs := append([]limiter.Request(nil), reqs...)
+		for i := range reqs {
+			reqs[i].Token = token
+		}
+		return reqs
+	}
+	decide := func(op limiter.Op, reqs []limiter.Request) []limiter.Decision {
+		t.Helper()
+		decisions := make([]limiter.Decision, len(reqs))
+		if err := store.Decide(ctx, op, reqs, decisions); err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		return decisions
+	}
+	decide(limiter.Take, with("a"))
+	for i, d := range decide(limiter.Take, with("a")) {
+		if !d.Allowed || !d.Repeated || d.Granted != 1 || d.Used != 1 {
+			t.Errorf("slot %d again: %+v", i, d)
+		}
+	}
+	wantUsed(t, "after the same twice", store, reqs, 1, 1, 1)
+
+	// A call that was cut off after the first slot is completed by the next.
+	decide(limiter.Take, with("b")[:1])
+	part := with("b")
+	part[0].TokenTTL = 0
+	decide(limiter.Take, part)
+	wantUsed(t, "after a call that was completed", store, reqs, 2, 2, 2)
+
+	// A call that got to the first and the last slot, and is denied by the second, gives both back.
+	denied := with("c")
+	decide(limiter.Take, denied[:1])
+	decide(limiter.Take, denied[2:])
+	wantUsed(t, "before the denial", store, reqs, 3, 2, 3)
+	for range 2 {
+		if limiter.AllAllowed(decide(limiter.Take, denied)) {
+			t.Fatal("it is allowed")
+		}
+		wantUsed(t, "after the denial", store, reqs, 2, 2, 2)
+	}
+
+	settled := with("a")
+	for i := range settled {
+		settled[i].Cost = 3
+	}
+	decide(limiter.Settle, settled)
+	decide(limiter.Settle, settled)
+	wantUsed(t, "after settling at 3", store, reqs, 4, 4, 4)
+
+	err := store.Decide(ctx, limiter.TakeUpTo, reqs, make([]limiter.Decision, 3))
+	if !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("a take of what fits over several slots: %v", err)
+	}
+	decide(limiter.Charge, with("d"))
+	decide(limiter.Charge, with("d"))
+	wantUsed(t, "after charging once", store, reqs, 5, 5, 5)
+}

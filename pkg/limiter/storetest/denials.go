@@ -1,0 +1,211 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// denials runs the laws of a [limiter.DenialTable], if the stores have one.
+func denials(t *testing.T, h Harness) {
+	if _, has := limiter.DenialTableOf(h.New(t, nil)); !has {
+		return
+	}
+	t.Run("AddUp", func(t *testing.T) { t.Parallel(); denialsAddUp(t, h) })
+	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); denialsAreBounded(t, h) })
+	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); denialsAreChecked(t, h) })
+}
+
+// addedDenials is what was added at an instant.
+type addedDenials struct {
+	at limiter.Instant
+	limiter.Denials
+}
+
+// denialsAddUp adds random denials while time passes, and wants the sums of whole minutes.
+func denialsAddUp(t *testing.T, h Harness) {
+	now := epoch
+	table, _ := limiter.DenialTableOf(h.New(t, func() time.Time { return now }))
+	cases := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cases++
+		now = epoch.Add(time.Duration(cases) * 24 * time.Hour) // nothing of the case before is kept
+		var added []addedDenials
+		for range rapid.IntRange(1, 10).Draw(t, "writes") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 20 * time.Second, 5 * time.Minute}).Draw(t, "pause"))
+			d := limiter.Denials{Others: rapid.Int64Range(0, 2).Draw(t, "others"), Lost: rapid.Bool().Draw(t, "lost"),
+				Now: limiter.InstantOf(epoch)} // the caller's clock is another
+			for i := range rapid.IntRange(0, 4).Draw(t, "rows") {
+				ago := limiter.Instant(rapid.IntRange(0, 3000).Draw(t, "ms ago")) * 1000
+				d.Rows = append(d.Rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"},
+					Count: rapid.Int64Range(1, 1<<40).Draw(t, "count"), LastAt: d.Now - ago})
+			}
+			if err := table.AddDenials(context.Background(), d); err != nil {
+				t.Fatal(err)
+			}
+			added = append(added, addedDenials{limiter.InstantOf(now), d})
+		}
+		last := rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute, time.Hour}).Draw(t, "last")
+		got, err := table.Denials(context.Background(), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := sumOfDenials(added, limiter.InstantOf(now), last)
+		if got.Others != want.Others || got.Lost != want.Lost || got.Now != want.Now || len(got.Rows) != len(want.Rows) {
+			t.Fatalf("of the last %s of %+v:\n%+v, want\n%+v", last, added, got, want)
+		}
+		for i, row := range got.Rows {
+			if i > 0 && row.Count > got.Rows[i-1].Count {
+				t.Fatalf("not those denied most first: %+v", got.Rows)
+			}
+			// A store may keep whole milliseconds.
+			held := want.find(row.Key)
+			if row.Count != held.Count || row.LastAt/1000 != held.LastAt/1000 {
+				t.Fatalf("%+v, want %+v", row, held)
+			}
+		}
+	})
+}
+
+// foundDenials are denials that a row can be found in.
+type foundDenials struct{ limiter.Denials }
+
+func (d *foundDenials) find(key limiter.Key) *limiter.Denied {
+	for i := range d.Rows {
+		if d.Rows[i].Key == key {
+			return &d.Rows[i]
+		}
+	}
+	d.Rows = append(d.Rows, limiter.Denied{Key: key})
+	return &d.Rows[len(d.Rows)-1]
+}
+
+// sumOfDenials is what a table should say of what was added to it. In one minute a row is
+// seen or not as a whole.
+func sumOfDenials(added []addedDenials, now limiter.Instant, last time.Duration) (sum foundDenials) {
+	const minute = limiter.Instant(60e6)
+	since := now - limiter.Instant(last/time.Microsecond)
+	minutes := map[limiter.Instant]*foundDenials{}
+	for _, d := range added {
+		if d.at/minute < since/minute {
+			continue
+		}
+		m := minutes[d.at/minute]
+		if m == nil {
+			m = &foundDenials{}
+			minutes[d.at/minute] = m
+		}
+		sum.Others, sum.Lost = sum.Others+d.Others, sum.Lost || d.Lost
+		for _, row := range d.Rows {
+			held := m.find(row.Key)
+			held.Count += row.Count
+			held.LastAt = max(held.LastAt, d.at-(d.Now-row.LastAt))
+		}
+	}
+	for _, m := range minutes {
+		for _, row := range m.Rows {
+			if row.LastAt/1000 > since/1000 {
+				held := sum.find(row.Key)
+				held.Count, held.LastAt = held.Count+row.Count, max(held.LastAt, row.LastAt)
+			}
+		}
+	}
+	sum.Now = now
+	return sum
+}
+
+// denialsAreBounded denies thousands of keys in a minute, and wants those kept that were
+// denied most, and a true total.
+func denialsAreBounded(t *testing.T, h Harness) {
+	now := epoch
+	store := h.New(t, func() time.Time { return now })
+	table, _ := limiter.DenialTableOf(store)
+	ctx := context.Background()
+	total := int64(0)
+	for write := range 20 {
+		d := limiter.Denials{Now: limiter.InstantOf(now)}
+		for i := range limiter.MaxDenialRows {
+			row := limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("rare:%d:%d", write, i), Name: "n"}, Count: 1 + int64(i%2), LastAt: d.Now}
+			if i < 10 {
+				row.Key.Subject, row.Count = fmt.Sprintf("often:%d", i), 3
+			}
+			d.Rows = append(d.Rows, row)
+			total += row.Count
+		}
+		if err := table.AddDenials(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := table.Denials(ctx, time.Minute)
+	if err != nil || got.Total() != total || got.Exact() || len(got.Rows) > limiter.DenialsKept || len(got.Rows) < limiter.DenialsKept/2 {
+		t.Fatalf("%d rows and %d others, %d in all, want %d; %v", len(got.Rows), got.Others, got.Total(), total, err)
+	}
+	for i := range 10 {
+		if row := got.Rows[i]; !strings.HasPrefix(row.Key.Subject, "often:") || row.Count != 60 {
+			t.Errorf("row %d is %+v", i, row)
+		}
+	}
+	for _, row := range got.Rows[10:] {
+		if row.Count != 2 {
+			t.Errorf("kept %+v, though others were denied more", row)
+			break
+		}
+	}
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: patternOfAll(t)}) {
+		t.Errorf("a scan finds %+v, %v", entry, err)
+	}
+	now = now.Add(limiter.DenialHistory + 2*time.Minute)
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) > 0 || got.Others > 0 {
+		t.Errorf("after more than an hour: %+v, %v", got, err)
+	}
+}
+
+func patternOfAll(t *testing.T) limiter.Pattern {
+	t.Helper()
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// denialsAreChecked wants what does not fit to be refused.
+func denialsAreChecked(t *testing.T, h Harness) {
+	table, _ := limiter.DenialTableOf(h.New(t, nil))
+	ctx := context.Background()
+	key := limiter.Key{Subject: "user:42", Name: "n"}
+	long := limiter.Key{Subject: strings.Repeat("é", 101), Name: "n"}
+	for _, d := range []limiter.Denials{
+		{Rows: make([]limiter.Denied, limiter.MaxDenialRows+1)},
+		{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "user:42"}, Count: 1}}},
+		{Rows: []limiter.Denied{{Key: long, Count: 1}}},
+		{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "a\x00b", Name: "n"}, Count: 1}}},
+		{Rows: []limiter.Denied{{Key: key, Count: 0}}},
+		{Rows: []limiter.Denied{{Key: key, Count: 1}, {Key: key, Count: 1}}},
+		{Others: -1},
+	} {
+		if err := table.AddDenials(ctx, d); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%.80v: %v", d, err)
+		}
+	}
+	for _, last := range []time.Duration{0, -time.Second, time.Hour + 1} {
+		if _, err := table.Denials(ctx, last); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("the last %s: %v", last, err)
+		}
+	}
+	shortened := limiter.Denied{Key: long, Count: 1}
+	shortened.Shorten()
+	if err := table.AddDenials(ctx, limiter.Denials{Rows: []limiter.Denied{shortened}}); err != nil {
+		t.Errorf("%q: %v", shortened.Key.Subject, err)
+	}
+	if got, err := table.Denials(ctx, time.Hour); err != nil || len(got.Rows) != 1 || got.Rows[0].Key != shortened.Key || !got.Exact() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
