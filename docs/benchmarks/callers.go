@@ -132,8 +132,8 @@ func within(call call, deadline time.Time, keys []string) (err error, overrun ti
 	return err, max(0, time.Since(deadline))
 }
 
-// crowd has that many callers wait, each for one call, and leave at one deadline.
-func crowd(call call, callers int, patience time.Duration, keys func(caller int) []string) (all outcome) {
+// leaveTogether has that many callers wait, each for one call, and leave at one deadline.
+func leaveTogether(call call, callers int, patience time.Duration, keys func(caller int) []string) (all outcome) {
 	var mu sync.Mutex
 	var waiting sync.WaitGroup
 	deadline := time.Now().Add(patience)
