@@ -54,7 +54,7 @@ func runConfigExplain(o *configExplainOptions) error {
 		return err
 	}
 	answer := &explainAnswer{SchemaVersion: output.SchemaVersion, Policy: d.policy.Name, OnError: d.policy.OnError.String(),
-		HashBy: d.policy.HashBy}
+		LocalShare: localShare(d.policy), HashBy: d.policy.HashBy}
 	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
 		answer.Origin = origin.String()
 	}
@@ -80,6 +80,7 @@ type explainAnswer struct {
 	Policy        string           `json:"policy"`
 	Origin        string           `json:"origin"`
 	OnError       string           `json:"on_error"`
+	LocalShare    string           `json:"local_share,omitempty"`
 	HashBy        []string         `json:"hash_by,omitempty"`
 	Limits        []explainedLimit `json:"limits"`
 }
@@ -125,7 +126,11 @@ func (a *explainAnswer) Print(p *output.Printer) {
 	if len(a.HashBy) > 0 {
 		hashed = ", in one slot by " + strings.Join(a.HashBy, ", ")
 	}
-	p.Line("policy %s (%s), on_error %s%s", a.Policy, a.Origin, a.OnError, hashed)
+	shared := ""
+	if a.LocalShare != "" {
+		shared = " with " + a.LocalShare + " of each limit"
+	}
+	p.Line("policy %s (%s), on_error %s%s%s", a.Policy, a.Origin, a.OnError, shared, hashed)
 	columns := []output.Column{{Header: "LIMIT", Shrinks: 10}, {Header: "ALLOWS", Shrinks: 12}, {Header: "KEY", Shrinks: 16},
 		{Header: "NOTE", Shrinks: 8}}
 	var rows [][]output.Cell

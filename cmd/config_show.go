@@ -10,6 +10,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -52,9 +53,10 @@ func runConfigShow(o *configShowOptions) error {
 		timeout = "flag --timeout"
 	}
 	answer.add("timeout", o.timeout.String(), timeout)
+	answer.addOutage(c)
 	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value),
 		Prefix:  s.prefix.value,
-		Timeout: o.timeout.String(), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
+		Timeout: o.timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
 	name := s.access().Context
 	answer.document.Context = name
 	for _, p := range c.Policies {
@@ -90,15 +92,35 @@ type showDocument struct {
 	Context       string                    `json:"context,omitempty"`
 	Prefix        string                    `json:"prefix"`
 	Timeout       string                    `json:"timeout"`
+	LocalShare    string                    `json:"local_share"`
+	Breaker       breakerDocument           `json:"breaker"`
 	Policies      map[string]policyDocument `json:"policies"`
 	Contexts      []contextDocument         `json:"contexts"`
 	Origins       map[string]string         `json:"origins,omitempty"`
 }
 
+// breakerDocument has the settings of a breaker if there is one.
+type breakerDocument struct {
+	Enabled  bool   `json:"enabled"`
+	Failures int    `json:"failures,omitempty"`
+	Slow     string `json:"slow,omitempty"`
+	Pause    string `json:"pause,omitempty"`
+	MaxPause string `json:"max_pause,omitempty"`
+}
+
+func newBreakerDocument(b *limiter.Breaker) breakerDocument {
+	if b == nil {
+		return breakerDocument{}
+	}
+	return breakerDocument{true, b.Failures, b.Slow.String(), b.Pause.String(), b.MaxPause.String()}
+}
+
 type policyDocument struct {
-	OnError string                `json:"on_error"`
-	HashBy  []string              `json:"hash_by,omitempty"`
-	Limits  []policyLimitDocument `json:"limits"`
+	OnError string `json:"on_error"`
+	// LocalShare is there under on_error: local.
+	LocalShare string                `json:"local_share,omitempty"`
+	HashBy     []string              `json:"hash_by,omitempty"`
+	Limits     []policyLimitDocument `json:"limits"`
 }
 
 type policyLimitDocument struct {
@@ -115,7 +137,7 @@ type overrideDocument struct {
 }
 
 func newPolicyDocument(p *policy.Policy) policyDocument {
-	document := policyDocument{p.OnError.String(), p.HashBy, nil}
+	document := policyDocument{p.OnError.String(), localShare(p), p.HashBy, nil}
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		limit := policyLimitDocument{l.Name, l.By, l.Limit.String(), l.Shadow, nil}
@@ -144,9 +166,35 @@ func (a *showAnswer) addFrom(c *config.Config, name, value string, paths ...stri
 	a.add(name, value, cmp.Or(origin, "default"))
 }
 
+// localShare is what a local shadow would get of a policy's limits, empty if its on_error
+// is another.
+func localShare(p *policy.Policy) string {
+	if p.OnError != limiter.LocalOnError {
+		return ""
+	}
+	return p.LocalShare.String()
+}
+
+// addOutage adds what the configuration says about a store that is away.
+func (a *showAnswer) addOutage(c *config.Config) {
+	a.addFrom(c, "local_share", c.LocalShare.String())
+	breaker := newBreakerDocument(c.Breaker)
+	a.addFrom(c, "breaker.enabled", fmt.Sprint(breaker.Enabled))
+	if !breaker.Enabled {
+		return
+	}
+	a.addFrom(c, "breaker.failures", fmt.Sprint(breaker.Failures))
+	a.addFrom(c, "breaker.slow", breaker.Slow)
+	a.addFrom(c, "breaker.pause", breaker.Pause)
+	a.addFrom(c, "breaker.max_pause", breaker.MaxPause)
+}
+
 func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 	path := "policies." + p.Name
 	a.addFrom(c, path+".on_error", p.OnError.String())
+	if share := localShare(p); share != "" {
+		a.addFrom(c, path+".local_share", share, "local_share")
+	}
 	if len(p.HashBy) > 0 {
 		a.addFrom(c, path+".hash_by", listed(p.HashBy))
 	}

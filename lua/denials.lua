@@ -10,8 +10,8 @@
 --          then for each row: how many 6, how many ms ago the last was 6
 -- ARGV[4]  '', the field of the sum; then the field of each row
 -- Returns  the instant in ms; below 0 if that is in another minute, and nothing was done
--- Cost     one TIME, HMGET, HSET, HLEN and PEXPIREAT; when there are more than
---          DENIALS_HELD rows, one HGETALL and one HDEL, which leave DENIALS_KEPT
+-- Cost     one TIME, HLEN, HMGET and HSET; two PEXPIREAT in a new minute; when there are
+--          more than DENIALS_HELD rows, one HGETALL and one HDEL, which leave DENIALS_KEPT
 
 local minute, key, packed = tonumber(ARGV[1]), KEYS[1], ARGV[3]
 local time = redis.call('TIME')
@@ -22,27 +22,6 @@ local now = tonumber(ARGV[2]) or clock
 if now + 2000 < minute * 60000 or now >= (minute + 1) * 60000 + 2000 then
   return -now
 end
-
-local held = redis.call('HMGET', key, unpack(ARGV, 4))
-local changed = {}
-for i = 4, #ARGV do
-  local count, last = struct.unpack('>I6I6', packed, (i - 4) * 12 + 1)
-  if i > 4 then
-    last = now - last
-  end
-  local value = held[i - 3]
-  if value then
-    if #value ~= 12 then
-      return { err = 'FOREIGN 1 a hash that is not a table of denials' }
-    end
-    local before, last_before = struct.unpack('>I6I6', value)
-    count, last = count + before, math.max(last, last_before)
-  end
-  changed[#changed + 1] = ARGV[i]
-  changed[#changed + 1] = struct.pack('>I6I6', count, last)
-end
-redis.call('HSET', key, unpack(changed))
-redis.call('PEXPIREAT', key, (minute + 61) * 60000 - now + clock)
 
 -- drop removes the rows that were denied least, and of equals any.
 local function drop()
@@ -78,7 +57,38 @@ local function drop()
   redis.call('HDEL', key, unpack(gone))
 end
 
-if redis.call('HLEN', key) > DENIALS_HELD + 1 then
+local fields, held = redis.call('HLEN', key), redis.call('HMGET', key, unpack(ARGV, 4))
+if fields > 0 and not held[1] then
+  return { err = 'FOREIGN 1 a hash that is not a table of denials' }
+end
+local changed = {}
+for i = 4, #ARGV do
+  local count, last = struct.unpack('>I6I6', packed, (i - 4) * 12 + 1)
+  if i > 4 then
+    last = now - last
+  end
+  local value = held[i - 3]
+  if value then
+    if #value ~= 12 then
+      return { err = 'FOREIGN 1 a hash that is not a table of denials' }
+    end
+    local before, last_before = struct.unpack('>I6I6', value)
+    count, last = count + before, math.max(last, last_before)
+  end
+  changed[#changed + 1] = ARGV[i]
+  changed[#changed + 1] = struct.pack('>I6I6', count, last)
+end
+
+-- What can fail for want of a right comes before the rows are written, or those that were
+-- refused would be added again.
+local expires = (minute + 61) * 60000 - now + clock
+if fields > DENIALS_HELD + 1 then
   drop()
+elseif fields == 0 then
+  redis.call('PEXPIREAT', key, expires)
+end
+redis.call('HSET', key, unpack(changed))
+if fields == 0 then
+  redis.call('PEXPIREAT', key, expires)
 end
 return now

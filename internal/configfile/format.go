@@ -3,6 +3,8 @@
 package configfile
 
 import (
+	"fmt"
+
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -10,6 +12,9 @@ import (
 func fileObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "The configuration of limitctl: policies and contexts.", Fields: []yamlfile.Field{
 		{Name: "prefix", About: "What the store's keys begin with; rl by default.", Schema: text},
+		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local, unless the policy says; 25% by default.",
+			Schema: aShare},
+		{Name: "breaker", About: "When services stop asking a store that is away, and when they try again.", Schema: object("breaker")},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
 		{Name: "denials", About: "Count whom consume denies, for limitctl denials; false by default.", Schema: yesOrNo},
 		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
@@ -17,10 +22,26 @@ func fileObject() *yamlfile.Object {
 	}}
 }
 
+func breakerObject() *yamlfile.Object {
+	unlessSaid := limiter.Breaker{}.WithDefaults()
+	return &yamlfile.Object{About: "When services stop asking a store that is away, and when they try again.", Fields: []yamlfile.Field{
+		{Name: "enabled", About: "Whether there is a breaker; true by default.", Schema: yesOrNo},
+		{Name: "failures", About: fmt.Sprintf("How many failures in a row open it; %d by default.", unlessSaid.Failures),
+			Schema: countTo(maxFailures)},
+		{Name: "slow", About: "How long an answer may take before it is a failure; " + limiter.FormatPeriod(unlessSaid.Slow) + " by default.",
+			Schema: text},
+		{Name: "pause", About: "How long nothing is asked before the first try; " + limiter.FormatPeriod(unlessSaid.Pause) +
+			" by default. It doubles with each try that fails.", Schema: text},
+		{Name: "max_pause", About: "The longest pause; " + limiter.FormatPeriod(unlessSaid.MaxPause) + " by default.", Schema: text},
+	}}
+}
+
 func policyObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "Limits that are decided together, all or none, in the order written.", Fields: []yamlfile.Field{
 		{Name: "on_error", About: "What an unreachable store means for requests under the policy; fail by default.",
-			Schema: oneOf("allow", "deny", "fail")},
+			Schema: oneOf("allow", "deny", "fail", "local")},
+		{Name: "local_share", About: "What a local shadow gets of each limit under on_error: local; the file's local_share by default.",
+			Schema: aShare},
 		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.",
 			Schema: listOfNames},
 		{Name: "limits", About: "The limits. Put those first that are most likely to deny.", Required: true, Schema: listOf("limit")},

@@ -71,13 +71,13 @@ var namesStore = regexp.MustCompile(`(?i)://|rediss?\b|\b(store|contexts?|pass\w
 var entry = regexp.MustCompile(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
 
 // opensPolicies reports whether an entry that is not indented begins what holds no stores:
-// the policies or the prefix, as they are written or nearly so.
+// the policies, or any field of the file but the contexts, as they are written or nearly so.
 func opensPolicies(found, fileFields []string) bool {
 	if found == nil {
 		return false
 	}
 	name := yamlfile.Intended(found[3], fileFields)
-	return name == "policies" || name == "prefix"
+	return name != "" && name != "contexts"
 }
 
 // maskEntry masks a line that begins no value of several lines, or such a value's first.

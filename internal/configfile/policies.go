@@ -20,7 +20,11 @@ type File struct {
 	Prefix string
 	// Denials: commands count who is denied.
 	Denials bool
-	// Policies are in the order written.
+	// LocalShare is that of policies that do not say, and of limits without a policy.
+	LocalShare limiter.Share
+	// Breaker has its defaults filled in; nil is that there is to be none.
+	Breaker *limiter.Breaker
+	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
 }
 
@@ -36,13 +40,13 @@ func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile
 	if !ok {
 		return File{}, r
 	}
-	file := File{Prefix: Prefix(r, fields)}
+	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, limiter.DefaultShare), Breaker: readBreaker(r, fields)}
 	if v, said := fields["denials"]; said {
 		file.Denials = r.Bool(v)
 	}
 	if v, said := fields["policies"]; said {
 		for _, each := range Named(r, v, "policy", "policies") {
-			file.Policies = append(file.Policies, readPolicy(r, each))
+			file.Policies = append(file.Policies, readPolicy(r, each, file.LocalShare))
 		}
 	}
 	if v, said := fields["contexts"]; said && contexts != nil {
@@ -120,20 +124,21 @@ func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
 	return prefix
 }
 
-func readPolicy(r *yamlfile.Reader, v yamlfile.Value) *policy.Policy {
-	result := &policy.Policy{Name: v.Name}
+func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) *policy.Policy {
+	result := &policy.Policy{Name: v.Name, LocalShare: share}
 	fields, ok := r.Fields(v, "the policy", policyObject())
 	if !ok {
 		return result
 	}
 	if e, said := fields["on_error"]; said {
-		if text, ok := r.Text(e, "on_error", "allow, deny or fail"); ok {
+		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
 			var err error
 			if result.OnError, err = limiter.ParseFailurePolicy(text); err != nil {
-				r.Mistake(e, "on_error is %q; it must be allow, deny or fail", text)
+				r.Mistake(e, "on_error is %q; it must be allow, deny, fail or local", text)
 			}
 		}
 	}
+	result.LocalShare = readShare(r, fields, share)
 	if e, said := fields["hash_by"]; said {
 		result.HashBy = attributeNames(r, e)
 	}

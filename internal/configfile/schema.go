@@ -21,6 +21,7 @@ func Schema() map[string]any {
 	context["not"] = required("password_file", "password_env")
 	document["$defs"] = map[string]any{
 		"policy":   schemaOf(policyObject()),
+		"breaker":  schemaOf(breakerObject()),
 		"limit":    schemaOf(limitObject()),
 		"override": override,
 		"context":  context,
@@ -64,6 +65,15 @@ func countTo(most int) func() map[string]any {
 	return func() map[string]any {
 		return map[string]any{"type": "integer", "minimum": 1, "maximum": most}
 	}
+}
+
+// aShare is a text with a percent sign, or a fraction, which may be a number.
+func aShare() map[string]any {
+	return map[string]any{"type": []string{"string", "number"}, "pattern": `^[0-9]+(\.[0-9]+)?%?$`, "minimum": 0.000001, "maximum": 1}
+}
+
+func object(definition string) func() map[string]any {
+	return func() map[string]any { return reference(definition) }
 }
 
 func anAlgorithm() map[string]any {

@@ -22,6 +22,8 @@ type Right struct {
 	Else string
 	// Writes: it changes keys by itself, unlike a script, which may only read.
 	Writes bool
+	// Beside: it is for keys beside the limits, whose names begin with "<prefix>!".
+	Beside bool
 	// Before names the command that takes its place on a server too old to have
 	// it; empty if nothing does.
 	Before string
@@ -64,6 +66,13 @@ func Rights(prefix string) []Right {
 		scanning = append(looking, "reset")
 		doctor   = []string{"doctor"}
 	)
+	beside := prefix + "!{limitctl}"
+	ofDenials := func(command string, writes bool, more ...any) Right {
+		return Right{Command: command, For: []string{"consume"}, Try: append([]any{command, beside}, more...),
+			Else: "who is denied is not counted or shown", Writes: writes, Beside: true}
+	}
+	readingDenials := ofDenials("hgetall", false)
+	readingDenials.For = append(readingDenials.For, "inspect")
 	return []Right{
 		{Command: "evalsha_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"evalsha_ro", noScript, 1, key}, Before: "evalsha"},
 		{Command: "eval_ro", For: []string{"check", "inspect", "reset"}, Try: []any{"eval_ro", nothing, 1, key}, Before: "eval"},
@@ -87,6 +96,11 @@ func Rights(prefix string) []Right {
 		{Command: "memory|usage", For: looking, Try: []any{"memory", "usage", key}, Else: "the sizes of keys are not shown"},
 		{Command: "pexpiretime", For: []string{"reset"}, Try: []any{"pexpiretime", key}, Else: "a backup's expiry can be a millisecond off",
 			Before: "pttl"},
+		readingDenials,
+		ofDenials("hmget", false, ""),
+		ofDenials("hlen", false),
+		ofDenials("hset", true, "", "", ""), // a value is missing, which comes to light after the rights
+		ofDenials("hdel", true, ""),
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
@@ -127,7 +141,11 @@ func (r *Role) Needs(right Right) bool {
 // do what the role does with keys under prefix, and nothing else. On a server
 // older than Redis 7 some of its words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
-	words := []string{"resetkeys", KeyRule(prefix, r.Writes), "-@all"}
+	words := []string{"resetkeys", KeyRule(prefix, r.Writes)}
+	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) {
+		words = append(words, BesideRule(prefix, r.Writes))
+	}
+	words = append(words, "-@all")
 	for _, right := range Rights(prefix) {
 		if r.Needs(right) {
 			words = append(words, "+"+right.Command)
@@ -137,8 +155,13 @@ func (r *Role) Rule(prefix string) []string {
 }
 
 // KeyRule returns the word of an ACL that lets a user at the keys under prefix.
-func KeyRule(prefix string, writes bool) string {
-	pattern := "~" + limiter.EscapeGlob(prefix) + ":*"
+func KeyRule(prefix string, writes bool) string { return keyRule(prefix, ":*", writes) }
+
+// BesideRule returns the word of an ACL that lets a user at the keys beside them.
+func BesideRule(prefix string, writes bool) string { return keyRule(prefix, "!*", writes) }
+
+func keyRule(prefix, rest string, writes bool) string {
+	pattern := "~" + limiter.EscapeGlob(prefix) + rest
 	if !writes {
 		return "%R" + pattern
 	}

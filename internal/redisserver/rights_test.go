@@ -50,7 +50,7 @@ func TestDocumentedRights(t *testing.T) {
 // forShells joins words, those in quotes that are special to a shell.
 func forShells(words []string) string {
 	for i, word := range words {
-		if strings.ContainsAny(word, ">~*%|") {
+		if strings.ContainsAny(word, ">~*%|!") {
 			words[i] = "'" + word + "'"
 		}
 	}
@@ -206,6 +206,7 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 			decide(limiter.Peek, logKey, bigLog, 1)
 		case "inspect":
 			subject, _ := limiter.ExactPattern(logKey.Subject)
+			store.Denials(ctx, time.Hour) // which inspect does without
 			for _, query := range []limiter.Query{
 				{Subjects: everyKey, Bytes: true, Progress: func(int64, int64) {}},
 				{Subjects: subject},
@@ -224,6 +225,7 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 			}
 			decide(limiter.Take, fresh, bigLog, 1)
 			decide(limiter.Take, logKey, bigLog, 1)
+			addDenials(store)
 		case "refund":
 			for _, key := range []limiter.Key{bucketKey, listKey, textKey, fresh} {
 				decide(limiter.Refund, key, hundred, 1)
@@ -245,6 +247,17 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// addDenials adds so many that some are dropped. What fails is not told to who takes.
+func addDenials(store *redisstore.Store) {
+	for n := range 9 {
+		var d limiter.Denials
+		for i := range limiter.MaxDenialRows {
+			d.Rows = append(d.Rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprintf("denied:%d:%d", n, i), Name: "n"}, Count: 1})
+		}
+		store.AddDenials(ctx, d)
+	}
 }
 
 // reset deletes with a backup.

@@ -74,12 +74,14 @@ type BreakerChange struct {
 // gone well after that, one failure is enough to open it again, for twice the last pause:
 // a store can answer peeks and not takes.
 func WithBreaker(store Store, settings Breaker) Store {
-	settings = settings.withDefaults()
-	return KeepKeyspace(newBreaker(store, settings), store)
+	s := &breakerStore{Store: store, Breaker: settings.WithDefaults()}
+	s.well.Store(true)
+	return KeepKeyspace(s, store)
 }
 
-// withDefaults returns b with its zero fields filled in.
-func (b Breaker) withDefaults() Breaker {
+// WithDefaults returns b with its zero fields filled in. A MaxPause below Pause is taken
+// for it.
+func (b Breaker) WithDefaults() Breaker {
 	orElse := func(value *time.Duration, unlessSaid time.Duration) {
 		if *value <= 0 {
 			*value = unlessSaid
@@ -88,6 +90,7 @@ func (b Breaker) withDefaults() Breaker {
 	orElse(&b.Slow, time.Second)
 	orElse(&b.Pause, 500*time.Millisecond)
 	orElse(&b.MaxPause, 10*time.Second)
+	b.MaxPause = max(b.MaxPause, b.Pause)
 	if b.Failures <= 0 {
 		b.Failures = 5
 	}
@@ -115,12 +118,6 @@ type breakerStore struct {
 	pause    time.Duration // from the last failure to the next try
 	next     time.Time     // when that may begin
 	refusal  error         // for calls while it is not closed
-}
-
-func newBreaker(store Store, settings Breaker) *breakerStore {
-	s := &breakerStore{Store: store, Breaker: settings}
-	s.well.Store(true)
-	return s
 }
 
 // Decide implements [Store].

@@ -33,7 +33,7 @@ type DenialMemory struct {
 // asked then, and says the right one.
 //
 // Only denials of the store itself are remembered, not those of a failure policy. Calls of
-// several requests, shadows and everything that is not a take pass through.
+// several requests, shadows, takes with a token and everything that is not a take pass through.
 func WithDenialMemory(store Store, maxStale time.Duration) Store {
 	return DenialMemory{MaxStale: maxStale}.Wrap(store)
 }
@@ -96,7 +96,7 @@ func (s *denialMemory) Decide(ctx context.Context, op Op, reqs []Request, decisi
 // isSingle reports whether a call is one request by itself, as the denial memory and
 // leases answer it.
 func isSingle(reqs []Request, decisions []Decision) bool {
-	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow
+	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow && reqs[0].Token == ""
 }
 
 // pass hands a call through, and forgets the keys of one that may give units back.

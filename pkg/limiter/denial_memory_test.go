@@ -307,7 +307,8 @@ func TestTheDenialMemoryIsBounded(t *testing.T) {
 
 func TestARememberedDenialAllocatesNothing(t *testing.T) {
 	l := limiter.New(limiter.WithDenialMemory(memorystore.New(), time.Hour))
-	key, limit := limiter.Key{Subject: "user:1"}, limiter.Limit{Count: 1, Period: time.Hour}
+	// It has a name, since only some of the names of unnamed limits are remembered.
+	key, limit := limiter.Key{Subject: "user:1", Name: "all"}, limiter.Limit{Count: 1, Period: time.Hour}
 	take := func() {
 		if _, err := l.Take(context.Background(), key, limit, 1); err != nil {
 			t.Fatal(err)

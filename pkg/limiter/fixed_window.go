@@ -13,6 +13,7 @@ type fixedWindow struct{ wholeUnits }
 
 var fixedWindowPage = page{
 	name: "fixed-window", algorithm: FixedWindow, rule: fixedWindow{}, maxCount: MaxCount, stateSize: 4,
+	ahead:   wholeWindows{windows: 1},
 	fadesBy: fixedWindow{}.fadesBy,
 }
 
@@ -51,6 +52,22 @@ func (w fixedWindow) charge(s *State, cost int64, now Instant) {
 func (w fixedWindow) refund(s *State, cost int64, now Instant) {
 	s.Units = max(0, w.used(s, now)-cost)
 	s.Time = now
+}
+
+// wholeWindows is for rules by which a unit does not fade before the window, or the slice,
+// that it was charged in has ended, and counts for so many of them.
+type wholeWindows struct{ windows int64 }
+
+func (wholeWindows) width(l *Limit) int64 { return l.period() / max(1, l.Slices) }
+
+func (w wholeWindows) end(l *Limit, at Instant) Instant {
+	return windowStart(at, w.width(l)) + Instant(w.width(l))
+}
+
+func (wholeWindows) leaked(*Limit, int64) int64 { return 0 }
+
+func (w wholeWindows) gone(l *Limit, at Instant) Instant {
+	return windowStart(at, w.width(l)) + Instant(w.width(l)*(w.windows+max(0, l.Slices-1)))
 }
 
 func (fixedWindow) appendState(buf []byte, s *State) []byte { return appendUint(buf, s.Units, 4) }

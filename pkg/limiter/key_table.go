@@ -61,8 +61,9 @@ func (s *keySet[T]) find(req *Request) *keyed[T] {
 
 // put remembers k, in place of what there was about the same key and limit. If the set is
 // full, it takes the place of the value with the least worth; one whose worth is negative
-// is never given up. It reports whether there was room. The caller holds s.mu.
-func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) bool {
+// is never given up. It reports whether there was room, and what was given up. The caller
+// holds s.mu.
+func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) (givenUp *keyed[T], done bool) {
 	place := -1
 	var least time.Duration
 	for i := range s.slots {
@@ -82,10 +83,9 @@ func (s *keySet[T]) put(k *keyed[T], worth func(*T) time.Duration) bool {
 		}
 	}
 	if place < 0 {
-		return false
+		return nil, false
 	}
-	s.slots[place].Store(k)
-	return true
+	return s.slots[place].Swap(k), true
 }
 
 // forget removes all that is remembered about a key, under any limit.

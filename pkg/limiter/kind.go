@@ -32,6 +32,9 @@ type page struct {
 	countsEachUnit bool
 	// queue says when an allowed request has its turn; nil if at once.
 	queue queue
+	// ahead says until when units that were taken ahead count as charged now, and how many
+	// can be given back; nil if units cannot be taken ahead.
+	ahead ahead
 	// fadesBy returns how long before it is unused a key has no more than room units in
 	// use; nil if that depends on more than the limit. It may be a microsecond short.
 	fadesBy func(limit Limit, room int64) time.Duration

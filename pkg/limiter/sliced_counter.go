@@ -21,6 +21,7 @@ const slicedCounterKind Kind = 6
 var slicedCounterPage = page{
 	name: "sliced-counter", algorithm: SlidingCounter, rule: slicedCounter{}, maxCount: MaxCount, version: 2, inSlices: true,
 	entries: func(l *Limit, _ int64) int64 { return l.Slices + 1 },
+	ahead:   wholeWindows{windows: 2},
 }
 
 // slicedCounterRing: a slice's number of 2 bytes, since no more than MaxSlices + 1 of

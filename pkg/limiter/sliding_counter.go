@@ -14,6 +14,7 @@ type slidingCounter struct{}
 
 var slidingCounterPage = page{
 	name: "sliding-counter", algorithm: SlidingCounter, rule: slidingCounter{}, maxCount: MaxCount, stateSize: 8,
+	ahead: wholeWindows{windows: 2},
 }
 
 // windows returns what was used in the window that holds now and in the one

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // tokenBucket: a bucket whose level rises by the cost of each request and leaks
 // at count ÷ period; a request is allowed when its cost still fits under the
@@ -14,6 +17,7 @@ type tokenBucket struct{ wholeUnits }
 
 var tokenBucketPage = page{
 	name: "token-bucket", algorithm: TokenBucket, rule: tokenBucket{}, hasBurst: true, maxCount: MaxCount, stateSize: 11,
+	ahead:   tokenBucket{},
 	fadesBy: tokenBucket{}.fadesBy,
 }
 
@@ -71,6 +75,16 @@ func (b tokenBucket) refund(s *State, cost int64, now Instant) {
 		s.Units, s.Rest = 0, 0
 	}
 }
+
+// A unit is like any other, so it can be given back at any time, less what leaked.
+func (tokenBucket) end(*Limit, Instant) Instant { return math.MaxInt64 }
+
+func (tokenBucket) leaked(l *Limit, span int64) int64 {
+	return mulAddDivCeil(span, l.Count, 0, l.period())
+}
+
+// A unit that was not given back is in the bucket until that has been empty.
+func (tokenBucket) gone(*Limit, Instant) Instant { return 0 }
 
 func (tokenBucket) appendState(buf []byte, s *State) []byte {
 	return appendUint(appendUint(buf, s.Units, 4), s.Rest, 7)

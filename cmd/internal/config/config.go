@@ -21,6 +21,10 @@ type Config struct {
 	Prefix string
 	// Denials: commands count who is denied.
 	Denials bool
+	// LocalShare is what a local shadow gets of limits without a policy.
+	LocalShare limiter.Share
+	// Breaker is that of services, with its defaults filled in; nil is that there is none.
+	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 	// Contexts are in the order written.

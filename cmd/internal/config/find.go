@@ -51,7 +51,8 @@ func Load(env Environment) (*Config, error) {
 		named, by = env.Getenv("LIMITCTL_CONFIG"), "LIMITCTL_CONFIG"
 	}
 	user := env.UserFile()
-	c := &Config{origins: map[string]Origin{}}
+	breaker := limiter.Breaker{}.WithDefaults()
+	c := &Config{origins: map[string]Origin{}, LocalShare: limiter.DefaultShare, Breaker: &breaker}
 	l := loader{env: env, config: c}
 	if named != "" {
 		found, err := l.file(named, true, true)
@@ -112,6 +113,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
 		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
+		c.LocalShare, c.Breaker = part.LocalShare, part.Breaker
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

@@ -118,8 +118,9 @@ func readVerdict(answer string) verdict {
 }
 
 // missing returns what the user lacks for one limitctl command: the commands it
-// fails without, those it does worse without, and whether it lacks the keys.
-func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, keys bool) {
+// fails without, those it does worse without, and whether it lacks the keys, or those
+// beside them.
+func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, keys, beside bool) {
 	for i, right := range r.rights {
 		if !slices.Contains(right.For, command) {
 			continue
@@ -131,6 +132,8 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 		}
 		switch {
 		case is == allowed, is == unknown && right.Else != "":
+		case is == keyDenied && right.Beside:
+			worse, beside = append(worse, right), true
 		case is == keyDenied:
 			keys = true
 		case right.Else != "":
@@ -139,7 +142,7 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 			fails = append(fails, right)
 		}
 	}
-	return fails, worse, keys
+	return fails, worse, keys, beside
 }
 
 func judgeRights(r rightFacts) Finding {
@@ -152,13 +155,14 @@ func judgeRights(r rightFacts) Finding {
 	var add rightWords
 	lacking, losses := map[string][]string{}, map[string]bool{}
 	for _, command := range redisserver.Commands() {
-		fails, worse, keys := r.missing(command)
+		fails, worse, keys, beside := r.missing(command)
 		if len(fails) == 0 && !keys {
 			can = append(can, command)
 		} else {
 			cannot = append(cannot, command)
 		}
 		add.keys = add.keys || keys
+		add.beside = add.beside || beside
 		for _, right := range append(fails, worse...) {
 			lacking[command] = append(lacking[command], "+"+right.Command)
 			add.command(right.Command)
@@ -208,6 +212,7 @@ func (r *rightFacts) isWhole(can []string) bool {
 // rightWords are words of an ACL to add.
 type rightWords struct {
 	keys     bool
+	beside   bool // the keys beside those
 	commands []string
 }
 
@@ -221,6 +226,9 @@ func (w *rightWords) words(prefix string) []string {
 	var words []string
 	if w.keys {
 		words = append(words, redisserver.KeyRule(prefix, true))
+	}
+	if w.beside {
+		words = append(words, redisserver.BesideRule(prefix, true))
 	}
 	for _, command := range w.commands {
 		words = append(words, "+"+command)

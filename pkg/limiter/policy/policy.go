@@ -23,8 +23,11 @@ import (
 type Policy struct {
 	Name string
 	// OnError is what an unreachable store means for requests under the policy;
-	// see [limiter.WithFailurePolicy].
+	// see [Policy.Failure].
 	OnError limiter.FailurePolicy
+	// LocalShare is what a local shadow gets of each limit under
+	// [limiter.LocalOnError]; zero stands for [limiter.DefaultShare].
+	LocalShare limiter.Share
 	// HashBy puts all limits into one slot of a Redis Cluster, so that they are
 	// decided at one instant there, too. The By of every limit begins with these
 	// attributes, and they alone are the subject of its keys. Without HashBy each
@@ -51,6 +54,12 @@ type Limit struct {
 type Override struct {
 	When  Attributes
 	Limit limiter.Limit
+}
+
+// Failure returns what an unreachable store means under the policy, for
+// [limiter.WithFailure].
+func (p *Policy) Failure() limiter.Failure {
+	return limiter.Failure{Policy: p.OnError, Share: p.LocalShare}
 }
 
 // Attributes returns the names of all attributes that the policy can use, in

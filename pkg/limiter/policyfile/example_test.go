@@ -34,8 +34,10 @@ policies:
 		return
 	}
 	// A service has a Redis here, and the file's prefix: redisstore.WithPrefix(file.Prefix).
-	store := limiter.WithFailurePolicy(memorystore.New(), login.OnError, func(err error) { fmt.Println("denied without a store:", err) })
-	limits := limiter.New(store)
+	stores := file.Wrap(memorystore.New(), policyfile.Hooks{
+		OnFailure: func(policy string, err error) { fmt.Println(policy, "is decided without the store:", err) },
+	})
+	limits := limiter.New(stores[login.Name])
 	for range 3 {
 		reqs, err := login.Requests(policy.Attributes{"ip": "203.0.113.9", "email": "ada@example.com"}, 1)
 		if err != nil {

@@ -23,8 +23,16 @@
 // Keys are the same under both files as long as the names and by are, so what was used
 // stays used.
 //
-// A policy's OnError says what a store that does not answer means. Whoever decides by the
-// policy applies it, with [limiter.WithFailurePolicy].
+// # A store that does not answer
+//
+// A policy's on_error says what that means for its requests, and the file's breaker when
+// such a store is no longer asked. [File.Wrap] applies both:
+//
+//	stores := file.Wrap(store, policyfile.Hooks{})
+//	logins := limiter.New(stores["login"])
+//
+// Whoever needs other wrappers between the two applies them one by one, with
+// [File.WithBreaker] and [limiter.WithFailure] of [policy.Policy.Failure].
 package policyfile
 
 import (
@@ -45,6 +53,8 @@ type File struct {
 	// Prefix is what the store's keys begin with: [limiter.DefaultPrefix] unless the
 	// file says otherwise.
 	Prefix string
+	// Breaker has its defaults filled in; nil is that the file wants none.
+	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
 }
@@ -67,7 +77,7 @@ func Parse(name string, data []byte) (*File, error) {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}
-	file := &File{Name: name, Prefix: read.Prefix, Policies: read.Policies}
+	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies}
 	if file.Prefix == "" {
 		file.Prefix = limiter.DefaultPrefix
 	}
@@ -78,6 +88,43 @@ func Parse(name string, data []byte) (*File, error) {
 // which policies there are.
 func (f *File) Policy(name string) (*policy.Policy, error) {
 	return configfile.FindPolicy(f.Name, f.Policies, name)
+}
+
+// Hooks are told what [File.Wrap] does instead of asking the store. Each may be nil.
+type Hooks struct {
+	// OnFailure is told each error that a policy replaced by a decision. It may be called
+	// concurrently.
+	OnFailure func(policy string, err error)
+	// OnBreaker is told each change of the breaker, in order. It must not call the store.
+	OnBreaker func(limiter.BreakerChange)
+}
+
+// Wrap returns what decides by each policy, by the policy's name: store behind one breaker
+// for all, and then what the policy says of a store that is away. Under on_error: local
+// each has a shadow in the memory of this process, which begins empty with each call of
+// Wrap. Closing one of them closes store.
+func (f *File) Wrap(store limiter.Store, hooks Hooks) map[string]limiter.Store {
+	store = f.WithBreaker(store, hooks.OnBreaker)
+	stores := map[string]limiter.Store{}
+	for _, p := range f.Policies {
+		failure := p.Failure()
+		if hooks.OnFailure != nil {
+			failure.OnFailure = func(err error) { hooks.OnFailure(p.Name, err) }
+		}
+		stores[p.Name] = limiter.WithFailure(store, failure)
+	}
+	return stores
+}
+
+// WithBreaker returns store behind the file's breaker, or store itself if the file wants
+// none. onChange, if not nil, is told each change of its state.
+func (f *File) WithBreaker(store limiter.Store, onChange func(limiter.BreakerChange)) limiter.Store {
+	if f.Breaker == nil {
+		return store
+	}
+	settings := *f.Breaker
+	settings.OnChange = onChange
+	return limiter.WithBreaker(store, settings)
 }
 
 // Mistake is one thing that is wrong in a file.

@@ -33,6 +33,9 @@ type Finding struct {
 	// everything that was charged before, would have allowed. UnderAdmitted is the
 	// units denied that it would have allowed.
 	OverAdmitted, UnderAdmitted int64
+	// Excused is the units denied that it would have allowed, if not for what others may
+	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
+	Excused int64
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64
 	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
@@ -56,10 +59,15 @@ type Auditor struct {
 	keys    []account
 	limits  map[limiter.Limit]*limiter.Limit // as many keys are under one
 	finding Finding                          // except for what is computed over all keys
+	held    int64
 }
 
 // New returns an Auditor that has seen nothing.
 func New() *Auditor { return &Auditor{limits: map[limiter.Limit]*limiter.Limit{}} }
+
+// Excuse says that up to so many units of each key may be charged and not used, because
+// somebody took them ahead. A denial that they explain is not wrong.
+func (a *Auditor) Excuse(held int64) { a.held = held }
 
 // account is what is known of one key.
 type account struct {
@@ -110,7 +118,11 @@ func (a *Auditor) Observe(o Observation) {
 		}
 		a.charge(k, &o)
 	case !o.Allowed && used+o.Cost+k.unknown <= capacity:
-		a.finding.UnderAdmitted += o.Cost
+		if used+o.Cost+k.unknown+a.held > capacity {
+			a.finding.Excused += o.Cost
+		} else {
+			a.finding.UnderAdmitted += o.Cost
+		}
 	}
 	if o.Allowed {
 		k.denials = 0

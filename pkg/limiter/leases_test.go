@@ -1,0 +1,184 @@
+package limiter_test
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// agenda is what is to happen later by a virtual time.
+type agenda struct {
+	*virtualTime
+	timers timers
+	number int
+}
+
+type timer struct {
+	at     time.Duration
+	number int
+	f      func()
+}
+
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(t[i].at, t[j].at), cmp.Compare(t[i].number, t[j].number)) < 0
+}
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// background is that of leases: what has no delay is done at once.
+func (a *agenda) background(delay time.Duration, f func()) {
+	if delay == 0 {
+		f()
+		return
+	}
+	a.number++
+	heap.Push(&a.timers, timer{a.passed + delay, a.number, f})
+}
+
+// pass lets time pass, and what was to happen happens.
+func (a *agenda) pass(d time.Duration) {
+	end := a.passed + d
+	for len(a.timers) > 0 && a.timers[0].at <= end {
+		due := heap.Pop(&a.timers).(timer)
+		a.passed = max(a.passed, due.at)
+		due.f()
+	}
+	a.passed = max(a.passed, end)
+}
+
+// replicas are processes with wrappers of their own over one store.
+type replicas struct {
+	*agenda
+	*farStore
+	stacks   []limiter.Store
+	observed []audit.Observation
+	byClock  []audit.Observation
+}
+
+func newReplicas(n int, way, back time.Duration, wrap func(limiter.Store, *agenda) limiter.Store) *replicas {
+	far := newFarStore(way, back)
+	r := &replicas{agenda: &agenda{virtualTime: far.time}, farStore: far}
+	for range n {
+		r.stacks = append(r.stacks, wrap(uncloseable{far}, r.agenda))
+	}
+	return r
+}
+
+// uncloseable is a store that several wrappers share.
+type uncloseable struct{ limiter.Store }
+
+func (uncloseable) Close() error { return nil }
+
+func (r *replicas) take(t failer, replica int, key limiter.Key, limit limiter.Limit, cost int64) limiter.Decision {
+	t.Helper()
+	d := ask(t, r.stacks[replica], key, limit, cost)
+	o := audit.Observation{At: d.At, Cost: cost, Allowed: d.Allowed, Charged: d.Allowed}
+	r.observed = append(r.observed, o)
+	o.At = limiter.InstantOf(r.time.store())
+	r.byClock = append(r.byClock, o)
+	return d
+}
+
+func (r *replicas) close(t failer) {
+	for _, stack := range r.stacks {
+		if err := stack.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// audited audits what was observed, held units being excused.
+func audited(limit limiter.Limit, observed []audit.Observation, held int64) audit.Finding {
+	a := audit.New()
+	a.Excuse(held)
+	a.SetLimit(0, limit)
+	slices.SortStableFunc(observed, func(a, b audit.Observation) int {
+		if a.At == b.At && a.Allowed != b.Allowed {
+			if a.Allowed {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.At, b.At)
+	})
+	for _, o := range observed {
+		a.Observe(o)
+	}
+	return a.Finding()
+}
+
+// Whatever is taken through leases and denial memories of several replicas, nothing too much
+// is let through by the instants of the charges, no more than leaks in a term by the clock,
+// and nothing is denied but what the units that are held explain.
+func TestLeasesKeepTheLimit(t *testing.T) {
+	kinds := map[limiter.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		const term = 100 * time.Millisecond
+		duration := func(name string, most time.Duration) time.Duration {
+			return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
+		}
+		limit, most := anyLimit(t), rapid.Int64Range(2, 60).Draw(t, "max")
+		remember := rapid.Bool().Draw(t, "denial memory")
+		n := rapid.IntRange(1, 4).Draw(t, "replicas")
+		r := newReplicas(n, duration("way", 2*time.Millisecond), duration("back", 2*time.Millisecond),
+			func(store limiter.Store, a *agenda) limiter.Store {
+				store = limiter.WithLeases(store, limiter.Leases{Max: most, Term: term, Clock: a.local, Background: a.background})
+				if remember {
+					store = limiter.DenialMemory{Clock: a.local}.Wrap(store)
+				}
+				return store
+			})
+		key, leased := limiter.Key{Subject: "user:1"}, false
+		costs := []int64{1, 1, 1, 1, min(3, limit.Capacity()), limit.Capacity()}
+		for range rapid.IntRange(1, 30).Draw(t, "bursts") {
+			r.pass(duration("pause", limit.Period/2))
+			replica := rapid.IntRange(0, n-1).Draw(t, "replica")
+			step := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 7 * time.Millisecond}).Draw(t, "step")
+			cost := rapid.SampledFrom(costs).Draw(t, "cost")
+			for range rapid.IntRange(1, 40).Draw(t, "takes") {
+				r.pass(step)
+				d := r.take(t, replica, key, limit, cost)
+				leased = leased || d.DecidedBy == limiter.DecidedByLease
+			}
+		}
+		r.close(t)
+		if leased {
+			kinds[limit.Kind()]++
+		}
+		held := int64(n) * most
+		if f := audited(limit, r.observed, held); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
+			t.Fatalf("%s: %d over and %d under", limit, f.OverAdmitted, f.UnderAdmitted)
+		}
+		if limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.LeakyBucket || !limit.Algorithm.HasBurst() && r.way+r.back > 0 {
+			return // without leases, too, an answer can come in the next window
+		}
+		byClock := limit
+		if limit.Algorithm.HasBurst() {
+			leaks := limit.Count * (term + r.way + r.back).Microseconds() / limit.Period.Microseconds()
+			byClock.Burst += leaks + 1
+		}
+		if f := audited(byClock, r.byClock, limiter.MaxCount); f.OverAdmitted > 0 {
+			t.Fatalf("%s: by the clock %d over, at most %.2f of the limit", limit, f.OverAdmitted, f.WorstRatio)
+		}
+	})
+	for _, kind := range limiter.Kinds() {
+		if leases := kind.Algorithm() != limiter.SlidingLog && kind.Algorithm() != limiter.LeakyBucket; leases != (kinds[kind] > 0) {
+			t.Errorf("%s: %d runs had leases", kind, kinds[kind])
+		}
+	}
+}

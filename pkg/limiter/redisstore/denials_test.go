@@ -1,0 +1,211 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+func newDenialStore(tb testing.TB, client redis.UniversalClient, options ...redisstore.Option) *redisstore.Store {
+	tb.Helper()
+	store, err := redisstore.New(client, options...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return store
+}
+
+func takeOften(tb testing.TB, store limiter.Store, subject string, times int) {
+	tb.Helper()
+	for range times {
+		key, limit := limiter.Key{Subject: subject}, limiter.Limit{Count: 1, Period: time.Hour}
+		if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// Several stores, as of several processes, add to one table. It expires by itself, and no
+// scan of the limits sees it.
+func TestDenialsOfSeveralProcessesAddUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var writers sync.WaitGroup
+	for range 8 {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
+		store := limiter.WithDenialLog(newDenialStore(t, client), limiter.DenialLog{Every: time.Millisecond})
+		writers.Go(func() {
+			takeOften(t, store, "user:42", 300)
+			takeOften(t, store, "user:7", 30)
+			store.Close()
+		})
+	}
+	writers.Wait()
+	reader := newDenialStore(t, server.Client())
+	d, err := reader.Denials(context.Background(), time.Hour)
+	if err != nil || !d.Exact() || len(d.Rows) != 2 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for i, want := range []limiter.Denied{
+		{Key: limiter.Key{Subject: "user:42", Name: "token-bucket/1h"}, Count: 8*300 - 1},
+		{Key: limiter.Key{Subject: "user:7", Name: "token-bucket/1h"}, Count: 8*30 - 1},
+	} {
+		if row := d.Rows[i]; row.Key != want.Key || row.Count != want.Count || row.LastAt > d.Now || d.Now-row.LastAt > 600e6 {
+			t.Errorf("%+v, want %+v, at %d", row, want, d.Now)
+		}
+	}
+	keys, _ := server.Do("KEYS", "rl!{denials:*}").([]any)
+	if len(keys) == 0 || len(keys) > 11 {
+		t.Fatalf("keys: %v", keys)
+	}
+	for _, key := range keys {
+		ttl, _ := server.Do("PTTL", key).(int64)
+		if left := time.Duration(ttl) * time.Millisecond; left <= 50*time.Minute || left > 61*time.Minute {
+			t.Errorf("%s expires in %s", key, left)
+		}
+	}
+	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "denials") {
+		t.Errorf("rl:* finds %s", all)
+	}
+}
+
+// The minutes are keys of different slots.
+func TestDenialsOfAClusterAreSpread(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	now := time.Now()
+	store := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+	for range 30 {
+		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	if d, err := store.Denials(context.Background(), time.Hour); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 30 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for i, master := range cluster.Masters {
+		client := redis.NewClient(&redis.Options{Addr: master.Addr})
+		defer client.Close()
+		if keys, err := client.Keys(context.Background(), "rl!*").Result(); err != nil || len(keys) == 0 {
+			t.Errorf("master %d has %d of 30 minutes, %v", i, len(keys), err)
+		}
+	}
+}
+
+// A user who may not use these keys decides, is told of it once, and Redis is not asked again.
+func TestDenialsWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "old", Password: "pw", DisableIdentity: true})
+	told := make(chan error, 100)
+	store := limiter.WithDenialLog(newDenialStore(t, client), limiter.DenialLog{Every: time.Millisecond,
+		OnError: func(err error) { told <- err }})
+	takeOften(t, store, "user:42", 2)
+	if err := <-told; !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+		t.Errorf("told %v", err)
+	}
+	takeOften(t, store, "user:42", 500)
+	store.Close()
+	if len(told) > 0 {
+		t.Errorf("told again: %v", <-told)
+	}
+}
+
+// What somebody else has put there stays as it is.
+func TestForeignDenials(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	now := time.Now()
+	store := newDenialStore(t, server.Client(), redisstore.WithClock(func() time.Time { return now }))
+	key := fmt.Sprintf("rl!{denials:%d}", now.Unix()/60)
+	for _, plant := range [][]any{{"SET", key, "x"}, {"HSET", key, "a", "b"}, {"HSET", key, "", "b"}} {
+		server.Do(plant...)
+		before := fmt.Sprint(server.Do("DUMP", key))
+		row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err == nil || limiter.IsAway(err) {
+			t.Errorf("%v: added, %v", plant, err)
+		}
+		if _, err := store.Denials(context.Background(), time.Minute); !errors.Is(err, limiter.ErrForeign) {
+			t.Errorf("%v: read, %v", plant, err)
+		}
+		if fmt.Sprint(server.Do("DUMP", key)) != before {
+			t.Errorf("%v: it was changed", plant)
+		}
+		server.Do("DEL", key)
+	}
+}
+
+// The minute is that of the server's clock. A client that is hours off asks twice the first
+// time, and once from then on.
+func TestDenialsAreByTheServersClock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client())
+	store.SetAhead(5 * time.Hour)
+	add := func() {
+		row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+		if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	first := server.CommandCalls("evalsha") + server.CommandCalls("eval")
+	add()
+	if again := server.CommandCalls("evalsha") + server.CommandCalls("eval") - first; again != 1 {
+		t.Errorf("the second write asks %d times", again)
+	}
+	if d, err := store.Denials(context.Background(), 2*time.Minute); err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// BenchmarkAddDenials measures what a write of 200 rows takes of the server.
+func BenchmarkAddDenials(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		keys int // different ones
+	}{{"200 keys", 200}, {"1000 keys", 1000}, {"always others", math.MaxInt}} {
+		b.Run(c.name, func(b *testing.B) {
+			server := redistest.Start(b)
+			store := newDenialStore(b, server.Client())
+			next := 0
+			server.Do("CONFIG", "RESETSTAT")
+			for b.Loop() {
+				var d limiter.Denials
+				for range limiter.MaxDenialRows {
+					key := limiter.Key{Subject: "tenant:acme:user:" + strconv.Itoa(next), Name: "api/user-minute"}
+					d.Rows = append(d.Rows, limiter.Denied{Key: key, Count: int64(1 + next%7)})
+					next = (next + 1) % c.keys
+				}
+				if err := store.AddDenials(context.Background(), d); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_, stats, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "commandstats")), "cmdstat_evalsha:")
+			_, each, _ := strings.Cut(stats, "usec_per_call=")
+			each, _, _ = strings.Cut(each, ",")
+			if micros, err := strconv.ParseFloat(each, 64); err == nil {
+				b.ReportMetric(micros, "server-µs/op")
+			}
+			if keys, _ := server.Do("KEYS", "rl!*").([]any); len(keys) > 0 {
+				bytes, _ := server.Do("MEMORY", "USAGE", keys[0], "SAMPLES", 0).(int64)
+				b.ReportMetric(float64(bytes)/1000, "kB/minute")
+			}
+		})
+	}
+}
