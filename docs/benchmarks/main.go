@@ -29,7 +29,7 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
 	{"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
 }
 
