@@ -20,6 +20,8 @@ import (
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
+	// beside is another build of this program, to be measured beside it where a section can.
+	beside string
 }
 
 // section is a part of the report, which it writes to out.
@@ -29,8 +31,9 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
-	{"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
+	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
+	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
 }
 
 func main() {
@@ -50,11 +53,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
+	flags.StringVar(&p.beside, "beside", "", "another build of this program, which -only file measures in turn with it")
+	worker := flags.String("file-worker", "", "be one of the processes of -only file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if p.rounds < 1 || p.duration <= 0 || flags.NArg() > 0 {
 		return errors.New("-rounds and -duration must be positive, and there are no arguments")
+	}
+	if *worker != "" {
+		return fileWorker(ctx, *worker, os.Stdin, out)
 	}
 	found := false
 	for _, s := range sections {

@@ -213,7 +213,8 @@ func serially(c contestant) contestant {
 
 // atRate calls do from many goroutines, at random times that make that rate, and returns how
 // long the calls lasted, the shortest first.
-func atRate(ctx context.Context, rate float64, duration time.Duration, do func(ctx context.Context, g, n int) error) ([]time.Duration, error) {
+func atRate(ctx context.Context, rate float64, duration time.Duration,
+	do func(ctx context.Context, g, n int) error) ([]time.Duration, error) {
 	lasted := make([][]time.Duration, latencyGoroutines)
 	begin := time.Now()
 	err := parallel(latencyGoroutines, func(g int) error {
