@@ -72,6 +72,9 @@ func (l *Limiter) WaitAll(ctx context.Context, reqs ...Request) ([]Decision, err
 // Take charges all reqs once they fit together, as [Limiter.Wait] describes.
 func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) {
 	until := w.end(ctx)
+	if decisions, repeated, err := w.repeat(ctx, reqs, until); repeated || err != nil {
+		return decisions, err
+	}
 	p := w.turns.arrive(reqs, until)
 	defer w.turns.leave(p)
 	for {
@@ -106,6 +109,27 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 	}
 }
 
+// repeat answers reqs if their token is remembered. They were allowed then, and wait behind
+// nobody.
+func (w *Waiter) repeat(ctx context.Context, reqs []Request, until time.Time) (decisions []Decision, repeated bool, err error) {
+	if len(reqs) == 0 || reqs[0].Token == "" {
+		return nil, false, nil
+	}
+	if decisions, err = w.decide(ctx, Peek, reqs); err != nil || !Summarize(decisions).Repeated {
+		return nil, false, err
+	}
+	decisions, allowed, err := w.ask(ctx, reqs, until)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case allowed:
+		return decisions, true, w.awaitDelay(ctx, reqs, decisions)
+	case Summarize(decisions).Allowed:
+		return tooLate(decisions, w.left(until)), true, nil
+	}
+	return nil, false, nil // it was given back meanwhile
+}
+
 // decidedInAnOutage reports whether the store was away, and something else decided. There
 // is no order then: a cost that fits a limit but not a local share of it would hold up
 // everybody for as long as the outage lasts.
@@ -118,20 +142,21 @@ func decidedInAnOutage(decisions []Decision) bool {
 // awaitTurn returns when p may ask the store, or with the denial of a turn that does not
 // come in time.
 func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, err error) {
-	for {
+	for slept := false; ; {
 		left := w.left(p.until)
 		behind, wait, denial := w.turns.look(ctx, p, w.now(), left <= 0 || ctx.Err() != nil)
 		switch {
 		case denial != nil:
 			return denial, nil
 		case behind != nil:
+			slept = false
 			if err := w.sleep(behind, left); err != nil && behind.Err() == nil {
 				return nil, err
 			}
 			if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return nil, err
 			}
-		case wait <= 0 || wait > left: // then the store says so
+		case slept || wait <= 0 || wait > left: // it is there, or the store says that it comes too late
 			return nil, nil
 		default:
 			if w.OnWait != nil {
@@ -140,6 +165,7 @@ func (w *Waiter) awaitTurn(ctx context.Context, p *place) (denial []Decision, er
 			if err := w.sleep(ctx, wait); err != nil {
 				return nil, err
 			}
+			slept = true
 		}
 	}
 }
@@ -155,7 +181,8 @@ func (w *Waiter) ask(ctx context.Context, reqs []Request, until time.Time) (deci
 			if decisions, err = w.decide(ctx, Peek, reqs); err != nil {
 				return nil, false, err
 			}
-			if sum := Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
+			sum := Summarize(decisions)
+			if !sum.Repeated && (!sum.Allowed || sum.Unguarded || sum.Delay > w.left(until)) { // what is charged already is taken, or given back
 				return decisions, false, nil
 			}
 		}
@@ -213,16 +240,20 @@ const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, though the caller gives up. A shadow that would
 // have denied took nothing, and neither did what a failure policy let through. What a
-// local shadow charged fades there: the store would give back units of others.
+// local shadow charged fades there: the store would give back units of others. What was
+// charged by an earlier call with the same token is that call's.
 func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision) error {
 	var back []Request
 	for i, d := range taken {
-		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal {
+		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal && !d.Repeated {
 			back = append(back, reqs[i])
 		}
 	}
 	if len(back) == 0 {
 		return nil
+	}
+	if reqs[0].Token != "" {
+		back = reqs // a token is given back as a whole, and knows what was charged
 	}
 	ctx, cancel := BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()

@@ -182,3 +182,48 @@ func TestWhatWasNotTakenIsNotGivenBack(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A token is remembered for what a waiter got, so that it can ask again. Who leaves has
+// used nothing, and its token is free; but not what an earlier call with it took.
+func TestWaitingWithAToken(t *testing.T) {
+	_, w := newVirtual()
+	w.Patience = time.Hour
+	req := request(limiter.LeakyBucket, 2, time.Second)
+	shadow := request(limiter.TokenBucket, 1, time.Hour)
+	shadow.Key.Name, shadow.Shadow = "tried", true
+	take := func(ctx context.Context, token string) ([]limiter.Decision, error) {
+		req.Token, shadow.Token = token, token
+		return w.Take(ctx, req, shadow)
+	}
+	used := func(want int64) {
+		t.Helper()
+		decisions := make([]limiter.Decision, 1)
+		plain := request(limiter.LeakyBucket, 2, time.Second)
+		err := w.Store.Decide(context.Background(), limiter.Peek, []limiter.Request{plain}, decisions)
+		if err != nil || decisions[0].Used != want {
+			t.Errorf("%+v, %v; want %d used", decisions, err, want)
+		}
+	}
+	sleep := w.Sleep
+	w.Sleep = func(ctx context.Context, d time.Duration) error { return ctx.Err() } // time stands still
+	for n := range 3 {
+		if decisions, err := take(context.Background(), "a"); err != nil || !limiter.AllAllowed(decisions) || decisions[0].Repeated != (n > 0) {
+			t.Errorf("time %d: %+v, %v", n, decisions, err)
+		}
+		used(1)
+	}
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	if _, err := take(left, "b"); !errors.Is(err, context.Canceled) || errors.Is(err, limiter.ErrNotGivenBack) {
+		t.Errorf("%v", err)
+	}
+	used(1)
+	if _, err := take(left, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	used(1)
+	w.Sleep = sleep
+	if decisions, err := take(context.Background(), "b"); err != nil || !limiter.AllAllowed(decisions) || decisions[0].Repeated {
+		t.Errorf("%+v, %v", decisions, err)
+	}
+}
