@@ -87,7 +87,7 @@ var layers = map[string][]string{
 	"internal/spacesaving":    {},
 	"internal/spelling":       {},
 	"pkg/limiter/policy":      {"internal/subjecttext", "pkg/limiter"},
-	"pkg/limiter/filestore":   {"internal/denialtable", "internal/filekind", "pkg/limiter"},
+	"pkg/limiter/filestore":   {"internal/denialtable", "internal/filekind", "internal/panics", "pkg/limiter"},
 	"pkg/limiter/memorystore": {"internal/denialtable", "pkg/limiter"},
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/panics", "internal/redisserver", "lua", "pkg/limiter",

@@ -55,7 +55,7 @@ attributes say who is limited.`,
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	store, err := openToDecide(o.globalOptions, limiter.Peek, o.onError, o.request.policy)
+	store, err := openToDecide(o.globalOptions, limiter.Peek, o.onError, o.request)
 	if err != nil {
 		return err
 	}

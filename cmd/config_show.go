@@ -67,6 +67,7 @@ func runConfigShow(o *configShowOptions) error {
 		answer.addContext(c, x)
 		answer.document.Contexts = append(answer.document.Contexts, newContextDocument(c, x, name))
 	}
+	answer.addDenials(c)
 	if o.origin {
 		answer.document.Origins = map[string]string{}
 		for _, row := range answer.rows {
@@ -74,6 +75,16 @@ func runConfigShow(o *configShowOptions) error {
 		}
 	}
 	return o.print(answer)
+}
+
+// addDenials adds whether commands count who is denied.
+func (a *showAnswer) addDenials(c *config.Config) {
+	origin := "default"
+	if at, said := c.Origin("denials"); said {
+		origin = at.String()
+	}
+	a.add("denials", fmt.Sprint(c.Denials), origin)
+	a.document.Denials = c.Denials
 }
 
 // showAnswer is the configuration in effect, with all defaults.
@@ -96,6 +107,7 @@ type showDocument struct {
 	Breaker       breakerDocument           `json:"breaker"`
 	Policies      map[string]policyDocument `json:"policies"`
 	Contexts      []contextDocument         `json:"contexts"`
+	Denials       bool                      `json:"denials"`
 	Origins       map[string]string         `json:"origins,omitempty"`
 }
 

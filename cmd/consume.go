@@ -132,7 +132,7 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := openToDecide(o.globalOptions, limiter.Take, o.onError, o.request.policy)
+	store, err := openToDecide(o.globalOptions, limiter.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,35 +13,82 @@ import (
 
 func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 	cmd.Flags().StringVar(onError, "on-error", "",
-		"what an unreachable store means: `fail|allow|deny` (exit 3, 0 or 1; default fail, or what the policy says)")
-	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny"},
+		"what an unreachable store means: `fail|allow|deny|local[=SHARE]`; fail is exit 3, allow 0, deny 1, and with local a file on "+
+			"this machine decides with a share of each limit, 25% unless said (default fail, or what the policy says)")
+	cmd.RegisterFlagCompletionFunc("on-error", cobra.FixedCompletions([]string{"fail", "allow", "deny", "local"},
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// openToDecide opens the store for op, a take or a peek, under a failure policy: that of
-// --on-error, else that of the limits' policy, which may be nil.
-func openToDecide(g *globalOptions, op limiter.Op, onError string, p *policy.Policy) (limiter.Store, error) {
-	var failure limiter.FailurePolicy
-	decides := "--on-error " + onError
-	if onError != "" {
-		var err error
-		if failure, err = limiter.ParseFailurePolicy(onError); err != nil {
-			return nil, usagef("--on-error: %s", err)
+// failure is what an unreachable store means for a command.
+type failure struct {
+	policy limiter.FailurePolicy
+	share  limiter.Share
+	// decides is what a warning says of who decides instead.
+	decides string
+}
+
+// parseOnError reads what --on-error says, else what the limits' policy says, which may be
+// nil.
+func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f failure, err error) {
+	said := "--on-error " + onError
+	switch word, share, hasShare := strings.Cut(onError, "="); {
+	case onError == "" && p != nil:
+		f.policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
+	case onError == "":
+	case hasShare && word == limiter.LocalOnError.String():
+		f.policy = limiter.LocalOnError
+		if f.share, err = limiter.ParseShare(share); err != nil {
+			return f, usagef("--on-error: %s", err)
 		}
-	} else if p != nil {
-		failure, decides = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
+	default:
+		if f.policy, err = limiter.ParseFailurePolicy(onError); err != nil {
+			return f, usagef("--on-error: %s", err)
+		}
 	}
+	f.decides = said + " decides"
+	if f.policy != limiter.LocalOnError {
+		return f, nil
+	}
+	switch {
+	case f.share != 0:
+	case p != nil:
+		f.share = p.LocalShare
+	default:
+		c, err := g.config()
+		if err != nil {
+			return f, err
+		}
+		f.share = c.LocalShare
+	}
+	f.decides = fmt.Sprintf("the local shadow decides with %s of each limit (%s)", f.share, said)
+	return f, nil
+}
+
+// openToDecide opens the store for op, a take or a peek, under a failure policy: that of
+// --on-error, else that of the request's policy, if it has one.
+func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limitRequest) (limiter.Store, error) {
+	f, err := g.parseOnError(onError, request.policy)
+	if err != nil {
+		return nil, err
+	}
+	request.localShare = f.share
 	open := g.openToRead
 	if op != limiter.Peek {
 		open = g.open
 	}
-	store, _, err := open()
+	opened, _, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return limiter.WithFailurePolicy(limiter.WithBudget(store, g.timeout), failure, func(err error) {
-		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s decides\n", message(err), decides)
-	}), nil
+	store := limiter.WithBudget(opened, g.timeout)
+	settings := limiter.Failure{Policy: f.policy, Share: f.share, OnFailure: func(err error) {
+		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
+	}}
+	if f.policy == limiter.LocalOnError {
+		settings.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
+		store = limiter.KeepKeyspace(&withShadow{store, settings.Shadow}, store)
+	}
+	return limiter.WithFailure(store, settings), nil
 }
 
 // decide asks the store once.

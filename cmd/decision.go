@@ -61,15 +61,26 @@ type decidedDocument struct {
 	Override int    `json:"override,omitempty"`
 	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
+	// DecidedBy is who decided, if anybody did.
+	DecidedBy string `json:"decided_by,omitempty"`
 	// Granted is what was charged to the limit.
 	Granted *int64 `json:"granted,omitempty"`
+}
+
+// decidedBy names who made a decision. A limit that was not asked, because another one had
+// denied already, was decided by nobody.
+func decidedBy(d *limiter.Decision) string {
+	if d.Unguarded && d.DecidedBy == limiter.DecidedByStore {
+		return ""
+	}
+	return d.DecidedBy.String()
 }
 
 // decided describes the i-th limit of the request.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
 	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
-		Unguarded: d.Unguarded}
+		Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
 	document.Allowed = &d.Allowed
 	if a.charges {
 		document.Granted = &d.Granted
@@ -104,6 +115,10 @@ type decisionDocument struct {
 	Repeated bool   `json:"repeated,omitempty"`
 	// Unguarded: the store was unreachable, and the failure policy decided.
 	Unguarded bool `json:"unguarded,omitempty"`
+	// DecidedBy is who made the decision that the answer comes from, and LocalShare what a
+	// local shadow had of each limit, if it was that.
+	DecidedBy  string `json:"decided_by"`
+	LocalShare string `json:"local_share,omitempty"`
 	// DeniedBy names the limits that denied.
 	DeniedBy []string          `json:"denied_by,omitempty"`
 	Limits   []decidedDocument `json:"limits"`
@@ -123,6 +138,7 @@ func (a *decisionAnswer) Document() any {
 		DelayMS:       output.Milliseconds(sum.Delay),
 		Repeated:      sum.Repeated,
 		Unguarded:     sum.Unguarded,
+		DecidedBy:     sum.DecidedBy.String(),
 		DeniedBy:      a.deniedBy(),
 		Limits:        []decidedDocument{},
 	}
@@ -131,6 +147,9 @@ func (a *decisionAnswer) Document() any {
 	}
 	if a.policy != nil {
 		document.Policy = a.policy.Name
+	}
+	if sum.DecidedBy == limiter.DecidedByLocal {
+		document.LocalShare = a.localShare.String()
 	}
 	for i := range a.decisions {
 		document.Limits = append(document.Limits, a.decided(i))
@@ -145,7 +164,7 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
-		"override", "granted", "repeated"}}
+		"override", "granted", "repeated", "decided_by"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
@@ -157,9 +176,18 @@ func (a *decisionAnswer) Records() [][]string {
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
 			strconv.FormatBool(d.Unguarded),
 			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)),
-			number(d.Granted), strconv.FormatBool(d.Repeated)})
+			number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy})
 	}
 	return records
+}
+
+// capacity is how much the limit of the i-th decision allows at once, or the local shadow's
+// share of it.
+func (a *decisionAnswer) capacity(i int) int64 {
+	if a.decisions[i].DecidedBy == limiter.DecidedByLocal {
+		return a.localShare.Of(a.reqs[i].Limit).Capacity()
+	}
+	return a.reqs[i].Limit.Capacity()
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -168,9 +196,13 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // limits a table of them.
 func (a *decisionAnswer) Print(p *output.Printer) {
 	sum := limiter.Summarize(a.decisions)
-	mark := p.Paint(output.Calm, "✓ "+a.verb)
+	local := ""
+	if sum.DecidedBy == limiter.DecidedByLocal {
+		local = " locally (store unavailable)"
+	}
+	mark := p.Paint(output.Calm, "✓ "+a.verb+local)
 	if !sum.Allowed {
-		mark = "✗ denied"
+		mark = "✗ denied" + local
 		if a.policy != nil && !sum.Unguarded {
 			mark += " by " + strings.Join(a.deniedBy(), ", ")
 		}
@@ -183,7 +215,7 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	}
 	if len(a.reqs) == 1 && a.policy == nil {
 		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
-			sum.Used, a.reqs[0].Limit.Capacity(), sum.Remaining, times(sum))
+			sum.Used, a.capacity(0), sum.Remaining, times(sum))
 		return
 	}
 	p.Line("%s  %s: %d remaining%s", mark, subject, sum.Remaining, times(sum))
@@ -216,7 +248,7 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 	for i, d := range a.decisions {
 		sign, style := "✓", output.Calm
 		var notes []string
-		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.reqs[i].Limit.Capacity()), number(d.Remaining)
+		used, remaining := fmt.Sprintf("%d/%d", d.Used, a.capacity(i)), number(d.Remaining)
 		switch {
 		case d.Unguarded:
 			sign, style, used, remaining = "?", output.Near, "-", "-"

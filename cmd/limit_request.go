@@ -29,6 +29,8 @@ type limitRequest struct {
 	// the overrides that its limits come from, or -1.
 	policy    *policy.Policy
 	overrides []int
+	// localShare is what a local shadow gets of each limit, if one decides.
+	localShare limiter.Share
 }
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {

@@ -17,6 +17,7 @@ type loadtestOptions struct {
 	*globalOptions
 	trialLimitFlags
 	loadOptions
+	wrapFlags
 	logOptions
 	speed string
 	reportingOptions
@@ -51,12 +52,17 @@ The run's keys have a prefix of their own and are removed at the end. Contexts
 that are read-only or protected are refused. Ctrl-C ends the load, waits for the
 answers under way, and reports; a second Ctrl-C leaves at once.
 
+--wrap puts what a service can have around its store around this one, and
+--replicas makes several instances of it, which share the load. The report says
+how many calls of the store that saves, and what accuracy it costs.
+
 A --threshold is a promise such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'.
 If a promise is not kept, the exit code is 1.`,
 		Example: `  limitctl loadtest --limit 100/1s --rate 500 --duration 2s
   limitctl loadtest --limit 100/1s --algorithm all --scenario boundary --duration 1500ms
   limitctl loadtest --limit 1000/1m --workers 64 --keys 1000 --distribution zipf:1.2 --duration 1s -o json
   limitctl loadtest --limit 30/1m --replay access.log --speed 1000
+  limitctl loadtest --limit 1000/1s --rate 3000 --duration 1s --replicas 3 --wrap lease=50 --wrap denials
   limitctl loadtest --policy api tenant=acme --keys 20 --stages 1s:200,1s:0 --threshold 'errors==0'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.parse(cmd, args)
@@ -73,6 +79,7 @@ If a promise is not kept, the exit code is 1.`,
 	flags.StringArrayVar(&o.values, "values", nil,
 		"`ATTRIBUTE=N`: a policy's attribute has N different values (default as many as --keys)")
 	o.loadOptions.addFlags(cmd)
+	o.wrapFlags.addFlags(cmd)
 	o.reportingOptions.addFlags(cmd)
 	flags.StringVar(&o.logOptions.file, "replay", "",
 		"send the requests of a recorded log at their own times: a `FILE` as simulate reads it, or - for standard input")
@@ -114,6 +121,9 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 		}
 	}
 	if plan.Load, err = o.loadOptions.parse(cmd); err != nil {
+		return nil, err
+	}
+	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
 		return nil, err
 	}
 	if plan.speed, err = o.parseReplay(cmd); err != nil {

@@ -16,6 +16,7 @@ type simulateOptions struct {
 	*globalOptions
 	trialLimitFlags
 	logOptions
+	wrapFlags
 	reportingOptions
 	policies []string
 	suggest  string
@@ -46,6 +47,11 @@ No store is used unless --store or --context is on the command line. Then that
 store decides, too, by the log's clock. Its keys have a prefix of their own and
 are removed at the end. If it decides differently than limitctl computes by
 itself, the exit code is 1.
+
+--wrap puts what a service can have around its store around the one that
+decides, by the log's clock, and --replicas makes several instances of it, to
+which requests go in turn. The report says how many calls of the store that
+saves, and what accuracy it costs.
 
 --suggest searches, for each --limit, the least count that keeps a promise:
 denied or denied_keys, < or <=, and a share or a number. A burst that was given
@@ -78,6 +84,7 @@ the exit code is 1.`,
 	o.trialLimitFlags.addFlags(cmd, "to try several")
 	flags.StringArrayVar(&o.policies, "policy", nil, "try the policy of that `NAME`; repeat it to try several side by side")
 	o.logOptions.addFlags(cmd)
+	o.wrapFlags.addFlags(cmd)
 	flags.StringVar(&o.suggest, "suggest", "",
 		"search the least count of each limit that keeps a `PROMISE`, such as 'denied_keys<1%'")
 	o.reportingOptions.addFlags(cmd)
@@ -111,6 +118,9 @@ func (o *simulateOptions) parse(cmd *cobra.Command) (plan *simulatePlan, err err
 		for _, limit := range under {
 			plan.Candidates = append(plan.Candidates, trial.Candidate{Limits: []limiter.Limit{limit}})
 		}
+	}
+	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
+		return nil, err
 	}
 	if plan.Promise, err = o.parseSuggest(); err != nil {
 		return nil, err

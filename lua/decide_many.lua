@@ -4,8 +4,9 @@
 --
 -- KEYS     the store keys of the first call's limits, then those of the second, and so
 --          on. A key may come again in a later call, and not within one.
--- ARGV[1]  each call: op 1 ('t' take, 'p' peek), limits 1, times 2 (how often it is
---          asked), and then each limit as in decide.lua
+-- ARGV[1]  runs of calls that differ in nothing but their keys. Each run: how many calls
+--          1, op 1 ('t' take, 'p' peek), limits 1, times 2 (how often each is asked),
+--          and then each limit as in decide.lua
 -- ARGV[2]  as in decide.lua
 -- Returns  now 7, then for each call a status 1:
 --          0  decided: granted 2 (how many of the times were allowed), and for each
@@ -17,45 +18,70 @@
 -- Cost     one TIME, and for each limit one GET and, if any was granted, one SET
 
 local reply, parts = { struct.pack('>I7', now) }, 1
-local argument, place, next_key = ARGV[1], 1, 1
--- The limits of one call.
-local kinds, counts, bursts, periods, costs = {}, {}, {}, {}, {}
-local instants, as, bs, useds, records = {}, {}, {}, {}, {}
+local argument, place, next_key, all_keys = ARGV[1], 1, 1, #KEYS
 
--- read takes limit i of the call at hand from the argument, and its state from its key.
--- It returns false for what decide.lua should look at.
-local function read(i, key)
+-- decide_single decides the calls of a run that have one limit each: what decide does,
+-- without its tables.
+local function decide_single(calls, op, times)
   local kind, count, burst, period, cost
   kind, count, burst, period, cost, place = struct.unpack('>BI4I4I7I4', argument, place)
-  kinds[i], counts[i], bursts[i], periods[i], costs[i] = kind, count, burst, period, cost
   local rule = rules[kind]
-  local record = redis.pcall('GET', key)
-  if not record then
-    instants[i], as[i], bs[i], useds[i], records[i] = now, 0, 0, 0, ''
-    return true
+  local size, sound, at, unused_at, layout = rule.size, rule.sound, rule.at, rule.unused_at, '>I3BI4I4I7I7' .. rule.format
+  local all_granted = struct.pack('>BI2BB', 0, times, 1, size) -- what mostly is the answer
+  for call = 1, calls do
+    local key = KEYS[next_key + call - 1]
+    local record = redis.pcall('GET', key)
+    local usual, instant, a, b, used = true, now, 0, 0, 0
+    if not record then
+      record = ''
+    elseif type(record) ~= 'string' or #record ~= size then
+      usual = false
+    else
+      local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack(layout, record)
+      if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
+        or time > MAX_INSTANT or not sound(old_count, old_burst, period, old_a, old_b) then
+        usual = false
+      else
+        if time > now then
+          instant = time -- time never runs backwards
+        end
+        a, b, used = at(old_count, period, time, old_a, old_b, instant)
+      end
+    end
+    local granted, room = times, burst - used -- the burst is the count for a rule without bursts
+    if room < times * cost then
+      granted = room < cost and 0 or op == 'p' and times or (room - room % cost) / cost
+    end
+    if usual and op == 't' and granted > 0 then
+      a, used = a + granted * cost, used + granted * cost
+      record = struct.pack(layout, magic, kind, count, burst, period, instant, a, b)
+      usual = not redis.pcall('SET', key, record, expires, milliseconds(unused_at(count, period, instant, a, b) - expires_from)).err
+    end
+    parts = parts + 2
+    if not usual then
+      reply[parts - 1], reply[parts] = '\1', ''
+    elseif granted == times and #record == size then
+      reply[parts - 1], reply[parts] = all_granted, record
+    else
+      local fits = granted == times or used + cost <= burst
+      reply[parts - 1], reply[parts] = struct.pack('>BI2BB', 0, granted, fits and 1 or 0, #record), record
+    end
   end
-  if type(record) ~= 'string' or #record ~= rule.size then
-    return false
-  end
-  local begins, wrote, old_count, old_burst, old_period, time, a, b = struct.unpack('>I3BI4I4I7I7' .. rule.format, record)
-  if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
-    or time > MAX_INSTANT or not rule.sound(old_count, old_burst, period, a, b) then
-    return false
-  end
-  local instant = time > now and time or now -- time never runs backwards
-  instants[i], records[i] = instant, record
-  as[i], bs[i], useds[i] = rule.at(old_count, period, time, a, b, instant)
-  return true
+  next_key = next_key + calls
 end
+
+-- The limits of one run, and their states in the call at hand.
+local kinds, counts, bursts, periods, costs, used_rules, layouts = {}, {}, {}, {}, {}, {}, {}
+local instants, as, bs, useds, records = {}, {}, {}, {}, {}
 
 -- charge adds granted times the costs to all limits of the call at hand, and reports
 -- whether redis let it.
 local function charge(limits, granted)
   for i = 1, limits do
-    local kind, count, period, instant, a = kinds[i], counts[i], periods[i], instants[i], as[i] + granted * costs[i]
-    local rule = rules[kind]
-    local record = struct.pack('>I3BI4I4I7I7' .. rule.format, magic, kind, count, bursts[i], period, instant, a, bs[i])
-    if not pcall(set, KEYS[next_key + i - 1], record, rule.unused_at(count, period, instant, a, bs[i]), now) then
+    local count, burst, period, instant, a, b = counts[i], bursts[i], periods[i], instants[i], as[i] + granted * costs[i], bs[i]
+    local record = struct.pack(layouts[i], magic, kinds[i], count, burst, period, instant, a, b)
+    local expiry = milliseconds(used_rules[i].unused_at(count, period, instant, a, b) - expires_from)
+    if redis.pcall('SET', KEYS[next_key + i - 1], record, expires, expiry).err then
       return false
     end
     useds[i], records[i] = useds[i] + granted * costs[i], record
@@ -63,41 +89,73 @@ local function charge(limits, granted)
   return true
 end
 
-while next_key <= #KEYS do
-  local op, limits, times
-  op, limits, times, place = struct.unpack('>c1BI2', argument, place)
-  local usual = true
+-- decide decides the call at hand, and returns how many of its times are granted, or
+-- nothing for what decide.lua should look at.
+local function decide(op, limits, times)
+  local granted, usual = times, true
   for i = 1, limits do
-    usual = read(i, KEYS[next_key + i - 1]) and usual
-  end
-  local granted = times
-  if usual then
-    for i = 1, limits do
-      local room = (rules[kinds[i]].has_burst and bursts[i] or counts[i]) - useds[i]
-      local fit = room < costs[i] and 0 or (room - room % costs[i]) / costs[i]
-      if op == 'p' and fit > 0 then
-        fit = times -- nothing is used up
+    local rule, period, cost = used_rules[i], periods[i], costs[i]
+    local record = redis.pcall('GET', KEYS[next_key + i - 1])
+    local used = 0
+    if not record then
+      instants[i], as[i], bs[i], useds[i], records[i] = now, 0, 0, 0, ''
+    elseif type(record) ~= 'string' or #record ~= rule.size then
+      return
+    else
+      local begins, wrote, old_count, old_burst, old_period, time, a, b = struct.unpack(layouts[i], record)
+      if begins ~= magic or wrote ~= kinds[i] or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
+        or time > MAX_INSTANT or not rule.sound(old_count, old_burst, period, a, b) then
+        return
       end
+      local instant = time > now and time or now -- time never runs backwards
+      as[i], bs[i], used = rule.at(old_count, period, time, a, b, instant)
+      instants[i], useds[i], records[i] = instant, used, record
+    end
+    local room = bursts[i] - used -- the burst is the count for a rule without bursts
+    if room < times * cost then
+      local fit = room < cost and 0 or op == 'p' and times or (room - room % cost) / cost
       if fit < granted then
         granted = fit
       end
     end
-    if op == 't' and granted > 0 then
-      usual = charge(limits, granted)
-    end
   end
-  parts = parts + 1
-  if not usual then
-    reply[parts] = '\1'
+  if op == 't' and granted > 0 and not charge(limits, granted) then
+    return
+  end
+  return granted
+end
+
+-- decide_several decides the calls of a run that have several limits each.
+local function decide_several(calls, op, limits, times)
+  for i = 1, limits do
+    kinds[i], counts[i], bursts[i], periods[i], costs[i], place = struct.unpack('>BI4I4I7I4', argument, place)
+    used_rules[i] = rules[kinds[i]]
+    layouts[i] = '>I3BI4I4I7I7' .. used_rules[i].format
+  end
+  for _ = 1, calls do
+    local granted = decide(op, limits, times)
+    parts = parts + 1
+    if granted then
+      reply[parts] = struct.pack('>BI2', 0, granted)
+      for i = 1, limits do
+        local fits = granted == times or useds[i] + costs[i] <= bursts[i]
+        reply[parts + 1], reply[parts + 2] = struct.pack('>BB', fits and 1 or 0, #records[i]), records[i]
+        parts = parts + 2
+      end
+    else
+      reply[parts] = '\1'
+    end
+    next_key = next_key + limits
+  end
+end
+
+while next_key <= all_keys do
+  local calls, op, limits, times
+  calls, op, limits, times, place = struct.unpack('>Bc1BI2', argument, place)
+  if limits == 1 then
+    decide_single(calls, op, times)
   else
-    reply[parts] = struct.pack('>BI2', 0, granted)
-    for i = 1, limits do
-      local capacity = rules[kinds[i]].has_burst and bursts[i] or counts[i]
-      local fits = granted == times or useds[i] + costs[i] <= capacity
-      parts = parts + 1
-      reply[parts] = struct.pack('>BB', fits and 1 or 0, #records[i]) .. records[i]
-    end
+    decide_several(calls, op, limits, times)
   end
-  next_key = next_key + limits
 end
 return table.concat(reply)

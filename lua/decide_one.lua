@@ -11,33 +11,33 @@
 -- Cost     one TIME, one GET and, for an allowed take, one SET
 
 local op, kind, count, burst, period, cost = struct.unpack('>c1BI4I4I7I4', ARGV[1])
-local rule = rules[kind]
+local layout = '>I3BI4I4I7I7' .. format
 local record = redis.call('GET', KEYS[1])
 local instant, a, b, used = now, 0, 0, 0
 if record then
-  if #record ~= rule.size then
+  if #record ~= size then
     return { err = 'COMPLETE' }
   end
-  local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack('>I3BI4I4I7I7' .. rule.format, record)
+  local begins, wrote, old_count, old_burst, old_period, time, old_a, old_b = struct.unpack(layout, record)
   if begins ~= magic or wrote ~= kind or old_period ~= period or old_count < 1 or old_count > MAX_COUNT
-    or time > MAX_INSTANT or not rule.sound(old_count, old_burst, period, old_a, old_b) then
+    or time > MAX_INSTANT or not sound(old_count, old_burst, period, old_a, old_b) then
     return { err = 'COMPLETE' }
   end
   if time > now then
     instant = time -- time never runs backwards
   end
-  a, b, used = rule.at(old_count, period, time, old_a, old_b, instant)
+  a, b, used = at(old_count, period, time, old_a, old_b, instant)
 else
   record = ''
 end
 
 local allowed = 0
-if used + cost <= (rule.has_burst and burst or count) then
+if used + cost <= burst then -- which is the count for a rule without bursts
   allowed = 1
   if op == 't' then
     a = a + cost
-    record = struct.pack('>I3BI4I4I7I7' .. rule.format, magic, kind, count, burst, period, instant, a, b)
-    set(KEYS[1], record, rule.unused_at(count, period, instant, a, b), now)
+    record = struct.pack(layout, magic, kind, count, burst, period, instant, a, b)
+    redis.call('SET', KEYS[1], record, expires, milliseconds(unused_at(count, period, instant, a, b) - expires_from))
   end
 end
-return struct.pack('>I7BB', now, allowed, #record) .. record
+return struct.pack('>I7BBc0', now, allowed, #record, record)

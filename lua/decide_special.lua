@@ -197,14 +197,14 @@ local function remember(by, was_settled, until_when, who)
     local part = parts[i] or { cost, 0, 0, 0 }
     record[i + 1] = struct.pack('>I4I4I4I7', part[1], part[2], part[3], part[4])
   end
-  set(token, table.concat(record), until_when, now)
+  set(token, table.concat(record), until_when)
 end
 
 if token and op ~= 'p' then
   if remembered and op == 'r' then
     if attempt == no_attempt or attempt == responsible then
       if type(redis.pcall('DEL', token)) ~= 'number' then -- who lacks the right to DEL has that to SET
-        set(token, '', now + 1, now)
+        set(token, '', now + 1)
       end
     end
   elseif remembered and op == 's' and not settled then

@@ -33,7 +33,7 @@ func DecideOne(kind limiter.Kind) string {
 	if kind.RecordSize() == 0 {
 		return ""
 	}
-	return join("arithmetic.lua", "record.lua", page(kind), "decide_one.lua")
+	return fill(text("arithmetic.lua") + text("record.lua") + functions(page(kind)) + text("decide_one.lua"))
 }
 
 // Decide returns the script that decides any requests of those kinds. It fails with
@@ -47,7 +47,7 @@ func Decide(kinds ...limiter.Kind) string {
 func DecideSpecial(kinds ...limiter.Kind) string { return decideBy("decide_special.lua", kinds) }
 
 func decideBy(file string, kinds []limiter.Kind) string {
-	names := []string{"arithmetic.lua", "record.lua"}
+	names := []string{"arithmetic.lua", "record.lua", "expiry.lua", "rules.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
 		if kind.RecordSize() == 0 {
@@ -73,7 +73,7 @@ func DecideNumbers() string {
 // DecideMany returns the script that decides many takes and peeks of those kinds, whose
 // states are two numbers, independently of each other.
 func DecideMany(kinds ...limiter.Kind) string {
-	names := []string{"arithmetic.lua", "record.lua"}
+	names := []string{"arithmetic.lua", "record.lua", "rules.lua"}
 	for _, kind := range kinds {
 		if name := page(kind); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -120,18 +120,38 @@ func page(kind limiter.Kind) string {
 	return strings.ReplaceAll(kind.RecordsOf().String(), "-", "_") + ".lua"
 }
 
-// join puts a script together, with numbers for the words in capitals that have one.
+// functions returns what the page of a rule has besides its table: the functions and
+// numbers that decide one request. A table made anew on each call costs more.
+func functions(page string) string {
+	functions, _, found := strings.Cut(text(page), "\nrules[")
+	if !found {
+		panic(page + " has no table")
+	}
+	return functions + "\n"
+}
+
+// join puts a script together.
 func join(names ...string) string {
 	var script strings.Builder
 	for _, name := range names {
-		text, err := files.ReadFile(name)
-		if err != nil {
-			panic(err) // the file is embedded above
-		}
-		script.Write(text)
+		script.WriteString(text(name))
 	}
+	return fill(script.String())
+}
+
+// text returns a file.
+func text(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is embedded above
+	}
+	return string(text)
+}
+
+// fill puts numbers in the place of the words in capitals that have one.
+func fill(script string) string {
 	numbers := numbers()
-	return capitals.ReplaceAllStringFunc(script.String(), func(word string) string {
+	return capitals.ReplaceAllStringFunc(script, func(word string) string {
 		if number, ok := numbers[word]; ok {
 			return number
 		}

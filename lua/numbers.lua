@@ -61,6 +61,6 @@ function numbers.answer(s)
   return s.raw
 end
 
-function numbers.save(s, now)
-  set(s.key, s.raw, s.rule.unused_at(s.count, s.period, s.time, s.a, s.b), now)
+function numbers.save(s)
+  set(s.key, s.raw, s.rule.unused_at(s.count, s.period, s.time, s.a, s.b))
 end

@@ -189,5 +189,5 @@ local function ring_save(s, now)
   local entries = unwrapped(s)
   s.length = s.length + 1
   local spare = string.rep('\0', math.min(math.floor(s.length / 4) + 2, s.span - s.length) * s.rule.entry_size)
-  set(s.key, ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare, unused_at, now)
+  set(s.key, ring_header(s, 0, s.length, s.base) .. entries .. newest .. spare, unused_at)
 end

@@ -3,25 +3,36 @@
 -- The current units were used in the window that holds time, the previous ones
 -- in the window before.
 
+local format, size = 'I4I4', SLIDING_COUNTER_SIZE
+
+local function sound(count, burst, _, current, previous)
+  return burst == count and current <= MAX_COUNT and previous <= MAX_COUNT
+end
+
+local function at(_, period, time, current, previous, now)
+  local elapsed = now % period
+  local ahead = now - elapsed - (time - time % period)
+  if ahead == period then
+    current, previous = 0, current
+  elseif ahead > period then
+    return 0, 0, 0
+  end
+  local share, part = mul_div(period - elapsed, previous, period)
+  return current, previous, share + (part > 0 and 1 or 0) + current
+end
+
+-- Units of the current window count, ever less, until the next one ends.
+local function unused_at(_, period, time, current)
+  local window_end = time - time % period + period
+  return current > 0 and window_end + period or window_end
+end
+
 rules[SLIDING_COUNTER] = {
-  format = 'I4I4',
-  size = SLIDING_COUNTER_SIZE,
-
-  sound = function(count, burst, _, current, previous)
-    return burst == count and current <= MAX_COUNT and previous <= MAX_COUNT
-  end,
-
-  at = function(_, period, time, current, previous, now)
-    local elapsed = now % period
-    local ahead = now - elapsed - (time - time % period)
-    if ahead == period then
-      current, previous = 0, current
-    elseif ahead > period then
-      return 0, 0, 0
-    end
-    local share, part = mul_div(period - elapsed, previous, period)
-    return current, previous, share + (part > 0 and 1 or 0) + current
-  end,
+  format = format,
+  size = size,
+  sound = sound,
+  at = at,
+  unused_at = unused_at,
 
   refund = function(current, previous, cost)
     if cost <= current then
@@ -41,11 +52,5 @@ rules[SLIDING_COUNTER] = {
     end
     local stay = mul_div(period, left, in_view)
     return current + previous - stay
-  end,
-
-  -- Units of the current window count, ever less, until the next one ends.
-  unused_at = function(_, period, time, current)
-    local window_end = time - time % period + period
-    return current > 0 and window_end + period or window_end
   end,
 }

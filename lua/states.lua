@@ -99,7 +99,7 @@ local function store(whole, in_place, emptied)
   end
   for _, s in ipairs(emptied) do -- who lacks the right to DEL has that to SET
     if type(redis.pcall('DEL', s.key)) ~= 'number' then
-      set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, FIXED_WINDOW, s.count, s.count, s.period, s.time, 0), now + 1, now)
+      set(s.key, struct.pack('>I3BI4I4I7I7I4', magic, FIXED_WINDOW, s.count, s.count, s.period, s.time, 0), now + 1)
     end
   end
 end

@@ -2,41 +2,46 @@
 -- rule is explained in its twin, pkg/limiter/token_bucket.go.
 -- The level is units + rest ÷ period, exactly, as it was at time.
 
+local format, size = 'I4I7', TOKEN_BUCKET_SIZE
+
+local function sound(_, burst, period, units, rest)
+  return burst >= 1 and burst <= MAX_COUNT and rest < period and (units < burst or units == burst and rest == 0)
+end
+
+-- What has not leaked at now.
+local function at(count, period, time, units, rest, now)
+  local leaked, leaked_rest = mul_div(now - time, count, period)
+  units, rest = units - leaked, rest - leaked_rest
+  if rest < 0 then
+    units, rest = units - 1, rest + period
+  end
+  if units < 0 then
+    return 0, 0, 0
+  end
+  return units, rest, rest > 0 and units + 1 or units
+end
+
+-- The level is 0 after (units + rest ÷ period) × period ÷ count.
+local function unused_at(count, period, time, units, rest)
+  local wait, over = mul_div(period, units, count)
+  over = over + rest
+  local part = over % count
+  return time + wait + (over - part) / count + (part > 0 and 1 or 0)
+end
+
 rules[TOKEN_BUCKET] = {
   has_burst = true,
-  format = 'I4I7',
-  size = TOKEN_BUCKET_SIZE,
-
-  sound = function(_, burst, period, units, rest)
-    return burst >= 1 and burst <= MAX_COUNT and rest < period and (units < burst or units == burst and rest == 0)
-  end,
-
-  -- What has not leaked at now.
-  at = function(count, period, time, units, rest, now)
-    local leaked, leaked_rest = mul_div(now - time, count, period)
-    units, rest = units - leaked, rest - leaked_rest
-    if rest < 0 then
-      units, rest = units - 1, rest + period
-    end
-    if units < 0 then
-      return 0, 0, 0
-    end
-    return units, rest, rest > 0 and units + 1 or units
-  end,
+  format = format,
+  size = size,
+  sound = sound,
+  at = at,
+  unused_at = unused_at,
 
   refund = function(units, rest, cost)
     if units < cost then
       return 0, 0
     end
     return units - cost, rest
-  end,
-
-  -- The level is 0 after (units + rest ÷ period) × period ÷ count.
-  unused_at = function(count, period, time, units, rest)
-    local wait, over = mul_div(period, units, count)
-    over = over + rest
-    local part = over % count
-    return time + wait + (over - part) / count + (part > 0 and 1 or 0)
   end,
 }
 

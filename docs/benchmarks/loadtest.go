@@ -204,7 +204,7 @@ func generatorBesideHarness(ctx context.Context, p plan, out io.Writer) error {
 		generator := contestant{name: "the load generator"}
 		var cells []cell
 		for _, n := range []int{1, 16, 64, 256} {
-			cells = append(cells, cell{fmt.Sprintf("%d goroutines", n), n, keys})
+			cells = append(cells, cell{name: fmt.Sprintf("%d goroutines", n), goroutines: n, keys: keys})
 		}
 		cells[0].name = "1 goroutine"
 		progress("loadtest, Redis: filling %d keys", len(keys))

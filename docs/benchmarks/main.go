@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,8 @@ import (
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
+	// beside is another build of this program, to be measured beside it where a section can.
+	beside string
 }
 
 // section is a part of the report, which it writes to out.
@@ -28,7 +31,8 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"memory", memorySection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
+	{"memory", memorySection}, {"file", fileSection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
 }
 
 func main() {
@@ -46,12 +50,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var p plan
 	flags.IntVar(&p.rounds, "rounds", 7, "how often each cell is measured; the tables show medians")
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
-	only := flags.String("only", "", "run one section: redis, memory, bytes, reset or loadtest")
+	names := sectionNames()
+	only := flags.String("only", "", "run one section: "+names)
+	flags.StringVar(&p.beside, "beside", "", "another build of this program, which -only file measures in turn with it")
+	worker := flags.String("file-worker", "", "be one of the processes of -only file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if p.rounds < 1 || p.duration <= 0 || flags.NArg() > 0 {
 		return errors.New("-rounds and -duration must be positive, and there are no arguments")
+	}
+	if *worker != "" {
+		return fileWorker(ctx, *worker, os.Stdin, out)
 	}
 	found := false
 	for _, s := range sections {
@@ -63,9 +73,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("-only %s: there are redis, memory, bytes, reset and loadtest", *only)
+		return fmt.Errorf("-only %s: there are %s", *only, names)
 	}
 	return nil
+}
+
+func sectionNames() string {
+	names := make([]string, len(sections))
+	for i, s := range sections {
+		names[i] = s.name
+	}
+	return strings.Join(names, ", ")
 }
 
 // progress tells whoever waits how far the run is; the report is on stdout.

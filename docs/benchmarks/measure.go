@@ -8,7 +8,10 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A take charges one unit to a key.
@@ -41,6 +44,7 @@ type cell struct {
 	name       string
 	goroutines int
 	keys       []string
+	server     *redis.Client // to ask what its processor did; nil for none
 }
 
 // manyKeys is how many subjects takes are spread over that are not on one.
@@ -61,6 +65,8 @@ type sample struct {
 	perSecond   float64
 	nanoseconds float64 // of the wall clock, per take
 	allocations float64 // per take
+	clientCPU   float64 // µs of this process' processors, per take
+	serverCPU   float64 // µs of the server's main thread, per take
 }
 
 // results are the samples by contestant, cell and round.
@@ -125,10 +131,15 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 	var stop atomic.Bool
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
+	server, err := in.serverCPU(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	own := ownCPU()
 	start := time.Now()
 	timer := time.AfterFunc(duration, func() { stop.Store(true) })
 	defer timer.Stop()
-	err := parallel(in.goroutines, func(g int) error {
+	err = parallel(in.goroutines, func(g int) error {
 		take, taken := c.take(), int64(0)
 		defer func() { takes.Add(taken) }()
 		for i := g * len(in.keys) / in.goroutines; !stop.Load(); taken++ {
@@ -143,12 +154,17 @@ func measure(ctx context.Context, c contestant, in cell, duration time.Duration)
 		return nil
 	})
 	elapsed := time.Since(start)
+	own = ownCPU() - own
 	runtime.ReadMemStats(&after)
+	serverAfter, failed := in.serverCPU(ctx)
+	err = cmp.Or(err, failed)
 	n := float64(takes.Load())
 	return sample{
 		perSecond:   n / elapsed.Seconds(),
 		nanoseconds: float64(elapsed.Nanoseconds()) / n,
 		allocations: float64(after.Mallocs-before.Mallocs) / n,
+		clientCPU:   float64(own.Nanoseconds()) / 1000 / n,
+		serverCPU:   float64((serverAfter - server).Nanoseconds()) / 1000 / n,
 	}, err
 }
 
@@ -174,4 +190,19 @@ func parallel(goroutines int, work func(g int) error) error {
 	}
 	group.Wait()
 	return cmp.Or(failures...)
+}
+
+// ownCPU returns how long the processors were at work for this process.
+func ownCPU() time.Duration {
+	var used syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it does not fail for oneself
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// serverCPU returns how long the cell's server was at work, if it has one.
+func (c cell) serverCPU(ctx context.Context) (time.Duration, error) {
+	if c.server == nil {
+		return 0, nil
+	}
+	return serverCPU(ctx, c.server)
 }

@@ -119,8 +119,8 @@ func memorySection(ctx context.Context, p plan, out io.Writer) error {
 		}
 		contestants = fresh
 		own := []cell{
-			{group.name + ", 1 goroutine", 1, group.keys},
-			{group.name + ", 2 goroutines", 2, group.keys},
+			{name: group.name + ", 1 goroutine", goroutines: 1, keys: group.keys},
+			{name: group.name + ", 2 goroutines", goroutines: 2, keys: group.keys},
 		}
 		progress("memory: %s for each of %d contestants", group.name, len(contestants))
 		part, err := interleave(ctx, p, contestants, own)

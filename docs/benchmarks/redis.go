@@ -20,6 +20,11 @@ import (
 // withRedis runs use with a client of a private server, which every contestant
 // shares: the same options, the same connections.
 func withRedis(use func(client *redis.Client) error) error {
+	return withRedisServer(func(_ *redistest.Process, client *redis.Client) error { return use(client) })
+}
+
+// withRedisServer is withRedis for what also wants to know the server.
+func withRedisServer(use func(server *redistest.Process, client *redis.Client) error) error {
 	server, err := redistest.Launch()
 	if err != nil {
 		return err
@@ -27,7 +32,7 @@ func withRedis(use func(client *redis.Client) error) error {
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	return use(client)
+	return use(server, client)
 }
 
 func redisContestants(client *redis.Client, q quota) ([]contestant, error) {
@@ -88,17 +93,32 @@ func redisSection(ctx context.Context, p plan, out io.Writer) error {
 		keys := subjects(manyKeys)
 		var cells []cell
 		for _, goroutines := range []int{1, 16, 64, 256} {
-			cells = append(cells, cell{fmt.Sprintf("%d goroutines", goroutines), goroutines, keys})
+			cells = append(cells, cell{fmt.Sprintf("%d goroutines", goroutines), goroutines, keys, client})
 		}
 		cells[0].name = "1 goroutine"
-		progress("redis: filling %d keys for each of %d contestants", len(keys), len(contestants))
-		measured, err := interleave(ctx, p, contestants, cells)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "\n### Redis: takes per second over %s keys\n", thousands(manyKeys))
-		table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
-		table(out, ratios(measured, contestants, cells)...)
-		return nil
+		return takesTables(ctx, p, out, fmt.Sprintf("over %s keys", thousands(manyKeys)), contestants, cells)
 	})
+}
+
+// takesTables measures contestants in cells, and writes the tables of it.
+func takesTables(ctx context.Context, p plan, out io.Writer, title string, contestants []contestant, cells []cell) error {
+	progress("redis: %s: filling the keys for each of %d contestants", title, len(contestants))
+	measured, err := interleave(ctx, p, contestants, cells)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n### Redis: takes per second %s\n", title)
+	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
+	table(out, ratios(measured, contestants, cells)...)
+	fmt.Fprintf(out, "\nOf each take, µs of the client's processors + µs of the server's, and allocations:\n")
+	rows := medians(measured, contestants, cells, func(s sample) float64 { return s.clientCPU }, decimals)
+	server := medians(measured, contestants, cells, func(s sample) float64 { return s.serverCPU }, decimals)
+	allocations := medians(measured, contestants, cells, func(s sample) float64 { return s.allocations }, decimals)
+	for i := range contestants {
+		for j := range cells {
+			rows[i+1][j+1] += " + " + server[i+1][j+1] + ", " + allocations[i+1][j+1]
+		}
+	}
+	table(out, rows...)
+	return nil
 }

@@ -81,3 +81,13 @@ func thousands(n float64) string {
 }
 
 func decimals(n float64) string { return fmt.Sprintf("%.1f", n) }
+
+// ratioOf is how many times as large values are as the others of the same rounds: the
+// median, and the least and the greatest.
+func ratioOf(values, others []float64) string {
+	ratios := make([]float64, len(values))
+	for round := range values {
+		ratios[round] = values[round] / others[round]
+	}
+	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}

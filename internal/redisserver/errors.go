@@ -22,8 +22,11 @@ func IsReply(err error) bool {
 
 // IsErrorReply reports whether err is an error reply of the server that begins with prefix.
 func IsErrorReply(err error, prefix string) bool {
+	if err == nil { // before there is a variable for it, which takes memory
+		return false
+	}
 	var reply redis.Error
-	return err != nil && errors.As(err, &reply) && reply != redis.Nil && strings.HasPrefix(reply.Error(), prefix)
+	return errors.As(err, &reply) && reply != redis.Nil && strings.HasPrefix(reply.Error(), prefix)
 }
 
 // LacksRight reports whether err says that the user may not run a command or may not use

@@ -97,7 +97,7 @@ func cloneKey(key Key) Key {
 // Decide implements [Store].
 func (s *denialLogStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err != nil || op != Take {
+	if err != nil || op != Take && op != TakeUpTo {
 		return err
 	}
 	for i := range decisions {

@@ -147,6 +147,8 @@ func TestWhatIsNoDenialIsNotCounted(t *testing.T) {
 			counts   bool
 		}{
 			{limiter.Decision{}, limiter.Take, req, true},
+			{limiter.Decision{}, limiter.TakeUpTo, req, true},
+			{limiter.Decision{}, limiter.Charge, req, false},
 			{limiter.Decision{DecidedBy: limiter.DecidedByDenialMemory}, limiter.Take, req, true},
 			{limiter.Decision{DecidedBy: limiter.DecidedByLease}, limiter.Take, req, true},
 			{limiter.Decision{DecidedBy: limiter.DecidedByLocal}, limiter.Take, req, true},
@@ -351,7 +353,8 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 
 func TestLongNamesAreShortened(t *testing.T) {
 	long := strings.Repeat("ü", 300)
-	a, b := limiter.Denied{Key: limiter.Key{Subject: long + "a", Name: long}}, limiter.Denied{Key: limiter.Key{Subject: long + "b", Name: long}}
+	a := limiter.Denied{Key: limiter.Key{Subject: long + "a", Name: long}}
+	b := limiter.Denied{Key: limiter.Key{Subject: long + "b", Name: long}}
 	a.Shorten()
 	b.Shorten()
 	if a.Key.Subject == b.Key.Subject || a.Key.Name != b.Key.Name || a.Key.Validate() != nil || len(a.Key.Subject) > limiter.MaxDenialText {

@@ -94,7 +94,7 @@ func (s *denialMemory) Decide(ctx context.Context, op Op, reqs []Request, decisi
 }
 
 // isSingle reports whether a call is one request by itself, as the denial memory and
-// leases answer it.
+// leases answer it. What was allowed with a token is for the store to repeat.
 func isSingle(reqs []Request, decisions []Decision) bool {
 	return len(reqs) == 1 && len(decisions) == 1 && !reqs[0].Shadow && reqs[0].Token == ""
 }

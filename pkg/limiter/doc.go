@@ -31,6 +31,11 @@
 // own Decide, and return it through [KeepKeyspace], so that the keys of the store can be
 // reached through it. The example of Store is such a wrapper.
 //
+// # Seeing what it does
+//
+// [WithObserver] tells functions of the service's own, such as counters and logs, of every
+// call. [WithDenialLog] counts who is denied in the store, where `limitctl denials` shows it.
+//
 // # Several limits at once
 //
 // [Limiter.TakeAll] charges several limits together, or none of them. [AllAllowed] tells

@@ -74,8 +74,9 @@ type Failure struct {
 	// DefaultShare unless said.
 	Share Share
 	// Shadow decides in the store's place under LocalOnError; a map in memory unless
-	// said. Closing it stays the caller's business. If it fails, the error is the
-	// store's, with the shadow's in its text.
+	// said, which does not remember tokens: what is asked again is charged again there.
+	// Closing it stays the caller's business. If it fails, the error is the store's, with
+	// the shadow's in its text.
 	Shadow Store
 	// Clock is the time of the map in memory; time.Now unless said.
 	Clock func() time.Time

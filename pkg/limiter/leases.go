@@ -70,7 +70,7 @@ func WithLeases(store Store, settings Leases) Store {
 	orElse(&settings.Term, 100*time.Millisecond)
 	orElse(&settings.Idle, settings.Term/2)
 	if settings.Max <= 0 {
-		settings.Max = 1000
+		settings.Max = defaultLeaseMax
 	}
 	if settings.Keys <= 0 {
 		settings.Keys = 1024
@@ -113,15 +113,24 @@ type leaseStore struct {
 	done     sync.Cond // is signalled when one has ended
 }
 
-// share of a limit's capacity that one store may hold ahead.
-const leaseShare = 10
+const (
+	defaultLeaseMax = 1000
+	// leaseShare is what part of a limit's capacity one store may hold ahead: a tenth.
+	leaseShare = 10
+)
 
-// bound is the most units of a key that are held ahead, and 0 if the limit is not leased.
-func (s *leaseStore) bound(limit *Limit) int64 {
-	if pages[limit.Kind()].ahead == nil {
+// Held returns the most units of a key under the normalized limit that a store with these
+// leases holds, and 0 if such a key is not leased.
+func (l Leases) Held(limit Limit) int64 {
+	const least = 2 // with less there is nothing ahead
+	most := l.Max
+	if most <= 0 {
+		most = defaultLeaseMax
+	}
+	if most = min(most, limit.Capacity()/leaseShare); pages[limit.Kind()].ahead == nil || most < least {
 		return 0
 	}
-	return min(s.Max, limit.Capacity()/leaseShare)
+	return most
 }
 
 // Decide implements [Store].
@@ -158,8 +167,8 @@ func isOfStore(d *Decision) bool { return d.DecidedBy == DecidedByStore && !d.Un
 
 // lease begins to take units of a key ahead. d is what the store last said of it.
 func (s *leaseStore) lease(set *keySet[leasedKey], req *Request, d *Decision) {
-	const least = 2
-	if s.bound(&req.Limit) < least {
+	bound := s.Held(req.Limit)
+	if bound == 0 {
 		return
 	}
 	set.mu.Lock()
@@ -167,7 +176,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *Request, d *Decision) {
 	var givenUp *keyed[leasedKey]
 	if k == nil {
 		k = &keyed[leasedKey]{key: req.Key, limit: req.Limit}
-		k.value.bound = s.bound(&req.Limit)
+		k.value.bound = bound
 		k.value.cold.Store(true)
 		var done bool
 		if givenUp, done = set.put(k, (*leasedKey).worth); !done {
@@ -182,7 +191,7 @@ func (s *leaseStore) lease(set *keySet[leasedKey], req *Request, d *Decision) {
 	k.value.mu.Lock()
 	defer k.value.mu.Unlock()
 	if k.value.cold.Load() {
-		k.value.chunk, k.value.remaining = least, d.Remaining
+		k.value.chunk, k.value.remaining = min(2, bound), d.Remaining
 		k.value.cold.Store(false)
 	}
 }

@@ -105,7 +105,7 @@ func (r *replicas) close(t failer) {
 // audited audits what was observed, held units being excused.
 func audited(limit limiter.Limit, observed []audit.Observation, held int64) audit.Finding {
 	a := audit.New()
-	a.Excuse(held)
+	a.Excuse(func(limiter.Limit) int64 { return held })
 	a.SetLimit(0, limit)
 	slices.SortStableFunc(observed, func(a, b audit.Observation) int {
 		if a.At == b.At && a.Allowed != b.Allowed {

@@ -69,7 +69,8 @@ func TestAnObserverIsToldOfTheBreakerAndOfFailures(t *testing.T) {
 	var wrapped limiter.Store = limiter.WithBreaker(store, breaker)
 	wrapped = limiter.WithFailurePolicy(wrapped, limiter.AllowOnError, observer.Failure())
 	wrapped = limiter.WithObserver(wrapped, observer)
-	if _, err := limiter.New(wrapped).Take(context.Background(), limiter.Key{Subject: "u"}, limiter.Limit{Count: 1, Period: time.Second}, 1); err != nil {
+	key, limit := limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 1, Period: time.Second}
+	if _, err := limiter.New(wrapped).Take(context.Background(), key, limit, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(told, "; "); got != "open; failure: store unavailable; allowed by failure-policy" || own != 1 {

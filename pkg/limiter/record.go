@@ -3,6 +3,7 @@ package limiter
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -83,23 +84,32 @@ func (s *State) DecodeRecordUnder(limit *Limit, record []byte) error {
 	return s.decodeRecord(record, limit)
 }
 
-func (s *State) decodeRecord(record []byte, checked *Limit) error {
+func (s *State) decodeRecord(record []byte, checked *Limit) (err error) {
+	r := recordReaders.Get().(*recordReader)
+	*r = recordReader{rest: record}
 	*s = State{}
-	r := recordReader{rest: record}
-	decoded, err := r.header(len(record), checked)
-	if err != nil {
-		return err
+	if *s, err = r.header(len(record), checked); err == nil {
+		err = r.state(len(record), s)
 	}
-	if decoded.Time > MaxInstant {
+	if err != nil {
+		*s = State{}
+	}
+	r.rest = nil // do not keep the caller's record alive
+	recordReaders.Put(r)
+	return err
+}
+
+// state reads what follows the header into s, to the end of the record.
+func (r *recordReader) state(size int, s *State) error {
+	if s.Time > MaxInstant {
 		return damaged("its time is out of range")
 	}
-	if problem := decoded.rule().readState(&r, &decoded); problem != "" {
+	if problem := s.rule().readState(r, s); problem != "" {
 		return damaged(problem)
 	}
 	if r.short || len(r.rest) > 0 {
-		return damaged(fmt.Sprintf("%d bytes are not its length", len(record)))
+		return damaged(fmt.Sprintf("%d bytes are not its length", size))
 	}
-	*s = decoded
 	return nil
 }
 
@@ -156,6 +166,10 @@ type recordReader struct {
 	short    bool
 	overfull bool // the record says so
 }
+
+// recordReaders spares an allocation for each record: rules are called by an interface, so
+// that a reader cannot be on the stack.
+var recordReaders = sync.Pool{New: func() any { return new(recordReader) }}
 
 func (r *recordReader) bytes(n int) []byte {
 	if len(r.rest) < n {

@@ -16,6 +16,9 @@ type Summary struct {
 	// RetryAfter, ResetAfter and Delay are the greatest of the limits: when all of
 	// them allow the same call, when all are unused, and when an allowed call may go on.
 	RetryAfter, ResetAfter, Delay time.Duration
+	// DecidedBy is who made the decision that the answer comes from: the first that denied,
+	// else the first that somebody else than the store made, else the store.
+	DecidedBy Decider
 	// Granted is the least that the call charged to one of the limits. Repeated: it was
 	// charged before; see [Decision.Repeated].
 	Granted  int64
@@ -61,6 +64,12 @@ func Summarize(decisions []Decision) Summary {
 		if !d.Allowed && !d.Unguarded {
 			sum.DeniedBy = append(sum.DeniedBy, i)
 		}
+		if sum.DecidedBy == DecidedByStore {
+			sum.DecidedBy = d.DecidedBy
+		}
+	}
+	if len(sum.DeniedBy) > 0 {
+		sum.DecidedBy = decisions[sum.DeniedBy[0]].DecidedBy
 	}
 	return sum
 }
@@ -69,7 +78,7 @@ func Summarize(decisions []Decision) Summary {
 func summarizeShadows(decisions []Decision) Summary {
 	first := &decisions[0]
 	sum := Summary{Allowed: true, Unguarded: first.Unguarded, Used: first.Used, Remaining: first.Remaining,
-		Granted: first.Granted, Repeated: first.Repeated}
+		Granted: first.Granted, Repeated: first.Repeated, DecidedBy: first.DecidedBy}
 	for i := range decisions {
 		sum.Remaining, sum.Granted = min(sum.Remaining, decisions[i].Remaining), min(sum.Granted, decisions[i].Granted)
 	}

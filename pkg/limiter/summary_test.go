@@ -48,3 +48,32 @@ func TestSummarize(t *testing.T) {
 		}
 	}
 }
+
+// Who made the decision that the answer comes from.
+func TestSummarizeSaysWhoDecided(t *testing.T) {
+	by := func(allowed bool, decider limiter.Decider) limiter.Decision {
+		return limiter.Decision{Allowed: allowed, DecidedBy: decider}
+	}
+	shadow := by(false, limiter.DecidedByOverride)
+	shadow.Shadow = true
+	policy := limiter.Decision{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}
+	for name, test := range map[string]struct {
+		decisions []limiter.Decision
+		want      limiter.Decider
+	}{
+		"none":                 {nil, limiter.DecidedByStore},
+		"store":                {[]limiter.Decision{by(true, limiter.DecidedByStore), by(false, limiter.DecidedByStore)}, limiter.DecidedByStore},
+		"local":                {[]limiter.Decision{by(true, limiter.DecidedByLocal), by(true, limiter.DecidedByLocal)}, limiter.DecidedByLocal},
+		"policy":               {[]limiter.Decision{policy, policy}, limiter.DecidedByFailurePolicy},
+		"another allowed":      {[]limiter.Decision{by(true, limiter.DecidedByStore), by(true, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
+		"the store denied":     {[]limiter.Decision{by(true, limiter.DecidedByOverride), by(false, limiter.DecidedByStore)}, limiter.DecidedByStore},
+		"another denied":       {[]limiter.Decision{by(true, limiter.DecidedByStore), by(false, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
+		"not asked":            {[]limiter.Decision{by(false, limiter.DecidedByStore), {Allowed: true, Unguarded: true}}, limiter.DecidedByStore},
+		"a shadow beside":      {[]limiter.Decision{shadow, by(true, limiter.DecidedByStore)}, limiter.DecidedByStore},
+		"nothing but a shadow": {[]limiter.Decision{shadow}, limiter.DecidedByOverride},
+	} {
+		if got := limiter.Summarize(test.decisions).DecidedBy; got != test.want {
+			t.Errorf("%s: decided by %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -72,6 +72,9 @@ func (l *Limiter) WaitAll(ctx context.Context, reqs ...Request) ([]Decision, err
 // Take charges all reqs once they fit together, as [Limiter.Wait] describes.
 func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) {
 	until := w.end(ctx)
+	if decisions, repeated, err := w.repeat(ctx, reqs, until); repeated || err != nil {
+		return decisions, err
+	}
 	p := w.turns.arrive(reqs, until)
 	defer w.turns.leave(p)
 	for {
@@ -104,6 +107,27 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 			return decisions, nil
 		}
 	}
+}
+
+// repeat answers reqs if their token is remembered. They were allowed then, and wait behind
+// nobody.
+func (w *Waiter) repeat(ctx context.Context, reqs []Request, until time.Time) (decisions []Decision, repeated bool, err error) {
+	if len(reqs) == 0 || reqs[0].Token == "" {
+		return nil, false, nil
+	}
+	if decisions, err = w.decide(ctx, Peek, reqs); err != nil || !Summarize(decisions).Repeated {
+		return nil, false, err
+	}
+	decisions, allowed, err := w.ask(ctx, reqs, until)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case allowed:
+		return decisions, true, w.awaitDelay(ctx, reqs, decisions)
+	case Summarize(decisions).Allowed:
+		return tooLate(decisions, w.left(until)), true, nil
+	}
+	return nil, false, nil // it was given back meanwhile
 }
 
 // decidedInAnOutage reports whether the store was away, and something else decided. There
@@ -157,7 +181,8 @@ func (w *Waiter) ask(ctx context.Context, reqs []Request, until time.Time) (deci
 			if decisions, err = w.decide(ctx, Peek, reqs); err != nil {
 				return nil, false, err
 			}
-			if sum := Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
+			sum := Summarize(decisions)
+			if !sum.Repeated && (!sum.Allowed || sum.Unguarded || sum.Delay > w.left(until)) { // what is charged already is taken, or given back
 				return decisions, false, nil
 			}
 		}
@@ -226,6 +251,9 @@ func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision)
 	}
 	if len(back) == 0 {
 		return nil
+	}
+	if reqs[0].Token != "" {
+		back = reqs // a token is given back as a whole, and knows what was charged
 	}
 	ctx, cancel := BudgetContext(context.WithoutCancel(ctx), giveBackTimeout)
 	defer cancel()

@@ -38,6 +38,7 @@ type collector struct {
 	answered time.Duration
 
 	pending, room []answer // those not yet audited, sorted
+	byClock       *clockAudit
 	spare         batch
 
 	dispatched sync.Mutex // guards what dispatcher and workers add directly
@@ -65,7 +66,10 @@ func newCollector(r *runner) *collector {
 		errors: map[string]int64{},
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Service: newHistogram(), ErrorLatency: newHistogram()}
-	c.auditors = r.Population.auditors()
+	c.auditors = r.Population.auditors(r.Held)
+	if r.ByClock {
+		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
+	}
 	return c
 }
 
@@ -112,6 +116,9 @@ func (c *collector) collect(finished <-chan struct{}) {
 		case <-finished:
 			c.fetchAll()
 			c.fold(limiter.Instant(idle))
+			if c.byClock != nil {
+				c.byClock.fold(limiter.Instant(idle))
+			}
 			return
 		case <-ticker.C:
 		}
@@ -153,6 +160,9 @@ func (c *collector) step() {
 	}
 	c.fetchAll() // answers, in the meantime, of workers that looked idle
 	c.fold(limiter.Instant(safe - c.run.Skew.Microseconds()))
+	if c.byClock != nil {
+		c.byClock.fold(c.byClock.newest - clockSlack)
+	}
 }
 
 // fetchAll takes over what all workers have recorded.
@@ -174,6 +184,9 @@ func (c *collector) fetchAll() {
 			newest = max(newest, int64(b.answers[i].at))
 		}
 		c.pending = append(c.pending, b.answers...)
+		if c.byClock != nil {
+			c.byClock.add(b.byClock)
+		}
 		b.reset()
 		c.spare = b
 	}
@@ -183,14 +196,7 @@ func (c *collector) fetchAll() {
 // fold audits the answers of instants before safe.
 func (c *collector) fold(safe limiter.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
-	n := 0
-	for ; n < len(c.pending) && c.pending[n].at < safe; n++ {
-		a := &c.pending[n]
-		c.auditors[a.limit].Observe(audit.Observation{
-			Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged,
-		})
-	}
-	c.pending = c.pending[:copy(c.pending, c.pending[n:])]
+	c.pending = observe(c.auditors, c.pending, safe)
 }
 
 // add counts and times one request.
@@ -312,6 +318,11 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	r.Tally = c.tally
 	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors
+	if c.byClock != nil {
+		for _, a := range c.byClock.auditors {
+			r.ByClock = append(r.ByClock, a.Finding())
+		}
+	}
 	for _, a := range c.auditors {
 		r.Findings = append(r.Findings, a.Finding())
 	}

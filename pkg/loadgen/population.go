@@ -130,11 +130,13 @@ func (p *Population) KeyIndexes(subject uint32) []uint32 {
 	return p.keys[int(subject)*p.limits : int(subject+1)*p.limits]
 }
 
-// auditors returns an audit of each limit that knows what its keys are under.
-func (p *Population) auditors() []*audit.Auditor {
+// auditors returns an audit of each limit that knows what its keys are under, and how many
+// units of a key may be held ahead, if held is not nil.
+func (p *Population) auditors(held func(limiter.Limit) int64) []*audit.Auditor {
 	all := make([]*audit.Auditor, p.limits)
 	for limit := range all {
 		all[limit] = audit.New()
+		all[limit].Excuse(held)
 		for key, owner := range p.owners[limit] {
 			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
 		}

@@ -32,13 +32,14 @@ const maxUnfetched = 1 << 18
 type batch struct {
 	samples []sample
 	answers []answer
+	byClock []answer // the same with the instants at which they came, if those are audited
 	unknown []unknownCharge
 	errors  []error
 	early   int64 // answers of instants before their watermark
 }
 
 func (b *batch) reset() {
-	*b = batch{samples: b.samples[:0], answers: b.answers[:0], unknown: b.unknown[:0], errors: b.errors[:0]}
+	*b = batch{samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0]}
 }
 
 // sample is one request's times and outcome.
@@ -69,6 +70,17 @@ const (
 	spared             // allowed, and not charged since another limit denied
 	refused
 )
+
+// kindOf returns the kind of an answer of one limit to a call that was allowed or not.
+func kindOf(byLimit, call bool) answerKind {
+	switch {
+	case byLimit && call:
+		return charged
+	case byLimit:
+		return spared
+	}
+	return refused
+}
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
@@ -110,17 +122,16 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 			if at == 0 { // the store does not say when it decided
 				at = limiter.InstantOf(r.begin.Add(answered))
 			}
-			kind := refused
-			if d.Allowed && s.outcome == allowed {
-				kind = charged
-			} else if d.Allowed {
-				kind = spared
-			}
+			kind := kindOf(d.Allowed, s.outcome == allowed)
 			if int64(at) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
 			}
 			w.last = max(w.last, int64(at))
 			w.filled.answers = append(w.filled.answers, answer{at, keys[limit], uint32(a.Cost), uint8(limit), kind})
+			if r.ByClock {
+				came := limiter.InstantOf(r.begin.Add(answered))
+				w.filled.byClock = append(w.filled.byClock, answer{came, keys[limit], uint32(a.Cost), uint8(limit), kind})
+			}
 		}
 	}
 	if err != nil && !s.warmup {

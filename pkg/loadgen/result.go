@@ -53,6 +53,10 @@ type Result struct {
 	Tally *Tally
 	// Findings is the audit of each limit. It includes the warm-up.
 	Findings []audit.Finding
+	// ByClock, if it was asked for, is an audit of each limit by when its answers came, by
+	// this machine's clock, instead of by when the store charged. Only its worst windows
+	// mean anything.
+	ByClock []audit.Finding
 	// ClockWentBack is the answers, of any limit, of instants before one that was known
 	// when they were asked for. The order of such decisions is not known, so the audit may
 	// be wrong about them.

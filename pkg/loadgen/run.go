@@ -38,6 +38,11 @@ type Config struct {
 	LateAfter time.Duration
 	// Skew is how much the clocks of the store's servers may differ.
 	Skew time.Duration
+	// Held, if set, says how many units of a key under a limit may be held ahead, all
+	// holders together. The audit excuses denials that they explain.
+	Held func(limiter.Limit) int64
+	// ByClock asks for [Result].ByClock.
+	ByClock bool
 	// Progress, if set, is told now and then how far the run is, and ends it early by
 	// returning false.
 	Progress func(*Result) (goOn bool)

@@ -1,8 +1,10 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,11 +14,43 @@ import (
 )
 
 // Clock is the clock of a store in a simulation: it shows the instant of the request
-// that is being decided. It is safe for concurrent use.
-type Clock struct{ at atomic.Int64 }
+// that is being decided. Now is safe for concurrent use.
+type Clock struct {
+	at     atomic.Int64
+	timers []timer // in the order of their instants
+}
+
+// timer is what is to be done at an instant.
+type timer struct {
+	at limiter.Instant
+	do func()
+}
 
 // Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return limiter.Instant(c.at.Load()).Time() }
+
+// Background does f when the clock has gone on by delay, and at once without one. It is for
+// [limiter.Leases].
+func (c *Clock) Background(delay time.Duration, f func()) {
+	if delay <= 0 {
+		f()
+		return
+	}
+	t := timer{limiter.Instant(c.at.Load() + delay.Microseconds()), f}
+	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at limiter.Instant) int { return cmp.Compare(t.at, at) })
+	c.timers = slices.Insert(c.timers, i, t)
+}
+
+// set lets the clock go on to an instant, and does what was to be done until then.
+func (c *Clock) set(at limiter.Instant) {
+	for len(c.timers) > 0 && c.timers[0].at <= at {
+		t := c.timers[0]
+		c.timers = slices.Delete(c.timers, 0, 1)
+		c.at.Store(int64(t.at))
+		t.do()
+	}
+	c.at.Store(int64(at))
+}
 
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {
@@ -24,6 +58,14 @@ type SimulateOptions struct {
 	// It must hold nothing yet, and decide by Clock.
 	Store limiter.Store
 	Clock *Clock
+	// Wrapped: Store is allowed to decide differently than Go, because something wraps it. Its
+	// decisions are audited by their own instants, which may be up to Skew before those of
+	// their requests, and by the clock, too.
+	Wrapped bool
+	Skew    time.Duration
+	// Held, if set, says how many units of a key under a limit may be held ahead. The audit
+	// excuses denials that they explain.
+	Held func(limiter.Limit) int64
 	// Progress, if set, is told now and then how many requests have been decided, and
 	// how many of them were denied.
 	Progress func(decided, denied int64)
@@ -45,6 +87,11 @@ type Simulation struct {
 	// Timeline is what happened in each Interval since Begin, up to 200 of them.
 	Timeline []IntervalCount
 	Interval time.Duration
+	// ByDecider is how many requests each decider answered, if the store was wrapped.
+	ByDecider map[limiter.Decider]IntervalCount
+	// Differently is how many requests were allowed by a wrapped store and not by Go, and
+	// the other way round.
+	Differently IntervalCount
 	// Disagreements is how many requests the store decided differently than Go, in
 	// anything of the decision, and FirstDisagreements the first few.
 	Disagreements      int64
@@ -58,6 +105,9 @@ type LimitResult struct {
 	// Denied is how many requests the limit denied, or would have as a shadow.
 	Denied int64
 	Audit  audit.Finding
+	// ByClock is the audit by the instants of the requests, if the store was wrapped. Only its
+	// worst windows mean anything.
+	ByClock audit.Finding
 	// MixedKeys is how many keys were under different limits in turn, since what chooses
 	// an override is not a part of the key. The audit judges them by the first limit.
 	MixedKeys int64
@@ -91,14 +141,18 @@ func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options Simulate
 		return new(Simulation), err
 	}
 	s := newSimulator(population)
-	s.begin(t)
 	s.options = options
+	s.begin(t)
 	err = s.run(ctx, t)
+	s.answers.fold(limiter.Instant(idle))
 	if s.wrote {
 		s.result.StoreKeys = s.population.AllKeys()
 	}
 	for i, auditor := range s.auditors {
 		s.result.Limits[i].Audit = auditor.Finding()
+		if options.Wrapped {
+			s.result.Limits[i].ByClock = s.byClock[i].Finding()
+		}
 	}
 	return s.result, err
 }
@@ -110,11 +164,14 @@ type simulator struct {
 	population *TracePopulation
 	states     [][]limiter.State // of each limit's keys
 	auditors   []*audit.Auditor  // of each limit
-	current    []*limiter.State  // of the request that is decided
-	ours       []limiter.Decision
-	theirs     []limiter.Decision
-	audited    bool
-	wrote      bool // the store may hold something now
+	// Of a wrapped store: its answers in the order of their instants, and audits by the clock.
+	answers clockAudit
+	byClock []*audit.Auditor
+	current []*limiter.State // of the request that is decided
+	ours    []limiter.Decision
+	theirs  []limiter.Decision
+	audited bool
+	wrote   bool // the store may hold something now
 }
 
 // newSimulator returns a simulator of what subjects ask, who have used nothing yet.
@@ -134,7 +191,12 @@ func newSimulator(population *TracePopulation) *simulator {
 // begin readies what is counted along the way.
 func (s *simulator) begin(t *trace.Trace) {
 	s.audited = true
-	s.auditors = s.population.auditors()
+	s.auditors = s.population.auditors(s.options.Held)
+	if s.options.Wrapped {
+		s.answers.auditors = s.auditors
+		s.byClock = s.population.auditors(s.options.Held)
+		s.result.ByDecider = map[limiter.Decider]IntervalCount{}
+	}
 	if n := len(t.Requests); n > 0 {
 		s.result.Begin, s.result.End = t.Requests[0].At, t.Requests[n-1].At
 	}
@@ -189,14 +251,18 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 		if !fits {
 			result.NeverFits++
 		} else if s.options.Store != nil {
-			s.options.Clock.at.Store(int64(r.At))
+			s.options.Clock.set(r.At)
 			err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
 			s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
 			if err != nil {
 				return err
 			}
 			decisions = s.theirs
-			s.compare(int64(i), r.At, subject)
+			if s.options.Wrapped {
+				s.count()
+			} else {
+				s.compare(int64(i), r.At, subject)
+			}
 		}
 		allowed := limiter.AllAllowed(decisions)
 		result.Tally.Add(subject, allowed)
@@ -205,6 +271,25 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 		}
 	}
 	return nil
+}
+
+// count counts who decided, and what would have been decided otherwise.
+func (s *simulator) count() {
+	by := deciderOf(s.theirs)
+	counts := s.result.ByDecider[by]
+	ours, theirs := limiter.AllAllowed(s.ours), limiter.AllAllowed(s.theirs)
+	switch {
+	case theirs && !ours:
+		s.result.Differently.Allowed++
+	case ours && !theirs:
+		s.result.Differently.Denied++
+	}
+	if theirs {
+		counts.Allowed++
+	} else {
+		counts.Denied++
+	}
+	s.result.ByDecider[by] = counts
 }
 
 // compare compares the store's decisions with those of Go.
@@ -237,8 +322,15 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter
 		if !d.Allowed {
 			s.result.Limits[j].Denied++
 		}
-		s.auditors[j].Observe(audit.Observation{
-			Key: keys[j], At: r.At, Cost: int64(r.Cost), Allowed: d.Allowed, Charged: allowed && d.Allowed,
-		})
+		o := audit.Observation{Key: keys[j], At: r.At, Cost: int64(r.Cost), Allowed: d.Allowed, Charged: allowed && d.Allowed}
+		if !s.options.Wrapped {
+			s.auditors[j].Observe(o)
+			continue
+		}
+		s.byClock[j].Observe(o)
+		s.answers.add([]answer{{d.At, keys[j], r.Cost, uint8(j), kindOf(d.Allowed, allowed)}})
+	}
+	if len(s.answers.pending) > checkEvery {
+		s.answers.fold(r.At - limiter.Instant(s.options.Skew.Microseconds()))
 	}
 }

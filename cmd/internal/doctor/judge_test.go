@@ -222,6 +222,9 @@ func TestRights(t *testing.T) {
 		{"UNLINK renamed away", judgeRights(factsOf(unknown, "unlink")), OK, "not reset", "+unlink"},
 		{"no getrange", judgeRights(factsOf(denied, "getrange")), Fail, "can run no limitctl command", "+getrange"},
 		{"no setrange", judgeRights(factsOf(denied, "setrange")), Warn, "a sliding log is rewritten", "+setrange"},
+		{"no keys beside", judgeRights(factsOf(keyDenied, "hgetall", "hmget", "hlen", "hset", "hdel")), Warn,
+			"can run every limitctl command, but who is denied is not counted or shown", "redis-cli ACL SETUSER u '~rl!*'"},
+		{"no hset", judgeRights(factsOf(denied, "hset")), Warn, "who is denied is not counted", "redis-cli ACL SETUSER u +hset"},
 		{"no keys", judgeRights(noKeys), Fail, "can run no limitctl command", "redis-cli ACL SETUSER u '~rl:*'"},
 		{"Redis 6", judgeRights(factsOf(unknown, "evalsha_ro", "eval_ro", "pexpiretime", "acl|dryrun")), OK, "can run every", ""},
 	})

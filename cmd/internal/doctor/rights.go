@@ -133,7 +133,7 @@ func (r *rightFacts) missing(command string) (fails, worse []redisserver.Right, 
 		switch {
 		case is == allowed, is == unknown && right.Else != "":
 		case is == keyDenied && right.Beside:
-			worse, beside = append(worse, right), true
+			beside = true
 		case is == keyDenied:
 			keys = true
 		case right.Else != "":
@@ -162,7 +162,10 @@ func judgeRights(r rightFacts) Finding {
 			cannot = append(cannot, command)
 		}
 		add.keys = add.keys || keys
-		add.beside = add.beside || beside
+		if beside && !add.beside {
+			add.beside = true
+			losses[r.rights[slices.IndexFunc(r.rights, func(right redisserver.Right) bool { return right.Beside })].Else] = true
+		}
 		for _, right := range append(fails, worse...) {
 			lacking[command] = append(lacking[command], "+"+right.Command)
 			add.command(right.Command)
@@ -203,7 +206,7 @@ func judgeRights(r rightFacts) Finding {
 func (r *rightFacts) isWhole(can []string) bool {
 	writes := false
 	for i, right := range r.rights {
-		writes = writes || right.Writes && slices.Contains(right.For, "consume") && r.verdicts[i] == allowed
+		writes = writes || right.Writes && !right.Beside && slices.Contains(right.For, "consume") && r.verdicts[i] == allowed
 	}
 	takes := slices.Contains(can, "consume") && slices.Contains(can, "refund")
 	return slices.Contains(can, "check") && (takes || !writes)

@@ -76,8 +76,9 @@ func deciderTable(f *Figures) ([]output.Column, [][]output.Cell) {
 	var rows [][]output.Cell
 	add := func(name string, n int64, allowed, denied string, q *Quantiles, style output.Style) {
 		row := []output.Cell{{Text: name, Style: style}, {Text: output.Thousands(n)}, {Text: allowed}, {Text: denied}}
-		if q == nil {
-			q = &Quantiles{}
+		if q == nil { // in a simulation nothing takes time
+			rows = append(rows, append(row, output.Cell{Text: "-"}, output.Cell{Text: "-"}, output.Cell{Text: "-"}))
+			return
 		}
 		for _, us := range []int64{q.P50, q.P99, q.Max} {
 			row = append(row, output.Cell{Text: micros(us)})

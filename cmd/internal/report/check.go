@@ -46,7 +46,7 @@ func (r *Run) check() error {
 		audits, counts = append(audits, l.Audit), append(counts, l.Denied)
 	}
 	for _, a := range audits {
-		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.LongestDenialRun)
+		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.Excused, a.LongestDenialRun)
 		figures = append(figures, a.WorstWindowRatio, a.Fairness)
 		if a.KeySums != nil {
 			counts = append(counts, a.KeySums.Keys)
@@ -54,6 +54,10 @@ func (r *Run) check() error {
 				return fmt.Errorf("%v is out of range for a sum of units, or %v for one of their squares", s.Sum, s.SumOfSquares)
 			}
 		}
+	}
+	if w := r.Wrapped; w != nil {
+		counts = append(counts, int64(w.Replicas), w.StoreCalls, w.HeldUnits, w.ByClockUnits, w.AllowedBesides, w.DeniedBesides)
+		figures = append(figures, w.CallsPerDecision, w.ByClockRatio)
 	}
 	if r.Cost != nil {
 		for _, cost := range costs {

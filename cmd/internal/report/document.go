@@ -68,6 +68,8 @@ type Run struct {
 	// Neighbours is the requests of all keys but the noisy one, in the scenario
 	// noisy-neighbour.
 	Neighbours *KeyCount `json:"neighbours,omitempty"`
+	// Wrapped is what wrappers around the store saved, and what that cost; nil without any.
+	Wrapped *Wrapped `json:"wrapped,omitempty"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before trusting the figures.
@@ -102,7 +104,8 @@ type Figures struct {
 	// were denied at least once.
 	Keys       int64 `json:"keys"`
 	KeysDenied int64 `json:"keys_denied"`
-	// ByDecider is the answers of each decider that gave any. A simulation has none.
+	// ByDecider is the answers of each decider that gave any. A simulation has none,
+	// unless wrappers were around its store.
 	ByDecider []Answers `json:"by_decider,omitempty"`
 
 	DurationMS int64 `json:"duration_ms"`
@@ -154,6 +157,10 @@ type Audit struct {
 	// denied though it would have admitted them.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
+	// Excused is the units that were denied though the algorithm would have admitted them,
+	// because others held units that they had taken ahead. They are not among those
+	// under-admitted.
+	Excused int64 `json:"excused,omitempty"`
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64 `json:"longest_denial_run"`
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all

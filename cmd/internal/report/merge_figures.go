@@ -64,6 +64,7 @@ func mergeAudits(all []*Audit) Audit {
 		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
 		merged.OverAdmitted += a.OverAdmitted
 		merged.UnderAdmitted += a.UnderAdmitted
+		merged.Excused += a.Excused
 		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
 		if a.KeySums == nil || merged.KeySums == nil {
 			merged.KeySums = nil

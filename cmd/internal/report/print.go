@@ -74,6 +74,10 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	if r.Requests > 0 {
 		line(p, "", output.Plain, r.auditInWords())
 	}
+	if r.Wrapped != nil {
+		line(p, "wrapped", output.Plain, r.Wrapped.saved(r))
+		line(p, "", output.Plain, r.Wrapped.price(r))
+	}
 	if d.Kind != Simulation {
 		line(p, "fast?", output.Plain, perSecond(r.ThroughputPerS)+" answered")
 	}

@@ -57,6 +57,7 @@ func reportAudit(findings ...audit.Finding) report.Audit {
 		sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
 		sum.OverAdmitted += f.OverAdmitted
 		sum.UnderAdmitted += f.UnderAdmitted
+		sum.Excused += f.Excused
 		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
 		if sum.KeySums == nil || f.Fairness < sum.Fairness {
 			sum.Fairness = f.Fairness

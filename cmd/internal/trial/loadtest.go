@@ -33,6 +33,8 @@ type LoadTest struct {
 	// AbortOn are promises that end a run as soon as one is missed for good: the rest
 	// of the run could not keep it any more.
 	AbortOn []report.Expression
+	// Wrap is what is put around the target.
+	Wrap Wrap
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
 }
@@ -107,6 +109,9 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	target, err := r.Open()
 	if err != nil {
 		return nil, err
+	}
+	if !r.Wrap.IsZero() {
+		target = NewWrappedTarget(target, r.Wrap)
 	}
 	defer target.Close()
 	r.boundMemory(l)
@@ -196,10 +201,15 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Store: target, Population: l.population.Population, Load: r.arrivals(l, setting), Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew,
-		Progress: r.follow(l),
+		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
+	if wrapped, is := target.(*wrappedTarget); is {
+		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
+		run.Wrapped.ByClock(reportAudit(result.ByClock...))
+		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
+	}
 	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
 	run.Cost = &spent
 	run.Warnings = append(run.Warnings, warnings...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
@@ -22,6 +23,9 @@ type Simulation struct {
 	// Open, if set, opens a store that decides by that clock, too. It is called once for
 	// each candidate, and the store is closed after its run.
 	Open func(clock func() time.Time) (*Store, error)
+	// Wrap is what is put around the store, by the log's clock. Without Open it is around a
+	// store in memory.
+	Wrap Wrap
 }
 
 // SimulationObserver is told how a simulation goes.
@@ -126,6 +130,8 @@ type simulationRun struct {
 	fields    []string // the names of the fields that make a subject
 	store     string   // what a report calls the store that decided, if one did
 	result    *loadgen.Simulation
+	wrap      *report.Wrapped // what came of wrappers, if there were any
+	warnings  []string
 }
 
 // try decides the log under one candidate, in a store if there is one.
@@ -137,19 +143,39 @@ func (s *Simulation) try(ctx context.Context, candidate *Candidate, observer Sim
 	defer observer.End()
 	options := loadgen.SimulateOptions{Progress: func(decided, denied int64) { observer.Progress(decided, requests, denied) }}
 	var err error
-	if s.Open == nil {
+	if s.Open == nil && s.Wrap.IsZero() {
 		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 		return run, err
 	}
 	var clock loadgen.Clock
-	store, err := s.Open(clock.Now)
+	open := s.Open
+	if open == nil {
+		open = openInMemory
+	}
+	store, err := open(clock.Now)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	run.store, options.Store, options.Clock = store.where, store, &clock
+	options.Store, options.Clock = store, &clock
+	if s.Open != nil {
+		run.store = store.where
+	}
+	if !s.Wrap.IsZero() {
+		wrapped := s.Wrap.around(store, &clock)
+		options.Store, options.Wrapped, options.Skew, options.Held = wrapped, true, s.Wrap.skew(), s.Wrap.held
+		run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
+		run.wrap = s.Wrap.report(wrapped, candidate.limits(), run.result.Tally.Requests())
+		run.warnings = s.Wrap.warnings(candidate.limits())
+		return run, errors.Join(err, wrapped.Close(), store.remove(ctx, "simulation", run.result.StoreKeys))
+	}
 	run.result, err = loadgen.Simulate(ctx, s.Log.Trace, onLog, options)
 	return run, errors.Join(err, store.remove(ctx, "simulation", run.result.StoreKeys))
+}
+
+// openInMemory opens a store in memory.
+func openInMemory(clock func() time.Time) (*Store, error) {
+	return OpenStore("memory:", connect.Options{Prefix: string(limiter.DefaultPrefix), Clock: clock})
 }
 
 // subjectName is what to call a subject.

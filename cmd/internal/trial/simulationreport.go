@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,21 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
+
+// describeWrapped says who decided, and what that cost.
+func (r *simulationRun) describeWrapped(run *report.Run) {
+	var byClock []audit.Finding
+	for i := range r.result.Limits {
+		byClock = append(byClock, r.result.Limits[i].ByClock)
+	}
+	run.Wrapped.ByClock(reportAudit(byClock...))
+	run.Wrapped.AllowedBesides, run.Wrapped.DeniedBesides = r.result.Differently.Allowed, r.result.Differently.Denied
+	for _, by := range slices.Sorted(maps.Keys(r.result.ByDecider)) {
+		counts := r.result.ByDecider[by]
+		run.ByDecider = append(run.ByDecider, report.Answers{DecidedBy: by.String(), Allowed: counts.Allowed, Denied: counts.Denied})
+	}
+	run.Warnings = append(run.Warnings, r.warnings...)
+}
 
 // report puts the result of a run in the terms of a report.
 func (r *simulationRun) report() report.Run {
@@ -52,6 +68,9 @@ func (r *simulationRun) report() report.Run {
 		findings[i] = result.Limits[i].Audit
 	}
 	describeLimits(&run, limits, findings)
+	if run.Wrapped = r.wrap; r.wrap != nil {
+		r.describeWrapped(&run)
+	}
 	if result.NeverFits > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("%d of the denied requests cost more than the limit ever allows at once; "+
 			"a store would refuse them as mistakes", result.NeverFits))

@@ -48,10 +48,8 @@ func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	if err := s.makeFile(ctx); err != nil {
-		return err
-	}
-	return s.transact(ctx, nil, func(tx *sql.Tx, now limiter.Instant) error {
+	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
+		ctx := context.Background() // it is not given up in the middle
 		if err := checkDenialTable(ctx, tx); errors.Is(err, errNoDenials) {
 			if _, err := tx.ExecContext(ctx, denialTable); err != nil {
 				return err
@@ -60,7 +58,7 @@ func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
 			return err
 		}
 		return s.addDenials(ctx, tx, denialtable.MinuteOf(now), &d, now)
-	})
+	}})
 }
 
 func (s *Store) addDenials(ctx context.Context, tx *sql.Tx, minute int64, d *limiter.Denials, now limiter.Instant) error {
@@ -116,7 +114,8 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 		return limiter.Denials{}, err
 	}
 	sum := denialtable.NewSum(limiter.InstantOf(s.clock()), last)
-	err := s.transact(ctx, nil, func(tx *sql.Tx, at limiter.Instant) error {
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		at := limiter.InstantOf(s.clock())
 		sum = denialtable.NewSum(at, last)
 		if err := checkDenialTable(ctx, tx); errors.Is(err, errNoDenials) {
 			return nil

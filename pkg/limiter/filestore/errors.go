@@ -15,13 +15,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-const (
-	// busyTimeout is how long SQLite itself waits for another process's lock
-	// before it gives us a chance to look at the context.
-	busyTimeout = 5 * time.Millisecond
-	// patience is how long a call without a deadline waits for the lock.
-	patience = 10 * time.Second
-)
+// busyTimeout is how long SQLite itself waits for another process's lock
+// before it gives us a chance to look at the context.
+const busyTimeout = 5 * time.Millisecond
 
 // retryBusy does what needs the file's lock until it gets it or ctx ends.
 // Nothing has been written when SQLite says busy.
@@ -61,6 +57,11 @@ func hasCode(err error, codes ...int) bool {
 	return false
 }
 
+// isOwn reports whether err is about one call, and says nothing about the file.
+func isOwn(err error) bool {
+	return errors.Is(err, limiter.ErrForeign) || errors.Is(err, limiter.ErrInvalid) || errors.Is(err, limiter.ErrUnknownToken)
+}
+
 // translate turns an error of the file into one of the limiter's. committing
 // says that it came when the transaction was being committed, and ctx is the caller's.
 func (s *Store) translate(ctx context.Context, err error, committing bool) error {
@@ -70,7 +71,7 @@ func (s *Store) translate(ctx context.Context, err error, committing bool) error
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, limiter.ErrForeign), errors.Is(err, limiter.ErrGaveUp), limiter.IsAway(err):
+	case isOwn(err), errors.Is(err, limiter.ErrGaveUp), limiter.IsAway(err):
 		return err // it is one already
 	case isLate && limiter.GaveUp(ctx) != nil && committing && !hasCode(err, sqlite3.SQLITE_BUSY):
 		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, limiter.GaveUp(ctx))

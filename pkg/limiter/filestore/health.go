@@ -39,7 +39,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 			return h, s.translate(ctx, err, false)
 		}
 	}
-	if err := s.open(ctx, false); errors.Is(err, errMissing) {
+	if err := s.open(ctx); errors.Is(err, errMissing) {
 		return h, nil
 	} else if err != nil {
 		return h, s.translate(ctx, err, false)

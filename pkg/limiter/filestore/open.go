@@ -33,32 +33,39 @@ const (
 // errMissing: there is no file yet, so all keys are unused.
 var errMissing = errors.New("no file yet")
 
-// open opens the file, and makes it if create is set. It needs the turn.
-func (s *Store) open(ctx context.Context, create bool) error {
+// open opens the file for reading. It needs the turn.
+func (s *Store) open(ctx context.Context) error {
 	if s.db != nil {
 		return nil
 	}
+	return s.retryBusy(ctx, func() (err error) {
+		s.db, err = s.openDatabase(ctx, false)
+		return err
+	})
+}
+
+// openDatabase opens the file, and makes it if create is set. It fails with errMissing if
+// there is none then.
+func (s *Store) openDatabase(ctx context.Context, create bool) (*sql.DB, error) {
 	if create {
 		if err := s.create(); err != nil {
-			return err
+			return nil, err
 		}
 	} else if info, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		return errMissing // an empty file is a database without anything in it
+		return nil, errMissing // an empty file is a database without anything in it
 	}
 	if err := s.checkKinds(); err != nil {
-		return err
+		return nil, err
 	}
 	db, err := sql.Open("sqlite", dataSource(s.path))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := s.retryBusy(ctx, func() error { return prepare(ctx, db) }); err != nil {
-		db.Close()
-		return err
+	if err := prepare(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
-	s.db = db
-	return nil
+	return db, nil
 }
 
 // create makes the file and its directory for their owner alone, even if the umask
@@ -81,11 +88,11 @@ func (s *Store) create() error {
 	return file.Close()
 }
 
-// checkKinds returns an error if the file or one of SQLite's other files is not a
+// checkKinds returns an error if the file or one of those beside it is not a
 // regular file. SQLite would open anything, and wait for it. The file itself may be
 // reached by a link.
 func (s *Store) checkKinds() error {
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal", lineSuffix} {
 		look := os.Lstat
 		if suffix == "" {
 			look = os.Stat
@@ -104,12 +111,18 @@ func (s *Store) checkKinds() error {
 	return nil
 }
 
+// checkpointAfter is how many pages the log of changes has, 16 MB, when they go over into the
+// database. All writers wait then, as the disk is waited for, so SQLite's own 1,000
+// pages cost a busy file up to half of its time.
+const checkpointAfter = 4000
+
 // dataSource names the file for the driver. Transactions take the write lock
 // when they begin, so that what they read is still so when they write.
 func dataSource(path string) string {
 	options := url.Values{"_txlock": {"immediate"}}
 	options.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
 	options.Add("_pragma", "synchronous(normal)")
+	options.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter))
 	// The file may be damaged, or made to do harm.
 	options.Add("_pragma", "trusted_schema(off)")
 	options.Add("_pragma", "cell_size_check(on)")

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,15 @@ import (
 
 var hour = limiter.Limit{Count: 10, Period: time.Hour}
 
+// besides returns the file and those beside it.
+func besides(path string) []string {
+	names := []string{path, path + "-wal", path + "-shm"}
+	if runtime.GOOS == "linux" {
+		names = append(names, path+"-lock")
+	}
+	return names
+}
+
 // Subjects are in the file and in those that SQLite keeps beside it.
 func TestAFileIsItsOwnersAlone(t *testing.T) {
 	for _, mask := range []int{0, 0o022} {
@@ -29,7 +39,7 @@ func TestAFileIsItsOwnersAlone(t *testing.T) {
 		if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
+		for _, name := range append(besides(path), filepath.Dir(path)) {
 			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("umask %03o: %s has %v, %v", mask, name, info.Mode(), err)
 			}
@@ -51,7 +61,7 @@ func TestAFileThatIsThereKeepsItsMode(t *testing.T) {
 	if err := take(store, limiter.Key{Subject: "user:42"}, hour, 1); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+	for _, name := range besides(path) {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o660 {
 			t.Errorf("%s has %v, %v", name, info.Mode(), err)
 		}
@@ -77,7 +87,7 @@ func TestWhatIsNoFile(t *testing.T) {
 		"dangling": {func(path string) error { return os.Symlink("absent", path) }, "link"},
 	}
 	for name, test := range plants {
-		for _, suffix := range []string{"", "-wal", "-shm"} {
+		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {
 			path := filepath.Join(t.TempDir(), "db")
 			if suffix != "" { // beside a file that was closed in order
 				first, err := filestore.New(path)
@@ -85,6 +95,11 @@ func TestWhatIsNoFile(t *testing.T) {
 					err = errors.Join(take(first, limiter.Key{Subject: "u"}, hour, 1), first.Close())
 				}
 				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if suffix == "-lock" { // which stays
+				if err := os.RemoveAll(path + suffix); err != nil {
 					t.Fatal(err)
 				}
 			}

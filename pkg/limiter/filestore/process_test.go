@@ -166,14 +166,14 @@ func TestALockedFile(t *testing.T) {
 	// Nor does a call without a deadline make others of this process wait beyond theirs.
 	patient := make(chan error)
 	go func() { patient <- take(store, key, limit, 1) }()
-	for len(store.Turn()) == 0 {
+	for store.Waiting() == 0 {
 		runtime.Gosched()
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrUnavailable) ||
+	if _, err := limiter.New(store).Take(ctx, key, limit, 1); !errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) ||
 		!errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("behind a patient call: %v; want an ErrUnavailable for the deadline", err)
+		t.Errorf("behind a patient call: %v; want an ErrGaveUp for the deadline", err)
 	}
 	released := make(chan error)
 	go func() {

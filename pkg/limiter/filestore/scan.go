@@ -61,7 +61,7 @@ func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err e
 		return 0, err
 	}
 	defer s.giveTurn()
-	if err := s.open(ctx, false); err != nil {
+	if err := s.open(ctx); err != nil {
 		return 0, err
 	}
 	err = s.retryBusy(ctx, func() error {
@@ -83,7 +83,7 @@ func (s *Store) readPage(ctx context.Context, q *limiter.Query, from position) (
 		return nil, 0, next, err
 	}
 	defer s.giveTurn()
-	if err := s.open(ctx, false); err != nil {
+	if err := s.open(ctx); err != nil {
 		return nil, 0, next, err
 	}
 	query, args := s.pageQuery(q, from)

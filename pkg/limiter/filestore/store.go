@@ -27,8 +27,16 @@ type Store struct {
 	prefix string
 	clock  func() time.Time
 
+	// For what only reads.
 	turn chan struct{} // holds a token while a call is at work: one at a time, as SQLite has it
 	db   *sql.DB       // nil until the file is needed; whoever has the turn may use it
+
+	// For what writes, by one goroutine for all callers: see writer.go.
+	queue      queue
+	writerTurn chan struct{} // as turn
+	writer     *connection   // nil until the file is needed; whoever has the writer's turn may use it
+	line       *line         // likewise
+	taken      []*job        // room for the writer
 }
 
 // An Option changes how a Store is made.
@@ -48,7 +56,8 @@ func New(path string, options ...Option) (*Store, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: the file store needs a path, such as file:limits.db", limiter.ErrInvalid)
 	}
-	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1)}
+	s := &Store{path: path, prefix: limiter.DefaultPrefix, clock: time.Now, turn: make(chan struct{}, 1),
+		writerTurn: make(chan struct{}, 1), queue: queue{wake: make(chan struct{}, 1)}}
 	for _, option := range options {
 		option(s)
 	}
@@ -59,21 +68,35 @@ func New(path string, options ...Option) (*Store, error) {
 func (s *Store) Close() error {
 	s.turn <- struct{}{}
 	defer s.giveTurn()
-	if s.db == nil {
-		return nil
+	s.writerTurn <- struct{}{}
+	defer func() { <-s.writerTurn }()
+	s.queue.dismiss()
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+		s.db = nil
 	}
-	err := s.db.Close()
-	s.db = nil
-	return err
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+		s.writer = nil
+	}
+	if s.line != nil {
+		errs = append(errs, s.line.close())
+		s.line = nil
+	}
+	return errors.Join(errs...)
 }
 
-// takeTurn waits for the calls before to end, as long as ctx lasts.
+// takeTurn waits for the readers before to end, as long as ctx lasts.
 func (s *Store) takeTurn(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return s.late(ctx)
+	}
 	select {
 	case s.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: file %s is busy: %w", limiter.ErrUnavailable, s.path, ctx.Err())
+		return s.late(ctx)
 	}
 }
 
@@ -85,130 +108,17 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
-	if limiter.IsSpecial(op, normalized) {
-		return s.decideSpecial(ctx, op, normalized, decisions)
+	if op == limiter.Peek {
+		return s.peek(ctx, normalized, decisions)
 	}
-	if err := s.takeTurn(ctx); err != nil {
-		return err
-	}
-	defer s.giveTurn()
-	err = s.open(ctx, op == limiter.Take || op == limiter.Adjust)
-	if errors.Is(err, errMissing) {
-		limiter.Decide(op, normalized, unusedStates(len(normalized)), decisions, limiter.InstantOf(s.clock()))
-		return nil
-	}
-	committing := false
-	if err == nil {
-		err = s.retryBusy(ctx, func() error {
-			committing = false
-			// A peek's transaction takes no write lock; it is there so that
-			// several keys are read at one instant.
-			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: op == limiter.Peek})
-			if err != nil {
-				return err
-			}
-			defer tx.Rollback()
-			if err := s.decide(ctx, tx, op, normalized, decisions); err != nil || op == limiter.Peek {
-				return err
-			}
-			committing = true
-			return tx.Commit()
-		})
-	}
-	return s.translate(ctx, err, committing)
-}
-
-func unusedStates(n int) []*limiter.State {
-	states := make([]*limiter.State, n)
-	for i := range states {
-		states[i] = new(limiter.State)
-	}
-	return states
-}
-
-func (s *Store) decide(ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	return s.change(ctx, tx, reqs, func(states []*limiter.State, now limiter.Instant) (bool, error) {
-		return limiter.Decide(op, reqs, states, decisions, now), nil
+	// The writer writes into answers of its own, since the caller may leave it alone.
+	answers := make([]limiter.Decision, len(decisions))
+	err = s.write(ctx, &job{
+		creates: op != limiter.Refund && op != limiter.Settle, // which find nothing in a file that is missing
+		do:      func(b *batch) error { return b.decide(op, normalized, answers) },
 	})
-}
-
-// change lets decide answer reqs against their states, and saves what it changed.
-func (s *Store) change(ctx context.Context, tx *sql.Tx, reqs []limiter.Request,
-	decide func(states []*limiter.State, now limiter.Instant) (changed bool, err error)) error {
-	states := unusedStates(len(reqs))
-	for i := range reqs {
-		if err := s.load(ctx, tx, reqs[i].Key, states[i]); err != nil {
-			return err
-		}
+	if err == nil {
+		copy(decisions, answers)
 	}
-	// The lock may have been long in coming: now is when it is held.
-	now := limiter.InstantOf(s.clock())
-	isNew := make([]bool, len(reqs))
-	for i := range states {
-		isNew[i] = states[i].IsZero()
-	}
-	if changed, err := decide(states, now); err != nil || !changed {
-		return err
-	}
-	for i := range reqs {
-		if err := s.save(ctx, tx, reqs[i].Key, states[i], now); err != nil {
-			return err
-		}
-		if isNew[i] {
-			if err := reclaim(ctx, tx, now); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (s *Store) load(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State) error {
-	var record []byte
-	err := tx.QueryRowContext(ctx, "SELECT "+boundedRecord+" FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
-		s.prefix, key.Subject, key.Name).Scan(&record)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := decode(state, record); err != nil {
-		return &limiter.ForeignError{StoreKey: limiter.OwnLayout(s.prefix).StoreKey(key), Holds: err.Error()}
-	}
-	return nil
-}
-
-// boundedRecord is the record of a row, or NULL if that is longer than any: it is not
-// even read then.
-var boundedRecord = fmt.Sprintf("CASE WHEN octet_length(record) <= %d THEN record END", limiter.MaxRecordSize)
-
-func decode(state *limiter.State, record []byte) error {
-	if record == nil {
-		return errors.New("more bytes than any record has")
-	}
-	return state.DecodeRecord(record)
-}
-
-func (s *Store) save(ctx context.Context, tx *sql.Tx, key limiter.Key, state *limiter.State, now limiter.Instant) error {
-	if state.IsZero() {
-		_, err := tx.ExecContext(ctx, "DELETE FROM limits WHERE prefix = ? AND subject = ? AND name = ?",
-			s.prefix, key.Subject, key.Name)
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO limits (prefix, subject, name, record, unused_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (prefix, subject, name) DO UPDATE SET record = excluded.record, unused_at = excluded.unused_at`,
-		s.prefix, key.Subject, key.Name, state.AppendRecord(nil), int64(state.UnusedAt(now)))
-	return err
-}
-
-// reclaimed is how many expired keys are deleted for each new one: more than one, so
-// that they cannot pile up.
-const reclaimed = 4
-
-func reclaim(ctx context.Context, tx *sql.Tx, now limiter.Instant) error {
-	_, err := tx.ExecContext(ctx,
-		"DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ? ORDER BY unused_at LIMIT ?)",
-		int64(now), reclaimed)
 	return err
 }

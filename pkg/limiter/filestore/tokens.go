@@ -3,6 +3,7 @@ package filestore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -19,105 +20,102 @@ const tokensSchema = `CREATE TABLE IF NOT EXISTS tokens (
 	PRIMARY KEY (prefix, token)
 ); CREATE INDEX IF NOT EXISTS tokens_ends ON tokens (ends)`
 
-// decideSpecial decides what [limiter.IsSpecial], in one transaction.
-func (s *Store) decideSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	if err := s.takeTurn(ctx); err != nil {
-		return err
-	}
-	defer s.giveTurn()
-	err := s.open(ctx, op == limiter.Take || op == limiter.Charge || op == limiter.TakeUpTo)
-	if errors.Is(err, errMissing) {
-		_, err := limiter.DecideSpecial(op, reqs, unusedStates(len(reqs)), decisions, new(limiter.TokenRecord), limiter.InstantOf(s.clock()))
-		return err
-	}
-	committing := false
-	if err == nil {
-		err = s.retryBusy(ctx, func() error {
-			committing = false
-			tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: op == limiter.Peek})
-			if err != nil {
-				return err
-			}
-			defer tx.Rollback()
-			if err := s.changeWithToken(ctx, tx, op, reqs, decisions); err != nil || op == limiter.Peek {
-				return err
-			}
-			committing = true
-			return tx.Commit()
-		})
-	}
-	if errors.Is(err, limiter.ErrInvalid) || errors.Is(err, limiter.ErrUnknownToken) {
-		return err // which is not the file's
-	}
-	return s.translate(ctx, err, committing)
-}
+// findToken finds the record of a token, and of a longer value than any so much that it is
+// not taken for one.
+var findToken = fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?",
+	limiter.TokenHeaderSize+limiter.MaxRequests*limiter.TokenPartSize+1)
 
-func (s *Store) changeWithToken(
-	ctx context.Context, tx *sql.Tx, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision,
-) error {
+const (
+	insertToken = `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
+		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`
+	deleteToken   = "DELETE FROM tokens WHERE prefix = ? AND token = ?"
+	reclaimTokens = "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ?+0 ORDER BY ends LIMIT ?)"
+)
+
+// decideSpecial decides what [limiter.IsSpecial].
+func (b *batch) decideSpecial(op limiter.Op, reqs []limiter.Request, states []*limiter.State, decisions []limiter.Decision,
+) (changed bool, err error) {
 	var record limiter.TokenRecord
 	token := reqs[0].Token
-	if token != "" {
-		var err error
-		if record, err = s.loadToken(ctx, tx, token, op != limiter.Peek); err != nil {
-			return err
+	if token != "" && b.connection != nil {
+		if record, err = b.loadToken(token); err != nil {
+			return false, err
 		}
 	}
-	var changes limiter.Changes
-	var at limiter.Instant
-	err := s.change(ctx, tx, reqs, func(states []*limiter.State, now limiter.Instant) (changed bool, err error) {
-		at = now
-		changes, err = limiter.DecideSpecial(op, reqs, states, decisions, &record, now)
-		return changes.States, err
-	})
-	if err != nil || !changes.Token {
-		return err
+	changes, err := limiter.DecideSpecial(op, reqs, states, decisions, &record, b.now)
+	if err == nil && changes.Token {
+		err = b.saveToken(token, &record)
 	}
-	return s.saveToken(ctx, tx, token, &record, at)
+	return changes.States, err
 }
 
-// loadToken returns what is remembered of token. It makes the table if that may be needed.
-func (s *Store) loadToken(ctx context.Context, tx *sql.Tx, token string, create bool) (t limiter.TokenRecord, err error) {
-	if create {
-		if _, err := tx.ExecContext(ctx, tokensSchema); err != nil {
+// loadToken returns what is remembered of token. It makes the table if it is missing.
+func (b *batch) loadToken(token string) (t limiter.TokenRecord, err error) {
+	if !b.hasTokens {
+		if err := b.execText(tokensSchema); err != nil {
 			return t, err
 		}
-	} else {
-		var tables int
-		err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
-		if err != nil || tables == 0 {
-			return t, err
-		}
+		b.hasTokens = true
 	}
-	const longest = limiter.TokenHeaderSize + limiter.MaxRequests*limiter.TokenPartSize
+	found, err := b.queryRow(findToken, 1, b.prefix, token)
+	if err != nil || found == nil {
+		return t, err
+	}
+	record, _ := found[0].([]byte)
+	return decodeToken(b.prefix, token, record)
+}
+
+func decodeToken(prefix, token string, record []byte) (limiter.TokenRecord, error) {
+	t, err := limiter.DecodeTokenRecord(record)
+	if err != nil {
+		return t, &limiter.ForeignError{StoreKey: prefix + "!" + limiter.TokenName(token), Holds: err.Error()}
+	}
+	return t, nil
+}
+
+// saveToken remembers record for token, or forgets token if record is zero.
+func (b *batch) saveToken(token string, record *limiter.TokenRecord) error {
+	b.wrote = true
+	if record.IsZero() {
+		return b.execText(deleteToken, b.prefix, token)
+	}
+	err := b.execText(insertToken, b.prefix, token, record.AppendRecord(nil), int64(record.Expires))
+	if err != nil {
+		return err
+	}
+	return b.execText(reclaimTokens, int64(b.now), int64(reclaimed))
+}
+
+// readToken is loadToken for what only reads.
+func (s *Store) readToken(ctx context.Context, tx *sql.Tx, token string) (t limiter.TokenRecord, err error) {
+	var tables int
+	err = tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'tokens'").Scan(&tables)
+	if err != nil || tables == 0 {
+		return t, err
+	}
 	var record []byte
-	err = tx.QueryRowContext(ctx,
-		fmt.Sprintf("SELECT substr(record, 1, %d) FROM tokens WHERE prefix = ? AND token = ?", longest), s.prefix, token).Scan(&record)
+	err = tx.QueryRowContext(ctx, findToken, s.prefix, token).Scan(&record)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, nil
 	}
 	if err != nil {
 		return t, err
 	}
-	if t, err = limiter.DecodeTokenRecord(record); err != nil {
-		return t, &limiter.ForeignError{StoreKey: s.prefix + "!" + limiter.TokenName(token), Holds: err.Error()}
-	}
-	return t, nil
+	return decodeToken(s.prefix, token, record)
 }
 
-// saveToken remembers record for token, or forgets token if record is zero.
-func (s *Store) saveToken(ctx context.Context, tx *sql.Tx, token string, record *limiter.TokenRecord, now limiter.Instant) error {
-	if record.IsZero() {
-		_, err := tx.ExecContext(ctx, "DELETE FROM tokens WHERE prefix = ? AND token = ?", s.prefix, token)
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO tokens (prefix, token, record, ends) VALUES (?, ?, ?, ?)
-		ON CONFLICT (prefix, token) DO UPDATE SET record = excluded.record, ends = excluded.ends`,
-		s.prefix, token, record.AppendRecord(nil), int64(record.Expires))
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE ends <= ? ORDER BY ends LIMIT ?)",
-		int64(now), reclaimed)
+// execText executes a statement that is not needed often.
+func (c *connection) execText(text string, values ...driver.Value) error {
+	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, c.named(values))
 	return err
+}
+
+// queryRow returns the first row of a statement that is not needed often, nil if there is none.
+func (c *connection) queryRow(text string, columns int, values ...driver.Value) ([]driver.Value, error) {
+	rows, err := c.raw.(driver.QueryerContext).QueryContext(context.Background(), text, c.named(values))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	return firstRow(rows, make([]driver.Value, columns))
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 const (
 	// inFlight is how many exchanges with a node go on at once before callers
-	// share one. Few make large batches. More let a caller on a slow network
-	// wait less for its turn.
+	// share one. More let a caller on a slow network wait less for its turn.
 	inFlight = 4
+	// sharing is how many of them callers share at most. Few make large batches. With
+	// two the server has work while the answers of the last batch are handed out.
+	sharing = 2
 	// maxBatch is how many calls share an exchange at most, so that the first
 	// does not wait for very many others.
 	maxBatch = 128
@@ -47,30 +47,32 @@ type lane struct {
 	clock   func() time.Time // nil for the server's
 
 	mu          sync.Mutex
-	busy        int // exchanges under way that somebody waits for
-	abandoned   int // exchanges under way that nobody waits for
+	busy        int         // exchanges under way that somebody waits for
+	abandoned   int         // exchanges under way that nobody waits for
+	batches     int         // of those that are busy, how many callers share
+	shared      []*exchange // those that callers share, busy or abandoned
 	first, last *queued
 	waiting     int // length of the queue from first to last
+	// watch ends the waiting of those for whom the store's time is over. It is one
+	// timer for all callers, and set while watched is true.
+	watch   *time.Timer
+	watched bool
 }
 
 // queued is a call, or a decision to be merged with others into one, whose caller waits
 // while others send it.
 type queued struct {
-	call     *call // nil for an ask
-	ask      *ask  // nil for a call
-	deadline time.Time
-	done     chan struct{} // closed when the call has its answer
+	call *call         // nil for an ask
+	ask  *ask          // nil for a call
+	late time.Time     // when the store's time for it is over
+	end  time.Time     // when its caller leaves at the latest
+	done chan struct{} // has room for the one token that says that the waiting is over
 
 	// The lane's lock guards these.
 	before, after *queued   // in the queue
 	in            *exchange // nil while it is in the queue
-}
-
-// exchange is one pipeline of calls.
-type exchange struct {
-	calls   []*queued
-	callers int                // of those, how many still wait for the answer
-	cancel  context.CancelFunc // ends it
+	over          bool      // it has its outcome, or its caller has left
+	left          error     // why it has none, if the lane ended the waiting
 }
 
 // newLane returns a lane to client.
@@ -88,54 +90,59 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 // a call that may have reached the server is a sentError.
 func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	l.mu.Lock()
-	if own, limited := ctx.Deadline(); l.busy < inFlight && (l.keepsDeadlines || !limited || own.After(deadline)) {
+	if own, limited := ctx.Deadline(); l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
 		l.busy++
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)
 	}
-	return l.wait(ctx, &queued{call: c, deadline: deadline, done: make(chan struct{})})
+	return l.wait(ctx, &queued{call: c, late: deadline, done: make(chan struct{}, 1)})
 }
 
-// isQuiet reports whether a call would be sent at once and by itself.
-func (l *lane) isQuiet() bool {
+// isQuiet reports whether a call is sent at once and by itself. While callers share an
+// exchange, others are better off sharing the next. The caller holds the lock.
+func (l *lane) isQuiet() bool { return l.busy < inFlight && l.batches == 0 && l.first == nil }
+
+// ask is send for a decision that can be merged with others. Where a call would be sent at
+// once and by itself it returns errAsk.
+func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.busy < inFlight && l.first == nil
-}
-
-// ask is send for a decision that can be merged with others. Where none is under way it
-// returns errAsk.
-func (l *lane) ask(ctx context.Context, a *ask, deadline time.Time) error {
 	if l.isQuiet() {
+		l.mu.Unlock()
 		return errAsk
 	}
-	l.mu.Lock()
-	return l.wait(ctx, &queued{ask: a, deadline: deadline, done: make(chan struct{})})
+	q.late = time.Now().Add(budget)
+	return l.wait(ctx, q)
 }
 
-// wait puts q into the queue and waits until it has its answer, until its deadline, or
-// until ctx ends. The caller holds the lock, and wait returns it.
+// wait puts q into the queue and waits until it has its answer, until the store's time is
+// over, or until ctx ends. The caller holds the lock, and wait returns it.
 func (l *lane) wait(ctx context.Context, q *queued) error {
-	late := time.NewTimer(time.Until(q.deadline))
-	defer late.Stop()
-	if own, limited := ctx.Deadline(); limited && own.Before(q.deadline) {
-		q.deadline = own
+	q.end = q.late
+	if own, limited := ctx.Deadline(); limited && own.Before(q.end) {
+		q.end = own
 	}
 	l.append(q)
+	l.watchUntil(q.late)
 	l.start()
 	l.mu.Unlock()
+	gone := ctx.Done()
+	if gone == nil {
+		<-q.done
+		return q.outcome()
+	}
 	select {
 	case <-q.done:
 		return q.outcome()
-	case <-ctx.Done():
+	case <-gone:
 		return l.leave(q, ctx.Err())
-	case <-late.C:
-		return l.leave(q, errLate)
 	}
 }
 
 // outcome returns what came of q, once it is done.
 func (q *queued) outcome() error {
+	if q.left != nil {
+		return q.left
+	}
 	if q.ask != nil {
 		return q.ask.err
 	}
@@ -158,7 +165,13 @@ func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time) error
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	return c.outcome(panics.Call(func() error { return l.client.Process(ctx, c) }))
+	return c.outcome(l.processOne(ctx, c))
+}
+
+// processOne sends c. A panic is its error.
+func (l *lane) processOne(ctx context.Context, c *call) (err error) {
+	defer panics.Catch(&err)
+	return l.client.Process(ctx, c)
 }
 
 // errLate says that the store's own time for a call was over.
@@ -200,12 +213,19 @@ func (l *lane) remove(q *queued) {
 // leave ends the waiting of q's caller because of reason.
 func (l *lane) leave(q *queued, reason error) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-q.done: // in the same moment
+	if q.over { // in the same moment
+		l.mu.Unlock()
+		<-q.done
 		return q.outcome()
-	default:
 	}
+	defer l.mu.Unlock()
+	return l.drop(q, reason)
+}
+
+// drop ends the waiting for q because of reason, and returns the error that says whether it
+// was sent. The caller holds the lock.
+func (l *lane) drop(q *queued, reason error) error {
+	q.over = true
 	if q.in == nil {
 		l.remove(q)
 		return reason
@@ -214,6 +234,7 @@ func (l *lane) leave(q *queued, reason error) error {
 	if q.in.callers--; q.in.callers == 0 {
 		q.in.cancel()
 		l.busy--
+		l.batches--
 		l.abandoned++
 		l.start()
 	}
@@ -223,98 +244,53 @@ func (l *lane) leave(q *queued, reason error) error {
 	return sentError{reason}
 }
 
-// start begins exchanges for what has queued, as far as there is room. The caller
-// holds the lock.
-func (l *lane) start() {
-	for l.first != nil && l.busy < inFlight && l.abandoned < maxAbandoned {
-		e := &exchange{callers: min(l.waiting, maxBatch)}
-		e.calls = make([]*queued, e.callers)
-		var end time.Time
-		for i := range e.calls {
-			q := l.first
-			l.remove(q)
-			q.in, e.calls[i] = e, q
-			if q.deadline.After(end) {
-				end = q.deadline
-			}
-		}
-		var ctx context.Context
-		ctx, e.cancel = context.WithDeadline(context.Background(), end)
-		l.busy++
-		panics.Go(func() error { return l.exchange(ctx, e) }, func(panicked error) { l.finish(e, panicked) })
-	}
-}
-
-// exchange sends a batch. Each call, and each ask, has its own outcome afterwards.
-func (l *lane) exchange(ctx context.Context, e *exchange) error {
-	var asks []*ask
-	calls := make([]*call, 0, len(e.calls))
-	for _, q := range e.calls {
-		if q.ask != nil {
-			asks = append(asks, q.ask)
-		} else {
-			calls = append(calls, q.call)
-		}
-	}
-	single := len(calls)
-	decisions := merge(asks)
-	for _, m := range decisions {
-		calls = append(calls, m.call(ctx, l.scripts.decidingMany(m), true, l.reads(m), l.clock))
-	}
-	l.process(ctx, calls)
-	var again []*call
-	for i, m := range decisions {
-		if redisserver.IsErrorReply(calls[single+i].Err(), "NOSCRIPT") { // before anything ran
-			calls[single+i] = m.call(ctx, l.scripts.decidingMany(m), false, l.reads(m), l.clock)
-			again = append(again, calls[single+i])
-		}
-	}
-	l.process(ctx, again)
-	for i, m := range decisions {
-		m.took(calls[single+i])
-	}
-	return nil
-}
-
-// reads reports whether m's call is one that never writes.
-func (l *lane) reads(m *merged) bool { return m.op == limiter.Peek && !l.scripts.noReadOnly.Load() }
-
-// process sends calls in one go. Each has its own error afterwards.
-func (l *lane) process(ctx context.Context, calls []*call) {
-	switch len(calls) {
-	case 0:
-	case 1:
-		l.client.Process(ctx, calls[0])
+// watchUntil sees to it that the lane looks for who is late at that time, or before. The
+// caller holds the lock.
+func (l *lane) watchUntil(late time.Time) {
+	switch {
+	case l.watched:
+	case l.watch == nil:
+		l.watch, l.watched = time.AfterFunc(time.Until(late), l.dropLate), true
 	default:
-		pipe := l.client.Pipeline()
-		for _, c := range calls {
-			pipe.Process(ctx, c)
-		}
-		pipe.Exec(ctx)
+		l.watch.Reset(time.Until(late))
+		l.watched = true
 	}
 }
 
-// finish tells the callers of an exchange that it is over.
-func (l *lane) finish(e *exchange, panicked error) {
-	e.cancel()
-	for _, q := range e.calls {
-		switch {
-		case panicked == nil:
-		case q.ask != nil:
-			q.ask.err = sentError{panicked}
-		default:
-			q.call.SetErr(panicked)
-		}
-		close(q.done)
-	}
+// dropLate ends the waiting of all for whom the store's time is over. Those who came first
+// are late first, so it looks again when the first of the others is.
+func (l *lane) dropLate() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e.callers == 0 {
-		l.abandoned--
-	} else {
-		l.busy--
+	l.watched = false
+	now := time.Now()
+	var late []*queued
+	var next time.Time
+	look := func(q *queued) (isLate bool) {
+		switch {
+		case q.over:
+		case !q.late.After(now):
+			late = append(late, q)
+			return true
+		case next.IsZero() || q.late.Before(next):
+			next = q.late
+		}
+		return false
 	}
-	l.start()
+	for _, e := range l.shared {
+		for _, q := range e.calls {
+			look(q)
+		}
+	}
+	for q := l.first; q != nil && look(q); q = q.after {
+	}
+	for _, q := range late {
+		q.left = l.drop(q, errLate)
+		q.done <- struct{}{}
+	}
+	if !next.IsZero() {
+		l.watchUntil(next)
+	}
 }
 
 // ended says that an exchange is over that was a caller's own.

@@ -1,9 +1,12 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,10 +28,11 @@ const (
 // ask is a decision that can be merged with others into one script call: a take or peek
 // whose states are all two numbers.
 type ask struct {
-	op   limiter.Op
-	reqs []limiter.Request
-	keys []string
-	slot int // of a Cluster
+	op    limiter.Op
+	reqs  []limiter.Request
+	keys  []string
+	words []any // the keys as a command has them; nil to make them when they are written
+	slot  int   // of a Cluster
 
 	state atomic.Int32 // as a call's
 
@@ -51,8 +55,16 @@ func canMerge(op limiter.Op, reqs []limiter.Request) bool {
 
 // equals reports whether a and b ask for the same.
 func (a *ask) equals(b *ask) bool {
-	return a.op == b.op && slices.Equal(a.keys, b.keys) &&
-		slices.EqualFunc(a.reqs, b.reqs, func(x, y limiter.Request) bool { return x.Limit == y.Limit && x.Cost == y.Cost })
+	if a.op != b.op || len(a.reqs) != len(b.reqs) {
+		return false
+	}
+	for i := range a.reqs {
+		x, y := &a.reqs[i], &b.reqs[i]
+		if a.keys[i] != b.keys[i] || x.Limit != y.Limit || x.Cost != y.Cost {
+			return false
+		}
+	}
+	return true
 }
 
 // merged is one script call for many decisions.
@@ -61,69 +73,167 @@ type merged struct {
 	slot   int
 	keys   int
 	groups [][]*ask // those that ask the same, in the order they came
+	words  []any    // the call's, once they are written
 }
 
-// merge puts asks into as few calls as can be.
-func merge(asks []*ask) []*merged {
-	var all []*merged
-	open := map[int]*merged{} // by slot and op
-	groups := map[string]*place{}
-	for _, a := range asks {
-		if p := groups[a.keys[0]]; p != nil && p.call.groups[p.group][0].equals(a) {
-			p.call.groups[p.group] = append(p.call.groups[p.group], a)
-			continue
-		}
-		which := a.slot*2 + int(a.op)%2
-		m := open[which]
-		if m == nil || m.keys+len(a.keys) > maxMerged {
-			m = &merged{op: a.op, slot: a.slot}
-			open[which] = m
-			all = append(all, m)
-		}
-		groups[a.keys[0]] = &place{m, len(m.groups)}
-		m.groups = append(m.groups, []*ask{a})
-		m.keys += len(a.keys)
-	}
-	return all
+// merger merges asks. It keeps its memory from one time to the next.
+type merger struct {
+	seed   maphash.Seed
+	all    []*merged
+	open   map[int]*merged // by slot and op
+	places []place         // of the latest group of each first key
+	table  []int16         // of places, from 1, by the hash of their key; 0 for none
 }
 
 // place is where an ask was merged.
 type place struct {
+	hash  uint64
+	key   string
 	call  *merged
 	group int
+}
+
+// merge puts asks into as few calls as can be.
+func merge(asks []*ask) []*merged { return new(merger).merge(asks) }
+
+func (r *merger) merge(asks []*ask) []*merged {
+	if r.open == nil {
+		r.seed, r.open = maphash.MakeSeed(), map[int]*merged{}
+	}
+	if len(r.table) < 2*len(asks) {
+		r.table = make([]int16, 1<<bits.Len(uint(2*len(asks))))
+	}
+	for _, a := range asks {
+		p := r.place(a.keys[0])
+		if p.call != nil && p.call.groups[p.group][0].equals(a) {
+			p.call.groups[p.group] = append(p.call.groups[p.group], a)
+			continue
+		}
+		which := a.slot*2 + int(a.op)%2
+		m := r.open[which]
+		if m == nil || m.keys+len(a.keys) > maxMerged {
+			m = r.newCall(a)
+			r.open[which] = m
+		}
+		p.call, p.group = m, len(m.groups)
+		m.add(a)
+	}
+	return r.all
+}
+
+// place returns the place of key, which is empty for a new one.
+func (r *merger) place(key string) *place {
+	hash := maphash.String(r.seed, key)
+	for i := int(hash); ; i++ {
+		slot := &r.table[i&(len(r.table)-1)]
+		if *slot == 0 {
+			r.places = append(r.places, place{hash: hash, key: key})
+			*slot = int16(len(r.places))
+		}
+		if p := &r.places[*slot-1]; p.hash == hash && p.key == key {
+			return p
+		}
+	}
+}
+
+// newCall returns a call for asks such as a.
+func (r *merger) newCall(a *ask) *merged {
+	if n := len(r.all); n < cap(r.all) && r.all[:n+1][n] != nil {
+		r.all = r.all[:n+1]
+	} else {
+		r.all = append(r.all, new(merged))
+	}
+	m := r.all[len(r.all)-1]
+	m.op, m.slot = a.op, a.slot
+	return m
+}
+
+// add adds a group.
+func (m *merged) add(a *ask) {
+	if n := len(m.groups); n < cap(m.groups) {
+		m.groups = m.groups[:n+1]
+		m.groups[n] = append(m.groups[n][:0], a)
+	} else {
+		m.groups = append(m.groups, []*ask{a})
+	}
+	m.keys += len(a.keys)
+}
+
+// reuse forgets what was merged, and keeps the memory.
+func (r *merger) reuse() {
+	clear(r.table)
+	clear(r.open)
+	clear(r.places)
+	r.places = r.places[:0]
+	for _, m := range r.all {
+		for _, group := range m.groups {
+			clear(group[:cap(group)])
+		}
+		clear(m.words)
+		m.groups, m.words, m.keys = m.groups[:0], m.words[:0], 0
+	}
+	r.all = r.all[:0]
 }
 
 // call returns the script call for m. Its words are put together when they are written:
 // without the asks whose callers have left by then.
 func (m *merged) call(ctx context.Context, script *script, byName, readOnly bool, clock func() time.Time) *call {
-	return &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != limiter.Peek, build: func() []any {
-		packed := make([]byte, 0, m.keys*(requestSize+4))
-		keys := make([]string, 0, m.keys)
-		for i, group := range m.groups {
-			group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
-			if m.groups[i] = group; len(group) == 0 {
-				continue
-			}
-			keys = append(keys, group[0].keys...)
-			packed = append(packed, opCodes[m.op], byte(len(group[0].reqs)))
-			packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
-			packed = appendRequests(packed, group[0].reqs)
-		}
-		if len(keys) == 0 {
-			return withdrawnWords
-		}
-		return scriptCommand(script, byName, readOnly, keys, withClock([]any{packed}, clock))
-	}}
+	c := &call{Cmd: redis.NewCmd(ctx, "evalsha"), once: m.op != limiter.Peek}
+	c.build = func() []any { return m.build(script, byName, readOnly, clock) }
+	return c
 }
 
-// took takes what became of c, which was m's.
-func (m *merged) took(c *call) {
+// build puts the words of m's call together.
+func (m *merged) build(script *script, byName, readOnly bool, clock func() time.Time) []any {
+	packed := make([]byte, 0, 128)
+	run := 0 // where the last one begins
+	words := script.command(m.words[:0], byName, readOnly, 0)
+	first := len(words)
+	for i, group := range m.groups {
+		group = slices.DeleteFunc(group, func(a *ask) bool { return !a.state.CompareAndSwap(unsent, sent) && a.state.Load() == withdrawn })
+		if m.groups[i] = group; len(group) == 0 {
+			continue
+		}
+		words = group[0].appendKeys(words)
+		next := len(packed)
+		packed = append(packed, 1, opCodes[m.op], byte(len(group[0].reqs)))
+		packed = binary.BigEndian.AppendUint16(packed, uint16(len(group)))
+		packed = appendRequests(packed, group[0].reqs)
+		if next > 0 && bytes.Equal(packed[run+1:next], packed[next+1:]) {
+			packed[run]++ // the same but for its keys
+			packed = packed[:next]
+		} else {
+			run = next
+		}
+	}
+	m.words = words
+	if len(words) == first {
+		return withdrawnWords
+	}
+	words[first-1] = len(words) - first
+	m.words = withClock(append(words, packed), clock)
+	return m.words
+}
+
+// appendKeys appends the keys as a command has them.
+func (a *ask) appendKeys(words []any) []any {
+	if a.words != nil {
+		return append(words, a.words...)
+	}
+	for _, key := range a.keys {
+		words = append(words, key)
+	}
+	return words
+}
+
+// took takes what became of c, which was m's, and reports whether it was an answer.
+func (m *merged) took(c *call) bool {
 	reply, err := c.Text()
 	if err == nil {
 		err = m.distribute(reply)
 	}
 	if err == nil {
-		return
+		return true
 	}
 	if redisserver.IsErrorReply(err, "") {
 		err = errAsk // it came before anything was decided, and is to be explained for each
@@ -135,6 +245,7 @@ func (m *merged) took(c *call) {
 			a.err = err
 		}
 	}
+	return false
 }
 
 // distribute gives each ask its part of the script's reply.

@@ -18,11 +18,13 @@ import (
 // script is a Lua script and the name the server caches it by.
 type script struct {
 	source, sha string
+	shaWord     any // sha, as a command has it
 }
 
 func newScript(source string) *script {
 	sum := sha1.Sum([]byte(source)) // the name EVALSHA knows a script by
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return &script{source: source, sha: sha, shaWord: sha}
 }
 
 // scripts are put together when first needed; a command needs one of them.
@@ -149,17 +151,22 @@ func (s *Store) Send(ctx context.Context, verb string, words ...any) error {
 	return nil
 }
 
+// command appends the words of a script call up to its keys, of which there are so many.
+func (s *script) command(words []any, byName, readOnly bool, keys int) []any {
+	switch {
+	case byName && readOnly:
+		return append(words, "evalsha_ro", s.shaWord, keys)
+	case byName:
+		return append(words, "evalsha", s.shaWord, keys)
+	case readOnly:
+		return append(words, "eval_ro", s.source, keys)
+	}
+	return append(words, "eval", s.source, keys)
+}
+
 // scriptCommand returns the words of a script call.
 func scriptCommand(script *script, byName, readOnly bool, keys []string, arguments []any) []any {
-	name, body := "evalsha", script.sha
-	if !byName {
-		name, body = "eval", script.source
-	}
-	if readOnly {
-		name += "_ro"
-	}
-	words := make([]any, 0, 3+len(keys)+len(arguments))
-	words = append(words, name, body, len(keys))
+	words := script.command(make([]any, 0, 3+len(keys)+len(arguments)), byName, readOnly, len(keys))
 	for i := range keys {
 		words = append(words, keys[i])
 	}

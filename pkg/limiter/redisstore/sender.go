@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -49,7 +48,7 @@ func (s *sender) send(ctx context.Context, c *call) error {
 
 // fromCaller marks err if it came because ctx, the caller's, has ended.
 func fromCaller(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, errAsk) || redisserver.IsErrorReply(err, "") {
+	if err == nil || err == errAsk || redisserver.IsErrorReply(err, "") {
 		return err
 	}
 	if reason := limiter.GaveUp(ctx); reason != nil {
@@ -58,23 +57,18 @@ func fromCaller(ctx context.Context, err error) error {
 	return err
 }
 
-// isQuiet reports whether a caller would be alone, as far as that is known without asking
-// for the node.
-func (s *sender) isQuiet() bool { return s.single != nil && s.single.isQuiet() }
-
-// ask lets a be decided together with others, as send does. It returns errAsk if it is to
-// be sent by itself: because nobody else asks at the moment, or the answer was unusual.
-func (s *sender) ask(ctx context.Context, a *ask) error {
-	deadline := time.Now().Add(s.budget)
+// ask lets q, an ask, be decided together with others, as send does. It returns errAsk if it
+// is to be sent by itself: because nobody else asks at the moment, or the answer was unusual.
+func (s *sender) ask(ctx context.Context, q *queued) error {
 	if s.single != nil {
-		return fromCaller(ctx, s.single.ask(ctx, a, deadline))
+		return fromCaller(ctx, s.single.ask(ctx, q, s.budget))
 	}
-	if a.op == limiter.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
+	if q.ask.op == limiter.Peek && s.cluster.Options().ReadOnly { // a replica's, perhaps
 		return errAsk
 	}
-	l, err := s.laneOf(ctx, a.keys[0], deadline)
+	l, err := s.laneOf(ctx, q.ask.keys[0], time.Now().Add(s.budget))
 	if err == nil {
-		err = l.named(l.ask(ctx, a, deadline))
+		err = l.named(l.ask(ctx, q, s.budget))
 	}
 	return fromCaller(ctx, err)
 }
@@ -97,7 +91,7 @@ func (e *nodeError) Unwrap() error { return e.error }
 
 // named marks an error of l, the lane to a node of a Cluster.
 func (l *lane) named(err error) error {
-	if node, ok := l.client.(*redis.Client); ok && err != nil && !errors.Is(err, errAsk) {
+	if node, ok := l.client.(*redis.Client); ok && err != nil && err != errAsk {
 		return &nodeError{err, node.Options().Addr}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type Store struct {
 	undoing   background    // takes that are being given back
 	slotted   atomic.Bool   // what looks like a single server has slots
 	large     chan struct{} // holds the one call whose answer may be large
+	works     sync.Pool     // of *work
 	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
 }
 
@@ -153,20 +155,20 @@ func (s *Store) Close() error {
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	var room [1]limiter.Request
-	reqs, err := limiter.NormalizeAll(room[:0], op, reqs)
-	if err != nil {
+	w := s.newWork()
+	var err error
+	if w.reqs, err = limiter.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
 		return err
 	}
-	if limiter.IsSpecial(op, reqs) {
-		return s.decideSpecial(ctx, op, reqs, decisions)
+	if limiter.IsSpecial(op, w.reqs) {
+		return s.decideSpecial(ctx, op, w.reqs, decisions)
 	}
 	if s.isCluster && len(reqs) > 1 {
-		if groups := groupBySlot(reqs); len(groups) > 1 {
-			return s.decideAcrossSlots(ctx, op, groups, reqs, decisions)
+		if groups := groupBySlot(w.reqs); len(groups) > 1 {
+			return s.decideAcrossSlots(ctx, op, groups, w.reqs, decisions)
 		}
 	}
-	return s.decideTogether(ctx, op, reqs, decisions)
+	return s.decide(ctx, op, w, decisions)
 }
 
 const (
@@ -176,21 +178,49 @@ const (
 
 // decideTogether decides requests of one slot, which are normalized.
 func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	keys := s.keys(reqs)
-	if !s.sender.isQuiet() && canMerge(op, reqs) {
-		a := &ask{op: op, reqs: reqs, keys: keys}
-		if s.isCluster {
-			a.slot = redisserver.SlotOf(reqs[0].Key.Subject)
-		}
-		if err := s.sender.ask(ctx, a); err == nil {
-			if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, keys, reqs, decisions); err != nil {
-				return s.wrong(err, op)
-			}
-			return nil
-		} else if !errors.Is(err, errAsk) {
-			return s.explain(err, op.String(), op != limiter.Peek, keys)
-		}
+	w := s.newWork()
+	w.reqs = append(w.reqs[:0], reqs...)
+	return s.decide(ctx, op, w, decisions)
+}
+
+// decide decides the requests of w, which are of one slot and normalized.
+func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	w.setKeys(s.own)
+	err := s.decideMerged(ctx, op, w, decisions)
+	if err == errAsk {
+		err = s.decideAlone(ctx, op, w, decisions)
 	}
+	if err == nil { // see work
+		s.works.Put(w)
+	}
+	return err
+}
+
+// decideMerged decides together with what others ask. It returns errAsk if w is to be decided
+// by itself.
+func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	if !canMerge(op, w.reqs) {
+		return errAsk
+	}
+	slot := 0
+	if s.isCluster {
+		slot = redisserver.SlotOf(w.reqs[0].Key.Subject)
+	}
+	if err := s.sender.ask(ctx, w.toAsk(op, slot)); err == errAsk {
+		return err
+	} else if err != nil {
+		return s.explain(err, op.String(), op != limiter.Peek, w.keys)
+	}
+	a := &w.ask
+	if err := s.parseVerdicts(a.verdicts, op, a.granted && op == limiter.Take, a.later, a.now, w.keys, w.reqs, decisions); err != nil {
+		return s.wrong(err, op)
+	}
+	return nil
+}
+
+// decideAlone decides by a call of its own.
+func (s *Store) decideAlone(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
+	keys, reqs := w.keys, w.reqs
 	arguments := s.arguments(op, reqs)
 	changes := op != limiter.Peek
 	script, short := s.scripts.deciding(op, reqs)
@@ -273,86 +303,4 @@ func withClock(arguments []any, clock func() time.Time) []any {
 		arguments = append(arguments, int64(limiter.InstantOf(clock())))
 	}
 	return arguments
-}
-
-// longAgo is before any server's clock, the year 2001.
-const longAgo = limiter.Instant(1e15)
-
-// follows reports whether an answer follows from the state that came with it. No script
-// answers otherwise; who is in between, or in the server's place, might.
-func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, charged bool, now limiter.Instant) bool {
-	used, capacity := state.Used(now), req.Limit.Capacity()
-	switch {
-	case op == limiter.Refund || op == limiter.Adjust:
-		return allowed
-	case charged && allowed:
-		return state.Limit == req.Limit && 0 < used && used <= capacity
-	}
-	return allowed == (used+req.Cost <= capacity)
-}
-
-// parseReply derives the decisions from the script's reply: the states as they
-// are now, which the pure Go algorithms explain.
-func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
-	if len(reply) < 7 {
-		return redisserver.ErrAnswer
-	}
-	now := instantOf(reply)
-	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
-}
-
-// instantOf reads the instant that a reply begins with.
-func instantOf(reply string) limiter.Instant {
-	var instant [8]byte
-	copy(instant[1:], reply[:7])
-	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
-}
-
-// parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
-// allowed, and its record as it is now. If granted is set they are about the last of several
-// that asked the same: this one was charged, and later of the others after it.
-func (s *Store) parseVerdicts(
-	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request,
-	decisions []limiter.Decision,
-) error {
-	if s.clock == nil && now < longAgo {
-		return redisserver.ErrAnswer
-	}
-	states := make([]limiter.State, len(reqs))
-	for i := range reqs {
-		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
-			return redisserver.ErrAnswer
-		}
-		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
-		if record := rest[2 : 2+int(rest[1])]; record != "" {
-			err := states[i].DecodeRecordUnder(&reqs[i].Limit, []byte(record))
-			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
-				return redisserver.ErrAnswer
-			} else if err != nil {
-				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
-			}
-			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
-		}
-		rest = rest[2+int(rest[1]):]
-	}
-	if len(rest) > 0 {
-		return redisserver.ErrAnswer
-	}
-	charged := op == limiter.Take && limiter.AllAllowed(decisions)
-	for i := range reqs {
-		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
-			return redisserver.ErrAnswer
-		}
-		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
-		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
-			before := states[i]
-			if charged {
-				before.Units -= reqs[i].Cost // what was queued before this take
-				decision.Granted = reqs[i].Cost
-			}
-			decision.Delay = before.Delay(&reqs[i].Limit, now)
-		}
-		decisions[i] = decision
-	}
-	return nil
 }

@@ -59,15 +59,15 @@ type Auditor struct {
 	keys    []account
 	limits  map[limiter.Limit]*limiter.Limit // as many keys are under one
 	finding Finding                          // except for what is computed over all keys
-	held    int64
+	held    func(limiter.Limit) int64
 }
 
 // New returns an Auditor that has seen nothing.
 func New() *Auditor { return &Auditor{limits: map[limiter.Limit]*limiter.Limit{}} }
 
-// Excuse says that up to so many units of each key may be charged and not used, because
+// Excuse says how many units of each key under a limit may be charged and not used, because
 // somebody took them ahead. A denial that they explain is not wrong.
-func (a *Auditor) Excuse(held int64) { a.held = held }
+func (a *Auditor) Excuse(held func(limiter.Limit) int64) { a.held = held }
 
 // account is what is known of one key.
 type account struct {
@@ -118,7 +118,7 @@ func (a *Auditor) Observe(o Observation) {
 		}
 		a.charge(k, &o)
 	case !o.Allowed && used+o.Cost+k.unknown <= capacity:
-		if used+o.Cost+k.unknown+a.held > capacity {
+		if a.held != nil && used+o.Cost+k.unknown+a.held(*k.limit) > capacity {
 			a.finding.Excused += o.Cost
 		} else {
 			a.finding.UnderAdmitted += o.Cost

@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+)
+
+// Identity returns a text that is the same for all URLs of one store, as far as that can
+// be told without asking it: whoever logs in, with or without TLS, with a default written
+// out or not. It holds no password. The URL must be one that [Open] accepts.
+func Identity(text string) (string, error) {
+	scheme, rest, _ := strings.Cut(text, ":")
+	if scheme == "file" {
+		if strings.HasPrefix(rest, "///") {
+			rest = rest[2:]
+		}
+		path, err := filepath.Abs(rest)
+		return "file " + path, err
+	}
+	opener, known := openers()[scheme]
+	if !known || opener.client == nil {
+		return scheme, nil
+	}
+	u, err := parseRedisURL(text, scheme+opener.form)
+	if err != nil {
+		return "", err
+	}
+	scheme = strings.Replace(scheme, "rediss", "redis", 1)
+	if scheme == "unix" {
+		path, err := url.PathUnescape(u.Path)
+		return fmt.Sprintf("unix %s db %s", path, cmp.Or(u.option("db"), "0")), err
+	}
+	port, database, master := redisPort, strings.TrimPrefix(u.Path, "/"), ""
+	if scheme == "redis+sentinel" {
+		port = sentinelPort
+		if master, database, err = u.master(); err != nil {
+			return "", err
+		}
+		master = " master " + master
+	}
+	addresses, err := u.addresses(port)
+	if err != nil {
+		return "", err
+	}
+	for i, address := range addresses {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", err
+		}
+		host = strings.ToLower(strings.TrimSuffix(host, "."))
+		if storeurl.IsLocal(host) {
+			host = "localhost"
+		}
+		addresses[i] = net.JoinHostPort(host, port)
+	}
+	slices.Sort(addresses) // several are nodes or Sentinels of the same
+	database = cmp.Or(database, u.option("db"), "0")
+	return fmt.Sprintf("%s %s%s db %s", scheme, strings.Join(slices.Compact(addresses), ","), master, database), nil
+}

@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// wrapFlags are the flags that say what a trial puts around the store.
+type wrapFlags struct {
+	replicas int
+	wraps    []string
+}
+
+// Bounds of what is put around a store.
+const (
+	maxReplicas = 1000
+	maxLease    = 1_000_000
+	maxStaleMax = time.Hour
+	maxTerm     = time.Minute
+)
+
+func (o *wrapFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&o.replicas, "replicas", 1, "`N` instances of a service share the store, each with what --wrap says around it")
+	flags.StringArrayVar(&o.wraps, "wrap", nil,
+		"put a `WRAPPER` around the store, as a service can: denials[=MAX_STALE] remembers denials (default 1s), "+
+			"lease[=UNITS[,TERM]] takes up to UNITS of a hot key ahead for TERM (default 1000,100ms); repeat it for both")
+	cmd.RegisterFlagCompletionFunc("replicas", cobra.NoFileCompletions)
+	cmd.RegisterFlagCompletionFunc("wrap",
+		cobra.FixedCompletions([]string{"denials=1s", "lease=50"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// parse reads the flags. The order in which wrappers are given does not matter: a denial
+// memory is always outside of leases.
+func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
+	if o.replicas < 1 || o.replicas > maxReplicas {
+		return wrap, usagef("--replicas %d is out of range; it must be from 1 to %d", o.replicas, maxReplicas)
+	}
+	wrap.Replicas = o.replicas
+	leaseWords, denialWords := "", ""
+	for _, text := range o.wraps {
+		name, settings, given := strings.Cut(text, "=")
+		if given && settings == "" {
+			return wrap, usagef("--wrap %q ends with =; write a value, or leave = out", text)
+		}
+		switch name {
+		case "denials":
+			if wrap.Denials != nil {
+				return wrap, usagef("--wrap denials is given twice; give it once")
+			}
+			wrap.Denials, denialWords = &limiter.DenialMemory{MaxStale: time.Second}, text
+			if given {
+				if wrap.Denials.MaxStale, err = wrapDuration(text, settings, maxStaleMax); err != nil {
+					return wrap, err
+				}
+			}
+		case "lease":
+			if wrap.Leases != nil {
+				return wrap, usagef("--wrap lease is given twice; give it once")
+			}
+			if wrap.Leases, err = parseLease(text, settings); err != nil {
+				return wrap, err
+			}
+			leaseWords = text
+		default:
+			return wrap, usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], such as lease=50", text)
+		}
+	}
+	for _, words := range []string{denialWords, leaseWords} {
+		if words != "" {
+			wrap.Words = append(wrap.Words, words)
+		}
+	}
+	return wrap, nil
+}
+
+// parseLease reads UNITS[,TERM], both of which may be left out.
+func parseLease(text, settings string) (*limiter.Leases, error) {
+	leases := &limiter.Leases{Max: 1000, Term: 100 * time.Millisecond}
+	if settings == "" {
+		return leases, nil
+	}
+	units, term, hasTerm := strings.Cut(settings, ",")
+	n, err := strconv.ParseInt(units, 10, 64)
+	if err != nil || n < 2 || n > maxLease {
+		return nil, usagef("--wrap %q: %q is not a number of units from 2 to %d; write it like lease=50 or lease=50,100ms", text, units, maxLease)
+	}
+	leases.Max = n
+	if hasTerm {
+		leases.Term, err = wrapDuration(text, term, maxTerm)
+	}
+	return leases, err
+}
+
+// wrapDuration reads a duration in a wrapper's settings.
+func wrapDuration(text, duration string, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(duration)
+	if err != nil || d < time.Millisecond || d > most {
+		return 0, usagef("--wrap %q: %q is not a duration from 1ms to %s, such as 500ms", text, duration, limiter.FormatPeriod(most))
+	}
+	return d, nil
+}

@@ -1,0 +1,258 @@
+package filestore
+
+import (
+	"container/list"
+	"context"
+	"database/sql"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// A job is one call that may write. The writer does it together with others, in one
+// transaction, but each by itself: what one refuses does not concern the others.
+type job struct {
+	// creates: the file is made if it is missing.
+	creates bool
+	// do answers the call. It returns an error only before it has changed anything.
+	do func(b *batch) error
+	// sql is instead of do for what writes by statements of its own, always alone.
+	sql func(tx *sql.Tx, now limiter.Instant) error
+
+	place *list.Element // in the queue; nil once the writer has taken the job
+	alone bool          //  it failed together with others, and is done again without them
+	err   error
+	done  chan struct{} // closed when err, and what do has found out, may be read
+}
+
+// queue is the jobs that wait for the writer, the oldest first.
+type queue struct {
+	mu      sync.Mutex
+	jobs    list.List
+	writing bool          // there is a writer
+	idle    bool          // it waits to be woken
+	wake    chan struct{} // wakes it; room for one
+}
+
+// add appends j, and reports whether the caller must start the writer.
+func (q *queue) add(j *job) (start bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.place = q.jobs.PushBack(j)
+	start = !q.writing
+	q.writing = true
+	q.rouse()
+	return start
+}
+
+// rouse wakes the writer if it is idle.
+func (q *queue) rouse() {
+	if q.idle {
+		q.idle = false
+		q.wake <- struct{}{}
+	}
+}
+
+// wait waits for jobs, for some time or until the writer is dismissed. If it reports that
+// there are none the writer must end: the next job starts another.
+func (q *queue) wait(atMost *time.Timer) bool {
+	q.mu.Lock()
+	if q.jobs.Len() > 0 {
+		q.mu.Unlock()
+		return true
+	}
+	q.idle = true
+	q.mu.Unlock()
+	atMost.Reset(idleTime)
+	select {
+	case <-q.wake:
+	case <-atMost.C:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.idle = false
+	select {
+	case <-q.wake: // it came together with the timer
+	default:
+	}
+	q.writing = q.jobs.Len() > 0
+	return q.writing
+}
+
+// expect lets those that were just answered ask again: several then come together, and one
+// finds the file still in hand.
+func (q *queue) expect() {
+	for range 4 {
+		runtime.Gosched()
+		if !q.isEmpty() {
+			return
+		}
+	}
+}
+
+// dismiss lets an idle writer end.
+func (q *queue) dismiss() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.rouse()
+}
+
+// leave takes j out of the queue. It reports false if the writer has taken it already.
+func (q *queue) leave(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j.place == nil {
+		return false
+	}
+	q.jobs.Remove(j.place)
+	j.place = nil
+	return true
+}
+
+// take appends the next jobs that are to be done together to buf. If the file is missing,
+// they are none that make it.
+func (q *queue) take(buf []*job, missing bool) []*job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.jobs.Front(); e != nil && len(buf) < mostTogether; e = q.jobs.Front() {
+		j := e.Value.(*job)
+		if j.sql != nil || j.alone && len(buf) > 0 || j.creates && missing {
+			break
+		}
+		q.jobs.Remove(e)
+		j.place = nil
+		buf = append(buf, j)
+		if j.alone {
+			break
+		}
+	}
+	return buf
+}
+
+// isSQLNext reports whether the next job writes by statements of its own.
+func (q *queue) isSQLNext() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	front := q.jobs.Front()
+	return front != nil && front.Value.(*job).sql != nil
+}
+
+// takeSQL takes the next job if it writes by statements of its own, and returns nil else.
+func (q *queue) takeSQL() *job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	front := q.jobs.Front()
+	if front == nil || front.Value.(*job).sql == nil {
+		return nil
+	}
+	j := q.jobs.Remove(front).(*job)
+	j.place = nil
+	return j
+}
+
+// putBack lets jobs wait again, before all others, each to be done alone.
+func (q *queue) putBack(jobs []*job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := len(jobs) - 1; i >= 0; i-- {
+		jobs[i].alone = true
+		jobs[i].place = q.jobs.PushFront(jobs[i])
+	}
+}
+
+// takeAll takes all jobs, to fail them. gone says that their writer is no more.
+func (q *queue) takeAll(gone bool) (jobs []*job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.jobs.Front(); e != nil; e = q.jobs.Front() {
+		j := q.jobs.Remove(e).(*job)
+		j.place = nil
+		jobs = append(jobs, j)
+	}
+	q.writing = q.writing && !gone
+	return jobs
+}
+
+func (q *queue) isEmpty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.jobs.Len() == 0
+}
+
+// creates reports whether a job that waits makes the file.
+func (q *queue) creates() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for e := q.jobs.Front(); e != nil; e = e.Next() {
+		if e.Value.(*job).creates {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// idleTime is for how long a writer without a job stays. Starting one costs about as
+	// much as a take, because SQLite needs more stack than a goroutine begins with.
+	idleTime = 100 * time.Millisecond
+	// patience is how long a call without a deadline waits for the file.
+	patience = 10 * time.Second
+	// lastMoment is how long a call that is being done when its time is over waits for the
+	// outcome. Mostly it comes at once, and without it nobody knows what was charged.
+	lastMoment = 20 * time.Millisecond
+)
+
+// write has the writer do j, and waits for it as long as ctx lasts.
+func (s *Store) write(ctx context.Context, j *job) error {
+	if ctx.Err() != nil {
+		return s.late(ctx)
+	}
+	j.done = make(chan struct{})
+	if s.queue.add(j) {
+		panics.Go(s.writeAll, s.writerEnded)
+	}
+	var impatient <-chan time.Time
+	if _, limited := ctx.Deadline(); !limited {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		impatient = timer.C
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+	case <-impatient:
+	}
+	if s.queue.leave(j) {
+		return s.late(ctx)
+	}
+	timer := time.NewTimer(lastMoment)
+	defer timer.Stop()
+	select {
+	case <-j.done:
+		return j.err
+	case <-timer.C:
+	}
+	if s.queue.leave(j) { // it failed together with others, and waits again
+		return s.late(ctx)
+	}
+	if gaveUp := limiter.GaveUp(ctx); gaveUp != nil {
+		return fmt.Errorf("%w: file %s: %w", limiter.ErrOutcomeUnknown, s.path, gaveUp)
+	}
+	return fmt.Errorf("%w: file %s has not answered in time", limiter.ErrOutcomeUnknown, s.path)
+}
+
+// late says that nothing was done before ctx ended, or before the patience did.
+func (s *Store) late(ctx context.Context) error {
+	if gaveUp := limiter.GaveUp(ctx); gaveUp != nil {
+		return fmt.Errorf("file %s had not answered when %w", s.path, gaveUp)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: file %s is locked by another process: %w", limiter.ErrUnavailable, s.path, err)
+	}
+	return fmt.Errorf("%w: file %s has been locked by another process for %s", limiter.ErrUnavailable, s.path, patience)
+}

@@ -1,0 +1,155 @@
+package filestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Callers whose takes share a transaction each get their own answer.
+func TestCallersTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store := open(t, path)
+	if err := take(store, limiter.Key{Subject: "u"}, hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, path, "INSERT INTO limits VALUES ('rl', 'bad', 'n', x'00', 9223372036854775807)")
+	const callers = 60
+	results := make([]error, callers)
+	allowed := make([]bool, callers)
+	together(t, path, callers, func(i int) {
+		switch i % 3 {
+		case 0: // both or none: hot fits 10 times
+			var decisions []limiter.Decision
+			decisions, results[i] = limiter.New(store).TakeAll(context.Background(),
+				limiter.Request{Key: limiter.Key{Subject: "hot", Name: "n"}, Limit: hour, Cost: 1},
+				limiter.Request{Key: limiter.Key{Subject: "wide", Name: "n"}, Limit: limiter.Limit{Count: 1000, Period: time.Hour}, Cost: 1})
+			allowed[i] = results[i] == nil && limiter.AllAllowed(decisions)
+		case 1:
+			results[i] = take(store, limiter.Key{Subject: "bad", Name: "n"}, hour, 1)
+		case 2:
+			results[i] = store.Write(context.Background(), func() error {
+				if i == 2 {
+					return errors.New("mine alone")
+				}
+				if i == 5 {
+					panic("mine too")
+				}
+				return nil
+			})
+		}
+	}, store.Waiting)
+	both := 0
+	for i, err := range results {
+		switch {
+		case i%3 == 1:
+			if !errors.Is(err, limiter.ErrForeign) {
+				t.Errorf("caller %d of a foreign value: %v", i, err)
+			}
+		case i == 2 || i == 5:
+			if err == nil || !strings.Contains(err.Error(), "mine") {
+				t.Errorf("caller %d: %v, want its own error", i, err)
+			}
+		case err != nil:
+			t.Errorf("caller %d: %v", i, err)
+		case allowed[i]:
+			both++
+		}
+	}
+	if both != 10 {
+		t.Errorf("%d were allowed, want 10", both)
+	}
+	for subject, limit := range map[string]limiter.Limit{"hot": hour, "wide": {Count: 1000, Period: time.Hour}} {
+		d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: subject, Name: "n"}, limit, 1)
+		if err != nil || d.Used != 10 {
+			t.Errorf("%s: %+v, %v; want 10 used", subject, d, err)
+		}
+	}
+}
+
+// together calls call in as many goroutines, and keeps the file from being written until
+// all of them wait.
+func together(t *testing.T, path string, callers int, call func(i int), waiting func() int) {
+	t.Helper()
+	other := raw(t, path)
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() { call(i) })
+	}
+	for waiting() < callers {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := other.Exec("COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+}
+
+// A call whose context has ended is not begun.
+func TestAnEndedContext(t *testing.T) {
+	store := open(t, filepath.Join(t.TempDir(), "limits.db"))
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	budget, cancel := limiter.BudgetContext(context.Background(), 0)
+	defer cancel()
+	for op, call := range map[string]func(ctx context.Context) error{
+		"take": func(ctx context.Context) error {
+			_, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u"}, hour, 1)
+			return err
+		},
+		"peek": func(ctx context.Context) error {
+			_, err := limiter.New(store).Peek(ctx, limiter.Key{Subject: "u"}, hour, 1)
+			return err
+		},
+		"delete": func(ctx context.Context) error {
+			_, _, err := store.Delete(ctx, limiter.Record{Key: limiter.Key{Subject: "u", Name: "n"}})
+			return err
+		},
+		"scan": func(ctx context.Context) error {
+			for _, err := range store.Scan(ctx, limiter.Query{}) {
+				return err
+			}
+			return nil
+		},
+	} {
+		if err := call(ended); !errors.Is(err, limiter.ErrGaveUp) || !errors.Is(err, context.Canceled) || limiter.IsAway(err) {
+			t.Errorf("%s of a caller that left: %v", op, err)
+		}
+		if err := call(budget); !errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrGaveUp) {
+			t.Errorf("%s out of budget: %v", op, err)
+		}
+	}
+	if d, err := limiter.New(store).Peek(context.Background(), limiter.Key{Subject: "u"}, hour, 1); err != nil || d.Used != 0 {
+		t.Errorf("%+v, %v; want nothing used", d, err)
+	}
+}
+
+// A writer that has had nothing to do is gone, and another one comes when it is needed.
+func TestAnIdleWriterEnds(t *testing.T) {
+	store := open(t, filepath.Join(t.TempDir(), "limits.db"))
+	for i := range 3 {
+		if err := take(store, limiter.Key{Subject: fmt.Sprint(i)}, hour, 1); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for store.HasWriter() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package filestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	// mostTogether is how many jobs a transaction has. More would make nothing faster,
+	// and let the first of them wait.
+	mostTogether = 256
+	// burst is for how long one process goes on writing while others wait. Handing the
+	// file over costs as much as some takes: the other process has to wake up and to read
+	// anew what has changed.
+	burst = 2 * time.Millisecond
+	// pause is what a process leaves to those that wait, after its burst.
+	pause = 500 * time.Microsecond
+)
+
+// writeAll does jobs until none waits. There is one of it for each Store at a time.
+func (s *Store) writeAll() error {
+	timer := time.NewTimer(idleTime)
+	defer timer.Stop()
+	for s.queue.wait(timer) {
+		if err := s.writeBurst(); err != nil {
+			for _, j := range s.queue.takeAll(false) {
+				j.finish(err)
+			}
+		}
+	}
+	return nil
+}
+
+// writerEnded lets a panic of the writer itself fail those that wait for it.
+func (s *Store) writerEnded(err error) {
+	if err == nil {
+		return
+	}
+	for _, j := range s.queue.takeAll(true) {
+		j.finish(err)
+	}
+}
+
+func (j *job) finish(err error) {
+	j.err = err
+	close(j.done)
+}
+
+// writeBurst does jobs as long as some wait, and no other process does. An error
+// is for all jobs that wait.
+func (s *Store) writeBurst() error {
+	line, err := s.prepareToWrite()
+	if err != nil {
+		return err
+	}
+	// Without the turn: another process may hold the file for long, and the Store
+	// can be closed meanwhile.
+	line.wait()
+	defer line.leave()
+	s.writerTurn <- struct{}{}
+	defer func() { <-s.writerTurn }()
+	for !s.queue.isEmpty() {
+		if err := s.writeOnce(); err != nil {
+			return err
+		}
+		s.queue.expect()
+		if line.isOver(burst) {
+			line.leave()
+			time.Sleep(pause)
+			return nil
+		}
+	}
+	return nil
+}
+
+// prepareToWrite opens what a writer needs, and returns its place between the processes.
+func (s *Store) prepareToWrite() (*line, error) {
+	s.writerTurn <- struct{}{}
+	defer func() { <-s.writerTurn }()
+	err := s.openWriter()
+	if err != nil && !errors.Is(err, errMissing) {
+		return nil, s.translate(context.Background(), err, false)
+	}
+	if s.line == nil && err == nil {
+		if s.line, err = openLine(s.path); err != nil {
+			return nil, s.translate(context.Background(), err, false)
+		}
+	}
+	return s.line, nil
+}
+
+// openWriter opens the writer's connection. It needs the writer's turn.
+func (s *Store) openWriter() error {
+	if s.writer != nil {
+		return nil
+	}
+	return s.whileBusy(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		db, err := s.openDatabase(ctx, s.queue.creates())
+		if err != nil {
+			return err
+		}
+		s.writer, err = newConnection(ctx, db)
+		return err
+	})
+}
+
+// whileBusy does what needs SQLite's lock until it gets it, or nobody waits any more.
+// Nothing has been written when SQLite says busy. Other programs can have the lock, and
+// other versions of this one, which do not stand in line.
+func (s *Store) whileBusy(do func() error) error {
+	for {
+		err := do()
+		if !hasCode(err, sqlite3.SQLITE_BUSY) || s.queue.isEmpty() {
+			return err
+		}
+		time.Sleep(rand.N(2 * time.Millisecond)) // so that processes in step get out of it
+	}
+}
+
+// writeOnce does the next jobs in one transaction. It needs the writer's turn.
+func (s *Store) writeOnce() error {
+	err := s.openWriter()
+	if errors.Is(err, errMissing) {
+		s.doTogether(nil)
+		return nil
+	}
+	if err != nil {
+		return s.translate(context.Background(), err, false)
+	}
+	if s.queue.isSQLNext() {
+		return s.writeSQL()
+	}
+	return s.writer.use(func() error {
+		// Until the transaction has begun all may leave.
+		if err := s.whileBusy(s.writer.begin); err != nil {
+			return s.translate(context.Background(), err, false)
+		}
+		s.doTogether(s.writer)
+		return nil
+	})
+}
+
+// writeSQL does the next job if it writes by statements of its own.
+func (s *Store) writeSQL() error {
+	var tx *sql.Tx
+	err := s.whileBusy(func() (err error) {
+		tx, err = s.writer.conn.BeginTx(context.Background(), nil)
+		return err
+	})
+	if err != nil {
+		return s.translate(context.Background(), err, false)
+	}
+	defer tx.Rollback()
+	j := s.queue.takeSQL()
+	if j == nil { // it has left
+		return nil
+	}
+	committing := false
+	err = panics.Call(func() error {
+		if err := j.sql(tx, limiter.InstantOf(s.clock())); err != nil {
+			return err
+		}
+		committing = true
+		return tx.Commit()
+	})
+	j.finish(s.translate(context.Background(), err, committing))
+	return nil
+}
+
+// doTogether does the next jobs in the transaction that has begun, or in no file.
+func (s *Store) doTogether(c *connection) {
+	s.taken = s.queue.take(s.taken[:0], c == nil)
+	committing := false
+	err := panics.Call(func() error {
+		b := batch{connection: c, prefix: s.prefix, now: limiter.InstantOf(s.clock())}
+		for _, j := range s.taken {
+			j.err = j.do(&b)
+			if j.err != nil && !isOwn(j.err) {
+				return j.err
+			}
+		}
+		if c == nil {
+			return nil
+		}
+		isChanged, err := b.store()
+		if err != nil || !isChanged {
+			c.rollback()
+			return err
+		}
+		committing = true
+		return c.commit()
+	})
+	if err != nil && c != nil {
+		c.rollback()
+	}
+	if err != nil && len(s.taken) > 1 && !committing {
+		s.queue.putBack(s.taken) // it may be the fault of one
+	} else {
+		for _, j := range s.taken {
+			if err != nil {
+				j.err = s.translate(context.Background(), err, committing)
+			}
+			close(j.done)
+		}
+	}
+	clear(s.taken)
+}

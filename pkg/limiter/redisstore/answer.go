@@ -1,0 +1,107 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// longAgo is before any server's clock, the year 2001.
+const longAgo = limiter.Instant(1e15)
+
+// follows reports whether an answer follows from the state that came with it. No script
+// answers otherwise; who is in between, or in the server's place, might.
+func follows(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, charged bool, now limiter.Instant) bool {
+	used, capacity := state.Used(now), req.Limit.Capacity()
+	switch {
+	case op == limiter.Refund || op == limiter.Adjust:
+		return allowed
+	case charged && allowed:
+		return state.Limit == req.Limit && 0 < used && used <= capacity
+	}
+	return allowed == (used+req.Cost <= capacity)
+}
+
+// parseReply derives the decisions from the script's reply: the states as they
+// are now, which the pure Go algorithms explain.
+func (s *Store) parseReply(reply string, op limiter.Op, keys []string, reqs []limiter.Request, decisions []limiter.Decision) error {
+	if len(reply) < 7 {
+		return redisserver.ErrAnswer
+	}
+	now := instantOf(reply)
+	return s.parseVerdicts(reply[7:], op, false, 0, now, keys, reqs, decisions)
+}
+
+// instantOf reads the instant that a reply begins with.
+func instantOf(reply string) limiter.Instant {
+	var instant [8]byte
+	copy(instant[1:], reply[:7])
+	return limiter.Instant(binary.BigEndian.Uint64(instant[:]))
+}
+
+// parsing is memory for reading an answer.
+type parsing struct {
+	states []limiter.State
+	before limiter.State
+	record []byte
+}
+
+var parsings = sync.Pool{New: func() any { return new(parsing) }}
+
+// parseVerdicts derives decisions from a script's verdicts on reqs: for each whether it is
+// allowed, and its record as it is now. If granted is set they are about the last of several
+// that asked the same: this one was charged, and later of the others after it.
+func (s *Store) parseVerdicts(
+	rest string, op limiter.Op, granted bool, later int64, now limiter.Instant, keys []string, reqs []limiter.Request,
+	decisions []limiter.Decision,
+) error {
+	if s.clock == nil && now < longAgo {
+		return redisserver.ErrAnswer
+	}
+	p := parsings.Get().(*parsing)
+	defer parsings.Put(p)
+	p.states = slices.Grow(p.states[:0], len(reqs))[:len(reqs)]
+	states := p.states
+	for i := range reqs {
+		states[i] = limiter.State{}
+		if len(rest) < 2 || len(rest) < 2+int(rest[1]) || rest[0] > 1 {
+			return redisserver.ErrAnswer
+		}
+		decisions[i] = limiter.Decision{Allowed: granted || rest[0] == 1, Shadow: reqs[i].Shadow}
+		if record := rest[2 : 2+int(rest[1])]; record != "" {
+			p.record = append(p.record[:0], record...)
+			err := states[i].DecodeRecordUnder(&reqs[i].Limit, p.record)
+			if err != nil && decisions[i].Allowed && op != limiter.Peek { // it may have been written over
+				return redisserver.ErrAnswer
+			} else if err != nil {
+				return &limiter.ForeignError{StoreKey: keys[i], Holds: err.Error()}
+			}
+			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
+		}
+		rest = rest[2+int(rest[1]):]
+	}
+	if len(rest) > 0 {
+		return redisserver.ErrAnswer
+	}
+	charged := op == limiter.Take && limiter.AllAllowed(decisions)
+	for i := range reqs {
+		if !follows(&states[i], &reqs[i], op, decisions[i].Allowed, charged, now) {
+			return redisserver.ErrAnswer
+		}
+		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
+		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
+			before := &p.before
+			*before = states[i]
+			if charged {
+				before.Units -= reqs[i].Cost // what was queued before this take
+				decision.Granted = reqs[i].Cost
+			}
+			decision.Delay = before.Delay(&reqs[i].Limit, now)
+		}
+		decisions[i] = decision
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// What a decision works with is used again. Callers that leave at any moment, and answers
+// that come when they have left, disturb nobody: each caller has a limit of its own, and
+// every answer must be about that one, with the count of its own takes.
+func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
+		DisableIdentity: true})
+	defer client.Close()
+	store, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	const callers, takes = 48, 400
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(7, uint64(i)))
+			key, limit := limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(int64(1_000_000+i))
+			least, most := int64(0), int64(0) // what can be in use
+			for n := range takes {
+				ctx, cancel := context.WithCancel(context.Background())
+				if random.IntN(2) == 0 {
+					ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(1500))*time.Microsecond)
+				}
+				if i == 0 && n%20 == 0 { // so that whole exchanges are left
+					server.Do("EVAL", "for _ = 1, 300000 do end", 0)
+				}
+				d, err := l.Take(ctx, key, limit, 1)
+				cancel()
+				switch {
+				case err == nil:
+					least, most = least+1, most+1
+					if !d.Allowed || d.Used < least || d.Used > most || d.Used+d.Remaining != limit.Count {
+						t.Errorf("user:%d: %+v; want %d to %d used of %d", i, d, least, most, limit.Count)
+						return
+					}
+					least = d.Used // a take whose outcome is unknown may still come
+				case errors.Is(err, limiter.ErrOutcomeUnknown):
+					most++
+				case !errors.Is(err, limiter.ErrGaveUp):
+					t.Errorf("user:%d: %v", i, err)
+				}
+			}
+			d, err := l.Peek(context.Background(), key, limit, 1)
+			if err != nil || d.Used < least || d.Used > most {
+				t.Errorf("user:%d: %d used (%v), want %d to %d", i, d.Used, err, least, most)
+			}
+		})
+	}
+	all.Wait()
+	store.sender.single.awaitState(0, 0)
+}
+
+// One timer watches for all callers. Each still leaves when the store's time for it is over,
+// those in the queue as well as those whose exchange goes on, and they know which of the two
+// it was.
+func TestMergedCallersLeaveWhenTheStoresTimeIsOver(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
+		DisableIdentity: true})
+	defer client.Close()
+	store, err := New(client, WithBudget(300*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(store)
+	take := func(ctx context.Context, i int) error {
+		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
+		return err
+	}
+	if err := take(context.Background(), 0); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	defer server.Resume()
+	begin := time.Now()
+	for _, err := range enter(500, take).wait() {
+		if !limiter.IsAway(err) || errors.Is(err, limiter.ErrGaveUp) {
+			t.Fatalf("%v; want an error that says the store is away", err)
+		}
+	}
+	if took := time.Since(begin); took < 200*time.Millisecond {
+		t.Errorf("they left after %v", took)
+	}
+}
+
+// wait waits until the crowd has left by itself, and returns what they were told.
+func (c *crowd) wait() []error {
+	c.callers.Wait()
+	c.leave()
+	return c.errs
+}

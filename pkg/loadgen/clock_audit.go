@@ -1,0 +1,43 @@
+package loadgen
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// clockAudit audits answers by the instants at which they came.
+type clockAudit struct {
+	auditors      []*audit.Auditor
+	pending, room []answer
+	newest        limiter.Instant
+}
+
+// clockSlack is by how much the workers' records can come out of order.
+const clockSlack = limiter.Instant(time.Second / time.Microsecond)
+
+func (c *clockAudit) add(answers []answer) {
+	for i := range answers {
+		c.newest = max(c.newest, answers[i].at)
+	}
+	c.pending = append(c.pending, answers...)
+}
+
+func (c *clockAudit) fold(safe limiter.Instant) {
+	c.pending, c.room = mergeRuns(c.pending, c.room)
+	c.pending = observe(c.auditors, c.pending, safe)
+}
+
+// observe audits those of sorted answers that are of instants before safe, and returns the
+// others.
+func observe(auditors []*audit.Auditor, answers []answer, safe limiter.Instant) (rest []answer) {
+	n := 0
+	for ; n < len(answers) && answers[n].at < safe; n++ {
+		a := &answers[n]
+		auditors[a.limit].Observe(audit.Observation{
+			Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged,
+		})
+	}
+	return answers[:copy(answers, answers[n:])]
+}
