@@ -68,7 +68,7 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 		s.announce(g.env.Err)
 	}
 	if s.store.origin == byDefault { // an earlier limitctl left it readable
-		for _, suffix := range []string{"", "-wal", "-shm"} {
+		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {
 			g.env.Keep(strings.TrimPrefix(s.store.value, "file:") + suffix)
 		}
 	}

@@ -49,7 +49,8 @@ func limitctlFile(path string) (take, io.Closer, error) {
 // same database, raised by one statement, which waits for others by SQLite's own means. It
 // says less than a limit does, and its windows leave double their count through.
 func counterFile(path string) (take, io.Closer, error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
+	db, err := sql.Open("sqlite", "file:"+path+
+		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -105,6 +105,24 @@ func AllAllowed(decisions []Decision) bool {
 //
 // changed reports whether any state was changed and needs to be stored.
 func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
+	if len(reqs) == 1 {
+		return DecideOne(op, &reqs[0], states[0], &decisions[0], now)
+	}
+	return decideSeveral(op, reqs, states, decisions, now)
+}
+
+// DecideOne is [Decide] for a single request.
+func DecideOne(op Op, req *Request, s *State, d *Decision, now Instant) (changed bool) {
+	if op == Take {
+		return takeOne(req, s, d, now)
+	}
+	reqs, states, decisions := [1]Request{*req}, [1]*State{s}, [1]Decision{}
+	changed = decideSeveral(op, reqs[:], states[:], decisions[:], now)
+	*d = decisions[0]
+	return changed
+}
+
+func decideSeveral(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
 	if op == Refund || op == Adjust {
 		for i, s := range states {
 			if op == Refund {
@@ -136,6 +154,37 @@ func Decide(op Op, reqs []Request, states []*State, decisions []Decision, now In
 		d.describe(s, req, now)
 	}
 	return changed
+}
+
+// takeOne is Decide for the most common call, without what only several requests need. It
+// looks the limit's rule up once.
+func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
+	page, capacity := &pages[req.Limit.Kind()], req.Limit.Count
+	if page.hasBurst {
+		capacity = req.Limit.Burst
+	}
+	clock, used := s.clock(now), int64(0)
+	if !s.IsZero() {
+		used = s.rule().used(s, clock)
+	}
+	*d = Decision{Allowed: used+req.Cost <= capacity, Shadow: req.Shadow, Used: used, At: now}
+	if !d.Allowed {
+		d.describe(s, req, now)
+		return false
+	}
+	if page.queue != nil {
+		d.Delay = s.Delay(&req.Limit, now)
+	}
+	if s.Limit.Algorithm == req.Limit.Algorithm && s.Limit.Period == req.Limit.Period && s.Limit.Slices == req.Limit.Slices {
+		page.rule.charge(s, req.Cost, clock)
+		s.Limit = req.Limit
+	} else {
+		s.Charge(req.Limit, req.Cost, now)
+	}
+	d.Used, d.Granted = used+req.Cost, req.Cost
+	d.Remaining = capacity - d.Used
+	d.ResetAfter = now.until(page.rule.usedAtMost(s, 0, clock))
+	return true
 }
 
 // describe derives the rest of d, which says whether req was allowed and what

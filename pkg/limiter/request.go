@@ -110,6 +110,11 @@ func (r *Request) SetDefaults() {
 	}
 }
 
+// HasDefaults reports whether [Request.SetDefaults] would change nothing in r.
+func (r *Request) HasDefaults() bool {
+	return r.Key.Name != "" && r.Limit.Algorithm != 0 && r.Limit.Burst != 0 && r.Limit.Slices != 1 && r.Token == ""
+}
+
 // Check reports, as an [ErrInvalid], what is out of bounds in r, whose defaults
 // are set. A cost that is more than the limit ever allows is an [ErrNeverFits] for a
 // take, a peek and an adjustment, except for a shadow.

@@ -1,6 +1,7 @@
 // Package filestore keeps limits in one SQLite file: for one machine, with no
 // server. Any number of processes can use the file at once, and a process that
-// is killed in the middle leaves nothing half done.
+// is killed in the middle leaves nothing half done. Concurrent calls of a process share
+// transactions, and processes wait for each other in line, at a second file beside the first.
 //
 // Checking needs the right to write the file, too: SQLite keeps its readers' marks
 // in a second file.

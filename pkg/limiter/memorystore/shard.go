@@ -29,6 +29,7 @@ type entry struct {
 	key       limiter.Key
 	state     limiter.State
 	expiresAt limiter.Instant // when state equals an unused one
+	_         [16]byte        // so that it lies in two lines of a processor's cache, and not in three
 }
 
 const (

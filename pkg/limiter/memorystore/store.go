@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -27,12 +28,15 @@ const (
 // keys that are unused by now, so that the Store holds at most a small multiple of the
 // keys in use.
 type Store struct {
-	layout  limiter.OwnLayout
-	clock   func() limiter.Instant
-	seed    maphash.Seed
-	shards  [shardCount]shard
-	denials denials
-	tokens  tokens
+	layout limiter.OwnLayout
+	clock  func() limiter.Instant
+	seed   maphash.Seed
+	// The name that was hashed lately.
+	lastName   atomic.Pointer[hashedName]
+	nameMisses atomic.Uint32
+	shards     [shardCount]shard
+	denials    denials
+	tokens     tokens
 }
 
 // An Option changes how a Store is made.
@@ -94,12 +98,16 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 }
 
 func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limiter.Decision) error {
-	var reqs [1]limiter.Request
-	r := &reqs[0]
-	*r = *req
-	r.SetDefaults()
+	r := req
+	if !req.HasDefaults() {
+		own := *req
+		own.SetDefaults()
+		r = &own
+	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)
+	// Read before the lock, which others wait for. An entry's own clock never runs back.
+	now := s.clock()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.find(hash, r.Key)
@@ -113,9 +121,7 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 			e = &entry{key: r.Key}
 		}
 	}
-	now := s.clock()
-	states := [1]*limiter.State{&e.state}
-	if limiter.Decide(op, reqs[:], states[:], decisions, now) {
+	if limiter.DecideOne(op, r, &e.state, &decisions[0], now) {
 		e.expireAfter(decisions[0].ResetAfter, now)
 		shard.keep(hash, e, isNew)
 		shard.reclaim(isNew, now)
@@ -172,7 +178,26 @@ func (s *Store) decideSeveral(reqs []limiter.Request, decisions []limiter.Decisi
 
 func (s *Store) hash(key limiter.Key) uint64 {
 	// One hash is rotated, so that swapping subject and name gives another.
-	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(s.seed, key.Name), 32)
+	return maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(s.hashName(key.Name), 32)
+}
+
+// hashedName is a name with its hash.
+type hashedName struct {
+	name string
+	hash uint64
+}
+
+// hashName returns the hash of a limit's name. A service has few names, and most calls
+// have the same as the one before.
+func (s *Store) hashName(name string) uint64 {
+	if last := s.lastName.Load(); last != nil && last.name == name {
+		return last.hash
+	}
+	hash := maphash.String(s.seed, name)
+	if s.nameMisses.Add(1)%8 == 1 { // or names in turn would cost an allocation each
+		s.lastName.Store(&hashedName{name, hash})
+	}
+	return hash
 }
 
 // shardIndex takes bits of the hash that the shard's table does not.
