@@ -11,7 +11,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone
 RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
 
-.PHONY: build demo setup test fuzz lint bench docs pictures vulnerabilities clean
+.PHONY: build demo setup test fuzz lint bench drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -26,6 +26,7 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...
 	go test -timeout 20m -race -run '$(RACES)' ./...
 	go test -timeout 20m -race -skip Failover $(RACING)
+	cd docs/benchmarks && go test -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -72,6 +73,10 @@ vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerabili
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md
+	@sh docs/install-test-tools.sh redis-server
+	cd docs/benchmarks && go run . -only drills && go run . -only failures
 
 docs: ## write anew what the docs show of commands: the reference, and outputs of the pages
 	go test ./cmd -run '^TestTheReferenceIsUpToDate$$' -update

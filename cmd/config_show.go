@@ -56,7 +56,8 @@ func runConfigShow(o *configShowOptions) error {
 	answer.addOutage(c)
 	answer.document = showDocument{SchemaVersion: output.SchemaVersion, Files: c.Read, Store: storeurl.Redact(s.store.value),
 		Prefix:  s.prefix.value,
-		Timeout: o.timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker), Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
+		Timeout: o.timeout.String(), LocalShare: c.LocalShare.String(), Breaker: newBreakerDocument(c.Breaker),
+		Policies: map[string]policyDocument{}, Contexts: []contextDocument{}}
 	name := s.access().Context
 	answer.document.Context = name
 	for _, p := range c.Policies {

@@ -19,6 +19,7 @@ type loadtestOptions struct {
 	loadOptions
 	wrapFlags
 	logOptions
+	outageOptions
 	speed string
 	reportingOptions
 	policyName     string
@@ -51,6 +52,10 @@ load under each algorithm, one after the other, and compares them.
 The run's keys have a prefix of their own and are removed at the end. Contexts
 that are read-only or protected are refused. Ctrl-C ends the load, waits for the
 answers under way, and reports; a second Ctrl-C leaves at once.
+
+While the store is away requests end in errors. With --on-error they are answered
+as a service with that failure policy answers them, and are counted and timed apart
+from what the limit decided. docs/failures.md has more.
 
 --wrap puts what a service can have around its store around this one, and
 --replicas makes several instances of it, which share the load. The report says
@@ -87,6 +92,7 @@ If a promise is not kept, the exit code is 1.`,
 	o.logOptions.addFlags(cmd)
 	flags.StringVar(&o.implementation, "implementation", trial.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
+	o.outageOptions.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -139,6 +145,12 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
 	if err != nil {
+		return nil, err
+	}
+	if plan.Failure, err = o.failure(o.globalOptions, plan.Candidates[0].Policy); err != nil {
+		return nil, err
+	}
+	if plan.Breaker, err = o.outageOptions.settings(o.globalOptions); err != nil {
 		return nil, err
 	}
 	reading, err := o.logOptions.parse(cmd, plan.Candidates)

@@ -28,9 +28,8 @@ cost of 0 gives everything back. Key and limits must be those of the consume.
 That happens once. The same cost again changes nothing and is answered alike,
 so asking again is safe. Another cost is refused. The exit code is 1 if nothing
 is remembered of the token: nothing was allowed with it, or its time is over.`,
-		Example: `  limitctl consume llm:team-a --limit 100000/1m --cost 2300 --token request-81
-  limitctl settle llm:team-a --limit 100000/1m --token request-81 --cost 1874
-  limitctl settle llm:team-a --limit 100000/1m --token request-82 --cost 0`,
+		Example: `  limitctl consume llm --limit 9000/1m --cost 2300 --token a81 && limitctl settle llm --limit 9000/1m --token a81 --cost 1874
+  limitctl consume llm --limit 9000/1m --cost 2300 --token a82 && limitctl settle llm --limit 9000/1m --token a82 --cost 0`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"token", "cost"} {
 				if !cmd.Flags().Changed(name) {

@@ -33,6 +33,7 @@ type section struct {
 var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
 	{"memory", memorySection}, {"file", fileSection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"drills", drillsSection}, {"failures", failuresSection},
 }
 
 func main() {

@@ -168,8 +168,8 @@ func (s *breakerStore) probed(err error) {
 		return
 	}
 	s.failures = s.Failures - 1 // a refusal is an answer, too
+	s.epoch.Add(1)              // before it is told, so that who hears of it is let through
 	s.change(BreakerClosed, nil)
-	s.epoch.Add(1)
 }
 
 // judge takes what came of a call that began in an epoch.

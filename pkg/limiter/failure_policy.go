@@ -63,8 +63,8 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 //
 //	over-admission ≤ processes × share × limit
 //
-// in the time that the limit speaks of, the share being 1 unit at least. A share of 1 ÷
-// processes keeps the sum at the limit.
+// in the time that the limit speaks of, the share being 1 unit at least. With a share of
+// 1 ÷ processes, all shadows together let through one limit at most.
 //
 // A cost that fits the limit but not its share is denied, with a RetryAfter of a second:
 // only the store's return can change that.

@@ -74,6 +74,16 @@ func (l *Limiter) TakeAll(ctx context.Context, reqs ...Request) ([]Decision, err
 	return decisions, nil
 }
 
+// SettleAll settles what reqs took together with their token, each at its Cost. It is
+// [Limiter.Settle] for several limits.
+func (l *Limiter) SettleAll(ctx context.Context, reqs ...Request) ([]Decision, error) {
+	decisions := make([]Decision, len(reqs))
+	if err := l.store.Decide(ctx, Settle, reqs, decisions); err != nil {
+		return nil, err
+	}
+	return decisions, nil
+}
+
 func (l *Limiter) decide(ctx context.Context, op Op, key Key, limit Limit, cost int64) (Decision, error) {
 	c := l.calls.Get().(*call)
 	req := &c.req[0] // never a shadow

@@ -56,20 +56,21 @@ func TestSummarizeSaysWhoDecided(t *testing.T) {
 	}
 	shadow := by(false, limiter.DecidedByOverride)
 	shadow.Shadow = true
+	yes, no := by(true, limiter.DecidedByStore), by(false, limiter.DecidedByStore)
 	policy := limiter.Decision{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}
 	for name, test := range map[string]struct {
 		decisions []limiter.Decision
 		want      limiter.Decider
 	}{
 		"none":                 {nil, limiter.DecidedByStore},
-		"store":                {[]limiter.Decision{by(true, limiter.DecidedByStore), by(false, limiter.DecidedByStore)}, limiter.DecidedByStore},
+		"store":                {[]limiter.Decision{yes, no}, limiter.DecidedByStore},
 		"local":                {[]limiter.Decision{by(true, limiter.DecidedByLocal), by(true, limiter.DecidedByLocal)}, limiter.DecidedByLocal},
 		"policy":               {[]limiter.Decision{policy, policy}, limiter.DecidedByFailurePolicy},
-		"another allowed":      {[]limiter.Decision{by(true, limiter.DecidedByStore), by(true, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
-		"the store denied":     {[]limiter.Decision{by(true, limiter.DecidedByOverride), by(false, limiter.DecidedByStore)}, limiter.DecidedByStore},
-		"another denied":       {[]limiter.Decision{by(true, limiter.DecidedByStore), by(false, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
-		"not asked":            {[]limiter.Decision{by(false, limiter.DecidedByStore), {Allowed: true, Unguarded: true}}, limiter.DecidedByStore},
-		"a shadow beside":      {[]limiter.Decision{shadow, by(true, limiter.DecidedByStore)}, limiter.DecidedByStore},
+		"another allowed":      {[]limiter.Decision{yes, by(true, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
+		"the store denied":     {[]limiter.Decision{by(true, limiter.DecidedByOverride), no}, limiter.DecidedByStore},
+		"another denied":       {[]limiter.Decision{yes, by(false, limiter.DecidedByOverride)}, limiter.DecidedByOverride},
+		"not asked":            {[]limiter.Decision{no, {Allowed: true, Unguarded: true}}, limiter.DecidedByStore},
+		"a shadow beside":      {[]limiter.Decision{shadow, yes}, limiter.DecidedByStore},
 		"nothing but a shadow": {[]limiter.Decision{shadow}, limiter.DecidedByOverride},
 	} {
 		if got := limiter.Summarize(test.decisions).DecidedBy; got != test.want {

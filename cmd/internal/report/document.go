@@ -52,6 +52,9 @@ type Run struct {
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`
 	Workers  int    `json:"workers,omitempty"`
+	// LocalShare is the share of each limit, such as "25%", that was decided locally while
+	// the store was away. It bounds what is let in beyond what the store let in.
+	LocalShare string `json:"local_share,omitempty"`
 	// Rate is the arrivals asked for in a second, on average; 0 for a closed loop.
 	Rate      float64   `json:"rate"`
 	StartedAt time.Time `json:"started_at"` // of a simulation, the first request's instant

@@ -97,8 +97,12 @@ func (r *Run) alarms() []finding {
 			requests(r.Unguarded), share(r.Unguarded, r.Requests), output.Thousands(by.Allowed), output.Thousands(by.Denied))
 	}
 	if r.Local > 0 {
-		add(output.Near, "a local share of the limit decided %s, because the store was away (%s)",
-			requests(r.Local), share(r.Local, r.Requests))
+		bound := ""
+		if r.LocalShare != "" {
+			bound = "; beyond what the store let in, it lets in at most " + r.LocalShare + " of each limit in each replica"
+		}
+		add(output.Near, "a local share of the limit decided %s, because the store was away (%s)%s",
+			requests(r.Local), share(r.Local, r.Requests), bound)
 	}
 	if r.Late > 0 {
 		add(output.Near, "%s answered more than %s after they were due (%s)",

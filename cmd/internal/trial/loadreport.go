@@ -18,6 +18,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
 	run.Histograms = histogramsOf(result, r.Load.IsClosed())
 	run.Load, run.Rate = r.Load.describe(l.recording)
+	run.LocalShare = r.localShare()
 	if r.Load.Scenario != nil {
 		run.Scenario = r.Load.Scenario.Name
 	}

@@ -37,6 +37,11 @@ type LoadTest struct {
 	Wrap Wrap
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
+	// Failure says what answers while the target is away. A local share is decided in the
+	// memory of the load test, which stands for one replica of a service.
+	Failure limiter.Failure
+	// Breaker, if set, stops asking a target that is away.
+	Breaker *limiter.Breaker
 }
 
 // LoadTestObserver is told how a load test goes.
@@ -198,7 +203,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		}
 	}
 	result := loadgen.Run(ctx, loadgen.Config{
-		Store: target, Population: l.population.Population, Load: r.arrivals(l, setting), Mix: r.Load.Mix, Seed: r.Load.Seed,
+		Store: r.withFailure(target), Population: l.population.Population, Load: r.arrivals(l, setting),
+		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew,
 		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),

@@ -1,7 +1,7 @@
 // Llm-gateway limits what teams spend on a language model: a hundred thousand tokens a
 // minute for each team, and a million a minute for all. How many tokens a call takes is
-// known only when it has been answered, so an estimate is taken first and what was not
-// needed is given back.
+// known only when it has been answered, so an estimate is taken first and settled at the
+// real cost afterwards.
 //
 // The limits are in limitctl.yaml beside this file, which the command reads, too:
 //
@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -76,7 +77,11 @@ func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, 
 	if err != nil {
 		return "", err
 	}
-	decisions, err := g.limits.TakeAll(ctx, reqs...)
+	token := rand.Text() // of this call
+	for i := range reqs {
+		reqs[i].Token = token
+	}
+	decisions, err := g.take(ctx, reqs)
 	if err != nil {
 		return "", err
 	}
@@ -85,13 +90,33 @@ func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, 
 	}
 	answer, took, err := g.model(ctx, prompt)
 	for i := range reqs {
-		if unused := reserved - took; unused > 0 {
-			// Also for a caller who has left: the tokens belong to the team.
-			_, refundErr := g.limits.Refund(context.WithoutCancel(ctx), reqs[i].Key, reqs[i].Limit, unused)
-			err = errors.Join(err, refundErr)
-		}
+		reqs[i].Cost = took // 0 if the model did not answer
 	}
-	return answer, err
+	// Also for a caller who has left: the tokens belong to the team.
+	return answer, errors.Join(err, g.settle(context.WithoutCancel(ctx), reqs))
+}
+
+// take takes the estimate. If nobody knows whether it was taken, it asks again: with the
+// same token nothing is charged twice.
+func (g *gateway) take(ctx context.Context, reqs []limiter.Request) ([]limiter.Decision, error) {
+	decisions, err := g.limits.TakeAll(ctx, reqs...)
+	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		decisions, err = g.limits.TakeAll(ctx, reqs...)
+	}
+	return decisions, err
+}
+
+// settle brings what was taken to the real costs. What a failure policy let through was not
+// taken, and there is nothing to settle.
+func (g *gateway) settle(ctx context.Context, reqs []limiter.Request) error {
+	_, err := g.limits.SettleAll(ctx, reqs...)
+	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		_, err = g.limits.SettleAll(ctx, reqs...)
+	}
+	if errors.Is(err, limiter.ErrUnknownToken) {
+		return nil
+	}
+	return err
 }
 
 // parrot stands for a model.

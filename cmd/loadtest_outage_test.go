@@ -1,0 +1,47 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// A server that hangs from the first answer on is an outage that each policy answers in its
+// own way. None of that counts as the limit's.
+func TestALoadTestShowsAnOutageBeforeItHappens(t *testing.T) {
+	for policy, check := range map[string]func(r *report.Run) bool{
+		"fail": func(r *report.Run) bool {
+			return r.Errors > 0 && r.Local == 0 && r.Unguarded == 0 && r.ErrorLatency != nil
+		},
+		"allow": func(r *report.Run) bool {
+			return r.Errors == 0 && r.Unguarded > 100 && r.ByDecider[1].Allowed == r.Unguarded
+		},
+		"deny": func(r *report.Run) bool {
+			return r.Errors == 0 && r.Unguarded > 100 && r.ByDecider[1].Denied == r.Unguarded
+		},
+		"local=10%": func(r *report.Run) bool { return r.Errors == 0 && r.Local > 100 && r.ByDecider[1].Allowed == 4 },
+	} {
+		t.Run(policy, func(t *testing.T) {
+			server := redistest.Start(t)
+			state, stdout, stderr := underLoad(t, server, func(*os.Process) { server.Pause() }, "--limit", "fixed-window:40/366d",
+				"--rate", "300", "--duration", "2s", "--timeout", "100ms", "--on-error", policy, "--breaker", "-o", "json",
+				"--threshold", "over_admitted==0")
+			var document report.Document
+			if err := json.Unmarshal([]byte(stdout), &document); err != nil || len(document.Runs) != 1 {
+				t.Fatalf("%v: %s%s", err, stdout, stderr)
+			}
+			r := &document.Runs[0]
+			if !check(r) || r.Requests != r.Allowed+r.Denied+r.Local+r.Unguarded+r.Errors || !document.Thresholds[0].OK {
+				t.Errorf("%+v", r.Figures)
+			}
+			// Of a server that hangs, keys stay behind.
+			if state.ExitCode() != 5 || !strings.Contains(stderr, "could not all be removed") {
+				t.Errorf("exit %d: %s", state.ExitCode(), stderr)
+			}
+		})
+	}
+}
