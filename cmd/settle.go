@@ -18,7 +18,8 @@ type settleOptions struct {
 func newSettleCmd(global *globalOptions) *cobra.Command {
 	o := &settleOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
+		Use: "settle KEY --limit [ALGORITHM:]COUNT/PERIOD --token TEXT --cost N | " +
+			"settle --policy NAME ATTRIBUTE=VALUE... --token TEXT --cost N",
 		Short: "Bring a consume with a token to its real cost",
 		Long: `Settle brings what "consume --token TEXT" took of KEY to its real cost, which is
 known only afterwards: --cost is what it should have taken in all. It takes

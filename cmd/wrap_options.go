@@ -69,7 +69,8 @@ func (o *wrapFlags) parse() (wrap trial.Wrap, err error) {
 			}
 			leaseWords = text
 		default:
-			return wrap, usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], such as lease=50", text)
+			return wrap, usagef("--wrap %q is unknown; it is denials[=MAX_STALE], such as denials=1s, or lease[=UNITS[,TERM]], "+
+				"such as lease=50", text)
 		}
 	}
 	for _, words := range []string{denialWords, leaseWords} {

@@ -31,8 +31,9 @@ type section struct {
 }
 
 var sections = []section{
-	{"redis", redisSection}, {"hotkey", hotKeySection}, {"limits", limitsSection}, {"latency", latencySection}, {"script", scriptSection},
-	{"memory", memorySection}, {"file", fileSection}, {"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
+	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
+	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
+	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
 	{"drills", drillsSection}, {"failures", failuresSection},
 }
 

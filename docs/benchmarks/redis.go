@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -109,7 +110,11 @@ func takesTables(ctx context.Context, p plan, out io.Writer, title string, conte
 	}
 	fmt.Fprintf(out, "\n### Redis: takes per second %s\n", title)
 	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.perSecond }, thousands)...)
-	table(out, ratios(measured, contestants, cells)...)
+	for i := range contestants {
+		if strings.HasPrefix(contestants[i].name, "limitctl") { // by itself and as wrappers have it
+			table(out, ratios(measured[i:], contestants[i:], cells)...)
+		}
+	}
 	fmt.Fprintf(out, "\nOf each take, µs of the client's processors + µs of the server's, and allocations:\n")
 	rows := medians(measured, contestants, cells, func(s sample) float64 { return s.clientCPU }, decimals)
 	server := medians(measured, contestants, cells, func(s sample) float64 { return s.serverCPU }, decimals)

@@ -27,11 +27,56 @@ func hotKeySection(ctx context.Context, p plan, out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		contestants = slices.DeleteFunc(contestants, func(c contestant) bool { // it gives up when others are faster
+			return c.name == "throttled"
+		})
+		store, err := redisstore.New(client, redisstore.WithoutHooks()) // the first store has added them
+		if err != nil {
+			return err
+		}
+		leased := limiter.New(limiter.WithLeases(store, limiter.Leases{}))
+		limit := limiter.Limit{Count: int64(hotKeyQuota.count), Period: hotKeyQuota.period}
+		contestants = append([]contestant{{"limitctl, leases", shared(func(ctx context.Context, key string) (bool, error) {
+			d, err := leased.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+			return d.Allowed, err
+		})}}, contestants...)
 		cells := []cell{
 			{"64 goroutines", 64, subjects(1), client},
 			{"256 goroutines", 256, subjects(1), client},
 		}
 		return takesTables(ctx, p, out, "from one hot key", contestants, cells)
+	})
+}
+
+// denialsSection measures takes of many goroutines from one key of which nothing is left.
+func denialsSection(ctx context.Context, p plan, out io.Writer) error {
+	return withRedis(func(client *redis.Client) error {
+		scarce := quota{count: 1, period: 24 * time.Hour}
+		contestants, err := redisContestants(client, scarce)
+		if err != nil {
+			return err
+		}
+		store, err := redisstore.New(client, redisstore.WithoutHooks()) // the first store has added them
+		if err != nil {
+			return err
+		}
+		remembering := limiter.New(limiter.WithDenialMemory(store, time.Second))
+		limit := limiter.Limit{Count: int64(scarce.count), Period: scarce.period}
+		contestants = append([]contestant{{"limitctl, denial memory", shared(func(ctx context.Context, key string) (bool, error) {
+			d, err := remembering.Take(ctx, limiter.Key{Subject: key}, limit, 1)
+			return d.Allowed, err
+		})}}, contestants...)
+		for i, c := range contestants { // what is measured is that they deny
+			take := c.take()
+			if _, err := take(ctx, "user:0"); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			contestants[i].take = shared(func(ctx context.Context, key string) (bool, error) {
+				allowed, err := take(ctx, key)
+				return !allowed, err
+			})
+		}
+		return takesTables(ctx, p, out, "that are denied, from one key", contestants, []cell{{"256 goroutines", 256, subjects(1), client}})
 	})
 }
 
@@ -168,7 +213,8 @@ func serially(c contestant) contestant {
 
 // atRate calls do from many goroutines, at random times that make that rate, and returns how
 // long the calls lasted, the shortest first.
-func atRate(ctx context.Context, rate float64, duration time.Duration, do func(ctx context.Context, g, n int) error) ([]time.Duration, error) {
+func atRate(ctx context.Context, rate float64, duration time.Duration,
+	do func(ctx context.Context, g, n int) error) ([]time.Duration, error) {
 	lasted := make([][]time.Duration, latencyGoroutines)
 	begin := time.Now()
 	err := parallel(latencyGoroutines, func(g int) error {

@@ -44,7 +44,8 @@ func TestWaitWithAToken(t *testing.T) {
 	if d := decided(t, store, limiter.Peek, other); d.Used != used-1 {
 		t.Errorf("%d used before, %d after giving back", used, d.Used)
 	}
-	if err := store.Decide(ctx, limiter.Settle, []limiter.Request{req}, make([]limiter.Decision, 1)); !errors.Is(err, limiter.ErrUnknownToken) {
+	err = store.Decide(ctx, limiter.Settle, []limiter.Request{req}, make([]limiter.Decision, 1))
+	if !errors.Is(err, limiter.ErrUnknownToken) {
 		t.Errorf("settling what was given back: %v", err)
 	}
 

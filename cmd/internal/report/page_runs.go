@@ -31,6 +31,9 @@ func (p *page) overTime(d *Document, titles []string) {
 		if r.isMixed() {
 			one.Deciders = pageTableOf(deciderTable(&r.Figures))
 		}
+		if r.Wrapped != nil {
+			one.Wrapped = []string{r.Wrapped.saved(r), r.Wrapped.price(r)}
+		}
 		p.Runs = append(p.Runs, one)
 	}
 	for _, outcome := range outcomes {

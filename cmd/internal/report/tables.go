@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -61,6 +62,11 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 			{Header: "BYTES/KEY", Right: true, Drops: 9},
 		}...)
 	}
+	wrapped := slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Wrapped != nil })
+	if wrapped {
+		columns = append(columns,
+			output.Column{Header: "CALLS SAVED", Right: true, Drops: 10}, output.Column{Header: "HELD BACK", Right: true, Drops: 11})
+	}
 	denied, top := d.deniedOverTime()
 	var rows [][]output.Cell
 	for i := range d.Runs {
@@ -87,6 +93,9 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 			}
 			row = append(row, output.Cell{Text: p50}, output.Cell{Text: p99}, output.Cell{Text: perSecond(r.ThroughputPerS)},
 				output.Cell{Text: known(cost.ServerCPU)}, output.Cell{Text: known(cost.BytesPerKey)})
+		}
+		if wrapped {
+			row = append(row, r.Wrapped.cells(r)...)
 		}
 		rows = append(rows, row)
 	}

@@ -33,6 +33,15 @@ func (w *Wrapped) ByClock(a Audit) {
 	w.ByClockRatio, w.ByClockUnits = a.WorstWindowRatio, a.WorstWindowUnits
 }
 
+// cells are the part of calls that was saved, and the units denied because others held
+// some, for a table of several runs.
+func (w *Wrapped) cells(r *Run) []output.Cell {
+	if w == nil {
+		return []output.Cell{{Text: "-"}, {Text: "-"}}
+	}
+	return []output.Cell{{Text: fmt.Sprintf("%.1f%%", 100*max(0, 1-w.CallsPerDecision))}, {Text: output.Thousands(r.Audit.Excused)}}
+}
+
 // saved says how many calls of the store the wrappers spared.
 func (w *Wrapped) saved(r *Run) string {
 	around := plural(int64(w.Replicas), "replica")

@@ -32,13 +32,23 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 // start begins exchanges for what has queued, as far as there is room. The caller
 // holds the lock.
 func (l *lane) start() {
-	for e := l.next(); e != nil; e = l.next() {
-		panics.Go(func() error { return l.exchange(e.ctx, e) }, func(panicked error) {
-			for e := l.finish(e, panicked); e != nil; { // one goroutine serves while there is work
-				e = l.finish(e, l.exchangeAgain(e))
-			}
-		})
+	for l.startOne(sharing, maxBatch) {
 	}
+}
+
+// startOne begins an exchange for what has queued, at most that many calls, and reports whether
+// it did. It does not if as many exchanges as most are shared. The caller holds the lock.
+func (l *lane) startOne(most, calls int) bool {
+	e := l.next(most, calls)
+	if e == nil {
+		return false
+	}
+	panics.Go(func() error { return l.exchange(e.ctx, e) }, func(panicked error) {
+		for e := l.finish(e, panicked); e != nil; { // one goroutine serves while there is work
+			e = l.finish(e, l.exchangeAgain(e))
+		}
+	})
+	return true
 }
 
 // exchangeAgain is exchange with its panic as an error.
@@ -47,14 +57,14 @@ func (l *lane) exchangeAgain(e *exchange) (err error) {
 	return l.exchange(e.ctx, e)
 }
 
-// next takes what has queued for an exchange, if there is room for one more. The caller
-// holds the lock.
-func (l *lane) next() *exchange {
-	if l.first == nil || l.busy >= inFlight || l.batches >= sharing || l.abandoned >= maxAbandoned {
+// next takes what has queued for an exchange, at most that many calls, if there is room for
+// one more and fewer than most are shared. The caller holds the lock.
+func (l *lane) next(most, calls int) *exchange {
+	if l.first == nil || l.busy >= inFlight || l.batches >= most || l.abandoned >= maxAbandoned {
 		return nil
 	}
 	e := exchanges.Get().(*exchange)
-	e.callers = min(l.waiting, maxBatch)
+	e.callers = min(l.waiting, maxBatch, calls)
 	var end time.Time
 	for range e.callers {
 		q := l.first
@@ -159,7 +169,7 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		l.busy--
 		l.batches--
 	}
-	next := l.next()
+	next := l.next(sharing, maxBatch)
 	l.start()
 	l.mu.Unlock()
 	if e.fine && all {

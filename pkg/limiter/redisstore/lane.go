@@ -17,6 +17,9 @@ const (
 	// sharing is how many of them callers share at most. Few make large batches. With
 	// two the server has work while the answers of the last batch are handed out.
 	sharing = 2
+	// patience is how long a caller waits for one of these to end before it does not
+	// count: the network is slow, or a connection silent.
+	patience = 5 * time.Millisecond
 	// maxBatch is how many calls share an exchange at most, so that the first
 	// does not wait for very many others.
 	maxBatch = 128
@@ -53,20 +56,21 @@ type lane struct {
 	shared      []*exchange // those that callers share, busy or abandoned
 	first, last *queued
 	waiting     int // length of the queue from first to last
-	// watch ends the waiting of those for whom the store's time is over. It is one
-	// timer for all callers, and set while watched is true.
+	// watch ends the waiting of those for whom the store's time is over, and begins
+	// exchanges for those who have waited for long. It is one timer for all callers.
 	watch   *time.Timer
-	watched bool
+	watched time.Time // when it is set to; zero if it is not
 }
 
 // queued is a call, or a decision to be merged with others into one, whose caller waits
 // while others send it.
 type queued struct {
-	call *call         // nil for an ask
-	ask  *ask          // nil for a call
-	late time.Time     // when the store's time for it is over
-	end  time.Time     // when its caller leaves at the latest
-	done chan struct{} // has room for the one token that says that the waiting is over
+	call  *call         // nil for an ask
+	ask   *ask          // nil for a call
+	since time.Time     // when it came
+	late  time.Time     // when the store's time for it is over
+	end   time.Time     // when its caller leaves at the latest
+	done  chan struct{} // has room for the one token that says that the waiting is over
 
 	// The lane's lock guards these.
 	before, after *queued   // in the queue
@@ -95,7 +99,7 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 		l.mu.Unlock()
 		return l.sendAlone(ctx, c, deadline)
 	}
-	return l.wait(ctx, &queued{call: c, late: deadline, done: make(chan struct{}, 1)})
+	return l.wait(ctx, &queued{call: c, since: time.Now(), late: deadline, done: make(chan struct{}, 1)})
 }
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
@@ -110,7 +114,8 @@ func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 		l.mu.Unlock()
 		return errAsk
 	}
-	q.late = time.Now().Add(budget)
+	q.since = time.Now()
+	q.late = q.since.Add(budget)
 	return l.wait(ctx, q)
 }
 
@@ -122,8 +127,12 @@ func (l *lane) wait(ctx context.Context, q *queued) error {
 		q.end = own
 	}
 	l.append(q)
-	l.watchUntil(q.late)
 	l.start()
+	if l.first == q {
+		l.watchUntil(earlier(q.late, q.since.Add(patience)))
+	} else {
+		l.watchUntil(q.late)
+	}
 	l.mu.Unlock()
 	gone := ctx.Done()
 	if gone == nil {
@@ -244,28 +253,56 @@ func (l *lane) drop(q *queued, reason error) error {
 	return sentError{reason}
 }
 
-// watchUntil sees to it that the lane looks for who is late at that time, or before. The
+// watchUntil sees to it that the lane looks after its callers at that time, or before. The
 // caller holds the lock.
-func (l *lane) watchUntil(late time.Time) {
+func (l *lane) watchUntil(at time.Time) {
 	switch {
-	case l.watched:
 	case l.watch == nil:
-		l.watch, l.watched = time.AfterFunc(time.Until(late), l.dropLate), true
+		l.watch = time.AfterFunc(time.Until(at), l.lookAfter)
+	case l.watched.IsZero() || at.Before(l.watched):
+		l.watch.Reset(time.Until(at))
 	default:
-		l.watch.Reset(time.Until(late))
-		l.watched = true
+		return
+	}
+	l.watched = at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// lookAfter is called when the watch's time has come.
+func (l *lane) lookAfter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = time.Time{}
+	now := time.Now()
+	next := l.dropLate(now)
+	if room := inFlight - l.busy; room > 0 && l.first != nil && now.Sub(l.first.since) >= patience {
+		each := (l.waiting + room - 1) / room // a connection that is silent must not cost them all
+		for l.startOne(inFlight, each) {
+		}
+	}
+	if l.first != nil && l.busy < inFlight {
+		if at := earlier(l.first.late, l.first.since.Add(patience)); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	if !next.IsZero() {
+		if soon := now.Add(patience / 2); next.Before(soon) && l.first != nil && now.Sub(l.first.since) >= patience {
+			next = soon // there was no room
+		}
+		l.watchUntil(next)
 	}
 }
 
-// dropLate ends the waiting of all for whom the store's time is over. Those who came first
-// are late first, so it looks again when the first of the others is.
-func (l *lane) dropLate() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watched = false
-	now := time.Now()
+// dropLate ends the waiting of all for whom the store's time is over, and returns when it is
+// for the first of the others; zero if there are none. The caller holds the lock.
+func (l *lane) dropLate(now time.Time) (next time.Time) {
 	var late []*queued
-	var next time.Time
 	look := func(q *queued) (isLate bool) {
 		switch {
 		case q.over:
@@ -282,15 +319,13 @@ func (l *lane) dropLate() {
 			look(q)
 		}
 	}
-	for q := l.first; q != nil && look(q); q = q.after {
+	for q := l.first; q != nil && look(q); q = q.after { // those who came first are late first
 	}
 	for _, q := range late {
 		q.left = l.drop(q, errLate)
 		q.done <- struct{}{}
 	}
-	if !next.IsZero() {
-		l.watchUntil(next)
-	}
+	return next
 }
 
 // ended says that an exchange is over that was a caller's own.

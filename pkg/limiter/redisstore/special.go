@@ -201,7 +201,8 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 }
 
 // followsSpecial is follows for decide_special.lua. req has the cost that makes it allowed.
-func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, repeated bool, granted int64, now limiter.Instant) bool {
+func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, allowed, repeated bool, granted int64,
+	now limiter.Instant) bool {
 	used, capacity := state.Used(now), req.Limit.Capacity()
 	switch {
 	case op == limiter.Refund || op == limiter.Settle || repeated:

@@ -68,7 +68,8 @@ func (s *Store) decideSpecialGroup(ctx context.Context, op limiter.Op, attempt u
 
 // giveBackToken gives back what attempt charged to a group under its token, and forgets that. Attempt 0
 // stands for any.
-func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []limiter.Request, decisions []limiter.Decision) error {
+func (s *Store) giveBackToken(ctx context.Context, attempt uint64, group []int, reqs []limiter.Request,
+	decisions []limiter.Decision) error {
 	taken := slices.Clone(decisions)
 	err := s.decideSpecialGroup(ctx, limiter.Refund, attempt, group, reqs, decisions)
 	for _, i := range group {

@@ -1,0 +1,86 @@
+package filestore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+// Several stores, as of several processes, deny and count in one file.
+func TestDenialsOfOneFileAddUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	open := func() *filestore.Store {
+		store, err := filestore.New(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	key, limit := limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 1, Period: time.Hour}
+	var writers sync.WaitGroup
+	for range 4 {
+		store := limiter.WithDenialLog(open(), limiter.DenialLog{Every: time.Millisecond, OnError: func(err error) { t.Error(err) }})
+		writers.Go(func() {
+			for range 50 {
+				if _, err := limiter.New(store).Take(context.Background(), key, limit, 1); err != nil {
+					t.Error(err)
+				}
+			}
+			store.Close()
+		})
+	}
+	writers.Wait()
+	reader := open()
+	defer reader.Close()
+	d, err := reader.Denials(context.Background(), time.Hour)
+	if err != nil || len(d.Rows) != 1 || d.Rows[0].Count != 4*50-1 || !d.Exact() {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A table of that name that somebody else made stays as it is, and limits are decided.
+func TestAForeignTableOfDenials(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store, err := filestore.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	key, limit := limiter.Key{Subject: "user:42"}, limiter.Limit{Count: 1, Period: time.Hour}
+	take := func() error {
+		_, err := limiter.New(store).Take(context.Background(), key, limit, 1)
+		return err
+	}
+	if err := take(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE denials (a); INSERT INTO denials VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+	if err := store.AddDenials(context.Background(), limiter.Denials{Rows: []limiter.Denied{row}}); err == nil || limiter.IsAway(err) {
+		t.Errorf("added: %v", err)
+	}
+	if d, err := store.Denials(context.Background(), time.Hour); err == nil {
+		t.Errorf("read: %+v", d)
+	}
+	var rows int
+	if err := db.QueryRow("SELECT count(*) FROM denials").Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+	if err := take(); err != nil {
+		t.Error(fmt.Errorf("a take fails: %w", err))
+	}
+}

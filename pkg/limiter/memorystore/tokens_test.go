@@ -1,0 +1,36 @@
+package memorystore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Tokens are held no longer than they are remembered.
+func TestTokensDoNotPileUp(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	store := New(WithClock(func() time.Time { return now }))
+	take := func(n int) {
+		t.Helper()
+		req := limiter.Request{Key: limiter.Key{Subject: "a"}, Limit: limiter.Limit{Count: 1e9, Period: time.Second}, Cost: 1,
+			Token: fmt.Sprint(n), TokenTTL: time.Minute}
+		if err := store.Decide(context.Background(), limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 10_000 {
+		take(n)
+		now = now.Add(time.Second)
+	}
+	if held := len(store.tokens.byToken); held > 60 || len(store.tokens.byEnd) != held {
+		t.Errorf("%d tokens are held, %d in the order of their ends; 60 are remembered", held, len(store.tokens.byEnd))
+	}
+	now = now.Add(time.Hour)
+	take(-1)
+	if held := len(store.tokens.byToken); held != 1 {
+		t.Errorf("%d tokens are held, and one is remembered", held)
+	}
+}
