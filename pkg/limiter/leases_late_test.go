@@ -93,6 +93,39 @@ func TestLateRefundsKeepTheLimit(t *testing.T) {
 	t.Logf("%d of %d refunds were late", late, refunds)
 }
 
+// A refund that was under way for a minute gives back nothing: the units would be those of
+// others by then.
+func TestALateRefundOfALeaseDoesNothing(t *testing.T) {
+	for _, limit := range []limiter.Limit{
+		{Count: 600, Period: time.Minute},
+		{Algorithm: limiter.FixedWindow, Count: 600, Period: 45 * time.Second},
+		{Algorithm: limiter.SlidingCounter, Count: 600, Period: 30 * time.Second},
+		{Algorithm: limiter.SlidingCounter, Count: 600, Period: 30 * time.Second, Slices: 10},
+	} {
+		r := newReplicas(1, 0, 0, func(store limiter.Store, a *agenda) limiter.Store {
+			late := lateRefunds{store, a, func() time.Duration { return time.Minute }}
+			return leased(limiter.Leases{Max: 60})(late, a)
+		})
+		for range 8 {
+			r.take(t, 0, hotKey, limit, 1)
+		}
+		if held := r.used(t, hotKey, limit) - 8; held < 2 {
+			t.Fatalf("%s: %d units are held", limit, held)
+		}
+		r.close(t)
+		r.passed += time.Minute - time.Millisecond // what is late has not come yet
+		limits := limiter.New(r.farStore.Store)
+		if d, err := limits.Take(context.Background(), hotKey, limit, 500); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		before := r.asked
+		r.pass(time.Millisecond)
+		if used := r.used(t, hotKey, limit); r.asked == before || used < 500 {
+			t.Errorf("%s: %d of another's 500 units are in use, %d refunds having come", limit, used, r.asked-before)
+		}
+	}
+}
+
 // leasableLimit is one of which some units are taken ahead.
 func leasableLimit(t *testing.T, random *rand.Rand) limiter.Limit {
 	limit := limiter.Limit{
