@@ -10,8 +10,9 @@ import (
 )
 
 func TestTokenRecordsComeBack(t *testing.T) {
-	record := limiter.TokenRecord{Op: limiter.TakeUpTo, Settled: true, Expires: 1 << 50, Digest: limiter.TokenDigest{1, 15: 2}, Attempt: 1<<63 | 5,
-		Parts: []limiter.TokenPart{{Cost: 1e9, Granted: 7, Real: 8, Turn: 1 << 51}, {Cost: 1}}}
+	record := limiter.TokenRecord{Op: limiter.TakeUpTo, Settled: true, Expires: 1 << 50, Digest: limiter.TokenDigest{1, 15: 2},
+		Attempt: 1<<63 | 5,
+		Parts:   []limiter.TokenPart{{Cost: 1e9, Granted: 7, Real: 8, Turn: 1 << 51}, {Cost: 1}}}
 	bytes := record.AppendRecord(nil)
 	got, err := limiter.DecodeTokenRecord(bytes)
 	if err != nil || !reflect.DeepEqual(got, record) {
