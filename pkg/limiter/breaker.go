@@ -124,7 +124,7 @@ type breakerStore struct {
 func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
 	epoch := s.epoch.Load()
 	if epoch%2 != 0 {
-		return s.refuse(op, reqs)
+		return s.refuse(ctx, op, reqs)
 	}
 	begun := s.Clock()
 	err := s.Store.Decide(ctx, op, reqs, decisions)
@@ -133,7 +133,7 @@ func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisi
 }
 
 // refuse says why the store is not asked, and has it probed if it is time.
-func (s *breakerStore) refuse(op Op, reqs []Request) error {
+func (s *breakerStore) refuse(ctx context.Context, op Op, reqs []Request) error {
 	// A mistake is told as one, and is not what the store is probed with.
 	probe, err := NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -145,6 +145,9 @@ func (s *breakerStore) refuse(op Op, reqs []Request) error {
 	if s.state == BreakerOpen && !s.Clock().Before(s.next) {
 		s.change(BreakerHalfOpen, nil)
 		panics.Go(func() error { return s.probe(probe) }, s.probed)
+	}
+	if err := GaveUp(ctx); err != nil {
+		return err // as the store would say: the caller's time was over first
 	}
 	return refusal
 }
