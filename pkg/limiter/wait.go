@@ -210,8 +210,7 @@ func (w *Waiter) ask(ctx context.Context, reqs []Request, until time.Time) (deci
 			if decisions, err = w.decide(ctx, Peek, reqs); err != nil {
 				return nil, false, err
 			}
-			sum := Summarize(decisions)
-			if !sum.Repeated && (!sum.Allowed || sum.Unguarded || sum.Delay > w.left(until)) { // what is charged already is taken, or given back
+			if sum := Summarize(decisions); !sum.Allowed || sum.Unguarded || sum.Delay > w.left(until) {
 				return decisions, false, nil
 			}
 		}
@@ -221,6 +220,9 @@ func (w *Waiter) ask(ctx context.Context, reqs []Request, until time.Time) (deci
 		sum := Summarize(decisions)
 		if !sum.Allowed || sum.Unguarded || sum.Delay <= w.left(until) {
 			return decisions, sum.Allowed, nil
+		}
+		if sum.Repeated { // its turn comes too late, and stays the earlier call's
+			return decisions, false, nil
 		}
 		// Somebody was quicker, and now its turn comes too late.
 		if err := w.giveBack(ctx, reqs, decisions); err != nil {
