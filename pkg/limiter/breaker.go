@@ -132,7 +132,7 @@ func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisi
 	}
 	epoch := c.epoch.Load()
 	if epoch%2 != 0 {
-		return s.refuse(c, op, reqs)
+		return s.refuse(ctx, c, op, reqs)
 	}
 	begun := s.Clock()
 	err := s.Store.Decide(ctx, op, reqs, decisions)
@@ -141,7 +141,7 @@ func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisi
 }
 
 // refuse says why c does not let a call through, and has its part probed if it is time.
-func (s *breakerStore) refuse(c *circuit, op Op, reqs []Request) error {
+func (s *breakerStore) refuse(ctx context.Context, c *circuit, op Op, reqs []Request) error {
 	// A mistake is told as one, and is not what the store is probed with.
 	probe, err := NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -151,6 +151,9 @@ func (s *breakerStore) refuse(c *circuit, op Op, reqs []Request) error {
 	defer s.mu.Unlock()
 	refusal := c.refusal
 	c.tryAgain(probe)
+	if err := GaveUp(ctx); err != nil {
+		return err // as the store would say: the caller's time was over first
+	}
 	return refusal
 }
 

@@ -143,7 +143,7 @@ next:
 		visits = append(visits, v)
 	}
 	if closed != nil {
-		return s.refuseAcross(closed, op, reqs)
+		return s.refuseAcross(ctx, closed, op, reqs)
 	}
 	begun := s.Clock()
 	err := s.Store.Decide(ctx, op, reqs, decisions)
@@ -157,7 +157,7 @@ next:
 
 // refuseAcross says why the first part that is not asked is not, and has each such part
 // probed that it is time for, with its own requests.
-func (s *breakerStore) refuseAcross(first *circuit, op Op, reqs []Request) error {
+func (s *breakerStore) refuseAcross(ctx context.Context, first *circuit, op Op, reqs []Request) error {
 	normal, err := NormalizeAll(nil, op, reqs)
 	if err != nil {
 		return err
@@ -174,6 +174,9 @@ func (s *breakerStore) refuseAcross(first *circuit, op Op, reqs []Request) error
 		if c := s.known(part); c != nil {
 			c.tryAgain(own)
 		}
+	}
+	if err := GaveUp(ctx); err != nil {
+		return err
 	}
 	return refusal
 }

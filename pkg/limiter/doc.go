@@ -26,12 +26,23 @@
 // All of them give the same answers, and all are a [Keyspace]: their keys can be listed,
 // deleted and brought back.
 //
-// What wraps a Store is a Store again, so that wrappers can be put around each other:
-// [WithFailurePolicy] is one. [WithDenialMemory] and [WithLeases] save round trips,
-// [WithBreaker] waits for a store that is away. From outside in, the order is: denial memory,
-// failure policy, leases, breaker, store. Write your own as a struct that embeds a Store and has its
-// own Decide, and return it through [KeepKeyspace], so that the keys of the store can be
-// reached through it. The example of Store is such a wrapper.
+// # Wrappers
+//
+// What wraps a Store is a Store again, so that wrappers can be put around each other. From
+// outside in, the order is:
+//
+//	WithObserver      sees what callers see
+//	WithDenialLog     counts who is denied
+//	WithDenialMemory  repeats denials without a round trip
+//	WithFailure       decides while the store is away
+//	WithLeases        takes units of hot keys ahead
+//	WithBreaker       stops asking a store that is away
+//	the store
+//
+// Each is optional. The example of the package has them all. Closing the outermost closes
+// all of them and the store. Write your own as a struct that embeds a Store and has its own
+// Decide, and return it through [KeepKeyspace], so that the keys of the store can be reached
+// through it. The example of Store is such a wrapper.
 //
 // # Seeing what it does
 //
@@ -53,11 +64,13 @@
 //     [ErrNeverFits] is one: the cost is more than the limit ever allows at once.
 //   - [ErrUnavailable]: the store is away, and nothing was charged.
 //   - [ErrOutcomeUnknown]: the store is away, and may have charged. Trying again can
-//     charge twice.
+//     charge twice, unless the request has a Token.
+//   - [ErrGaveUp]: the caller's context ended. Nothing was charged, unless it is an
+//     [ErrOutcomeUnknown], too.
 //   - [ErrRefused]: the store answered and refused: a wrong password, a missing right, no
 //     memory left. Nothing was charged.
 //   - [ErrForeign]: something else is stored under the key. It was left as it is.
 //
 // [IsAway] is true for the second and the third. A service decides beforehand whether it
-// goes on without an answer then; [WithFailurePolicy] does so for all of its calls.
+// goes on without an answer then; [WithFailure] does so for all of its calls.
 package limiter

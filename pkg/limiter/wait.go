@@ -49,8 +49,8 @@ type Waiter struct {
 // A turn that would come after ctx's deadline is a denial. It is told at once if the store
 // said so, to this caller or to one before it who asked for no more. Otherwise it is told
 // at the deadline, if others are still before this caller: their number does not matter,
-// since each of them may leave. Such a denial shows what the store last answered one of
-// them.
+// since each of them may leave, or if the turn came when the time was just over. Such a
+// denial shows what the store last answered.
 //
 // When ctx is cancelled while Wait waits, its error is returned and nothing stays charged;
 // if that cannot be had, the error is an [ErrNotGivenBack] besides.
@@ -77,12 +77,19 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 	}
 	p := w.turns.arrive(reqs, until)
 	defer w.turns.leave(p)
+	var denied []Decision // the last answer, at deniedAt
+	var deniedAt time.Time
 	for {
-		if denial, err := w.awaitTurn(ctx, p); denial != nil || err != nil {
+		if denial, err := w.awaitTurn(ctx, p); err != nil && cameTooLate(ctx, err, denied) {
+			return lastDenial(denied, w.now().Sub(deniedAt)), nil
+		} else if denial != nil || err != nil {
 			return denial, err
 		}
 		decisions, allowed, err := w.ask(ctx, reqs, until)
 		if err != nil {
+			if cameTooLate(ctx, err, denied) {
+				return lastDenial(denied, w.now().Sub(deniedAt)), nil
+			}
 			if IsAway(err) {
 				w.turns.failed(p)
 			}
@@ -106,7 +113,29 @@ func (w *Waiter) Take(ctx context.Context, reqs ...Request) ([]Decision, error) 
 		if !stays {
 			return decisions, nil
 		}
+		denied, deniedAt = decisions, w.now()
 	}
+}
+
+// cameTooLate reports whether err is only that ctx's deadline passed while the turn of a
+// caller that had been denied came, and that nothing was charged for it.
+func cameTooLate(ctx context.Context, err error, denied []Decision) bool {
+	return denied != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		(errors.Is(err, ErrGaveUp) || errors.Is(err, context.DeadlineExceeded)) &&
+		!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrNotGivenBack)
+}
+
+// lastDenial is a denial as it is told when time has passed since the store answered so.
+func lastDenial(decisions []Decision, passed time.Duration) []Decision {
+	passed = max(0, passed.Truncate(time.Microsecond))
+	for i := range decisions {
+		d := &decisions[i]
+		if !d.Allowed && d.RetryAfter > 0 {
+			d.RetryAfter = max(time.Microsecond, d.RetryAfter-passed)
+		}
+		d.At, d.ResetAfter = d.At+Instant(passed.Microseconds()), max(d.RetryAfter, d.ResetAfter-passed)
+	}
+	return decisions
 }
 
 // repeat answers reqs if their token is remembered. They were allowed then, and wait behind

@@ -57,8 +57,11 @@ func (w *Wrapped) saved(r *Run) string {
 
 // price says what accuracy they cost.
 func (w *Wrapped) price(r *Run) string {
-	text := fmt.Sprintf("%s denied because others held units (at most %s of a key)", units(r.Audit.Excused), output.Thousands(w.HeldUnits))
-	text += fmt.Sprintf("; worst window %s when the store charged, %s when answers were there",
+	var text string
+	if w.HeldUnits > 0 || r.Audit.Excused > 0 { // there are leases
+		text = fmt.Sprintf("%s denied because others held units (at most %s of a key); ", units(r.Audit.Excused), output.Thousands(w.HeldUnits))
+	}
+	text += fmt.Sprintf("worst window %s when the store charged, %s when answers were there",
 		ratio(r.Audit.WorstWindowRatio), ratio(w.ByClockRatio))
 	if w.AllowedBesides+w.DeniedBesides > 0 {
 		text += fmt.Sprintf("; without wrappers %s would have been denied, and %s allowed",

@@ -45,12 +45,15 @@ func main() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	g := &gateway{tokens: tokens, limits: limiter.New(limiter.WithFailurePolicy(store, tokens.OnError, nil)), model: parrot}
+	stores := file.Wrap(store, policyfile.Hooks{}) // with what the file says of an outage
+	g := &gateway{tokens: tokens, limits: limiter.New(stores[tokens.Name]), model: parrot}
 	answer, err := g.ask(context.Background(), *team, *prompt)
+	if answer != "" { // it has been paid for, even if settling failed
+		fmt.Println(answer)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(answer)
 }
 
 // mostAnswered is how many tokens an answer has at most, by what the model is asked for.
@@ -89,6 +92,9 @@ func (g *gateway) ask(ctx context.Context, team, prompt string) (answer string, 
 		return "", errBusy{sum.RetryAfter}
 	}
 	answer, took, err := g.model(ctx, prompt)
+	if decisions[0].DecidedBy != limiter.DecidedByStore {
+		return answer, err // in an outage: the store took nothing, and there is nothing to settle
+	}
 	for i := range reqs {
 		reqs[i].Cost = took // 0 if the model did not answer
 	}
@@ -106,8 +112,8 @@ func (g *gateway) take(ctx context.Context, reqs []limiter.Request) ([]limiter.D
 	return decisions, err
 }
 
-// settle brings what was taken to the real costs. What a failure policy let through was not
-// taken, and there is nothing to settle.
+// settle brings what was taken to the real costs. A token that the store has forgotten, as
+// after a restart without persistence, leaves nothing to settle.
 func (g *gateway) settle(ctx context.Context, reqs []limiter.Request) error {
 	_, err := g.limits.SettleAll(ctx, reqs...)
 	if errors.Is(err, limiter.ErrOutcomeUnknown) {

@@ -80,3 +80,21 @@ func TestATeamThatHasSpentItAllWaits(t *testing.T) {
 		t.Errorf("another team: %v", err)
 	}
 }
+
+// away is a store that is gone.
+type away struct{ limiter.Store }
+
+func (away) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+	return limiter.ErrUnavailable
+}
+
+// What a failure policy let through is answered, and not settled with a store that is away.
+func TestAnOutageTakesNoAnswerAway(t *testing.T) {
+	for _, onError := range []limiter.FailurePolicy{limiter.AllowOnError, limiter.LocalOnError} {
+		g := &gateway{tokens: tokens(t), limits: limiter.New(limiter.WithFailurePolicy(away{memorystore.New()}, onError, nil)),
+			model: func(context.Context, string) (string, int64, error) { return "blue", 1500, nil }}
+		if answer, err := g.ask(t.Context(), "red", "why?"); err != nil || answer != "blue" {
+			t.Errorf("on_error: %s: %q, %v", onError, answer, err)
+		}
+	}
+}

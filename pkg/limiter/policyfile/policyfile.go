@@ -31,8 +31,14 @@
 //	stores := file.Wrap(store, policyfile.Hooks{})
 //	logins := limiter.New(stores["login"])
 //
-// Whoever needs other wrappers between the two applies them one by one, with
-// [File.WithBreaker] and [limiter.WithFailure] of [policy.Policy.Failure].
+// Leases belong between the two. Then the wrappers are applied one by one:
+//
+//	leased := limiter.WithLeases(file.WithBreaker(store, nil), limiter.Leases{})
+//	for _, p := range file.Policies {
+//		stores[p.Name] = limiter.WithFailure(leased, p.Failure())
+//	}
+//
+// Other wrappers go around each of these stores. Package limiter lists their order.
 package policyfile
 
 import (
