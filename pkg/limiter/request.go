@@ -129,6 +129,8 @@ func (r *Request) Check(op Op) error {
 		return err
 	}
 	switch {
+	case r.Cost < 0 && op == Settle:
+		return Invalidf("cost %d is negative; a real cost is 0 or more", r.Cost)
 	case r.Cost < 0 || r.Cost == 0 && op != Adjust && op != Settle:
 		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
 	case (op == Take || op == Peek || op == Adjust) && !r.Shadow && r.Cost > r.Limit.Capacity():
