@@ -43,7 +43,6 @@ and of subjects written like tenant:acme:user:42.`,
 		Example: `  limitctl denials
   limitctl denials 'tenant:acme:*' --last 1h
   limitctl denials --by tenant --limit-rows 10
-  limitctl denials --watch
   limitctl denials -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
