@@ -46,8 +46,11 @@ func oneSubject(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return usagef("no KEY given; say who is limited, as in `%s user:42`", cmd.CommandPath())
 	case len(args) > 1:
-		return usagef("%s given, but %s takes one KEY; quote it if it contains spaces, and write --wait=30s with the =", several(args),
-			cmd.Name())
+		hint := ""
+		if cmd.Flags().Lookup("wait") != nil {
+			hint = ", and write --wait=30s with the ="
+		}
+		return usagef("%s given, but %s takes one KEY; quote it if it contains spaces%s", several(args), cmd.Name(), hint)
 	}
 	return nil
 }

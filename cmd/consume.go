@@ -83,7 +83,7 @@ bring it to the real cost with "limitctl settle".`,
 	addOnErrorFlag(cmd, &o.onError)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
-	o.addTokenFlag(cmd, "charge only once whatever is asked again with the same `TEXT`, such as the number of an order")
+	o.addTokenFlag(cmd, "charge a request once, however often it is asked with the same `TEXT`, such as the number of an order")
 	o.addTokenTTLFlag(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "take the units even if they do not fit")
 	cmd.Flags().Int64Var(&o.upTo, "up-to", 0, "take as many of `N` units as fit, and say how many")
@@ -136,9 +136,6 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	if store, err = withDenialLog(o.globalOptions, store); err != nil {
-		return err
-	}
 	defer store.Close()
 	s, err := o.settings()
 	if err != nil {
@@ -151,7 +148,8 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true})
+	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true,
+		"already decided: nothing more was charged"})
 }
 
 // verb says what was done, if it was.
@@ -163,9 +161,6 @@ func (o *consumeOptions) verb(decisions []limiter.Decision) string {
 		verb = fmt.Sprintf("charged %d", sum.Granted)
 	case limiter.TakeUpTo:
 		verb = fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
-	}
-	if sum.Repeated {
-		verb += " (already decided: nothing more was charged)"
 	}
 	return verb
 }

@@ -60,7 +60,7 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f failur
 		}
 		f.share = c.LocalShare
 	}
-	f.decides = fmt.Sprintf("the local shadow decides with %s of each limit (%s)", f.share, said)
+	f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.share, said)
 	return f, nil
 }
 
@@ -81,6 +81,11 @@ func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limi
 		return nil, err
 	}
 	store := limiter.WithBudget(opened, g.timeout)
+	if op != limiter.Peek {
+		if store, err = withDenialLog(g, store); err != nil {
+			return nil, err
+		}
+	}
 	settings := limiter.Failure{Policy: f.policy, Share: f.share, OnFailure: func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
 	}}

@@ -15,7 +15,8 @@ type decisionAnswer struct {
 	verb string // in the past tense, for a yes: "allowed", "refunded"
 	*limitRequest
 	decisions []limiter.Decision
-	charges   bool // what is granted is shown
+	charges   bool   // what is granted is shown
+	again     string // is said where the decision repeats an earlier one
 }
 
 // limitDocument is the state of one limit, in all JSON.
@@ -196,11 +197,14 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // limits a table of them.
 func (a *decisionAnswer) Print(p *output.Printer) {
 	sum := limiter.Summarize(a.decisions)
-	local := ""
+	local, repeated := "", ""
 	if sum.DecidedBy == limiter.DecidedByLocal {
 		local = " locally (store unavailable)"
 	}
-	mark := p.Paint(output.Calm, "✓ "+a.verb+local)
+	if sum.Repeated {
+		repeated = " (" + a.again + ")"
+	}
+	mark := p.Paint(output.Calm, "✓ "+a.verb+local+repeated)
 	if !sum.Allowed {
 		mark = "✗ denied" + local
 		if a.policy != nil && !sum.Unguarded {

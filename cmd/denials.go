@@ -176,7 +176,9 @@ func plural(n int64, noun string) string {
 }
 
 // withDenialLog wraps the store of a command that takes, if the configuration wants to know
-// who is denied. What was denied is written when the store is closed.
+// who is denied. What was denied is written when the store is closed. It goes below the
+// failure policy: a command ends at once, and should not wait a second time for a store
+// that is away to tell it whom a local file denied.
 func withDenialLog(g *globalOptions, store limiter.Store) (limiter.Store, error) {
 	c, err := g.config()
 	if err != nil || !c.Denials {

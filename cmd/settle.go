@@ -63,9 +63,6 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 	if err != nil {
 		return err
 	}
-	verb := fmt.Sprintf("settled at %d", o.cost)
-	if limiter.Summarize(decisions).Repeated {
-		verb += " (already settled: nothing was changed)"
-	}
-	return printDecision(o.globalOptions, &decisionAnswer{verb, o.request, decisions, true})
+	return printDecision(o.globalOptions, &decisionAnswer{fmt.Sprintf("settled at %d", o.cost), o.request, decisions, true,
+		"already settled: nothing was changed"})
 }

@@ -189,9 +189,15 @@ func (s *Servers) keys(storeKeys []string) string {
 	case len(storeKeys) == 0:
 		return "keys under the prefix " + strconv.Quote(s.prefix)
 	}
-	quoted := make([]string, len(storeKeys))
+	quoted, beside := make([]string, len(storeKeys)), ""
 	for i, key := range storeKeys {
 		quoted[i] = strconv.Quote(key)
+		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // which those who know of limits alone forget
+			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
+		}
 	}
-	return "key " + strings.Join(quoted, ", ")
+	if len(quoted) == 1 {
+		return "key " + quoted[0] + beside
+	}
+	return "one of the keys " + strings.Join(quoted, ", ") + beside
 }

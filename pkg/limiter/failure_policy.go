@@ -133,7 +133,7 @@ func (s *failurePolicyStore) Decide(ctx context.Context, op Op, reqs []Request, 
 		case errors.Is(wrong, ErrInvalid):
 			return wrong // the store would have said the same
 		case wrong != nil: // what is known of a charge is what the store's error says
-			return fmt.Errorf("%w; the local shadow failed too: %s", err, wrong)
+			return fmt.Errorf("%w; deciding locally failed too: %s", err, wrong)
 		}
 	} else {
 		for i := range decisions {

@@ -240,7 +240,7 @@ func TestAShadowThatFails(t *testing.T) {
 		store := limiter.WithFailure(o, limiter.Failure{Policy: limiter.LocalOnError, OnFailure: func(error) { told++ },
 			Shadow: &fakeStore{err: fmt.Errorf("%w: disk full", limiter.ErrRefused)}})
 		err := store.Decide(context.Background(), limiter.Take, []limiter.Request{asking("u", "10/1h", 1)}, make([]limiter.Decision, 1))
-		want := away.Error() + "; the local shadow failed too: store refused: disk full"
+		want := away.Error() + "; deciding locally failed too: store refused: disk full"
 		if fmt.Sprint(err) != want || !errors.Is(err, away) || errors.Is(err, limiter.ErrRefused) || told != 0 {
 			t.Errorf("%v, told of %d; want %s", err, told, want)
 		}

@@ -135,6 +135,8 @@ func (r *Request) Check(op Op) error {
 		return err
 	}
 	switch {
+	case r.Cost < 0 && op == Settle:
+		return Invalidf("cost %d is negative; a real cost is 0 or more", r.Cost)
 	case r.NotAfter != 0 && op != Refund:
 		return Invalidf("only a refund has a last instant, and this is a %s; leave it out", op)
 	case r.NotAfter < 0 || r.NotAfter > MaxInstant:

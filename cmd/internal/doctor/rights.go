@@ -164,6 +164,7 @@ func judgeRights(r rightFacts) Finding {
 		add.keys = add.keys || keys
 		if beside && !add.beside {
 			add.beside = true
+			losses["calls with a token are refused"] = true
 			losses[r.rights[slices.IndexFunc(r.rights, func(right redisserver.Right) bool { return right.Beside })].Else] = true
 		}
 		for _, right := range append(fails, worse...) {

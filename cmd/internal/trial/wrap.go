@@ -84,7 +84,11 @@ func (w *Wrap) warnings(limits []namedLimit) []string {
 		return []string{"denial memory and leases are for calls of one limit; these are of several, and all of them went to the store"}
 	}
 	if limit := limits[0].limit; w.Leases != nil && w.Leases.Held(limit) == 0 {
-		return []string{fmt.Sprintf("%s is not leased: it is a %s, or a tenth of it is less than two units", limit, limit.Algorithm)}
+		why := fmt.Sprintf("a %s never is", limit.Algorithm)
+		if larger := (limiter.Limit{Algorithm: limit.Algorithm, Count: limiter.MaxCount, Period: limit.Period}); w.Leases.Held(larger) > 0 {
+			why = fmt.Sprintf("a tenth of it has to be at least two units, and it allows %d at once", limit.Capacity())
+		}
+		return []string{fmt.Sprintf("%s is not leased: %s", limit, why)}
 	}
 	return nil
 }
