@@ -53,9 +53,9 @@ The run's keys have a prefix of their own and are removed at the end. Contexts
 that are read-only or protected are refused. Ctrl-C ends the load, waits for the
 answers under way, and reports; a second Ctrl-C leaves at once.
 
-While the store is away requests end in errors. With --on-error they are answered
-as a service with that failure policy answers them, and are counted and timed apart
-from what the limit decided. docs/failures.md has more.
+While the store is away requests end in errors. With --on-error they are
+answered as by a service with that failure policy, and are counted and timed
+apart from what the limit decided. docs/failures.md has more.
 
 --wrap puts what a service can have around its store around this one, and
 --replicas makes several instances of it, which share the load. The report says

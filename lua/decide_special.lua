@@ -1,6 +1,6 @@
 -- Decides what is not usual, in requests against the states of their keys at one instant: a
--- charge that need not fit, the settlement of a real cost, a take of what fits, and
--- anything with a token. The Go twin is DecideSpecial in pkg/limiter/special.go.
+-- charge that need not fit, the settlement of a real cost, a take of what fits, a refund
+-- that must not come late, and anything with a token. The Go twin is DecideSpecial in pkg/limiter/special.go.
 --
 -- KEYS     the store key of each request, no two the same, and then that of the token, if
 --          there is one
@@ -8,7 +8,8 @@
 --          settle, 'u' take up to the cost), each request as in decide.lua, and with a
 --          token: how long to remember it 7 (µs), the digest of keys and limits 16, and
 --          attempt 8: not zero in a call over several slots. A refund then gives back only
---          what that attempt answers for.
+--          what that attempt answers for. At the end of a refund that must not come late:
+--          not after 7 (µs). With the clock or a key's last charge past it, nothing changes.
 -- ARGV[2]  as in decide.lua
 -- Returns  a string: now 7, whether this repeats what was done before 1 (0 or 1), then for each
 --          request: allowed 1, granted 4, turn 7 (when a leaky bucket lets it go, else 0),
@@ -21,10 +22,14 @@
 -- Cost     as decide.lua, and with a token one GETRANGE, and one SET if that is new
 
 local op = string.sub(ARGV[1], 1, 1)
-local requests, token, ttl, digest, attempt = #KEYS, nil, nil, nil, nil
-if (#ARGV[1] - 1) % 20 ~= 0 then
+local requests, token, ttl, digest, attempt, not_after = #KEYS, nil, nil, nil, nil, nil
+local rest = (#ARGV[1] - 1) % 20 -- what comes after the requests: 31 bytes of a token, 7 of an instant
+if rest == 31 % 20 or rest == (31 + 7) % 20 then
   token, requests = KEYS[requests], requests - 1
   ttl, digest, attempt = struct.unpack('>I7c16c8', ARGV[1], requests * 20 + 2)
+end
+if rest == 7 or rest == (31 + 7) % 20 then
+  not_after = struct.unpack('>I7', ARGV[1], #ARGV[1] - 6)
 end
 local no_attempt = string.rep('\0', 8)
 
@@ -35,6 +40,12 @@ for i = 1, requests do
     return failure
   end
   states[i] = s
+end
+
+local late = false
+for i = 1, not_after and requests or 0 do
+  local s = states[i]
+  late = late or (s and math.max(now, s.time) or now) > not_after
 end
 
 local function token_error(text)
@@ -108,7 +119,11 @@ end
 -- What each request is to be charged, or given back if that is below 0, and whether it is
 -- allowed.
 local amounts, allowed = {}, {}
-if remembered then
+if late then
+  for i = 1, requests do
+    amounts[i], allowed[i] = 0, false
+  end
+elseif remembered then
   for i = 1, requests do
     local part = parts[i]
     local _, _, _, _, cost = request(i)
@@ -139,7 +154,7 @@ else
   end
   for i = 1, requests do
     local _, _, _, _, cost = request(i)
-    amounts[i] = (op == 'c' or op == 't' and all_allowed and allowed[i]) and cost or 0
+    amounts[i] = (op == 'c' or op == 't' and all_allowed and allowed[i]) and cost or op == 'r' and not token and -cost or 0
   end
 end
 
@@ -200,7 +215,7 @@ local function remember(by, was_settled, until_when, who)
   set(token, table.concat(record), until_when)
 end
 
-if token and op ~= 'p' then
+if token and op ~= 'p' and not late then
   if remembered and op == 'r' then
     if attempt == no_attempt or attempt == responsible then
       if type(redis.pcall('DEL', token)) ~= 'number' then -- who lacks the right to DEL has that to SET

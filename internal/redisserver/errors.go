@@ -193,7 +193,7 @@ func (s *Servers) keys(storeKeys []string) string {
 	for i, key := range storeKeys {
 		quoted[i] = strconv.Quote(key)
 		if s.prefix != "" && strings.HasPrefix(key, s.prefix+"!") { // which those who know of limits alone forget
-			beside = " (ACL SETUSER … '" + BesideRule(s.prefix, true) + "')"
+			beside = "; keys that begin " + strconv.Quote(s.prefix+"!") + " need a right of their own, which limitctl doctor names"
 		}
 	}
 	if len(quoted) == 1 {

@@ -2,13 +2,9 @@ package limiter
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // Breaker says when [WithBreaker] stops asking a store that is away, and when it tries
@@ -27,8 +23,8 @@ type Breaker struct {
 	Pause, MaxPause time.Duration
 	// Clock is the time; time.Now unless said.
 	Clock func() time.Time
-	// OnChange, if set, is told of each change of state, in order. It must not call
-	// the store.
+	// OnChange, if set, is told of each change of state, one after the other and in order.
+	// It must not call the store.
 	OnChange func(BreakerChange)
 }
 
@@ -58,6 +54,9 @@ func (s BreakerState) String() string {
 
 // BreakerChange is one change of a breaker's state.
 type BreakerChange struct {
+	// Part is the part of a [Parted] store that it is about, empty if the store is in one
+	// piece. A part that the store has no more is told of as closed.
+	Part     string
 	From, To BreakerState
 	At       time.Time
 	// Reason is what opened the breaker, or kept it open; nil otherwise.
@@ -73,9 +72,15 @@ type BreakerChange struct {
 // however many calls come. If the store answers, the breaker closes. Until a call has
 // gone well after that, one failure is enough to open it again, for twice the last pause:
 // a store can answer peeks and not takes.
+//
+// A store that is [Parted], such as a Redis Cluster, has a breaker for each part: one that
+// is away fails the calls of its own keys, and no others. A call over several parts needs
+// all of them. Its failure counts for the part that the error names, see [PartError], and
+// for none if that is not known, nor does it count when such a call is slow.
 func WithBreaker(store Store, settings Breaker) Store {
-	s := &breakerStore{Store: store, Breaker: settings.WithDefaults()}
-	s.well.Store(true)
+	s := &breakerStore{Store: store, Breaker: settings.WithDefaults(), parted: partedIn(store)}
+	s.whole.init(s, "")
+	s.parts.Store(&map[string]*circuit{})
 	return KeepKeyspace(s, store)
 }
 
@@ -100,40 +105,43 @@ func (b Breaker) WithDefaults() Breaker {
 	return b
 }
 
+// breakerStore lets calls through to a store, or not. What it knows of each part of the store
+// is a circuit.
 type breakerStore struct {
 	Store
 	Breaker
 
-	// epoch counts the changes between letting calls through and not: they go through
-	// while it is even. Calls of an earlier epoch say nothing about this one.
-	epoch atomic.Int64
-	// well: calls go through, and none has failed since the last that went well. Then a
-	// call that goes well takes no lock.
-	well atomic.Bool
+	parted Parted  // nil if the store is in one piece
+	whole  circuit // for keys whose part has no name
+	parts  atomic.Pointer[map[string]*circuit]
 
-	mu       sync.Mutex
-	state    BreakerState
-	failures int           // in a row, while closed
-	since    time.Time     // when it last was closed
-	pause    time.Duration // from the last failure to the next try
-	next     time.Time     // when that may begin
-	refusal  error         // for calls while it is not closed
+	mu sync.Mutex // for all circuits, so that their changes are told one after the other
 }
 
 // Decide implements [Store].
 func (s *breakerStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	epoch := s.epoch.Load()
+	c := &s.whole
+	if s.parted != nil && len(reqs) > 0 {
+		part := s.parted.Part(reqs[0].Key)
+		for i := 1; i < len(reqs); i++ {
+			if s.parted.Part(reqs[i].Key) != part {
+				return s.decideAcross(ctx, op, reqs, decisions)
+			}
+		}
+		c = s.circuitOf(part, reqs[0].Key)
+	}
+	epoch := c.epoch.Load()
 	if epoch%2 != 0 {
-		return s.refuse(op, reqs)
+		return s.refuse(c, op, reqs)
 	}
 	begun := s.Clock()
 	err := s.Store.Decide(ctx, op, reqs, decisions)
-	s.judge(err, s.Clock().Sub(begun), epoch)
+	c.judge(err, s.Clock().Sub(begun), epoch, reqs)
 	return err
 }
 
-// refuse says why the store is not asked, and has it probed if it is time.
-func (s *breakerStore) refuse(op Op, reqs []Request) error {
+// refuse says why c does not let a call through, and has its part probed if it is time.
+func (s *breakerStore) refuse(c *circuit, op Op, reqs []Request) error {
 	// A mistake is told as one, and is not what the store is probed with.
 	probe, err := NormalizeAll(nil, op, reqs)
 	if err != nil {
@@ -141,11 +149,8 @@ func (s *breakerStore) refuse(op Op, reqs []Request) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	refusal := s.refusal
-	if s.state == BreakerOpen && !s.Clock().Before(s.next) {
-		s.change(BreakerHalfOpen, nil)
-		panics.Go(func() error { return s.probe(probe) }, s.probed)
-	}
+	refusal := c.refusal
+	c.tryAgain(probe)
 	return refusal
 }
 
@@ -157,65 +162,4 @@ func (s *breakerStore) probe(reqs []Request) error {
 	ctx, cancel := BudgetContext(context.Background(), s.Slow)
 	defer cancel()
 	return s.Store.Decide(ctx, Peek, reqs, make([]Decision, len(reqs)))
-}
-
-// probed takes the answer to a probe.
-func (s *breakerStore) probed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if IsAway(err) {
-		s.open(err)
-		return
-	}
-	s.failures = s.Failures - 1 // a refusal is an answer, too
-	s.epoch.Add(1)              // before it is told, so that who hears of it is let through
-	s.change(BreakerClosed, nil)
-}
-
-// judge takes what came of a call that began in an epoch.
-func (s *breakerStore) judge(err error, took time.Duration, epoch int64) {
-	slow := took > s.Slow
-	if err == nil && !slow && s.well.Load() {
-		return
-	}
-	failed := IsAway(err) || slow
-	if !failed && (errors.Is(err, ErrGaveUp) || errors.Is(err, ErrInvalid)) {
-		return // it says nothing about the store
-	}
-	if err == nil && slow {
-		err = fmt.Errorf("an answer took %s", took.Round(time.Millisecond))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case epoch != s.epoch.Load(): // it began before the breaker opened
-	case !failed:
-		s.failures, s.pause = 0, 0
-		s.well.Store(true)
-	default:
-		s.well.Store(false)
-		if s.failures++; s.failures >= s.Failures {
-			s.since = s.Clock()
-			s.open(err)
-			s.epoch.Add(1)
-		}
-	}
-}
-
-// open opens the breaker, or keeps it open for longer. The caller holds the lock.
-func (s *breakerStore) open(reason error) {
-	s.pause = min(max(s.Pause, 2*s.pause), s.MaxPause)
-	s.next = s.Clock().Add(s.pause)
-	// The kind of the reason, such as an unknown outcome, is another call's.
-	s.refusal = fmt.Errorf("%w (circuit open since %s); the last error was: %s", ErrUnavailable, s.since.Format("15:04:05"), reason)
-	s.change(BreakerOpen, reason)
-}
-
-// change tells of a state. The caller holds the lock, so that changes are told in order.
-func (s *breakerStore) change(to BreakerState, reason error) {
-	from := s.state
-	s.state = to
-	if s.OnChange != nil {
-		s.OnChange(BreakerChange{From: from, To: to, At: s.Clock(), Reason: reason})
-	}
 }

@@ -48,7 +48,7 @@ func (d Decider) String() string {
 type Decision struct {
 	// Allowed: the request fits its limit. In a call of several requests
 	// nothing is charged unless every decision is Allowed, those of shadows
-	// aside.
+	// aside. A refund is always allowed, unless it has a NotAfter and comes late.
 	Allowed bool
 	// Shadow: the request was a shadow's, so this decision does not count.
 	Shadow bool
@@ -66,7 +66,8 @@ type Decision struct {
 	Remaining int64
 	// RetryAfter is how long until the same request is allowed, if nobody
 	// else takes: at that instant it is, a microsecond earlier it is not. It
-	// is zero if Allowed, and for a shadow whose limit the cost can never fit.
+	// is zero if Allowed, for a shadow whose limit the cost can never fit, and for a refund
+	// that came late.
 	RetryAfter time.Duration
 	// ResetAfter is how long until the key equals an unused one.
 	ResetAfter time.Duration

@@ -150,6 +150,10 @@ func TestWhatTheDenialMemoryDoesNotAnswer(t *testing.T) {
 			d, err := limiter.New(s).TakeAll(ctx, reqs[0], limiter.Request{Key: limiter.Key{Subject: "b"}, Limit: limit, Cost: 1})
 			return d[0], err
 		}},
+		"a token": {ask: func(s limiter.Store) (limiter.Decision, error) {
+			d, err := limiter.New(s).TakeAll(ctx, limiter.Request{Key: key, Limit: limit, Cost: 3, Token: "t"})
+			return d[0], err
+		}},
 		"a shadow": {ask: func(s limiter.Store) (limiter.Decision, error) {
 			d, err := limiter.New(s).TakeAll(ctx, limiter.Request{Key: key, Limit: limit, Cost: 3, Shadow: true})
 			return d[0], err

@@ -7,15 +7,17 @@ import (
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
-// refundWay is the longest that a refund may take to the store. What could leak until then
-// is not given back.
+// refundWay is how long a refund may be under way to the store. What could leak until then is
+// not given back, and the store does not make a refund that comes later.
 const refundWay = 250 * time.Millisecond
 
 // leaseRefund is units that go back to the store.
 type leaseRefund struct {
 	key   *keyed[leasedKey]
 	units int64
-	gone  time.Duration // see leasedKey.lostUntil
+	// notAfter is the last instant at which the store may make the refund, by its clock.
+	notAfter Instant
+	gone     time.Duration // see leasedKey.lostUntil
 }
 
 // retire ends the lease of a key, and appends what is to be given back to refunds. The
@@ -34,12 +36,15 @@ func (s *leaseStore) retire(refunds []leaseRefund, k *keyed[leasedKey]) []leaseR
 
 // refund appends what of left units can go back to refunds, and counts the rest as lost.
 func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease, left int64) []leaseRefund {
-	rule, at := pages[k.limit.Kind()].ahead, l.decision.At
-	// The latest instant by the store's clock at which the refund can be made.
-	latest := at + Instant((s.time.now()-l.sent+refundWay)/time.Microsecond) + 1
+	rule, at, now := pages[k.limit.Kind()].ahead, l.decision.At, s.time.now()
+	// The time at the store can only be guessed here. The store keeps to notAfter, so a wrong
+	// guess costs units, and never gives back too many.
+	notAfter := at + Instant((now-l.sent+refundWay)/time.Microsecond) + 1
+	end := rule.end(&k.limit, at)
+	notAfter = min(notAfter, end-1, MaxInstant)
 	back := int64(0)
-	if latest < rule.end(&k.limit, at) {
-		back = max(0, left-rule.leaked(&k.limit, int64(latest-at)))
+	if soonest := at + Instant((now-l.got)/time.Microsecond); soonest < end {
+		back = max(0, left-rule.leaked(&k.limit, int64(notAfter-at)))
 	}
 	gone := time.Duration(0)
 	if instant := rule.gone(&k.limit, at); instant > 0 {
@@ -50,22 +55,24 @@ func (s *leaseStore) refund(refunds []leaseRefund, k *keyed[leasedKey], l *lease
 		return refunds
 	}
 	k.value.away += back
-	return append(refunds, leaseRefund{k, back, gone})
+	return append(refunds, leaseRefund{k, back, notAfter, gone})
 }
 
 // giveBack gives units back, each key's in a goroutine of its own.
 func (s *leaseStore) giveBack(refunds []leaseRefund) {
 	for _, r := range refunds {
 		s.start(func() {
-			reqs := [1]Request{{Key: r.key.key, Limit: r.key.limit, Cost: r.units}}
+			reqs := [1]Request{{Key: r.key.key, Limit: r.key.limit, Cost: r.units, NotAfter: r.notAfter}}
+			decisions := [1]Decision{}
 			ctx, cancel := BudgetContext(context.Background(), refundWay)
 			defer cancel()
-			err := panics.Call(func() error { return s.Store.Decide(ctx, Refund, reqs[:], make([]Decision, 1)) })
+			err := panics.Call(func() error { return s.Store.Decide(ctx, Refund, reqs[:], decisions[:]) })
 			key := &r.key.value
 			key.mu.Lock()
 			defer key.mu.Unlock()
-			if key.away -= r.units; err != nil {
-				key.lose(r.units, r.gone) // it is not tried again, because it may have been made
+			if key.away -= r.units; err != nil || !decisions[0].Allowed || !isOfStore(&decisions[0]) {
+				// It is too late, or may have been made all the same. So it is not tried again.
+				key.lose(r.units, r.gone)
 			}
 		})
 	}

@@ -49,8 +49,10 @@ type Leases struct {
 // deny requests that would fit, because others hold units: those of at most Max for each
 // store with leases, counting the units that could not go back until they would have been
 // free again anyway. A process that ends without Close loses at most Max units of a key,
-// besides those that its callers were waiting for. This assumes that a refund takes less
-// than a quarter of a second to the store, and that nobody deletes the key meanwhile.
+// besides those that its callers were waiting for. The store does not make a refund that comes
+// to it a quarter of a second late (see [Request].NotAfter), so a slow way or a paused server costs
+// units, too, and never lets anything more through. This assumes that nobody deletes the key
+// meanwhile.
 //
 // A key that is asked for now and then costs no more than without leases: its takes go to the
 // store as they are. Callers that find no units wait for one call of the store together, in

@@ -173,9 +173,11 @@ func TestWhatLeasesPassThrough(t *testing.T) {
 	r.takes(t, 0, limit, time.Millisecond, 200*time.Millisecond)
 	other := limiter.Request{Key: limiter.Key{Subject: "b"}, Limit: limit, Cost: 1}
 	one := limiter.Request{Key: hotKey, Limit: limit, Cost: 1}
-	shadow, never := one, one
-	shadow.Shadow, never.Cost = true, limit.Count+1
-	for name, reqs := range map[string][]limiter.Request{"shadow": {shadow}, "several": {one, other}} {
+	shadow, never, withToken := one, one, one
+	shadow.Shadow, never.Cost, withToken.Token = true, limit.Count+1, "t"
+	for name, reqs := range map[string][]limiter.Request{
+		"shadow": {shadow}, "several": {one, other}, "a token": {withToken}, "the token again": {withToken},
+	} {
 		decisions := make([]limiter.Decision, len(reqs))
 		err := r.stacks[0].Decide(context.Background(), limiter.Take, reqs, decisions)
 		if err != nil || decisions[0].DecidedBy != limiter.DecidedByStore {

@@ -83,6 +83,12 @@ type Request struct {
 	// TokenTTL is how long the token is remembered, up to [MaxTokenTTL]; zero means
 	// [DefaultTokenTTL]. The first call with the token decides.
 	TokenTTL time.Duration
+	// NotAfter, if not zero, makes a Refund that comes late do nothing: if the store's clock, or
+	// the last charge of a key, is past it, nothing is given back, and the decisions are not
+	// Allowed. The instant is by the store's clock, such as the At of a decision and some time. All
+	// requests of a call have the same. In a Cluster each slot goes by its own clock. Other
+	// operations cannot have it.
+	NotAfter Instant
 }
 
 // Bounds of tokens, in bytes and in time.
@@ -131,6 +137,10 @@ func (r *Request) Check(op Op) error {
 	switch {
 	case r.Cost < 0 && op == Settle:
 		return Invalidf("cost %d is negative; a real cost is 0 or more", r.Cost)
+	case r.NotAfter != 0 && op != Refund:
+		return Invalidf("only a refund has a last instant, and this is a %s; leave it out", op)
+	case r.NotAfter < 0 || r.NotAfter > MaxInstant:
+		return Invalidf("the last instant %d of a refund is out of range; it must be from 1 to %d", r.NotAfter, int64(MaxInstant))
 	case r.Cost < 0 || r.Cost == 0 && op != Adjust && op != Settle:
 		return Invalidf("cost %d is not positive; it must be 1 or more", r.Cost)
 	case (op == Take || op == Peek || op == Adjust) && !r.Shadow && r.Cost > r.Limit.Capacity():
@@ -190,6 +200,8 @@ func (r *Request) checkBeside(op Op, first *Request) error {
 	switch {
 	case r.Token != first.Token || r.TokenTTL != first.TokenTTL && r.Token != "":
 		return Invalidf("requests with the tokens %q and %q in one call; all must have the same, for the same time", first.Token, r.Token)
+	case r.NotAfter != first.NotAfter:
+		return Invalidf("refunds with the last instants %d and %d in one call; all must have the same", first.NotAfter, r.NotAfter)
 	case op == TakeUpTo && r.Cost != first.Cost:
 		return Invalidf("costs %d and %d in one take of what fits; all must be the same", first.Cost, r.Cost)
 	}

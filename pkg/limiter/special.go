@@ -1,14 +1,15 @@
 package limiter
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
 
 // IsSpecial reports whether op on reqs is for [DecideSpecial] instead of [Decide]: a
-// charge, a settlement, a take of what fits, or anything with a token.
+// charge, a settlement, a take of what fits, or anything with a token or a last instant.
 func IsSpecial(op Op, reqs []Request) bool {
-	return op > Adjust || len(reqs) > 0 && reqs[0].Token != ""
+	return op > Adjust || len(reqs) > 0 && (reqs[0].Token != "" || reqs[0].NotAfter != 0)
 }
 
 // Changes says what a call has changed, and so is to be stored.
@@ -33,9 +34,16 @@ func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision,
 	switch op {
 	case Settle:
 		return Changes{}, UnknownToken(reqs[0].Token)
-	case Refund: // of a token: there is nothing to give back
-		for i, s := range states {
-			decisions[i] = s.Answer(&reqs[i], now, true)
+	case Refund:
+		switch {
+		case isLate(reqs, states, now):
+			answerLate(reqs, states, decisions, now)
+		case reqs[0].Token != "": // there is nothing to give back
+			for i, s := range states {
+				decisions[i] = s.Answer(&reqs[i], now, true)
+			}
+		default:
+			changed = Decide(op, reqs, states, decisions, now)
 		}
 	case Charge:
 		for i, s := range states {
@@ -67,6 +75,20 @@ func DecideSpecial(op Op, reqs []Request, states []*State, decisions []Decision,
 	return Changes{States: true, Token: true}, nil
 }
 
+// isLate reports whether a refund comes after the instant that it may come at most.
+func isLate(reqs []Request, states []*State, now Instant) bool {
+	last := reqs[0].NotAfter
+	return last != 0 && slices.ContainsFunc(states, func(s *State) bool { return s.clock(now) > last })
+}
+
+// answerLate answers a refund that comes too late.
+func answerLate(reqs []Request, states []*State, decisions []Decision, now Instant) {
+	for i, s := range states {
+		decisions[i] = s.Answer(&reqs[i], now, false)
+		decisions[i].RetryAfter = 0 // it never comes in time any more
+	}
+}
+
 // unknownTokenError is an [ErrUnknownToken] that names the token.
 type unknownTokenError struct{ token string }
 
@@ -86,6 +108,9 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 	}
 	var changes Changes
 	switch {
+	case op == Refund && isLate(reqs, states, now):
+		answerLate(reqs, states, decisions, now)
+		return Changes{}, nil
 	case op == Settle && !token.Settled:
 		if err := settle(reqs, states, token, now); err != nil {
 			return Changes{}, err

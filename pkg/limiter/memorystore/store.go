@@ -106,10 +106,11 @@ func (s *Store) decideOne(op limiter.Op, req *limiter.Request, decisions []limit
 	}
 	hash := s.hash(r.Key)
 	shard := s.shardOf(hash)
-	// Read before the lock, which others wait for. An entry's own clock never runs back.
-	now := s.clock()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	// Read under the lock, so that the instants of a key's decisions are in the order in
+	// which they were made: else one at a window's end would say it was before it.
+	now := s.clock()
 	e := shard.find(hash, r.Key)
 	isNew := e == nil
 	// A key that is held was checked, and so was the limit it was charged under.

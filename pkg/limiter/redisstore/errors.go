@@ -33,7 +33,19 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 	if errors.As(err, &caller) {
 		call.GaveUp = caller.reason
 	}
-	return s.servers.ExplainCall(err, call)
+	if node == nil {
+		return s.servers.ExplainCall(err, call)
+	}
+	return &limiter.PartError{Part: partOf(node), Err: s.servers.ExplainCall(err, call)}
+}
+
+// partOf returns the part of the store that an error is of. A slot that nobody has is asked
+// for anywhere, and is not the fault of who says so.
+func partOf(err *nodeError) string {
+	if redisserver.IsErrorReply(err, "CLUSTERDOWN Hash slot not served") {
+		return ""
+	}
+	return err.address
 }
 
 // refuse is the error about an answer that no script of the store's gives.

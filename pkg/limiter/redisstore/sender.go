@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,9 +115,22 @@ func (s *sender) route(ctx context.Context, c *call, deadline time.Time) error {
 		// The slot is elsewhere by now, or on its way. Nothing has happened yet.
 		s.cluster.ReloadState(context.Background())
 		c.state.CompareAndSwap(sent, unsent)
-		return s.sendAnywhere(ctx, c, deadline)
+		elsewhere := placeIn(err)
+		if err = s.sendAnywhere(ctx, c, deadline); err != nil {
+			return &nodeError{err, elsewhere}
+		}
+		return nil
 	}
 	return lane.named(err)
+}
+
+// placeIn returns the address in "MOVED 3999 127.0.0.1:6381", empty if there is none.
+func placeIn(reply error) string {
+	words := strings.Fields(reply.Error())
+	if len(words) < 3 || strings.HasPrefix(words[2], ":") {
+		return ""
+	}
+	return words[2]
 }
 
 // sendAnywhere lets the client of a Cluster find the node for c, and follow where that
@@ -169,6 +183,19 @@ func (s *sender) laneOf(ctx context.Context, key string, deadline time.Time) (*l
 		s.lanes[node] = l
 	}
 	return l, nil
+}
+
+// partOf returns the address of the master that has a subject's keys, as far as the client
+// of a Cluster knows. It is empty without a Cluster.
+func (s *sender) partOf(subject string) string {
+	if s.cluster == nil || !s.knowsNodes.Load() {
+		return ""
+	}
+	node, err := s.cluster.MasterForKey(context.Background(), subject) // which is the hash tag of all its keys
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
 }
 
 // within calls f and waits for it until deadline, or until ctx ends. f then goes on

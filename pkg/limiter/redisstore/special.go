@@ -62,7 +62,7 @@ func (s *Store) tokenKey(token string, key limiter.Key) string {
 func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attempt uint64, reqs []limiter.Request,
 	decisions []limiter.Decision) error {
 	keys := s.keys(reqs)
-	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(limiter.TokenDigest{})+8)
+	packed := make([]byte, 1, 1+len(reqs)*requestSize+7+len(limiter.TokenDigest{})+8+7)
 	packed[0] = specialCodes[op]
 	packed = appendRequests(packed, reqs)
 	if token := reqs[0].Token; token != "" {
@@ -71,6 +71,10 @@ func (s *Store) decideSpecialTogether(ctx context.Context, op limiter.Op, attemp
 		digest := limiter.TokenDigestOf(reqs)
 		packed = append(append(packed, ttl[1:]...), digest[:]...)
 		packed = binary.BigEndian.AppendUint64(packed, attempt)
+	}
+	if reqs[0].NotAfter != 0 {
+		notAfter := binary.BigEndian.AppendUint64(nil, uint64(reqs[0].NotAfter))
+		packed = append(packed, notAfter[1:]...)
 	}
 	cmd, err := s.runSpecial(ctx, op, reqs, keys, withClock([]any{packed}, s.clock))
 	if redisserver.IsErrorReply(err, "CROSSSLOT") && reqs[0].Token != "" && !s.isCluster && !s.slotted.Swap(true) {
@@ -183,6 +187,7 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 		d := state.Answer(&req, now, allowed)
 		switch {
 		case op == limiter.Refund:
+			d.RetryAfter = 0 // what came late never comes in time any more
 		case op == limiter.Settle:
 			d.Granted, d.Repeated = granted, repeated
 		case granted > 0:
@@ -205,6 +210,8 @@ func followsSpecial(state *limiter.State, req *limiter.Request, op limiter.Op, a
 	now limiter.Instant) bool {
 	used, capacity := state.Used(now), req.Limit.Capacity()
 	switch {
+	case op == limiter.Refund && req.NotAfter != 0:
+		return !allowed || max(now, state.Time) <= req.NotAfter
 	case op == limiter.Refund || op == limiter.Settle || repeated:
 		return true
 	case op == limiter.Charge:

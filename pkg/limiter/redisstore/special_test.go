@@ -39,6 +39,36 @@ func TestTokenIsAKeyBesideTheLimits(t *testing.T) {
 	}
 }
 
+// Each slot goes by its own clock whether a refund comes late.
+func TestALateRefundOverSeveralSlots(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	now, step := time.Now(), time.Duration(0)
+	store, err := redisstore.New(clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time {
+		now = now.Add(step)
+		return now
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reqs, decisions := asking(subjectsOn(t, cluster, "late"), yearly(10), yearly(10)), make([]limiter.Decision, 2)
+	if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	step = time.Second // that the clock of each slot is ahead of the one before
+	for i := range reqs {
+		reqs[i].NotAfter = decisions[0].At + limiter.Instant(1_500_000)
+	}
+	if err := store.Decide(ctx, limiter.Refund, reqs, decisions); err != nil || !decisions[0].Allowed || decisions[1].Allowed {
+		t.Errorf("the second slot is too late: %+v, %v", decisions, err)
+	}
+	step = 0
+	for i := range reqs {
+		reqs[i].NotAfter = 0
+	}
+	wantUsed(t, "afterwards", store, reqs, 0, 1)
+}
+
 // A user without rights to the keys beside limits decides as ever, and is told what is missing
 // when a token needs it. Nothing is charged then.
 func TestTokenWithoutRights(t *testing.T) {

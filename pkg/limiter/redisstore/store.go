@@ -171,6 +171,10 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	return s.decide(ctx, op, w, decisions)
 }
 
+// Part implements [limiter.Parted]: in a Cluster the parts are its masters, named by their
+// addresses. It asks nobody and goes by what the client knows of the Cluster.
+func (s *Store) Part(key limiter.Key) string { return s.sender.partOf(key.Subject) }
+
 const (
 	movePause    = 10 * time.Millisecond
 	movePatience = 500 * time.Millisecond

@@ -29,6 +29,65 @@ func refundGivesBack(t *testing.T, h Harness, kind limiter.Kind) {
 	})
 }
 
+// lateRefundDoesNothing wants a refund to be made at its last instant, and to do nothing once
+// the clock, or a charge, is past it. No other operation can have one.
+func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, kind)
+		f.use(limit)
+		cost := drawCost(f.T, limit)
+		req := f.request(limit, cost)
+		if rapid.Bool().Draw(f.T, "token") {
+			req = f.withToken(limit, cost, limiter.MaxTokenTTL)
+		}
+		before := f.peek(limit, 1)
+		taken := f.decide(limiter.Take, req)[0]
+		if !taken.Allowed {
+			return
+		}
+		for _, op := range []limiter.Op{limiter.Take, limiter.Peek, limiter.Adjust, limiter.Charge, limiter.Settle, limiter.TakeUpTo} {
+			other := req
+			if other.NotAfter = taken.At; op == limiter.Adjust {
+				other.Token = ""
+			}
+			f.fails(limiter.ErrInvalid, op, other)
+		}
+		way := time.Duration(rapid.Int64Range(0, time.Hour.Microseconds()).Draw(f.T, "way")) * time.Microsecond
+		f.advance(way)
+		now, dump := f.peek(limit, 1), h.Dump(t, f.store)
+		late := req
+		late.NotAfter = now.At - 1
+		refused := f.decide(limiter.Refund, late)[0]
+		if refused.Allowed || refused.Granted != 0 || refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
+			f.Fatalf("a late refund: %+v, the key being %+v", refused, now)
+		}
+		if after := h.Dump(t, f.store); after != dump {
+			f.Fatalf("a late refund changed %q to %q", dump, after)
+		}
+		inTime, plain := late, req
+		inTime.NotAfter = now.At
+		if rapid.Bool().Draw(f.T, "clock set back") && way > 0 && now.Used > 0 {
+			// What was charged since is past the instant, though the clock is not.
+			f.advance(-way - time.Microsecond)
+			inTime.NotAfter = taken.At - 1
+			if d := f.decide(limiter.Refund, inTime)[0]; d.Allowed || d.Used != f.peek(limit, 1).Used {
+				f.Fatalf("a refund of before the last charge: %+v", d)
+			}
+			return
+		}
+		made := f.decide(limiter.Refund, inTime)[0]
+		if !made.Allowed || made.At != now.At || made.Used > now.Used {
+			f.Fatalf("a refund in time: %+v, the key being %+v", made, now)
+		}
+		if way == 0 && made.Used != before.Used {
+			f.Fatalf("%d used before a take of %d, %d after its refund in time", before.Used, cost, made.Used)
+		}
+		if again := f.decide(limiter.Refund, plain)[0]; req.Token != "" && again.Used != made.Used {
+			f.Fatalf("a token was given back twice: %+v, then %+v", made, again)
+		}
+	})
+}
+
 // adjustLeavesExactly wants an operator's correction to bring usage, from
 // any value, to exactly what was asked for.
 func adjustLeavesExactly(t *testing.T, h Harness, kind limiter.Kind) {

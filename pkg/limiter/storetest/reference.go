@@ -78,6 +78,13 @@ func (c *comparison) step(store limiter.Store, now *time.Time) (difference strin
 			req.Cost = c.r.Int64N(req.Limit.Capacity() + 1)
 		}
 		c.special(op, req, token, upTo)
+		req.NotAfter = 0
+	}
+	if op == limiter.Refund && c.r.IntN(2) == 0 {
+		notAfter := limiter.InstantOf(*now) + limiter.Instant(c.r.IntN(3)) - 1
+		for i := range c.reqs {
+			c.reqs[i].NotAfter = notAfter
+		}
 	}
 	want, got := make([]limiter.Decision, len(c.reqs)), make([]limiter.Decision, len(c.reqs))
 	normalized, err := limiter.NormalizeAll(nil, op, c.reqs)

@@ -60,6 +60,7 @@ func Run(t *testing.T, h Harness) {
 		{"Law12_ForeignDataIsNotTouched", foreignDataIsNotTouched},
 		{"At", decisionsAreDated},
 		{"Refund", refundGivesBack},
+		{"LateRefund", lateRefundDoesNothing},
 		{"Adjust", adjustLeavesExactly},
 		{"Shadow", shadowNeverDenies},
 		{"Token", tokenChargesOnce},
