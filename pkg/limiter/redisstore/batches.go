@@ -36,7 +36,8 @@ func oneByOne(batch []int, do func(batch []int) error) error {
 // at once. After an error, or when ctx ends, no more calls begin; it returns the first
 // error, and with it that of a call whose outcome is unknown, which no other may hide.
 func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do func(batch []int) error) error {
-	if !s.isCluster {
+	slotOf := s.shards.slotOf
+	if slotOf == nil {
 		for first := 0; first < len(keys); first += size {
 			batch := make([]int, 0, size)
 			for i := first; i < min(first+size, len(keys)); i++ {
@@ -50,7 +51,7 @@ func (s *Store) eachBatch(ctx context.Context, keys []limiter.Key, size int, do 
 	}
 	bySlot := map[int][]int{}
 	for i := range keys {
-		slot := redisserver.SlotOf(keys[i].Subject)
+		slot := slotOf(keys[i].Subject)
 		bySlot[slot] = append(bySlot[slot], i)
 	}
 	going, end := context.WithCancel(ctx)

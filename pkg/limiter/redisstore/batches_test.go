@@ -16,7 +16,8 @@ import (
 // That the outcome of one call is unknown is not hidden by another call of the same
 // Cluster that was never sent: whoever hears only of that believes nothing happened.
 func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
-	s := &Store{isCluster: true, servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
+		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
 	keys := []limiter.Key{{Subject: "a"}, {Subject: "b"}} // of different slots
 	for _, order := range [][]error{{limiter.ErrUnavailable, limiter.ErrOutcomeUnknown}, {limiter.ErrOutcomeUnknown, limiter.ErrUnavailable}} {
 		var both sync.WaitGroup
@@ -41,7 +42,8 @@ func TestEachBatchTellsAnUnknownOutcome(t *testing.T) {
 // A caller's own deadline is an error of the limiter's like any other: what waited for
 // its turn was never sent.
 func TestEachBatchTellsOfADeadline(t *testing.T) {
-	s := &Store{isCluster: true, servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
+	s := &Store{isCluster: true, shards: sharding{slotOf: redisserver.SlotOf},
+		servers: redisserver.New(redis.NewClient(&redis.Options{}), "rl")}
 	keys := []limiter.Key{{Subject: "a"}, {Subject: "b"}}
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()

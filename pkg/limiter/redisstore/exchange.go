@@ -146,6 +146,7 @@ func (l *lane) finish(e *exchange, panicked error) *exchange {
 		}
 	}
 	l.mu.Lock()
+	l.panicked = l.panicked || panicked != nil
 	i := slices.Index(l.shared, e)
 	l.shared = slices.Delete(l.shared, i, i+1)
 	all := e.callers == len(e.calls)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -49,11 +50,14 @@ type lane struct {
 	scripts *scripts
 	clock   func() time.Time // nil for the server's
 
-	mu          sync.Mutex
-	busy        int         // exchanges under way that somebody waits for
-	abandoned   int         // exchanges under way that nobody waits for
-	batches     int         // of those that are busy, how many callers share
-	shared      []*exchange // those that callers share, busy or abandoned
+	mu        sync.Mutex
+	busy      int         // exchanges under way that somebody waits for
+	abandoned int         // exchanges under way that nobody waits for
+	batches   int         // of those that are busy, how many callers share
+	shared    []*exchange // those that callers share, busy or abandoned
+	// panicked: a hook of the caller's has. If that was while a connection was made, the client
+	// holds a lock for ever, and whoever sends by himself could wait for that past any deadline.
+	panicked    bool
 	first, last *queued
 	waiting     int // length of the queue from first to last
 	// watch ends the waiting of those for whom the store's time is over, and begins
@@ -104,7 +108,9 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 
 // isQuiet reports whether a call is sent at once and by itself. While callers share an
 // exchange, others are better off sharing the next. The caller holds the lock.
-func (l *lane) isQuiet() bool { return l.busy < inFlight && l.batches == 0 && l.first == nil }
+func (l *lane) isQuiet() bool {
+	return l.busy < inFlight && l.batches == 0 && l.first == nil && !l.panicked
+}
 
 // ask is send for a decision that can be merged with others. Where a call would be sent at
 // once and by itself it returns errAsk.
@@ -168,13 +174,17 @@ func (q *queued) withdraw() bool {
 
 // sendAlone sends c in the caller's own goroutine, as one of the busy exchanges.
 func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time) error {
-	defer l.ended()
+	panicked := true
+	defer func() { l.ended(panicked) }()
 	if own, limited := ctx.Deadline(); !l.endsInTime && (!limited || own.After(deadline)) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	return c.outcome(l.processOne(ctx, c))
+	err := l.processOne(ctx, c)
+	var caught *panics.Error
+	panicked = errors.As(err, &caught)
+	return c.outcome(err)
 }
 
 // processOne sends c. A panic is its error.
@@ -329,10 +339,11 @@ func (l *lane) dropLate(now time.Time) (next time.Time) {
 }
 
 // ended says that an exchange is over that was a caller's own.
-func (l *lane) ended() {
+func (l *lane) ended(panicked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy--
+	l.panicked = l.panicked || panicked
 	l.start()
 }
 

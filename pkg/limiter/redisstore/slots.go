@@ -8,18 +8,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // groupBySlot returns the indexes of reqs that share a slot, in the order in which
 // the slots first come. Slots of shadows alone come last: they deny nothing, so
 // nothing taken from them need be given back.
-func groupBySlot(reqs []limiter.Request) [][]int {
+func groupBySlot(slotOf func(subject string) int, reqs []limiter.Request) [][]int {
 	var groups [][]int
 	bySlot := map[int]int{}
 	for i := range reqs {
-		slot := redisserver.SlotOf(reqs[i].Key.Subject)
+		slot := slotOf(reqs[i].Key.Subject)
 		group, known := bySlot[slot]
 		if !known {
 			group = len(groups)

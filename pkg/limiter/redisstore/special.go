@@ -21,8 +21,8 @@ var specialCodes = [...]byte{
 
 // decideSpecial decides what [limiter.IsSpecial] of reqs, which are normalized.
 func (s *Store) decideSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
-	if s.isCluster && len(reqs) > 1 {
-		groups := groupBySlot(reqs)
+	if s.shards.slotOf != nil && len(reqs) > 1 {
+		groups := groupBySlot(s.shards.slotOf, reqs)
 		if len(groups) > 1 && op == limiter.TakeUpTo {
 			return limiter.Invalidf("a take of what fits needs subjects of one slot, not %q and %q; take from each by itself",
 				reqs[groups[0][0]].Key.Subject, reqs[groups[1][0]].Key.Subject)
@@ -49,9 +49,9 @@ func (s *scripts) decidingSpecialAny() *script {
 }
 
 // tokenKey returns the store key of a token for a call on key. On a single server one token
-// is one key. In a Cluster it must share the slot of what it is about, and so is part of that.
+// is one key. In a Cluster or a Ring it must share the slot of what it is about, and so is part of that.
 func (s *Store) tokenKey(token string, key limiter.Key) string {
-	if s.isCluster || s.slotted.Load() {
+	if s.shards.slotOf != nil || s.slotted.Load() {
 		return string(s.own) + "!{" + key.Subject + "}:" + limiter.TokenName(token)
 	}
 	return string(s.own) + "!" + limiter.TokenName(token)

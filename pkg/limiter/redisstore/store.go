@@ -26,6 +26,7 @@ type Store struct {
 	client    redis.UniversalClient
 	servers   *redisserver.Servers
 	isCluster bool
+	shards    sharding // which keys one call can have
 	scripts   scripts
 	sender    *sender
 	undoing   background    // takes that are being given back
@@ -114,6 +115,11 @@ func longer(timeout, budget time.Duration) bool { return timeout <= 0 || timeout
 // One that is added to the [redis.ClusterClient] itself does not see them, except those
 // that have to follow a slot to another node, and checks where client has ReadOnly.
 //
+// On a [redis.Ring], or a client of the caller's own, decisions of several callers share
+// pipelines and not script calls, because nobody knows which keys are on one server. The
+// Keyspace is that of one server, so a Ring has none. A proxy that spreads keys over
+// several servers looks like one server, and is not to be used.
+//
 // New fails with a [limiter.ErrInvalid] on an unfit prefix and does not connect yet.
 func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	s := &Store{client: client, settings: settings{own: limiter.DefaultPrefix},
@@ -130,6 +136,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 	}
 	s.servers = redisserver.New(client, string(s.own), s.secrets...)
 	s.isCluster = s.servers.IsCluster()
+	s.shards = shardingOf(client)
 	if !s.withoutHooks {
 		redisserver.Guard(client)
 		s.servers.LearnLogins()
@@ -163,8 +170,8 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if limiter.IsSpecial(op, w.reqs) {
 		return s.decideSpecial(ctx, op, w.reqs, decisions)
 	}
-	if s.isCluster && len(reqs) > 1 {
-		if groups := groupBySlot(w.reqs); len(groups) > 1 {
+	if s.shards.slotOf != nil && len(reqs) > 1 {
+		if groups := groupBySlot(s.shards.slotOf, w.reqs); len(groups) > 1 {
 			return s.decideAcrossSlots(ctx, op, groups, w.reqs, decisions)
 		}
 	}
@@ -203,12 +210,12 @@ func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []
 // decideMerged decides together with what others ask. It returns errAsk if w is to be decided
 // by itself.
 func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
-	if !canMerge(op, w.reqs) {
+	if s.shards.mayDiffer || !canMerge(op, w.reqs) {
 		return errAsk
 	}
 	slot := 0
-	if s.isCluster {
-		slot = redisserver.SlotOf(w.reqs[0].Key.Subject)
+	if slotOf := s.shards.slotOf; slotOf != nil {
+		slot = slotOf(w.reqs[0].Key.Subject)
 	}
 	if err := s.sender.ask(ctx, w.toAsk(op, slot)); err == errAsk {
 		return err
