@@ -46,6 +46,8 @@ type lane struct {
 	// endsInTime: client's own time-outs are within the budget, so that a caller alone
 	// need not pay for a context that says the same.
 	endsInTime bool
+	// connections is how many client has at most. Who has to wait for one needs that context.
+	connections int
 
 	scripts *scripts
 	clock   func() time.Time // nil for the server's
@@ -89,6 +91,7 @@ func (s *sender) newLane(client redis.UniversalClient) *lane {
 	if single, ok := client.(*redis.Client); ok {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
+		l.connections = options.PoolSize
 		l.endsInTime = !longer(options.ReadTimeout, s.budget) && !longer(options.WriteTimeout, s.budget)
 	}
 	return l
@@ -100,8 +103,9 @@ func (l *lane) send(ctx context.Context, c *call, deadline time.Time) error {
 	l.mu.Lock()
 	if own, limited := ctx.Deadline(); l.isQuiet() && (l.keepsDeadlines || !limited || own.After(deadline)) {
 		l.busy++
+		endsInTime := l.endsInTime && l.busy+l.abandoned <= l.connections
 		l.mu.Unlock()
-		return l.sendAlone(ctx, c, deadline)
+		return l.sendAlone(ctx, c, deadline, endsInTime)
 	}
 	return l.wait(ctx, &queued{call: c, since: time.Now(), late: deadline, done: make(chan struct{}, 1)})
 }
@@ -172,11 +176,12 @@ func (q *queued) withdraw() bool {
 	return withdraw(&q.call.state)
 }
 
-// sendAlone sends c in the caller's own goroutine, as one of the busy exchanges.
-func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time) error {
+// sendAlone sends c in the caller's own goroutine, as one of the busy exchanges. endsInTime
+// says that the client's own time-outs are enough.
+func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time, endsInTime bool) error {
 	panicked := true
 	defer func() { l.ended(panicked) }()
-	if own, limited := ctx.Deadline(); !l.endsInTime && (!limited || own.After(deadline)) {
+	if own, limited := ctx.Deadline(); !endsInTime && (!limited || own.After(deadline)) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
