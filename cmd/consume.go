@@ -155,14 +155,14 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 // verb says what was done, if it was.
 func (o *consumeOptions) verb(decisions []limiter.Decision) string {
 	sum := limiter.Summarize(decisions)
-	verb := "allowed"
 	switch o.op {
 	case limiter.Charge:
-		verb = fmt.Sprintf("charged %d", sum.Granted)
+		return fmt.Sprintf("charged %d", sum.Granted)
 	case limiter.TakeUpTo:
-		verb = fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
+		return fmt.Sprintf("granted %d of %d", sum.Granted, o.upTo)
+	default:
+		return "allowed"
 	}
-	return verb
 }
 
 // take takes at once, as force and upTo say, or waits for its turn.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func (s *sender) send(ctx context.Context, c *call) error {
 
 // fromCaller marks err if it came because ctx, the caller's, has ended.
 func fromCaller(ctx context.Context, err error) error {
-	if err == nil || err == errAsk || redisserver.IsErrorReply(err, "") {
+	if err == nil || errors.Is(err, errAsk) || redisserver.IsErrorReply(err, "") {
 		return err
 	}
 	if reason := limiter.GaveUp(ctx); reason != nil {
@@ -92,7 +93,7 @@ func (e *nodeError) Unwrap() error { return e.error }
 
 // named marks an error of l, the lane to a node of a Cluster.
 func (l *lane) named(err error) error {
-	if node, ok := l.client.(*redis.Client); ok && err != nil && err != errAsk {
+	if node, ok := l.client.(*redis.Client); ok && err != nil && !errors.Is(err, errAsk) {
 		return &nodeError{err, node.Options().Addr}
 	}
 	return err

@@ -198,7 +198,7 @@ func (s *Store) decideTogether(ctx context.Context, op limiter.Op, reqs []limite
 func (s *Store) decide(ctx context.Context, op limiter.Op, w *work, decisions []limiter.Decision) error {
 	w.setKeys(s.own)
 	err := s.decideMerged(ctx, op, w, decisions)
-	if err == errAsk {
+	if errors.Is(err, errAsk) {
 		err = s.decideAlone(ctx, op, w, decisions)
 	}
 	if err == nil { // see work
@@ -217,7 +217,7 @@ func (s *Store) decideMerged(ctx context.Context, op limiter.Op, w *work, decisi
 	if slotOf := s.shards.slotOf; slotOf != nil {
 		slot = slotOf(w.reqs[0].Key.Subject)
 	}
-	if err := s.sender.ask(ctx, w.toAsk(op, slot)); err == errAsk {
+	if err := s.sender.ask(ctx, w.toAsk(op, slot)); errors.Is(err, errAsk) {
 		return err
 	} else if err != nil {
 		return s.explain(err, op.String(), op != limiter.Peek, w.keys)

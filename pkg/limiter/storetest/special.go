@@ -42,6 +42,7 @@ func (c *comparison) special(op limiter.Op, req *limiter.Request, token string, 
 		}
 	case limiter.Settle:
 		req.Cost = c.r.Int64N(1 + min(most, 2*req.Limit.Capacity()))
+	default: // the cost that it has
 	}
 	req.Token, req.TokenTTL = token, 0
 	if token == "" {
