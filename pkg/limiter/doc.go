@@ -28,7 +28,7 @@
 //
 // What wraps a Store is a Store again, so that wrappers can be put around each other:
 // [WithFailurePolicy] is one. [WithDenialMemory] and [WithLeases] save round trips,
-// [WithBreaker] waits for a store that is away. From outside in, the order is: denial memory,
+// [WithBreaker] waits for a store that is away, or for the part of it that is ([Parted]). From outside in, the order is: denial memory,
 // failure policy, leases, breaker, store. Write your own as a struct that embeds a Store and has its
 // own Decide, and return it through [KeepKeyspace], so that the keys of the store can be
 // reached through it. The example of Store is such a wrapper.
