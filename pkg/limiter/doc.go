@@ -36,7 +36,7 @@
 //	WithDenialMemory  repeats denials without a round trip
 //	WithFailure       decides while the store is away
 //	WithLeases        takes units of hot keys ahead
-//	WithBreaker       stops asking a store that is away
+//	WithBreaker       stops asking a store that is away, or the part of it that is ([Parted])
 //	the store
 //
 // Each is optional. The example of the package has them all. Closing the outermost closes

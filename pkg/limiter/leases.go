@@ -91,12 +91,11 @@ func WithLeases(store Store, settings Leases) Store {
 // background runs f in a goroutine, after a delay. What f does for callers has its own way of
 // telling them of a panic.
 func background(delay time.Duration, f func()) {
-	run := func() error { f(); return nil }
-	if delay > 0 {
-		time.AfterFunc(delay, func() { _ = panics.Call(run) })
-		return
-	}
-	panics.Go(run, func(error) {})
+	time.AfterFunc(delay, func() {
+		var told error
+		defer panics.Catch(&told)
+		f()
+	})
 }
 
 type leaseStore struct {

@@ -188,6 +188,7 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := cluster.Masters[0].Addr
+	take() // of a part that is known by now
 	cluster.Masters[0].Kill()
 	state := func() (s limiter.BreakerState, told bool) {
 		mu.Lock()
@@ -195,8 +196,11 @@ func TestAFailoverForgetsTheBreakerOfTheOldMaster(t *testing.T) {
 		s, told = states[old]
 		return s, told
 	}
-	for told := false; !told; _, told = state() {
+	for range 100 { // more than open it
 		take()
+	}
+	if _, told := state(); !told {
+		t.Fatal("the breaker of the master that was killed did not open")
 	}
 	if err := cluster.Failover(0); err != nil {
 		t.Fatal(err)
