@@ -103,7 +103,7 @@ func (c crew) work(call call, length time.Duration) outcome {
 			var own outcome
 			for n := 0; !stop.Load(); n++ {
 				keys, counts := c.keys(caller, n)
-				err, overrun := within(call, time.Now().Add(c.deadline), keys)
+				overrun, err := within(call, time.Now().Add(c.deadline), keys)
 				own.overrun = max(own.overrun, overrun)
 				switch {
 				case !counts:
@@ -125,11 +125,11 @@ func (c crew) work(call call, length time.Duration) outcome {
 }
 
 // within makes a call with a deadline, and says by how much it outlived it.
-func within(call call, deadline time.Time, keys []string) (err error, overrun time.Duration) {
+func within(call call, deadline time.Time, keys []string) (overrun time.Duration, err error) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	err = call.recovering(ctx, keys)
-	return err, max(0, time.Since(deadline))
+	return max(0, time.Since(deadline)), err
 }
 
 // leaveTogether has that many callers wait, each for one call, and leave at one deadline.
@@ -139,7 +139,7 @@ func leaveTogether(call call, callers int, patience time.Duration, keys func(cal
 	deadline := time.Now().Add(patience)
 	for caller := range callers {
 		waiting.Go(func() {
-			err, overrun := within(call, deadline, keys(caller))
+			overrun, err := within(call, deadline, keys(caller))
 			mu.Lock()
 			defer mu.Unlock()
 			all.overrun = max(all.overrun, overrun)
