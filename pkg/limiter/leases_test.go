@@ -126,59 +126,72 @@ func audited(limit limiter.Limit, observed []audit.Observation, held int64) audi
 // is let through by the instants of the charges, no more than leaks in a term by the clock,
 // and nothing is denied but what the units that are held explain.
 func TestLeasesKeepTheLimit(t *testing.T) {
-	kinds := map[limiter.Kind]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		const term = 100 * time.Millisecond
-		duration := func(name string, most time.Duration) time.Duration {
-			return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
-		}
-		limit, most := anyLimit(t), rapid.Int64Range(2, 60).Draw(t, "max")
-		remember := rapid.Bool().Draw(t, "denial memory")
-		n := rapid.IntRange(1, 4).Draw(t, "replicas")
-		r := newReplicas(n, duration("way", 2*time.Millisecond), duration("back", 2*time.Millisecond),
-			func(store limiter.Store, a *agenda) limiter.Store {
-				store = limiter.WithLeases(store, limiter.Leases{Max: most, Term: term, Clock: a.local, Background: a.background})
-				if remember {
-					store = limiter.DenialMemory{Clock: a.local}.Wrap(store)
-				}
-				return store
-			})
-		key, leased := limiter.Key{Subject: "user:1"}, false
-		costs := []int64{1, 1, 1, 1, min(3, limit.Capacity()), limit.Capacity()}
-		for range rapid.IntRange(1, 30).Draw(t, "bursts") {
-			r.pass(duration("pause", limit.Period/2))
-			replica := rapid.IntRange(0, n-1).Draw(t, "replica")
-			step := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 7 * time.Millisecond}).Draw(t, "step")
-			cost := rapid.SampledFrom(costs).Draw(t, "cost")
-			for range rapid.IntRange(1, 40).Draw(t, "takes") {
-				r.pass(step)
-				d := r.take(t, replica, key, limit, cost)
-				leased = leased || d.DecidedBy == limiter.DecidedByLease
+	kinds := map[limiter.Kind]int{} // how many runs had leases
+	leases := func(kind limiter.Kind) bool {
+		return kind.Algorithm() != limiter.SlidingLog && kind.Algorithm() != limiter.LeakyBucket
+	}
+	missing := func(kind limiter.Kind) bool { return leases(kind) && kinds[kind] == 0 }
+	const most = 50 // sets of runs; each is unlikely to leave a kind out
+	for n := 0; n < most && (n == 0 || slices.ContainsFunc(limiter.Kinds(), missing)); n++ {
+		rapid.Check(t, func(t *rapid.T) {
+			if limit, leased := leasesKeepTheLimit(t); leased {
+				kinds[limit.Kind()]++
 			}
-		}
-		r.close(t)
-		if leased {
-			kinds[limit.Kind()]++
-		}
-		held := int64(n) * most
-		if f := audited(limit, r.observed, held); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
-			t.Fatalf("%s: %d over and %d under", limit, f.OverAdmitted, f.UnderAdmitted)
-		}
-		if limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.LeakyBucket || !limit.Algorithm.HasBurst() && r.way+r.back > 0 {
-			return // without leases, too, an answer can come in the next window
-		}
-		byClock := limit
-		if limit.Algorithm.HasBurst() {
-			leaks := limit.Count * (term + r.way + r.back).Microseconds() / limit.Period.Microseconds()
-			byClock.Burst += leaks + 1
-		}
-		if f := audited(byClock, r.byClock, limiter.MaxCount); f.OverAdmitted > 0 {
-			t.Fatalf("%s: by the clock %d over, at most %.2f of the limit", limit, f.OverAdmitted, f.WorstRatio)
-		}
-	})
+		})
+	}
 	for _, kind := range limiter.Kinds() {
-		if leases := kind.Algorithm() != limiter.SlidingLog && kind.Algorithm() != limiter.LeakyBucket; leases != (kinds[kind] > 0) {
+		if leases(kind) != (kinds[kind] > 0) {
 			t.Errorf("%s: %d runs had leases", kind, kinds[kind])
 		}
 	}
+}
+
+// leasesKeepTheLimit checks one run, and reports whether there were leases in it.
+func leasesKeepTheLimit(t *rapid.T) (limit limiter.Limit, leased bool) {
+	const term = 100 * time.Millisecond
+	duration := func(name string, most time.Duration) time.Duration {
+		return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(t, name)) * time.Microsecond
+	}
+	limit = anyLimit(t)
+	most := rapid.Int64Range(2, 60).Draw(t, "max")
+	remember := rapid.Bool().Draw(t, "denial memory")
+	n := rapid.IntRange(1, 4).Draw(t, "replicas")
+	r := newReplicas(n, duration("way", 2*time.Millisecond), duration("back", 2*time.Millisecond),
+		func(store limiter.Store, a *agenda) limiter.Store {
+			store = limiter.WithLeases(store, limiter.Leases{Max: most, Term: term, Clock: a.local, Background: a.background})
+			if remember {
+				store = limiter.DenialMemory{Clock: a.local}.Wrap(store)
+			}
+			return store
+		})
+	key := limiter.Key{Subject: "user:1"}
+	costs := []int64{1, 1, 1, 1, min(3, limit.Capacity()), limit.Capacity()}
+	for range rapid.IntRange(1, 30).Draw(t, "bursts") {
+		r.pass(duration("pause", limit.Period/2))
+		replica := rapid.IntRange(0, n-1).Draw(t, "replica")
+		step := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 7 * time.Millisecond}).Draw(t, "step")
+		cost := rapid.SampledFrom(costs).Draw(t, "cost")
+		for range rapid.IntRange(1, 40).Draw(t, "takes") {
+			r.pass(step)
+			d := r.take(t, replica, key, limit, cost)
+			leased = leased || d.DecidedBy == limiter.DecidedByLease
+		}
+	}
+	r.close(t)
+	held := int64(n) * most
+	if f := audited(limit, r.observed, held); f.OverAdmitted > 0 || f.UnderAdmitted > 0 {
+		t.Fatalf("%s: %d over and %d under", limit, f.OverAdmitted, f.UnderAdmitted)
+	}
+	if limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.LeakyBucket || !limit.Algorithm.HasBurst() && r.way+r.back > 0 {
+		return limit, leased // without leases, too, an answer can come in the next window
+	}
+	byClock := limit
+	if limit.Algorithm.HasBurst() {
+		leaks := limit.Count * (term + r.way + r.back).Microseconds() / limit.Period.Microseconds()
+		byClock.Burst += leaks + 1
+	}
+	if f := audited(byClock, r.byClock, limiter.MaxCount); f.OverAdmitted > 0 {
+		t.Fatalf("%s: by the clock %d over, at most %.2f of the limit", limit, f.OverAdmitted, f.WorstRatio)
+	}
+	return limit, leased
 }
