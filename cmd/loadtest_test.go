@@ -34,9 +34,10 @@ func loadtest(t *testing.T, want int, args ...string) *report.Document {
 // Every algorithm is right in Redis under every scenario, and each scenario shows what
 // it is there to show. A machine that stalls at the wrong moment sends another load than
 // it was asked to: what is judged of that is only what is right of any load, and what a
-// scenario shows it may show in one of several attempts.
+// scenario shows it may show in one of many attempts: while other tests are built and run
+// on few cores, most runs have a stall.
 func TestScenariosAgainstRedis(t *testing.T) {
-	const attempts = 10
+	const attempts = 60
 	server := redistest.Start(t)
 	for _, scenario := range loadgen.Scenarios() {
 		t.Run(scenario.Name, func(t *testing.T) {
