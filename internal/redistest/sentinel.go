@@ -74,8 +74,10 @@ func (s *Sentinel) watch() error {
 			{"SENTINEL", "MONITOR", MasterName, host, port, 2},
 			{"SENTINEL", "SET", MasterName, "down-after-milliseconds", 1000, "failover-timeout", 3000},
 			// They look at the servers and at each other every few seconds, and
-			// pause for 30 s when a busy machine holds them up: too long for a test.
-			{"SENTINEL", "DEBUG", "info-period", 100, "publish-period", 100, "ask-period", 100, "tilt-period", 1000},
+			// pause for 30 s when a busy machine holds them up: too long for a test. A
+			// Sentinel that did not hear of a failover for four publish periods makes the
+			// new master a replica again, and the one that leads it looks only each second.
+			{"SENTINEL", "DEBUG", "info-period", 100, "publish-period", 500, "ask-period", 100, "tilt-period", 1000},
 		} {
 			if err := sentinel.do(ctx, words...).Err(); err != nil {
 				return fmt.Errorf("%v: %w", words, err)
