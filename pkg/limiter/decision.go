@@ -86,6 +86,9 @@ type Decision struct {
 	Unguarded bool
 	// DecidedBy says who made the decision: the store, unless something that wraps it did.
 	DecidedBy Decider
+	// Override is the operator's override that applied; nil if none did. It is shared, and
+	// must not be changed.
+	Override *Override
 }
 
 // AllAllowed reports whether every decision but a shadow's is allowed, that is,

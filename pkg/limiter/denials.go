@@ -120,16 +120,4 @@ func shorten(text string) string {
 // DenialTableOf returns the table of store, or of the store that it wraps. There is none
 // if that store has none, or is wrapped by something that does not say what it wraps: what
 // [KeepKeyspace] returns does.
-func DenialTableOf(store Store) (table DenialTable, has bool) {
-	for store != nil {
-		if table, has := store.(DenialTable); has {
-			return table, true
-		}
-		wrapper, wraps := store.(interface{ Unwrap() Store })
-		if !wraps {
-			return nil, false
-		}
-		store = wrapper.Unwrap()
-	}
-	return nil, false
-}
+func DenialTableOf(store Store) (table DenialTable, has bool) { return tableOf[DenialTable](store) }

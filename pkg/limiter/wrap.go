@@ -57,3 +57,18 @@ func (w *keyspaceWrapper) Delete(ctx context.Context, records ...Record) (delete
 func (w *keyspaceWrapper) Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error) {
 	return w.keys.Import(ctx, replace, records...)
 }
+
+// tableOf returns store as a T, or the first that it wraps which is one.
+func tableOf[T any](store Store) (table T, has bool) {
+	for store != nil {
+		if table, has = store.(T); has {
+			return table, true
+		}
+		wrapper, wraps := store.(interface{ Unwrap() Store })
+		if !wraps {
+			break
+		}
+		store = wrapper.Unwrap()
+	}
+	return table, false
+}

@@ -21,6 +21,7 @@ type Entry struct {
 	Prefix    string    `json:"prefix"`
 	Command   string    `json:"command"`
 	Selection string    `json:"selection"` // which keys, in the words of a command line
+	Reason    string    `json:"reason,omitempty"`
 	Matched   int64     `json:"matched"`   // how many keys were selected
 	Changed   int64     `json:"changed"`   // how many of them are changed for sure
 	Backup    string    `json:"backup,omitempty"`
@@ -49,7 +50,7 @@ const (
 // bound cuts the texts that somebody else may have made long: a server its error, a
 // caller the selection.
 func (e *Entry) bound() {
-	for _, text := range []*string{&e.User, &e.Context, &e.Store, &e.Prefix, &e.Command, &e.Selection, &e.Backup, &e.Error} {
+	for _, text := range []*string{&e.User, &e.Context, &e.Store, &e.Prefix, &e.Command, &e.Selection, &e.Reason, &e.Backup, &e.Error} {
 		*text = Bounded(*text)
 	}
 	e.Outcome = Outcome(Bounded(string(e.Outcome)))
