@@ -22,8 +22,8 @@ type Entry struct {
 	Command   string    `json:"command"`
 	Selection string    `json:"selection"` // which keys, in the words of a command line
 	Reason    string    `json:"reason,omitempty"`
-	Matched   int64     `json:"matched"`   // how many keys were selected
-	Changed   int64     `json:"changed"`   // how many of them are changed for sure
+	Matched   int64     `json:"matched"` // how many keys were selected
+	Changed   int64     `json:"changed"` // how many of them are changed for sure
 	Backup    string    `json:"backup,omitempty"`
 	Outcome   Outcome   `json:"outcome"`
 	Error     string    `json:"error,omitempty"`
