@@ -85,4 +85,5 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
+	t.Run("Identity", func(t *testing.T) { identity(t, h) })
 }
