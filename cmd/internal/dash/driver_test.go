@@ -63,7 +63,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Query: limiter.Query{Subjects: all}, Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
+		Store: d.store, Denials: d.store, Query: limiter.Query{Subjects: all}, Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
@@ -111,6 +111,7 @@ func (d *driver) second() {
 	d.now = d.now.Add(time.Second)
 	d.send(clockTick{})
 	d.send(refreshDue{d.ticks})
+	d.send(denialsDue{})
 	d.send(passDue{})
 }
 
