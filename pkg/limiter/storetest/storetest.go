@@ -85,4 +85,5 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
+	t.Run("Journal", func(t *testing.T) { journal(t, h) })
 }
