@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -12,7 +13,7 @@ import (
 // The exit codes, which scripts rely on.
 const (
 	exitYes         = 0   // allowed, or done
-	exitNo          = 1   // denied, or there is nothing to settle
+	exitNo          = 1   // denied, or there is nothing to settle or to revoke
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitUnreachable = 3   // the store gave no answer in time
 	exitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, outcome.ErrPartly):
 		return exitPartly
-	case errors.Is(err, errDenied), errors.Is(err, limiter.ErrUnknownToken):
+	case errors.Is(err, errDenied), errors.Is(err, limiter.ErrUnknownToken), errors.Is(err, operation.ErrNoOverride):
 		return exitNo
 	case errors.Is(err, errUsage), errors.Is(err, limiter.ErrInvalid):
 		return exitUsage
