@@ -36,6 +36,7 @@ type Store struct {
 	nameMisses atomic.Uint32
 	shards     [shardCount]shard
 	denials    denials
+	overrides  overrides
 	tokens     tokens
 }
 

@@ -37,6 +37,7 @@ type scripts struct {
 	numbers, complete                        atomic.Pointer[script]
 	deleteScript, exportScript, importScript atomic.Pointer[script]
 	denialScript                             atomic.Pointer[script]
+	setScript, revokeScript, listScript      atomic.Pointer[script] // of overrides
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -94,10 +95,14 @@ func (s *scripts) addingDenials() *script {
 	return made(&s.denialScript, lua.AddDenials)
 }
 
+func (s *scripts) settingOverride() *script  { return made(&s.setScript, lua.SetOverride) }
+func (s *scripts) revokingOverride() *script { return made(&s.revokeScript, lua.RevokeOverride) }
+func (s *scripts) listingOverrides() *script { return made(&s.listScript, lua.ListOverrides) }
+
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
 	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
-		&s.deleteScript, &s.exportScript, &s.importScript, &s.denialScript}
+		&s.deleteScript, &s.exportScript, &s.importScript, &s.denialScript, &s.setScript, &s.revokeScript, &s.listScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])
 	}
