@@ -23,6 +23,13 @@ var exitNoOf = map[string]string{
 	"limitctl reset":    "the question was not answered yes; nothing was changed",
 	"limitctl restore":  "the question was not answered yes; nothing was changed",
 	"limitctl doctor":   "a problem was found",
+
+	"limitctl override set":    "the question was not answered yes; nothing was changed",
+	"limitctl override revoke": "an ID is of no override in force, or the question was not answered yes; nothing was changed",
+	"limitctl block":           "the question was not answered yes; nothing was changed",
+	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",
+	"limitctl exempt":          "the question was not answered yes; nothing was changed",
+
 	"limitctl compare":  "something became worse",
 	"limitctl loadtest": "a threshold is missed",
 	"limitctl report":   "a threshold is missed",
