@@ -44,7 +44,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
 		var err error
-		if targets.backup, err = r.createBackup(plan.Backup, entry); err != nil {
+		of := r.identify(ctx)
+		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -64,7 +65,13 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if plan.Remaining != nil {
 		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
 	}
-	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+	c := &change{entry: entry, consent: plan.Consent, question: question}
+	c.make = func() error {
+		if targets.backup != nil {
+			if err := targets.backup.setStoreID(c.storeID); err != nil {
+				return err
+			}
+		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		if targets.backup != nil && done.any(err) {
@@ -76,7 +83,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		result.Changed = done.keys
 		entry.Matched, entry.Changed = found.Matched, done.keys
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
-	}})
+	}
+	made, err := r.change(ctx, observer, c)
 	if !made {
 		return nil, err
 	}
