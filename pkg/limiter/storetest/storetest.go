@@ -73,6 +73,8 @@ func Run(t *testing.T, h Harness) {
 		{"Keyspace", keyspaceFindsAndDeletes},
 		{"KeyspaceDirectly", keyspaceReachesKeysDirectly},
 		{"KeyspaceRecords", keyspaceBringsRecordsBack},
+		{"KeyspaceAdjusts", keyspaceAdjusts},
+		{"KeyspaceAdjustsAnyState", keyspaceAdjustsAnyState},
 		{"MatchesTheReference", matchesTheReference},
 	} {
 		t.Run(law.name, func(t *testing.T) {
