@@ -42,7 +42,9 @@ type backupFile struct {
 	kept   bool
 }
 
-// createBackup creates the file of a backup. The header says which store it is of.
+// createBackup creates the file of a backup, and names it in entry: whoever finds that the run
+// has begun and never ended has to find the backup, too. It is whole before the first key
+// is changed. The header says which store it is of.
 func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
@@ -62,6 +64,7 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool
 		b.discard()
 		return nil, b.failed(err)
 	}
+	entry.Backup = b.path
 	return b, nil
 }
 
