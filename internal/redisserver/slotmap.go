@@ -55,9 +55,20 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 	return m, nil
 }
 
+// IncompleteError is the failure of one master of several: what the others have was read.
+type IncompleteError struct{ Err error }
+
+// Error returns the text of e.Err.
+func (e *IncompleteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *IncompleteError) Unwrap() error { return e.Err }
+
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
-	return fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), s.Redact(master.Options().Addr))
+	address := master.Options().Addr
+	return fmt.Errorf("%w (so keys of the master %s are missing)", &IncompleteError{s.ExplainCall(err, Call{Address: address})},
+		s.Redact(address))
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.
