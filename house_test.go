@@ -40,7 +40,7 @@ var layers = map[string][]string{
 		"pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore", "pkg/limiter/redisstore",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/output", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/output", "internal/goroutines", "internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/doctor": {
 		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
@@ -55,7 +55,7 @@ var layers = map[string][]string{
 		"pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":         {},
-	"cmd/internal/output":          {"internal/textcut", "internal/visible"},
+	"cmd/internal/output":          {"internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/report":          {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
@@ -75,7 +75,7 @@ var layers = map[string][]string{
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lines":        {},
-	"internal/redact":       {"internal/textcut"},
+	"internal/redact":       {"internal/textprefix"},
 	"internal/hostile":      {"internal/goroutines", "internal/panics"},
 	"internal/panics":       {},
 	"internal/redisserver": {
@@ -102,6 +102,7 @@ var layers = map[string][]string{
 	},
 	"internal/hostiletext":      {},
 	"internal/textcut":          {},
+	"internal/textprefix":       {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
 	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
 	"internal/readfile":         {"internal/filekind"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -12,7 +13,7 @@ import (
 // The exit codes, which scripts rely on.
 const (
 	exitYes         = 0   // allowed, or done
-	exitNo          = 1   // denied, or there is nothing to settle
+	exitNo          = 1   // denied, or there is nothing to settle or to revoke
 	exitUsage       = 2   // the command line is wrong; nothing was done
 	exitUnreachable = 3   // the store gave no answer in time
 	exitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
@@ -64,6 +65,8 @@ func errorKindOf(err error) errorKind {
 		return errorKind{"partly", exitPartly}
 	case errors.Is(err, limiter.ErrUnknownToken):
 		return errorKind{"unknown_token", exitNo}
+	case errors.Is(err, operation.ErrNoOverride):
+		return errorKind{"no_override", exitNo}
 	case errors.Is(err, errDenied):
 		return errorKind{"", exitNo}
 	case mistakesOf(err) != nil:

@@ -37,6 +37,7 @@ type Store struct {
 	shards     [shardCount]shard
 	denials    denials
 	tokens     tokens
+	id         atomic.Pointer[string] // nil as long as the store has none
 }
 
 // An Option changes how a Store is made.

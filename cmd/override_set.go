@@ -1,0 +1,265 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// overrideSetOptions are the flags of the commands that set an override.
+type overrideSetOptions struct {
+	*globalOptions
+	consentOptions
+	exact     bool
+	policy    string
+	limitName string
+	effectOptions
+	lasts, until string
+	reason       string
+	dryRun       bool
+}
+
+// overridePatternHelp explains whom an override is about.
+const overridePatternHelp = `PATTERN is a glob over subjects, as of inspect. With --policy the arguments are
+attributes instead, and the override is about every key of the policy that has
+them. --limit-name says which limits of theirs; without it all.
+
+--for says how long, at most 30 days, or --until when: 04:00 (the next one on
+this machine's clock), a date and time, or an instant such as
+2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and asks.
+Without a terminal it needs --yes, and then counts no keys. In a protected
+context it asks for the context's name, or takes it from --confirm. It writes a
+line to the audit (see limitctl audit).`
+
+func newOverrideSetCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Let some through, or hold them back, until an instant",
+		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
+multiple of their limit, more units, a block, or an exemption. One of --limit,
+--times, --add, --block and --exempt says which.
+
+` + overridePatternHelp,
+		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
+  limitctl override set user:42 --limit 1000/1m --until 04:00 --reason "import"
+  limitctl override set --policy api tenant=acme --add 500 --for 1h --reason "as sold"
+  limitctl override set 'tenant:acme:*' --times 3 --for 2h --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	o.addEffectFlags(cmd)
+	return cmd
+}
+
+// newBlockCmd makes "limitctl block", which is override set --block.
+func newBlockCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{block: true}}
+	cmd := &cobra.Command{
+		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny everything of some subjects for a while",
+		Long: `Block denies every take of the keys whose subject matches PATTERN, until it ends
+or is revoked (see limitctl unblock). Nothing is charged meanwhile. It is short
+for "limitctl override set --block".
+
+` + overridePatternHelp,
+		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
+  limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// newExemptCmd makes "limitctl exempt", which is override set --exempt.
+func newExemptCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{exempt: true}}
+	cmd := &cobra.Command{
+		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny nothing of some subjects for a while",
+		Long: `Exempt lets every take of the keys whose subject matches PATTERN through, until
+it ends or is revoked. They are still counted. It is short for "limitctl
+override set --exempt".
+
+` + overridePatternHelp,
+		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
+  limitctl exempt --policy api tenant=acme --until 04:00 --reason "migration" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of all commands that set an override.
+func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
+	complete := completer{o.globalOptions}
+	cmd.ValidArgsFunction = complete.keyOrAttributes
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
+	flags.StringVar(&o.limitName, "limit-name", "", "only the limit of that `NAME` (a glob)")
+	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
+	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	addReasonFlag(cmd, &o.reason)
+	o.addConsentFlags(cmd)
+	cmd.RegisterFlagCompletionFunc("policy", complete.policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.limitNames)
+	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
+}
+
+// arguments is the check of the command's arguments.
+func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
+	// An empty value comes from a script's variable that is not set. Without it the override
+	// would be about more keys than is meant.
+	for _, flag := range []string{"policy", "limit-name"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	switch {
+	case o.policy != "" && o.exact:
+		return usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+	case o.policy != "":
+		return nil
+	case len(args) == 0:
+		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
+	case len(args) > 1:
+		return usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", several(args), cmd.Name())
+	}
+	return nil
+}
+
+// run sets the override of the command line, or shows what it would do.
+func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
+	plan, err := o.plan(cmd, args)
+	if err != nil {
+		return err
+	}
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		if err := o.check(s.access(), o.env.InIsTerminal, cmd.Name(), "sets an override", ", or --dry-run to look first"); err != nil {
+			return err
+		}
+	}
+	return o.set(cmd.Context(), s, plan)
+}
+
+// plan turns the flags and arguments into the override that is to be set.
+func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*operation.OverridePlan, error) {
+	plan := &operation.OverridePlan{Consent: o.given()}
+	override := &plan.Override
+	var effect string
+	var err error
+	if plan.Text, err = o.subjects(override, args); err != nil {
+		return nil, err
+	}
+	if effect, err = o.effect(cmd, override); err != nil {
+		return nil, err
+	}
+	end, err := parseEnd(cmd, o.lasts, o.until, o.env.Now())
+	if err != nil {
+		return nil, err
+	}
+	plan.Lasts = end.Sub(o.env.Now())
+	plan.Text += " " + effect + " --for " + o.lasts
+	if o.until != "" {
+		plan.Text = strings.TrimSuffix(plan.Text, " --for ") + " --until " + end.UTC().Format(time.RFC3339)
+	}
+	override.Reason = strings.TrimSpace(o.reason)
+	if override.Reason == "" && !o.dryRun {
+		return nil, usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+	}
+	return plan, nil
+}
+
+// subjects says whom the override is about, and how to write that on a command line.
+func (o *overrideSetOptions) subjects(override *limiter.Override, args []string) (text string, err error) {
+	if o.policy != "" {
+		return o.ofPolicy(override, args)
+	}
+	if override.Subjects, err = parseSubjects(args[0], o.exact); err != nil {
+		return "", err
+	}
+	text = shell.Command(args[0])
+	if o.exact {
+		text = "--exact " + text
+	}
+	if o.limitName != "" {
+		if override.Names, err = limiter.ParsePattern(o.limitName); err != nil {
+			return "", usagef("--limit-name: %s", err)
+		}
+		text += " " + shell.Command("--limit-name", o.limitName)
+	}
+	return text, nil
+}
+
+// ofPolicy says that the override is about the keys of a policy that have the attributes.
+func (o *overrideSetOptions) ofPolicy(override *limiter.Override, args []string) (text string, err error) {
+	c, err := o.config()
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.Policy(o.policy); err != nil {
+		return "", err
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil {
+		return "", err
+	}
+	override.Attributes = attributes
+	limits := "*"
+	text = shell.Command("--policy", o.policy)
+	if o.limitName != "" {
+		limits = o.limitName
+		text += " " + shell.Command("--limit-name", o.limitName)
+	}
+	if override.Names, err = limiter.ParsePattern(limiter.EscapeGlob(o.policy) + "/" + limits); err != nil {
+		return "", usagef("--limit-name: %s", err)
+	}
+	for _, name := range attributes.Names() {
+		text += " " + shell.Command(name+"="+attributes[name])
+	}
+	return text, nil
+}
+
+// set asks, sets the override and prints it.
+func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *operation.OverridePlan) error {
+	open := o.open
+	if o.dryRun {
+		open = o.openToRead
+	}
+	store, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	runner := o.runner(s, store, where)
+	set, err := runner.SetOverride(ctx, plan, &observer{global: o.globalOptions})
+	if set == nil {
+		return err
+	}
+	answer := &overrideAnswer{now: o.env.Now(), did: "set", overrides: []*limiter.Override{set}}
+	printErr := o.print(answer)
+	if !o.quiet || printErr != nil {
+		fmt.Fprintf(o.env.Err, "limitctl: end it sooner with: %s\n", shell.Command("limitctl", "override", "revoke", set.ID))
+	}
+	if err == nil {
+		err = printErr
+	}
+	return err
+}
