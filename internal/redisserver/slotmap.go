@@ -3,7 +3,6 @@ package redisserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // slotMap is which master of a Cluster has which slots, as the masters themselves say.
@@ -55,20 +55,10 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 	return m, nil
 }
 
-// IncompleteError is the failure of one master of several: what the others have was read.
-type IncompleteError struct{ Err error }
-
-// Error returns the text of e.Err.
-func (e *IncompleteError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *IncompleteError) Unwrap() error { return e.Err }
-
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
-	return fmt.Errorf("%w (so keys of the master %s are missing)", &IncompleteError{s.ExplainCall(err, Call{Address: address})},
-		s.Redact(address))
+	return &limiter.IncompleteError{Part: "the master " + s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.
