@@ -25,6 +25,7 @@ type ResetPlan struct {
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
+	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
@@ -64,9 +65,11 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if plan.Remaining != nil {
 		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
 	}
+	entry.Matched, entry.Reason = found.Matched, plan.Reason
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
+		entry.Backup = "" // unless it is kept
 		if targets.backup != nil && done.any(err) {
 			err = targets.backup.keep(err)
 			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
@@ -74,7 +77,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 			observer.Undoable(*result.Undo)
 		}
 		result.Changed = done.keys
-		entry.Matched, entry.Changed = found.Matched, done.keys
+		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
 	}})
 	if !made {
@@ -107,6 +110,7 @@ func resetError(found *Found, scanErr, changeErr error) error {
 type resetDone struct {
 	asked   bool  // the store was asked to change some keys
 	keys    int64 // how many are changed for sure
+	unknown int64 // how many more may be: the store did not answer
 	foreign Foreign
 }
 

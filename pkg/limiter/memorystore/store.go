@@ -36,6 +36,7 @@ type Store struct {
 	nameMisses atomic.Uint32
 	shards     [shardCount]shard
 	denials    denials
+	journal    journal
 	tokens     tokens
 	id         atomic.Pointer[string] // nil as long as the store has none
 }
