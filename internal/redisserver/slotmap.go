@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // slotMap is which master of a Cluster has which slots, as the masters themselves say.
@@ -57,7 +58,8 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
-	return fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), s.Redact(master.Options().Addr))
+	address := s.Redact(master.Options().Addr)
+	return &limiter.PartError{Part: address, Err: fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), address)}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.
