@@ -111,7 +111,7 @@ type ImportOutcome uint8
 const (
 	// NotKnown: an error came before the store had said what became of it.
 	NotKnown ImportOutcome = iota
-	// Imported: the key is as the record says, from now on or already.
+	// Imported: the key is as the record says from now on.
 	Imported
 	// Lapsed: nothing of the record would be in use any more by now.
 	Lapsed
@@ -119,4 +119,6 @@ const (
 	InUse
 	// Foreign: the key holds what limitctl did not write, and was left so.
 	Foreign
+	// AlreadyThere: the key was as the record says before, and is.
+	AlreadyThere
 )

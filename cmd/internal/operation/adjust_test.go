@@ -63,7 +63,7 @@ func TestAdjust(t *testing.T) {
 				if err != nil || result.Effect != test.effect || result.Changed != test.effect.changed() || w.selected.Effect != test.effect {
 					t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 				}
-				if w.questions[0].Text != test.question || s.trail.entries[0].Changed != result.Changed {
+				if w.questions[0].Text != test.question || s.trail.last().Changed != result.Changed {
 					t.Errorf("it asked %+v; the trail has %+v", w.questions, s.trail.entries)
 				}
 				if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
@@ -155,7 +155,7 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 				t.Fatalf("it came to %+v, %v", result, err)
 			}
 		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 || !errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done)") || s.trail.entries[0].Outcome != trail.Partly {
+			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done)") || s.trail.last().Outcome != trail.Partly {
 			t.Fatalf("it came to %+v, %v", result, err)
 		}
 		s.Store = s.memory

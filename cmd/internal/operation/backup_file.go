@@ -41,7 +41,9 @@ type backupFile struct {
 	kept   bool
 }
 
-// createBackup creates the file of a backup.
+// createBackup creates the file of a backup, and names it in entry: whoever finds that the run
+// has begun and never ended has to find the backup, too. It is whole before the first key
+// is changed.
 func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile, error) {
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
@@ -60,6 +62,7 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile
 		b.discard()
 		return nil, b.failed(err)
 	}
+	entry.Backup = b.path
 	return b, nil
 }
 

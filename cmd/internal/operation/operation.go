@@ -27,12 +27,15 @@ type Runner struct {
 	Timeout time.Duration
 	Files   Files
 	Now     func() time.Time
-	// User is who runs the operations, for the trail.
-	User string
+	// User is who runs the operations, Account the name of the process's user if that is
+	// another, and Host the machine, for the trail.
+	User, Account, Host string
 	// OpenTrail opens the audit trail, before anything is asked or changed.
 	OpenTrail func() (trail.Writer, error)
 	// Describe is what the trail says of an error: one line, without passwords.
 	Describe func(error) string
+	// Warn, if set, is told what went wrong and stopped nothing.
+	Warn func(error)
 }
 
 // Access is what the context in use allows.

@@ -27,6 +27,7 @@ type ResetPlan struct {
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
+	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
@@ -100,9 +101,11 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
 		return result, &IncompleteError{nothingChanged(&found, scanErr)}
 	}
+	entry.Matched, entry.Reason = found.Matched, plan.Reason
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr), make: func() error {
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
+		entry.Backup = "" // unless it is kept
 		if targets.backup != nil && done.any(err) {
 			err = targets.backup.keep(err)
 			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
@@ -110,7 +113,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 			observer.Undoable(*result.Undo)
 		}
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
-		entry.Matched, entry.Changed = found.Matched, done.keys
+		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
 	}})
 	if !made {

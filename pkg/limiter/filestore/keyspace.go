@@ -111,11 +111,10 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 				return err
 			case imported.Used(b.now) == 0:
 				outcomes[i] = limiter.Lapsed
+			case r.state.Used(b.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
+				outcomes[i] = limiter.AlreadyThere
 			case r.state.Used(b.now) > 0 && !replace:
 				outcomes[i] = limiter.InUse
-				if bytes.Equal(r.state.AppendRecord(nil), records[i].Value) {
-					outcomes[i] = limiter.Imported
-				}
 			default:
 				outcomes[i] = limiter.Imported
 				r.state, r.changed = imported, true

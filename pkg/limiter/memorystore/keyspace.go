@@ -203,10 +203,11 @@ func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome
 		return limiter.Lapsed
 	}
 	e := shard.find(hash, r.Key)
-	if e != nil && e.state.Used(now) > 0 && !replace {
-		if bytes.Equal(e.state.AppendRecord(nil), r.Value) {
-			return limiter.Imported
-		}
+	switch {
+	case e == nil || e.state.Used(now) == 0:
+	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
+		return limiter.AlreadyThere
+	case !replace:
 		return limiter.InUse
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)

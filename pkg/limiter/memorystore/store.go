@@ -36,7 +36,9 @@ type Store struct {
 	nameMisses atomic.Uint32
 	shards     [shardCount]shard
 	denials    denials
+	journal    journal
 	tokens     tokens
+	id         atomic.Pointer[string] // nil as long as the store has none
 }
 
 // An Option changes how a Store is made.

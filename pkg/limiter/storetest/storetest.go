@@ -87,4 +87,6 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
+	t.Run("Identity", func(t *testing.T) { identity(t, h) })
+	t.Run("Journal", func(t *testing.T) { journal(t, h) })
 }
