@@ -63,7 +63,7 @@ func TestAdjust(t *testing.T) {
 				if err != nil || result.Effect != test.effect || result.Changed != test.effect.changed() || w.selected.Effect != test.effect {
 					t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 				}
-				if w.questions[0].Text != test.question || s.trail.last().Changed != result.Changed {
+				if w.questions[0].Text != test.question || s.trail.entries[0].Changed != result.Changed {
 					t.Errorf("it asked %+v; the trail has %+v", w.questions, s.trail.entries)
 				}
 				if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
@@ -73,7 +73,7 @@ func TestAdjust(t *testing.T) {
 					return
 				}
 				s.take(t, "c", 1) // which was left as it was
-				if restored := s.replaceAll(t, result.Undo.Backup); restored.Restored != test.undone {
+				if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != test.undone {
 					t.Errorf("of the backup come back %+v", restored)
 				}
 				if back := (used{s.used(t, "a"), s.used(t, "b"), s.used(t, "c")}); back != (used{9, 1, 7}) {
@@ -82,21 +82,6 @@ func TestAdjust(t *testing.T) {
 			})
 		}
 	}
-}
-
-// replaceAll restores a backup over what is in use.
-func (s *site) replaceAll(t *testing.T, path string) *RestoreResult {
-	t.Helper()
-	backup, err := OpenBackup(&s.Files, path, "rl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backup.Close()
-	result, err := s.Restore(t.Context(), &RestorePlan{Backup: backup, Replace: true, Consent: Consent{Yes: true}}, &watcher{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
 }
 
 // Whatever keys are in the way, an adjustment that changes none leaves no backup.
@@ -123,7 +108,7 @@ func TestAKeyUsedBeforeItsAdjustment(t *testing.T) {
 	if err != nil || w.selected.Effect != (Effect{Stay: 1}) || result.Effect != (Effect{Gain: 1}) || s.used(t, "a") != 5 {
 		t.Fatalf("it came to %+v, %v, %d used", result, err, s.used(t, "a"))
 	}
-	if s.replaceAll(t, result.Undo.Backup); s.used(t, "a") != 7 {
+	if s.restoreAll(t, result.Undo.Backup); s.used(t, "a") != 7 {
 		t.Errorf("%d units come back, and 7 were in use", s.used(t, "a"))
 	}
 }
@@ -155,12 +140,15 @@ func TestAnAdjustmentThatFailsInTheMiddle(t *testing.T) {
 				t.Fatalf("it came to %+v, %v", result, err)
 			}
 		} else if result == nil || result.Changed != 100 || result.Unknown != keysPerBatch-100 || !errors.Is(err, outcome.ErrPartly) ||
-			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done)") || s.trail.last().Outcome != trail.Partly {
+			!strings.HasSuffix(err.Error(), "(100 of 600 keys known to be done)") || s.trail.entries[0].Outcome != trail.Partly {
 			t.Fatalf("it came to %+v, %v", result, err)
 		}
 		s.Store = s.memory
-		if restored := s.replaceAll(t, result.Undo.Backup); restored.Restored != keysPerBatch || len(asked) != keysPerBatch {
-			t.Errorf("of %d keys that may be changed come back %+v", len(asked), restored)
+		if backup := s.opened(t, result.Undo.Backup); backup.Records != keysPerBatch || len(asked) != keysPerBatch {
+			t.Errorf("of %d keys that may be changed %d come back", len(asked), backup.Records)
+		}
+		if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != result.Changed {
+			t.Errorf("of the backup come back %+v", restored)
 		}
 	}
 }

@@ -80,9 +80,6 @@ func (m *memoryTrail) Write(e *trail.Entry) error {
 	return m.writeFail
 }
 
-// last is the line that was written last.
-func (m *memoryTrail) last() *trail.Entry { return &m.entries[len(m.entries)-1] }
-
 func (m *memoryTrail) Close() error { m.closed++; return nil }
 
 // site is a place to run operations in, with all that they leave behind.

@@ -333,7 +333,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 			}
 			if test.changed > 0 {
 				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
-					s.trail.last().Outcome != trail.Partly {
+					s.trail.entries[0].Outcome != trail.Partly {
 					t.Errorf("it ended with %v; the trail has %+v", err, s.trail.entries)
 				}
 				return
