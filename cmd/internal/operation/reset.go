@@ -121,6 +121,17 @@ func (d *resetDone) any(err error) bool {
 	return d.keys > 0 || d.asked && !neverReached
 }
 
+// failed notes the errors of a batch, of which the store has not said what became of so many
+// keys. It returns those that end the change.
+func (d *resetDone) failed(err error, untold int) error {
+	known := d.foreign.Count()
+	err = d.foreign.take(err)
+	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		d.unknown += int64(untold - (d.foreign.Count() - known))
+	}
+	return err
+}
+
 // withProgress says of the error that ended the change how much of it was done.
 func (d *resetDone) withProgress(err error, count int) error {
 	if err == nil {
@@ -168,7 +179,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 	if t.remaining != nil {
 		adjusted, err := adjust(ctx, r.Store, batch, *t.remaining)
 		done.keys += int64(adjusted)
-		return done.foreign.take(err)
+		return done.failed(err, len(batch.Records)-adjusted)
 	}
 	deleted, late, err := r.Store.Delete(ctx, batch.Records...)
 	done.keys += int64(deleted)
@@ -180,5 +191,5 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 			return err
 		}
 	}
-	return done.foreign.take(err)
+	return done.failed(err, len(batch.Records)-deleted)
 }
