@@ -57,6 +57,11 @@ func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limit
 	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
+// Adjust refuses.
+func (s *readOnlyStore) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	return nil, &ReadOnlyError{s.name, limiter.Adjust.String()}
+}
+
 // Import refuses.
 func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}

@@ -23,6 +23,8 @@ type Options struct {
 	// Query selects the keys, and Keep, if set, which of their states are shown.
 	Query limiter.Query
 	Keep  func(*limiter.Entry) bool
+	// Denials is the store's table of who was denied; nil if it has none.
+	Denials limiter.DenialTable
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server
@@ -104,6 +106,9 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 	m.still, m.width, m.height = true, columns, lines
 	if err := m.scanOnce(); err != nil {
 		return err
+	}
+	if look := m.lookDenials(); look != nil { // the mean of the last minute, as there is no look before
+		m.Update(look())
 	}
 	for look := range 2 {
 		if look > 0 {

@@ -106,7 +106,7 @@ func closeness(r *row) output.Style {
 		return output.Faint
 	case r.isUnknown():
 		return output.Plain
-	case r.atLimit():
+	case r.isAtLimit():
 		return output.AtEnd
 	case r.share() >= nearShare:
 		return output.Near

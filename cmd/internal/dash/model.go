@@ -66,7 +66,8 @@ const noteStays = 8 * time.Second
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed:   feed{rows: map[limiter.Key]*row{}, answered: o.Now()},
+		feed: feed{rows: map[limiter.Key]*row{}, answered: o.Now(),
+			denials: denials{keys: map[limiter.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
 		keys:   keyList{marked: map[limiter.Key]bool{}},
 	}
@@ -75,6 +76,9 @@ func newModel(ctx context.Context, o Options) *model {
 		m.MaxKeys = mostPlayed // the recording itself says how many keys were followed
 	}
 	m.reader = newReader(&m.Options)
+	if m.Denials != nil && m.Play == nil {
+		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
+	}
 	for _, key := range o.Query.Keys {
 		m.feed.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
 	}
@@ -94,7 +98,7 @@ type (
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.look(), m.scan(), m.clock())
+	return tea.Batch(m.look(), m.scan(), m.lookDenials(), m.clock())
 }
 
 // clock moves the time of day on, unless it is that of a recording.

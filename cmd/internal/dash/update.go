@@ -34,6 +34,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case scanned:
 		return m, m.absorbScan(msg)
+	case deniedSince:
+		return m, m.absorbDenials(msg)
+	case denialsDue:
+		if m.paused {
+			return m, m.after(max(m.Refresh, denialsEvery), denialsDue{})
+		}
+		return m, m.lookDenials()
 	case passDue:
 		if m.paused || m.isAway() {
 			return m, m.after(passEvery/2, passDue{})

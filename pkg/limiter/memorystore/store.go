@@ -38,6 +38,7 @@ type Store struct {
 	denials    denials
 	journal    journal
 	tokens     tokens
+	id         atomic.Pointer[string] // nil as long as the store has none
 }
 
 // An Option changes how a Store is made.

@@ -73,6 +73,8 @@ func Run(t *testing.T, h Harness) {
 		{"Keyspace", keyspaceFindsAndDeletes},
 		{"KeyspaceDirectly", keyspaceReachesKeysDirectly},
 		{"KeyspaceRecords", keyspaceBringsRecordsBack},
+		{"KeyspaceAdjusts", keyspaceAdjusts},
+		{"KeyspaceAdjustsAnyState", keyspaceAdjustsAnyState},
 		{"MatchesTheReference", matchesTheReference},
 	} {
 		t.Run(law.name, func(t *testing.T) {
@@ -85,5 +87,6 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
+	t.Run("Identity", func(t *testing.T) { identity(t, h) })
 	t.Run("Journal", func(t *testing.T) { journal(t, h) })
 }
