@@ -393,7 +393,7 @@ func TestAValueThatBecomesForeign(t *testing.T) {
 func TestATrailThatCannotBeWritten(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
-	s.trail.writeFail = os.ErrPermission
+	s.trail.endFail = os.ErrPermission
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
 		t.Errorf("it came to %+v, %v", result, err)
