@@ -24,7 +24,7 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files",
+		"cmd/internal/backup", "cmd/internal/identity", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files",
 		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl",
 		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/panics", "internal/redact",
@@ -47,10 +47,11 @@ var layers = map[string][]string{
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
 		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
-	"cmd/internal/files":  {"internal/filekind", "internal/readfile"},
-	"cmd/internal/memory": {},
+	"cmd/internal/files":    {"internal/filekind", "internal/readfile"},
+	"cmd/internal/identity": {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
+	"cmd/internal/memory":   {},
 	"cmd/internal/operation": {
-		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/memory",
+		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity", "cmd/internal/memory",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "internal/goroutines", "pkg/limiter",
 		"pkg/limiter/policy",
 	},

@@ -104,7 +104,8 @@ func (s *scripts) listingOverrides() *script { return made(&s.listScript, lua.Li
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
 	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
-		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript, &s.setScript, &s.revokeScript, &s.listScript}
+		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript,
+		&s.setScript, &s.revokeScript, &s.listScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])
 	}
