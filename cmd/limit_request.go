@@ -31,6 +31,9 @@ type limitRequest struct {
 	overrides []int
 	// localShare is what a local shadow gets of each limit, if one decides.
 	localShare limiter.Share
+	// withoutOverrides is why operators' overrides could not be read before the decision; nil if
+	// they were.
+	withoutOverrides error
 }
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
