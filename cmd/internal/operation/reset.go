@@ -25,7 +25,6 @@ type ResetPlan struct {
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
-	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
@@ -65,7 +64,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if plan.Remaining != nil {
 		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
 	}
-	entry.Matched, entry.Reason = found.Matched, plan.Reason
+	entry.Matched = found.Matched
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
