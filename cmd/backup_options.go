@@ -72,6 +72,12 @@ func (g *globalOptions) undoCommand(s *settings, undo operation.Undo) string {
 	if undo.Replace {
 		words = append(words, "--replace")
 	}
+	return g.pasteable(s, words...)
+}
+
+// pasteable is a command for the store in use, to be pasted into a shell. It holds no
+// password.
+func (g *globalOptions) pasteable(s *settings, words ...string) string {
 	if name := s.access().Context; name != "" {
 		words = append(words, "--context", name)
 	} else if s.store.origin != byDefault { // it may be pasted where the environment is another

@@ -63,5 +63,5 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, ""})
+	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, "", o.env.Now()})
 }
