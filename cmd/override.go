@@ -160,7 +160,7 @@ func addReasonFlag(cmd *cobra.Command, reason *string) {
 }
 
 func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}

@@ -148,6 +148,9 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	s, err := o.settings()
+	if err == nil && !o.dryRun {
+		s, err = o.settingsToChange(cmd.Context())
+	}
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 }
 
 func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -22,6 +23,8 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		User:      g.user(),
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
 		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
+		Identify:  func(ctx context.Context) identity.Store { return g.identify(ctx, s, store) },
+		LookUp:    g.lookUp(),
 	}
 }
 
