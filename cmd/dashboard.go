@@ -148,6 +148,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	defer store.Close()
 	options.Store, options.Where = store, where
 	s, err := o.settings()
+	if err == nil && !o.once {
+		s, err = o.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -180,7 +183,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	options.Actions = actions
 	err = o.show(ctx, options)
 	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoCommand(s, undo))
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // preview finds out what an override would change, and shows it to whoever is asked.

@@ -147,6 +147,9 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	s, err := o.settings()
+	if err == nil && !o.dryRun {
+		s, err = o.settingsToChange(cmd.Context())
+	}
 	if err != nil {
 		return err
 	}
@@ -266,7 +269,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)
 	if !o.quiet || printErr != nil {
-		o.note("end it sooner with: %s", o.pasteable(s, "limitctl", "override", "revoke", set.ID))
+		o.note("end it sooner with: %s", o.commandHere(s, "limitctl", "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
 }

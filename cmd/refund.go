@@ -46,7 +46,7 @@ In a protected context it asks for the context's name, or takes it from
 }
 
 func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}
