@@ -97,7 +97,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Refresh: interval, Timeout: o.timeout, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
 		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
 	return options, o.checkFlags()
@@ -147,6 +147,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	defer store.Close()
 	options.Store, options.Where = store, where
+	options.Denials, _ = limiter.DenialTableOf(store)
 	s, err := o.settings()
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ type Options struct {
 	Selection string
 	// Refresh is how often the keys are looked at.
 	Refresh time.Duration
+	// Timeout is how long an answer is waited for.
+	Timeout time.Duration
 	// MaxKeys is how many keys are followed at most. ScanRate is how many keys a second
 	// are scanned to find them; 0 is a rate that leaves the server its work.
 	MaxKeys, ScanRate int
