@@ -24,6 +24,9 @@ const (
 var (
 	// errDenied is the answer no. It was printed as an answer already.
 	errDenied = errors.New("denied")
+	// errLeft ends a command that somebody leaves by Ctrl-C, as one can. There is nothing to
+	// say about it.
+	errLeft = fmt.Errorf("left: %w", context.Canceled)
 	// errUsage marks a mistake on the command line.
 	errUsage = errors.New("usage")
 )

@@ -88,7 +88,12 @@ func boxed(lines []line, columns int) []line {
 // footLine is what is asked or said, or else the keys that are needed most.
 func (m *model) footLine() line {
 	switch {
-	case m.changes.question != nil || m.still:
+	case m.still:
+		if more := len(m.keys.rows) - m.listHeight(); more > 0 {
+			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
+		}
+		return nil
+	case m.changes.question != nil:
 		return nil
 	case m.filter.editing:
 		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}
