@@ -89,7 +89,7 @@ func (o *auditOptions) readAudit(ctx context.Context, path string) (*trail.Histo
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
 			path, size>>20, trail.MaxSize>>20)
 	}
-	return trail.Read(ctx, file, o.limit)
+	return trail.Read(ctx, file, trail.Query{Most: o.limit})
 }
 
 // auditAnswer is what audit says.

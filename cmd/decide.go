@@ -21,57 +21,67 @@ func addOnErrorFlag(cmd *cobra.Command, onError *string) {
 
 // failure is what an unreachable store means for a command.
 type failure struct {
-	policy limiter.FailurePolicy
-	share  limiter.Share
+	limiter.Failure
 	// decides is what a warning says of who decides instead.
 	decides string
 }
 
-// parseOnError reads what --on-error says, else what the limits' policy says, which may be
-// nil.
-func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f failure, err error) {
+// failure is what --on-error says, else what the limits' policy says, which may be nil.
+func (g *globalOptions) failure(onError string, p *policy.Policy) (f failure, err error) {
 	said := "--on-error " + onError
-	switch word, share, hasShare := strings.Cut(onError, "="); {
-	case onError == "" && p != nil:
-		f.policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
-	case onError == "":
-	case hasShare && word == limiter.LocalOnError.String():
-		f.policy = limiter.LocalOnError
-		if f.share, err = limiter.ParseShare(share); err != nil {
-			return f, usagef("--on-error: %s", err)
+	if onError == "" && p != nil {
+		f.Policy, said = p.OnError, fmt.Sprintf("on_error: %s of policy %s", p.OnError, p.Name)
+		if f.Policy == limiter.LocalOnError {
+			f.Share = p.LocalShare
 		}
-	default:
-		if f.policy, err = limiter.ParseFailurePolicy(onError); err != nil {
-			return f, usagef("--on-error: %s", err)
-		}
+	} else if f.Failure, err = g.parseOnError(onError, p); err != nil {
+		return f, err
 	}
 	f.decides = said + " decides"
-	if f.policy != limiter.LocalOnError {
-		return f, nil
+	if f.Policy == limiter.LocalOnError {
+		f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.Share, said)
 	}
+	return f, nil
+}
+
+// parseOnError reads what --on-error says. A share that it does not say is that of the
+// limits' policy, which may be nil, else that of the configuration.
+func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f limiter.Failure, err error) {
+	word, share, hasShare := strings.Cut(onError, "=")
+	isLocal := word == limiter.LocalOnError.String()
 	switch {
-	case f.share != 0:
-	case p != nil:
-		f.share = p.LocalShare
-	default:
+	case onError == "":
+		return f, nil
+	case isLocal && hasShare:
+		f.Share, err = limiter.ParseShare(share)
+	case isLocal && p != nil:
+		f.Share = p.LocalShare
+	case isLocal:
 		c, err := g.config()
 		if err != nil {
 			return f, err
 		}
-		f.share = c.LocalShare
+		f.Share = c.LocalShare
+	default: // "allow=20%" is no policy
+		word = onError
 	}
-	f.decides = fmt.Sprintf("a local file decides with %s of each limit (%s)", f.share, said)
+	if err == nil {
+		f.Policy, err = limiter.ParseFailurePolicy(word)
+	}
+	if err != nil {
+		return f, usagef("--on-error: %s", err)
+	}
 	return f, nil
 }
 
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
 func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limitRequest) (limiter.Store, error) {
-	f, err := g.parseOnError(onError, request.policy)
+	f, err := g.failure(onError, request.policy)
 	if err != nil {
 		return nil, err
 	}
-	request.localShare = f.share
+	request.localShare = f.Share
 	open := g.openToRead
 	if op != limiter.Peek {
 		open = g.open
@@ -86,14 +96,14 @@ func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limi
 			return nil, err
 		}
 	}
-	settings := limiter.Failure{Policy: f.policy, Share: f.share, OnFailure: func(err error) {
+	f.OnFailure = func(err error) {
 		fmt.Fprintf(g.env.Err, "limitctl: warning: %s; %s\n", message(err), f.decides)
-	}}
-	if f.policy == limiter.LocalOnError {
-		settings.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
-		store = limiter.KeepKeyspace(&withShadow{store, settings.Shadow}, store)
 	}
-	return limiter.WithFailure(store, settings), nil
+	if f.Policy == limiter.LocalOnError {
+		f.Shadow = limiter.WithBudget(g.openShadow(), g.timeout)
+		store = limiter.KeepKeyspace(&withShadow{store, f.Shadow}, store)
+	}
+	return limiter.WithFailure(store, f.Failure), nil
 }
 
 // decide asks the store once.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,6 +157,9 @@ func (o *denialsOptions) explain(a *denialsAnswer) {
 	if a.total == 0 && a.others == 0 {
 		o.note("nobody is known to have been denied in the last %s; see `limitctl denials --help` for who counts", output.Duration(a.span))
 		return
+	}
+	if a.by != "" && !slices.ContainsFunc(a.rows, func(row denialRow) bool { return !row.isNone }) {
+		o.note("no key that was denied has an attribute %s", output.Printable(a.by))
 	}
 	if a.others > 0 {
 		o.note("%s more of keys that are not told apart: there were too many", plural(a.others, "denial"))

@@ -147,7 +147,7 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	if err != nil {
 		return nil, err
 	}
-	if plan.Failure, err = o.failure(o.globalOptions, plan.Candidates[0].Policy); err != nil {
+	if plan.Failure, err = o.parseOnError(o.onError, plan.Candidates[0].Policy); err != nil {
 		return nil, err
 	}
 	if plan.Breaker, err = o.outageOptions.settings(o.globalOptions); err != nil {

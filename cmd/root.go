@@ -26,6 +26,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			global.parsed = true
 			// An empty value comes from a variable that a script did not set. To go on
 			// would use another store than the one that is meant.
 			for _, flag := range []string{"store", "context", "config"} {

@@ -20,6 +20,9 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	if err != nil && ctx.Err() != nil {
 		err = &interruptedError{err}
 	}
+	if ended := global.endAnswer(err); ended != nil {
+		err = errors.Join(err, &outputError{ended})
+	}
 	if err != nil && !errors.Is(err, errDenied) && !errors.Is(err, errLeft) {
 		fmt.Fprintln(env.Err, complaint(global, err))
 	}

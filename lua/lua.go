@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -46,7 +47,9 @@ func Decide(kinds ...limiter.Kind) string {
 // kinds. It fails with COMPLETE as [Decide] does.
 func DecideSpecial(kinds ...limiter.Kind) string { return decideBy("decide_special.lua", kinds) }
 
-func decideBy(file string, kinds []limiter.Kind) string {
+// decideBy returns the script of a file that works on the states of those kinds, and needs more
+// files besides.
+func decideBy(file string, kinds []limiter.Kind, more ...string) string {
 	names := []string{"arithmetic.lua", "record.lua", "expiry.lua", "rules.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
@@ -59,7 +62,7 @@ func decideBy(file string, kinds []limiter.Kind) string {
 			}
 		}
 	}
-	return join(append(names, "states.lua", file)...)
+	return join(append(append(names, "states.lua"), append(more, file)...)...)
 }
 
 // DecideAny returns the complete script, for requests and records of all kinds.
@@ -88,7 +91,10 @@ func Numbers() []limiter.Kind {
 }
 
 // Delete returns the script that deletes keys holding records of ours.
-func Delete() string { return join("holds.lua", "delete.lua") }
+func Delete() string { return join("holds.lua", "kept.lua", "delete.lua") }
+
+// Adjust returns the script that adjusts keys of all kinds.
+func Adjust() string { return decideBy("adjust.lua", limiter.Kinds(), "holds.lua", "kept.lua") }
 
 // Export returns the script that reads whole records.
 func Export() string { return join("holds.lua", "export.lua") }
@@ -98,6 +104,27 @@ func Import() string { return join("holds.lua", "import.lua") }
 
 // AddDenials returns the script that adds to the table of denials.
 func AddDenials() string { return join("denials.lua") }
+
+// SetOverride returns the script that sets an override.
+func SetOverride() string { return join("overrides_index.lua", "override_set.lua") }
+
+// RevokeOverride returns the script that ends an override.
+func RevokeOverride() string { return join("overrides_index.lua", "override_revoke.lua") }
+
+// ListOverrides returns the script that reads overrides.
+func ListOverrides() string { return join("overrides_index.lua", "override_list.lua") }
+
+// The parts of what a server holds of overrides; see overrides_index.lua.
+const (
+	OverridesMagic = "RI\x01"
+	OverridesHead  = len(OverridesMagic) + 6 + overridetable.VersionSize
+	OverridesEntry = overridetable.IDSize + 6
+	OverridesSize  = OverridesHead + limiter.MaxOverrides*OverridesEntry
+
+	OverrideMagic = "RO\x01"
+	OverrideHead  = len(OverrideMagic) + 6 + 6
+	OverrideSize  = OverrideHead + overridetable.MaxSize
+)
 
 // All returns every script that a server may be asked to run.
 func All() []string {
@@ -112,7 +139,8 @@ func All() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Export(), Import(), AddDenials())
+		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), AddDenials(),
+		SetOverride(), RevokeOverride(), ListOverrides())
 }
 
 // page returns the file with the rule of a kind.
@@ -161,6 +189,19 @@ func fill(script string) string {
 
 var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
 
+// luaText writes a text of ASCII as Lua does.
+func luaText(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c < ' ' {
+			fmt.Fprintf(&b, `\%03d`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return "'" + b.String() + "'"
+}
+
 // numbers returns what the scripts call numbers that Go says. Of each kind
 // these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
 func numbers() map[string]string {
@@ -179,6 +220,12 @@ func numbers() map[string]string {
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
 		"DENIALS_KEPT":       strconv.Itoa(limiter.DenialsKept),
 		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
+		"OVERRIDES_MAGIC":    luaText(OverridesMagic),
+		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
+		"OVERRIDES_SIZE":     strconv.Itoa(OverridesSize),
+		"OVERRIDE_MAGIC":     luaText(OverrideMagic),
+		"OVERRIDE_SIZE":      strconv.Itoa(OverrideSize),
+		"MAX_OVERRIDES":      strconv.Itoa(limiter.MaxOverrides),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),

@@ -78,7 +78,8 @@ type BreakerChange struct {
 // all of them. Its failure counts for the part that the error names, see [PartError], and
 // for none if that is not known, nor does it count when such a call is slow.
 func WithBreaker(store Store, settings Breaker) Store {
-	s := &breakerStore{Store: store, Breaker: settings.WithDefaults(), parted: partedIn(store)}
+	s := &breakerStore{Store: store, Breaker: settings.WithDefaults()}
+	s.parted, _ = reached[Parted](store)
 	s.whole.init(s, "")
 	s.parts.Store(&map[string]*circuit{})
 	return KeepKeyspace(s, store)

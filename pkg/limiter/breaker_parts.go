@@ -45,20 +45,6 @@ func partNamed(err error) (part string, named bool) {
 	return of.Part, true
 }
 
-// partedIn returns store, or what it wraps, if that has parts.
-func partedIn(store Store) Parted {
-	for {
-		if parted, has := store.(Parted); has {
-			return parted
-		}
-		wrapper, wraps := store.(interface{ Unwrap() Store })
-		if !wraps {
-			return nil
-		}
-		store = wrapper.Unwrap()
-	}
-}
-
 // mostParts is how many circuits are kept at most, whatever names a store has for its parts.
 const mostParts = 1024
 

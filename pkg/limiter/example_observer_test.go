@@ -64,7 +64,7 @@ func ExampleObserver() {
 		},
 		OnFailure: func(err error) { log.Warn("rate limit store is away; all are let in", "error", err) },
 		OnBreaker: func(c limiter.BreakerChange) {
-			log.Warn("rate limit breaker", "from", c.From, "to", c.To, "reason", c.Reason)
+			log.Warn("rate limit breaker", "part", c.Part, "from", c.From, "to", c.To, "reason", c.Reason)
 		},
 	}
 	store := limiter.WithBreaker(awayStore{}, observer.Breaker(limiter.Breaker{Failures: 2}))
@@ -75,6 +75,6 @@ func ExampleObserver() {
 	limits.Take(context.Background(), user, tenAMinute, 1)
 	// Output:
 	// level=ERROR msg="rate limit" op=refund outcome=unavailable error="store unavailable: no answer in time"
-	// level=WARN msg="rate limit breaker" from=closed to=open reason="store unavailable: no answer in time"
+	// level=WARN msg="rate limit breaker" part="" from=closed to=open reason="store unavailable: no answer in time"
 	// level=WARN msg="rate limit store is away; all are let in" error="store unavailable: no answer in time"
 }

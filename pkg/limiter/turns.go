@@ -155,11 +155,7 @@ func (t *turns) tooLate(p *place) bool {
 	}
 	for i := range p.reqs {
 		req := &p.reqs[i]
-		q := t.queues[req.Key]
-		if q == nil || req.Shadow {
-			continue
-		}
-		ahead := q.ahead(p)
+		_, ahead := t.ahead(p, req)
 		if ahead == nil {
 			continue
 		}
@@ -172,6 +168,14 @@ func (t *turns) tooLate(p *place) bool {
 	return false
 }
 
+// ahead returns the queue of a request of p, and who is next before p in it; nil if nobody is.
+func (t *turns) ahead(p *place, req *Request) (q *turnQueue, ahead *place) {
+	if q = t.queues[req.Key]; q == nil || req.Shadow {
+		return nil, nil
+	}
+	return q, q.ahead(p)
+}
+
 // denial is the answer to p, whose turn does not come in time. It says what the store
 // last answered to those who wait for the same keys.
 func (t *turns) denial(p *place, now time.Time) []Decision {
@@ -179,11 +183,7 @@ func (t *turns) denial(p *place, now time.Time) []Decision {
 	for i := range decisions {
 		req, d := &p.reqs[i], &decisions[i]
 		*d = Decision{Allowed: true, Shadow: req.Shadow, Unguarded: true} // nobody was asked
-		q := t.queues[req.Key]
-		if q == nil || req.Shadow {
-			continue
-		}
-		ahead := q.ahead(p)
+		q, ahead := t.ahead(p, req)
 		if ahead == nil {
 			continue
 		}

@@ -53,16 +53,21 @@ func (w *keyspaceWrapper) Delete(ctx context.Context, records ...Record) (delete
 	return w.keys.Delete(ctx, records...)
 }
 
+// Adjust implements [Keyspace].
+func (w *keyspaceWrapper) Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error) {
+	return w.keys.Adjust(ctx, adjustments...)
+}
+
 // Import implements [Keyspace].
 func (w *keyspaceWrapper) Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error) {
 	return w.keys.Import(ctx, replace, records...)
 }
 
-// tableOf returns store as a T, or the first that it wraps which is one.
-func tableOf[T any](store Store) (table T, has bool) {
+// reached returns store as a T, or the first that it wraps which is one.
+func reached[T any](store Store) (found T, has bool) {
 	for store != nil {
-		if table, has = store.(T); has {
-			return table, true
+		if found, has = store.(T); has {
+			return found, true
 		}
 		wrapper, wraps := store.(interface{ Unwrap() Store })
 		if !wraps {
@@ -70,5 +75,5 @@ func tableOf[T any](store Store) (table T, has bool) {
 		}
 		store = wrapper.Unwrap()
 	}
-	return table, false
+	return found, false
 }

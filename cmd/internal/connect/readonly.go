@@ -57,6 +57,11 @@ func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limit
 	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
+// Adjust refuses.
+func (s *readOnlyStore) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	return nil, &ReadOnlyError{s.name, limiter.Adjust.String()}
+}
+
 // Import refuses.
 func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}
@@ -74,6 +79,20 @@ func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (limite
 // AddDenials refuses.
 func (s *readOnlyStore) AddDenials(context.Context, limiter.Denials) error {
 	return &ReadOnlyError{s.name, "count of denials"}
+}
+
+// AppendJournal refuses.
+func (s *readOnlyStore) AppendJournal(context.Context, string) error {
+	return &ReadOnlyError{s.name, "write to the journal"}
+}
+
+// ReadJournal implements [limiter.Journal].
+func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]limiter.JournalEntry, int, error) {
+	journal, has := limiter.JournalOf(s.store)
+	if !has {
+		return nil, 0, limiter.Invalidf("this store keeps no journal")
+	}
+	return journal.ReadJournal(ctx, most)
 }
 
 // OverrideVersion implements [limiter.OverrideTable].

@@ -25,6 +25,7 @@ type ResetPlan struct {
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
+	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
@@ -44,7 +45,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
 		var err error
-		if targets.backup, err = r.createBackup(plan.Backup, entry); err != nil {
+		of := r.identify(ctx)
+		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -64,9 +66,18 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if plan.Remaining != nil {
 		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
 	}
-	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+	entry.Matched, entry.Reason = found.Matched, plan.Reason
+	c := &change{entry: entry, consent: plan.Consent, question: question}
+	c.make = func() error {
+		if targets.backup != nil {
+			if err := targets.backup.setStoreID(c.storeID); err != nil {
+				entry.Backup = "" // nothing was changed
+				return err
+			}
+		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
+		entry.Backup = "" // unless it is kept
 		if targets.backup != nil && done.any(err) {
 			err = targets.backup.keep(err)
 			result.Undo = &Undo{Backup: targets.backup.path, Replace: plan.Remaining != nil}
@@ -74,9 +85,10 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 			observer.Undoable(*result.Undo)
 		}
 		result.Changed = done.keys
-		entry.Matched, entry.Changed = found.Matched, done.keys
+		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
-	}})
+	}
+	made, err := r.change(ctx, observer, c)
 	if !made {
 		return nil, err
 	}
@@ -107,6 +119,7 @@ func resetError(found *Found, scanErr, changeErr error) error {
 type resetDone struct {
 	asked   bool  // the store was asked to change some keys
 	keys    int64 // how many are changed for sure
+	unknown int64 // how many more may be: the store did not answer
 	foreign Foreign
 }
 

@@ -18,7 +18,8 @@ func TestAnswersByOthersAreShownApart(t *testing.T) {
 		"4,000 decided locally", "600 unguarded", "200 failed (0.6%)",
 		"✗ the failure policy answered 600 requests, because the store was away (1.7%): 600 let in, 0 turned away",
 		"! a local share of the limit decided 4,000 requests, because the store was away (11%)",
-		"DECIDED BY", "denial-memory", "\nlocal      ····················█", "\nerrors     ····················▁",
+		"DECIDED BY", "denial-memory",
+		"\nlocal      ····················█", "\nerrors     ····················▁",
 		"✓ local_p99<1ms", "✓ unguarded<=2%",
 	} {
 		if !strings.Contains(text, want) {

@@ -1,7 +1,6 @@
 package filestore_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"os"
@@ -93,15 +92,7 @@ func TestAStoppedProcess(t *testing.T) {
 	store := open(t, path)
 	own := 0
 	for round := range 10 {
-		cmd := taker(t, path)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(stdout)
+		cmd, lines := startTaker(t, path)
 		for range 5 + round {
 			lines.Scan()
 		}

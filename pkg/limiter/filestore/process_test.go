@@ -95,21 +95,27 @@ func TestConcurrentProcessesShareALimit(t *testing.T) {
 	}
 }
 
+// startTaker starts a taker, and returns the lines that it prints.
+func startTaker(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := taker(t, path)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(stdout)
+}
+
 // A process killed in the middle of its takes leaves a sound file: every unit it
 // was granted is charged, and at most the one it was about to be told of beyond.
 func TestAKilledProcessLosesAndDoublesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	granted := 0
 	for round := range 10 {
-		cmd := taker(t, path)
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(stdout)
+		cmd, lines := startTaker(t, path)
 		for n := 0; lines.Scan(); n++ {
 			if lines.Text() != "got 1" {
 				t.Errorf("round %d: %s", round, lines.Text())

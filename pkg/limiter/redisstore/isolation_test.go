@@ -18,49 +18,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// forever is longer than any test runs. What would only end after it hangs.
-const forever = time.Hour
-
-// neverLapsing is a limit of which nothing lapses while a test runs.
-func neverLapsing(count int64) limiter.Limit {
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: limiter.MaxPeriod}
-}
-
-// crowd is callers that wait for an answer.
-type crowd struct {
-	callers sync.WaitGroup
-	leave   context.CancelFunc
-	mu      sync.Mutex
-	errs    []error
-}
-
-// enter starts n callers of take, who wait until leave is called. Those that are sent
-// without a queue wait for their answer.
-func enter(n int, take func(ctx context.Context, i int) error) *crowd {
-	ctx, cancel := context.WithCancel(context.Background())
-	return enterWith(ctx, cancel, n, take)
-}
-
-func enterWith(ctx context.Context, cancel context.CancelFunc, n int, take func(ctx context.Context, i int) error) *crowd {
-	c := &crowd{leave: cancel}
-	for i := range n {
-		c.callers.Go(func() {
-			err := take(ctx, i)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.errs = append(c.errs, err)
-		})
-	}
-	return c
-}
-
-// left lets the crowd leave, waits until all have, and returns what they were told.
-func (c *crowd) left() []error {
-	c.leave()
-	c.callers.Wait()
-	return c.errs
-}
-
 // One master that hangs holds up callers of its own keys and nobody else. The same
 // holds for a caller that sends its calls one by one.
 func TestAHungMasterHoldsUpItsOwnKeysOnly(t *testing.T) {
@@ -359,18 +316,8 @@ func TestAPanickingHookFailsItsOwnCallsOnly(t *testing.T) {
 // nothing of them stays behind.
 func TestManyWaitingCallersLeaveTogether(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
-		DisableIdentity: true})
-	defer client.Close()
-	store, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limiter.New(store)
-	take := func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
-		return err
-	}
+	store := openPatient(t, server)
+	take := takingOf(store)
 	if err := take(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}

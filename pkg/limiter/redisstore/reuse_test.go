@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/limitctl/limitctl/internal/redistest"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -20,13 +18,7 @@ import (
 // every answer must be about that one, with the count of its own takes.
 func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
-		DisableIdentity: true})
-	defer client.Close()
-	store, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := openPatient(t, server)
 	l := limiter.New(store)
 	const callers, takes = 48, 400
 	var all sync.WaitGroup
@@ -74,18 +66,7 @@ func TestMergedCallersThatLeaveDisturbNobody(t *testing.T) {
 // it was.
 func TestMergedCallersLeaveWhenTheStoresTimeIsOver(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
-		DisableIdentity: true})
-	defer client.Close()
-	store, err := New(client, WithBudget(300*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limiter.New(store)
-	take := func(ctx context.Context, i int) error {
-		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
-		return err
-	}
+	take := takingOf(openPatient(t, server, WithBudget(300*time.Millisecond)))
 	if err := take(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +81,4 @@ func TestMergedCallersLeaveWhenTheStoresTimeIsOver(t *testing.T) {
 	if took := time.Since(begin); took < 200*time.Millisecond {
 		t.Errorf("they left after %v", took)
 	}
-}
-
-// wait waits until the crowd has left by itself, and returns what they were told.
-func (c *crowd) wait() []error {
-	c.callers.Wait()
-	c.leave()
-	return c.errs
 }

@@ -92,11 +92,19 @@ func (s *Store) peekLater(ctx context.Context, groups [][]int, reqs []limiter.Re
 }
 
 func (s *Store) decideGroup(ctx context.Context, op limiter.Op, group []int, reqs []limiter.Request, decisions []limiter.Decision) error {
+	return ofGroup(group, reqs, decisions, func(part []limiter.Request, answers []limiter.Decision) error {
+		return s.decideTogether(ctx, op, part, answers)
+	})
+}
+
+// ofGroup has decide answer the requests of a group, and puts the answers to their places.
+func ofGroup(group []int, reqs []limiter.Request, decisions []limiter.Decision,
+	decide func(part []limiter.Request, answers []limiter.Decision) error) error {
 	part, answers := make([]limiter.Request, len(group)), make([]limiter.Decision, len(group))
 	for n, i := range group {
 		part[n] = reqs[i]
 	}
-	err := s.decideTogether(ctx, op, part, answers)
+	err := decide(part, answers)
 	for n, i := range group {
 		decisions[i] = answers[n]
 	}

@@ -105,15 +105,9 @@ func (s *Store) runSpecial(ctx context.Context, op limiter.Op, reqs []limiter.Re
 	if short && redisserver.IsErrorReply(err, "COMPLETE") {
 		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
 	}
-	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
-		select { // see decideTogether
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(movePause):
-		}
-		cmd, err = s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
-	}
-	return cmd, err
+	return onceMoved(ctx, cmd, err, func() (*redis.Cmd, error) {
+		return s.run(ctx, changes, s.scripts.decidingSpecialAny(), keys, arguments)
+	})
 }
 
 // explainSpecial returns the limiter's error for a reply that says what is wrong with reqs,

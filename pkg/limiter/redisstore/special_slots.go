@@ -55,15 +55,9 @@ func (s *Store) decideSpecialAcrossSlots(ctx context.Context, op limiter.Op, gro
 
 func (s *Store) decideSpecialGroup(ctx context.Context, op limiter.Op, attempt uint64, group []int, reqs []limiter.Request,
 	decisions []limiter.Decision) error {
-	part, answers := make([]limiter.Request, len(group)), make([]limiter.Decision, len(group))
-	for n, i := range group {
-		part[n] = reqs[i]
-	}
-	err := s.decideSpecialTogether(ctx, op, attempt, part, answers)
-	for n, i := range group {
-		decisions[i] = answers[n]
-	}
-	return err
+	return ofGroup(group, reqs, decisions, func(part []limiter.Request, answers []limiter.Decision) error {
+		return s.decideSpecialTogether(ctx, op, attempt, part, answers)
+	})
 }
 
 // giveBackToken gives back what attempt charged to a group under its token, and forgets that. Attempt 0

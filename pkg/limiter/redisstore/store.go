@@ -240,16 +240,9 @@ func (s *Store) decideAlone(ctx context.Context, op limiter.Op, w *work, decisio
 		// The key holds something unusual, and nothing has happened yet.
 		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
 	}
-	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
-		// The keys are on their way to another master, and all of them are needed in
-		// one place. Nothing has happened yet.
-		select {
-		case <-ctx.Done():
-			return s.explain(ctx.Err(), op.String(), changes, keys)
-		case <-time.After(movePause):
-		}
-		cmd, err = s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
-	}
+	cmd, err = onceMoved(ctx, cmd, err, func() (*redis.Cmd, error) {
+		return s.run(ctx, changes, s.scripts.decidingAll(), keys, arguments)
+	})
 	if err != nil {
 		return s.explain(err, op.String(), changes, keys)
 	}
@@ -261,6 +254,21 @@ func (s *Store) decideAlone(ctx context.Context, op limiter.Op, w *work, decisio
 		return s.wrong(err, op)
 	}
 	return nil
+}
+
+// onceMoved returns cmd and err, a call's, unless the keys of that are on their way to another
+// master: all of them are needed in one place, and nothing has happened yet. Then it calls
+// again until they have arrived, for as long as movePatience.
+func onceMoved(ctx context.Context, cmd *redis.Cmd, err error, again func() (*redis.Cmd, error)) (*redis.Cmd, error) {
+	for waited := time.Duration(0); redisserver.IsErrorReply(err, "TRYAGAIN") && waited < movePatience; waited += movePause {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(movePause):
+		}
+		cmd, err = again()
+	}
+	return cmd, err
 }
 
 // wrong is the error about a reply that does not follow.

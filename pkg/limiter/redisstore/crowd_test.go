@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// forever is longer than any test runs. What would only end after it hangs.
+const forever = time.Hour
+
+// neverLapsing is a limit of which nothing lapses while a test runs.
+func neverLapsing(count int64) limiter.Limit {
+	return limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Period: limiter.MaxPeriod}
+}
+
+// openPatient opens a store whose client gives up nothing by itself.
+func openPatient(t *testing.T, server *redistest.Server, options ...Option) *Store {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: forever, PoolTimeout: forever, MaxRetries: -1,
+		DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	store, err := New(client, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// takingOf returns a function that takes a unit of store; each i has a key of its own.
+func takingOf(store limiter.Store) func(ctx context.Context, i int) error {
+	l := limiter.New(store)
+	return func(ctx context.Context, i int) error {
+		_, err := l.Take(ctx, limiter.Key{Subject: fmt.Sprintf("user:%d", i)}, neverLapsing(1000), 1)
+		return err
+	}
+}
+
+// crowd is callers that wait for an answer.
+type crowd struct {
+	callers sync.WaitGroup
+	leave   context.CancelFunc
+	mu      sync.Mutex
+	errs    []error
+}
+
+// enter starts n callers of take, who wait until leave is called. Those that are sent
+// without a queue wait for their answer.
+func enter(n int, take func(ctx context.Context, i int) error) *crowd {
+	ctx, cancel := context.WithCancel(context.Background())
+	return enterWith(ctx, cancel, n, take)
+}
+
+func enterWith(ctx context.Context, cancel context.CancelFunc, n int, take func(ctx context.Context, i int) error) *crowd {
+	c := &crowd{leave: cancel}
+	for i := range n {
+		c.callers.Go(func() {
+			err := take(ctx, i)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.errs = append(c.errs, err)
+		})
+	}
+	return c
+}
+
+// left lets the crowd leave, waits until all have, and returns what they were told.
+func (c *crowd) left() []error {
+	c.leave()
+	c.callers.Wait()
+	return c.errs
+}
+
+// wait waits until the crowd has left by itself, and returns what they were told.
+func (c *crowd) wait() []error {
+	c.callers.Wait()
+	c.leave()
+	return c.errs
+}
