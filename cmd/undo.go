@@ -195,7 +195,7 @@ func (g *globalOptions) localRuns(ctx context.Context) ([]*trail.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := (&auditOptions{globalOptions: g}).readAudit(ctx, path)
+	history, err := g.readTrail(ctx, path, trail.Query{})
 	if err != nil {
 		return nil, usagef("the audit cannot be read: %s", err)
 	}
