@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -11,8 +12,19 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// Embedded examines a store that has no server. It returns nil for any other.
-func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
+// Embedded examines a store that has no server, at the instant now. It returns nil for any
+// other.
+func Embedded(ctx context.Context, store limiter.Store, now time.Time) (*Report, error) {
+	report, err := embedded(ctx, store)
+	if report == nil || err != nil || !report.Reached {
+		return report, err
+	}
+	found, err := examineTables(ctx, store, now)
+	report.Add(found...)
+	return report, err
+}
+
+func embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	switch store := store.(type) {
 	case *memorystore.Store:
 		return &Report{Reached: true, Findings: []Finding{{Check: "reachable", Status: OK,
