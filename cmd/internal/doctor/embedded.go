@@ -12,8 +12,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// Embedded examines a store that has no server, at the instant now. It returns nil for any
-// other.
+// Embedded examines a store that has no server. It returns nil for any other.
 func Embedded(ctx context.Context, store limiter.Store, now time.Time) (*Report, error) {
 	report, err := embedded(ctx, store)
 	if report == nil || err != nil || !report.Reached {
