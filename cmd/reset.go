@@ -149,6 +149,9 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
 	}
+	if err == nil && result.Matched == 0 && !o.quiet {
+		o.sayNothingMatches(ctx, store, &plan.Selection, where)
+	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return errDenied
 	}
@@ -166,7 +169,6 @@ func keysThatWere(n int64) string {
 // showSelected shows what a reset is about to change; selection and place are words.
 func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
 	if s.Count == 0 {
-		o.note("nothing in use matches %s in %s", selection, place)
 		return
 	}
 	verb := "match"
