@@ -138,7 +138,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if result == nil {
 		return o.withHint(err)
 	}
-	if incomplete := (*operation.IncompleteError)(nil); errors.As(err, &incomplete) {
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)

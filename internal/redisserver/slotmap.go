@@ -3,7 +3,6 @@ package redisserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -58,8 +57,8 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
-	address := s.Redact(master.Options().Addr)
-	return &limiter.PartError{Part: address, Err: fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), address)}
+	address := master.Options().Addr
+	return &limiter.IncompleteError{Part: "the master " + s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.

@@ -47,7 +47,7 @@ type ResetResult struct {
 }
 
 // Missing names the parts of the store whose keys could not be looked at, as far as that is
-// known: the addresses of masters.
+// known, such as "the master 127.0.0.1:7000".
 func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 
 // missingParts returns the parts that joined errors are of.
@@ -55,7 +55,7 @@ func missingParts(err error) (parts []string) {
 	switch err := err.(type) {
 	case nil:
 		return nil
-	case *limiter.PartError:
+	case *limiter.IncompleteError:
 		return []string{err.Part}
 	case interface{ Unwrap() []error }:
 		for _, err := range err.Unwrap() {
@@ -78,7 +78,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
 		var err error
-		if targets.backup, err = r.createBackup(plan.Backup, entry); err != nil {
+		of := r.identify(ctx)
+		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -99,10 +100,17 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return result, resetError(&found, scanErr, nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return result, &IncompleteError{nothingChanged(&found, scanErr)}
+		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
 	entry.Matched, entry.Reason = found.Matched, plan.Reason
-	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr), make: func() error {
+	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
+	c.make = func() error {
+		if targets.backup != nil {
+			if err := targets.backup.setStoreID(c.storeID); err != nil {
+				entry.Backup = "" // nothing was changed
+				return err
+			}
+		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		entry.Backup = "" // unless it is kept
@@ -115,22 +123,23 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
-	}})
+	}
+	made, err := r.change(ctx, observer, c)
 	if !made {
 		return nil, err
 	}
 	return result, err
 }
 
-// IncompleteError says that nothing was changed, because not all keys could be looked at and
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
 // nobody agreed to go on with those that were found.
-type IncompleteError struct{ err error }
+type BrokenScanError struct{ err error }
 
 // Error is that of the scan.
-func (e *IncompleteError) Error() string { return e.err.Error() }
+func (e *BrokenScanError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of the scan.
-func (e *IncompleteError) Unwrap() error { return e.err }
+func (e *BrokenScanError) Unwrap() error { return e.err }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
 func nothingChanged(found *Found, err error) error {

@@ -192,7 +192,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 		t.Errorf("the trail has %+v", entry)
 	}
 	s.Store = s.memory
-	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != many {
+	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != keysPerBatch || restored.Already != many-keysPerBatch {
 		t.Errorf("of the backup come back %+v", restored)
 	}
 }
@@ -294,8 +294,8 @@ func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limit
 			}
 			if n == f.after {
 				q.Report(int64(n), 3)
-				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(&limiter.PartError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
-					&limiter.PartError{Part: "10.0.0.1:7", Err: limiter.ErrUnavailable})))
+				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(&limiter.IncompleteError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
+					&limiter.IncompleteError{Part: "10.0.0.1:7", Err: limiter.ErrUnavailable})))
 				return
 			}
 		}
@@ -338,7 +338,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				}
 				return
 			}
-			if incomplete := (*IncompleteError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
+			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
 				!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
 				t.Errorf("it ended with %v", err)
 			}
