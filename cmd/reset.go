@@ -104,7 +104,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.dryRun {
 		return plan, nil
 	}
-	s, err := o.settings()
+	s, err := o.settingsToChange(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +143,11 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	answer := newResetAnswer(plan, result, err)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, o.undoCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, o.restoreCommand(s, *result.Undo)
 	}
 	printErr := o.print(answer)
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
 	}
 	if err == nil && result.Matched == 0 && !o.quiet {
 		o.sayNothingMatches(ctx, store, &plan.Selection, where)

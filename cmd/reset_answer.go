@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -16,8 +15,7 @@ type resetAnswer struct {
 	DryRun        bool  `json:"dry_run"`
 	// Complete: all keys were looked at, and all that matched were dealt with.
 	Complete bool `json:"complete"`
-	// Missing are the parts of the store whose keys could not be looked at, as far as that is
-	// known, such as "master 127.0.0.1:7000".
+	// Missing are the masters whose keys could not be looked at, as far as that is known.
 	Missing []string `json:"missing,omitempty"`
 	// Unknown is of how many keys it is not known what became of them, at most.
 	Unknown     int64  `json:"unknown,omitempty"`
@@ -38,10 +36,7 @@ type resetAnswer struct {
 // newResetAnswer tells the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
-		Complete: err == nil, Unknown: result.Unknown, effect: result.Effect}
-	for _, part := range result.Missing() {
-		a.Missing = append(a.Missing, strings.TrimPrefix(part, "the "))
-	}
+		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, effect: result.Effect}
 	if plan.Remaining == nil {
 		return a
 	}

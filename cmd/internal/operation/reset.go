@@ -27,7 +27,6 @@ type ResetPlan struct {
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
-	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
@@ -47,7 +46,7 @@ type ResetResult struct {
 }
 
 // Missing names the parts of the store whose keys could not be looked at, as far as that is
-// known, such as "the master 127.0.0.1:7000".
+// known: the addresses of masters.
 func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 
 // missingParts returns the parts that joined errors are of.
@@ -102,7 +101,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
 		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
-	entry.Matched, entry.Reason = found.Matched, plan.Reason
+	entry.Matched = found.Matched
 	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
 	c.make = func() error {
 		if targets.backup != nil {
