@@ -27,6 +27,10 @@ type globalOptions struct {
 	env *Env
 	// args are the words of the command line.
 	args []string
+	// parsed: the flags were read without a mistake.
+	parsed bool
+	// answer is what was printed, nil if nothing was; see endAnswer.
+	answer *output.Pending
 	// What was read and chosen, once it was; see settings.go.
 	loaded *config.Config
 	chosen *settings

@@ -25,6 +25,7 @@ type inspectOptions struct {
 	watch    string
 	interval time.Duration
 	keys     operation.Selection
+	where    string // the open store's name
 }
 
 func newInspectCmd(global *globalOptions) *cobra.Command {
@@ -90,11 +91,12 @@ func (o *inspectOptions) parse(args []string) (err error) {
 }
 
 func runInspect(ctx context.Context, o *inspectOptions) error {
-	store, _, err := o.openToRead()
+	store, where, err := o.openToRead()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	o.where = where
 	if o.interval > 0 {
 		return o.watchInspect(ctx, store)
 	}
@@ -134,12 +136,13 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if o.sort != "" {
 		order = o.sort
 	}
+	overrides := o.overridesOf(ctx, store)
 	kept := newTopRows(orders()[order], most)
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		kept.add(inspectRow{*e, foreignText(foreign)})
+		kept.add(newInspectRow(e, foreign, overrides))
 		return nil
 	})
-	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign}, f, err
+	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign, now: o.env.Now()}, f, err
 }
 
 func foreignText(err error) string {
@@ -157,9 +160,10 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if err != nil {
 		return &outputError{err}
 	}
+	overrides := o.overridesOf(ctx, store)
 	n := 0
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		row := inspectRow{*e, foreignText(foreign)}
+		row := newInspectRow(e, foreign, overrides)
 		n++
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
@@ -189,7 +193,7 @@ func (o *inspectOptions) conclude(rows int, f *operation.Found, err error) error
 			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.Matched)
 		}
 		if f.Matched == 0 && f.Foreign.Count() == 0 {
-			o.note("nothing in use matches %s", o.keys.Text)
+			o.note("nothing in use matches %s in %s", o.keys.Text, o.placeOf(o.where))
 		}
 	}
 	if o.foreign {
@@ -215,6 +219,9 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspac
 		}
 		if f.Foreign.Count() > 0 && !o.foreign {
 			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
+		}
+		if err != nil && f.Matched == 0 {
+			return nil, note, err
 		}
 		return answer, note, err
 	})

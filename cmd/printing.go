@@ -20,10 +20,14 @@ func (g *globalOptions) color() bool {
 	return g.env.OutIsTerminal && g.env.Getenv("NO_COLOR") == "" && g.env.Getenv("TERM") != "dumb"
 }
 
-// print prints an answer in the chosen form.
-func (g *globalOptions) print(a output.Answer) error {
+// print prints an answer in the chosen form. What is one document is printed when the command
+// ends, since an error is a field of it.
+func (g *globalOptions) print(a output.Answer) (err error) {
+	if err := g.answer.End(nil); err != nil { // of an answer before
+		return &outputError{err}
+	}
 	p := g.printer()
-	if err := p.Answer(a); err != nil {
+	if g.answer, err = p.Hold(a); err != nil {
 		return &outputError{err}
 	}
 	warnOfFormulas(g, p)

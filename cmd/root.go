@@ -26,6 +26,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
   limitctl inspect 'user:*'
   limitctl reset user:42 --yes`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			global.parsed = true
 			// An empty value comes from a variable that a script did not set. To go on
 			// would use another store than the one that is meant.
 			for _, flag := range []string{"store", "context", "config"} {
@@ -66,6 +67,12 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newDashboardCmd(global),
 		newResetCmd(global),
 		newRestoreCmd(global),
+		newUndoCmd(global),
+		newBackupsCmd(global),
+		newOverrideCmd(global),
+		newBlockCmd(global),
+		newUnblockCmd(global),
+		newExemptCmd(global),
 		newAuditCmd(global),
 		newLoadtestCmd(global),
 		newSimulateCmd(global),

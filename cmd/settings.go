@@ -9,8 +9,10 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -28,14 +30,26 @@ type settings struct {
 	context *config.Context
 	// byFlag: the command line or the environment names the store.
 	byFlag bool
+	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
+	hidden string
+	// guard is the protected context whose store it is, besides the one in use; see protect.go.
+	guard *config.Context
+	// looked: guard was looked for.
+	looked bool
+	// identity is which store it is, once its servers were asked.
+	identity *identity.Store
 }
 
-// access is what the context in use allows; without a context nothing is forbidden.
+// access is what the context in use allows, or the protected one whose store it is; without
+// either nothing is forbidden. What changes something calls settingsToChange before.
 func (s *settings) access() operation.Access {
-	if s.context == nil {
-		return operation.Access{}
+	switch {
+	case s.guard != nil:
+		return operation.Access{Context: s.guard.Name, Protected: true, Reached: true}
+	case s.context != nil:
+		return operation.Access{Context: s.context.Name, ReadOnly: s.context.ReadOnly, Protected: s.context.Protected}
 	}
-	return operation.Access{Context: s.context.Name, ReadOnly: s.context.ReadOnly, Protected: s.context.Protected}
+	return operation.Access{}
 }
 
 // place is what to call the open store to people: the name of its context, if it has one,
@@ -45,6 +59,14 @@ func (s *settings) place(where string) string {
 		return s.context.Name
 	}
 	return where
+}
+
+// placeOf is what to call the open store to people; where is the store's own name.
+func (g *globalOptions) placeOf(where string) string {
+	if g.chosen == nil {
+		return where
+	}
+	return g.chosen.place(where)
 }
 
 // settings finds out which store is meant: that of --store, else of --context,
@@ -66,6 +88,7 @@ func (g *globalOptions) settings() (*settings, error) {
 		contextName, contextOrigin = g.contextName, "flag --context"
 	case g.env.Getenv("LIMITCTL_STORE") != "":
 		s.store = setting{g.env.Getenv("LIMITCTL_STORE"), "environment variable LIMITCTL_STORE"}
+		s.hidden, _ = g.chosenContext() // a choice that cannot be read is not used either
 	default:
 		s.byFlag = false
 		name, err := g.chosenContext()
@@ -136,6 +159,9 @@ func (s *settings) announce(w io.Writer) {
 	switch {
 	case strings.HasPrefix(s.store.value, "memory:"):
 		fmt.Fprintln(w, "limitctl: the store memory: holds limits for this command only")
+	case s.hidden != "":
+		fmt.Fprintf(w, "limitctl: using LIMITCTL_STORE, %s, and not the context %s (chosen by context use)\n",
+			output.Escape(storeurl.Redact(s.store.value)), output.Escape(s.hidden))
 	case s.byFlag:
 	case s.context != nil:
 		fmt.Fprintf(w, "limitctl: using the context %s (chosen by context use)\n", output.Escape(s.context.Name))

@@ -3,20 +3,12 @@
 -- else's since it was scanned is safe, and so is a backup of one used since.
 --
 -- KEYS     the keys to delete; a damaged record is one of ours
--- ARGV     for each key the value that the caller has kept: '=' and the value, or
---          '#' and its SHA-1 in hexadecimal, or '' if it has kept nothing
+-- ARGV     for each key the value that the caller has kept, as in kept.lua
 -- Returns  an array: the number deleted, then four elements for each key that was
 --          left (its index in KEYS, what it holds, '', 0) or that was deleted and
 --          held another value than the caller has kept (its index, '', the value,
 --          when it would have expired in ms since the epoch or -1)
 -- Cost     one GET or GETRANGE and one UNLINK a key
-
-local reply = { 0 }
-
-local function tell(i, holds, value, expires)
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
-end
 
 -- is_kept reports whether a key still holds the value that kept stands for.
 local function is_kept(key, kept)
@@ -24,13 +16,7 @@ local function is_kept(key, kept)
     return false
   end
   local value = redis.pcall('GET', key)
-  if type(value) ~= 'string' then
-    return false
-  end
-  if string.byte(kept) == 61 then -- '='
-    return #kept == #value + 1 and string.sub(kept, 2) == value
-  end
-  return string.sub(kept, 2) == redis.sha1hex(value)
+  return type(value) == 'string' and stands_for(kept, value)
 end
 
 for i = 1, #KEYS do

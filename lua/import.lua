@@ -4,9 +4,9 @@
 -- ARGV[1]      '1' to overwrite records that are there, '0' to leave them
 -- ARGV[2i]     the value of KEYS[i]
 -- ARGV[2i + 1] when it expires in ms since the epoch, or '-1' for never
--- Returns      a string of one byte a key: 'i' imported, or there as it is, 'l'
---              expired by now, 'u' in use and left, 'f' foreign and left
--- Cost         one GETRANGE and one SET or GET a key
+-- Returns      a string of one byte a key: 'i' imported, 'a' already
+--              there, 'l' expired by now, 'u' in use and left, 'f' foreign and left
+-- Cost         one GETRANGE, and a GET, a SET or both a key
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,8 +21,10 @@ for i = 1, #KEYS do
     outcomes[i] = 'l'
   elseif what and what ~= 'record' then
     outcomes[i] = 'f'
+  elseif what and redis.call('GET', key) == value then
+    outcomes[i] = 'a'
   elseif what and ARGV[1] ~= '1' then
-    outcomes[i] = redis.call('GET', key) == value and 'i' or 'u' -- it may be there again already
+    outcomes[i] = 'u'
   else
     if expires < 0 then
       redis.call('SET', key, value)

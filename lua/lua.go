@@ -47,7 +47,9 @@ func Decide(kinds ...limiter.Kind) string {
 // kinds. It fails with COMPLETE as [Decide] does.
 func DecideSpecial(kinds ...limiter.Kind) string { return decideBy("decide_special.lua", kinds) }
 
-func decideBy(file string, kinds []limiter.Kind) string {
+// decideBy returns the script of a file that works on the states of those kinds, and needs more
+// files besides.
+func decideBy(file string, kinds []limiter.Kind, more ...string) string {
 	names := []string{"arithmetic.lua", "record.lua", "expiry.lua", "rules.lua"}
 	for _, kind := range kinds {
 		state := "numbers.lua"
@@ -60,7 +62,7 @@ func decideBy(file string, kinds []limiter.Kind) string {
 			}
 		}
 	}
-	return join(append(names, "states.lua", file)...)
+	return join(append(append(names, "states.lua"), append(more, file)...)...)
 }
 
 // DecideAny returns the complete script, for requests and records of all kinds.
@@ -89,7 +91,10 @@ func Numbers() []limiter.Kind {
 }
 
 // Delete returns the script that deletes keys holding records of ours.
-func Delete() string { return join("holds.lua", "delete.lua") }
+func Delete() string { return join("holds.lua", "kept.lua", "delete.lua") }
+
+// Adjust returns the script that adjusts keys of all kinds.
+func Adjust() string { return decideBy("adjust.lua", limiter.Kinds(), "holds.lua", "kept.lua") }
 
 // Export returns the script that reads whole records.
 func Export() string { return join("holds.lua", "export.lua") }
@@ -134,7 +139,7 @@ func All() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Export(), Import(), AddDenials(),
+		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), AddDenials(),
 		SetOverride(), RevokeOverride(), ListOverrides())
 }
 

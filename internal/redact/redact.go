@@ -17,7 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/internal/textprefix"
 )
 
 // Mark stands where a secret was.
@@ -145,7 +145,7 @@ func (s *Secrets) Answer(text string) string {
 		}
 	}
 	if len(text) > mostOfOthers {
-		text = textcut.Prefix(text, mostOfOthers) + "…"
+		text = textprefix.Of(text, mostOfOthers) + "…"
 	}
 	return s.Foreign(text)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Keyspace is a Store whose keys can be listed, deleted and brought back, which is
-// what an operator needs. All stores of this module are one, and a wrapper made with
+// Keyspace is a Store whose keys can be listed, deleted, adjusted and brought back, which
+// is what an operator needs. All stores of this module are one, and a wrapper made with
 // [KeepKeyspace] is one if the store that it wraps is.
 type Keyspace interface {
 	Store
@@ -22,6 +22,12 @@ type Keyspace interface {
 	// Values that limitctl did not write stay, each with a [ForeignError] among
 	// the joined errors; any other error may have come after some were deleted.
 	Delete(ctx context.Context, records ...Record) (deleted int, changed []Record, err error)
+	// Adjust brings each key to the usage asked for, each at one instant by itself, and
+	// returns what became of each. Where Kept is set and the key no longer holds that value,
+	// the result has what the key held instead, so that a backup made before can be
+	// completed. Values that limitctl did not write stay, each with a [ForeignError] among
+	// the joined errors; any other error may have come after some were adjusted.
+	Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error)
 	// Import brings records of a scan back, with the expiry they had, and returns
 	// what became of each. A key in use is overwritten only if replace is set.
 	// After an error some may have been imported: those whose outcome says so, and
@@ -105,7 +111,7 @@ type ImportOutcome uint8
 const (
 	// NotKnown: an error came before the store had said what became of it.
 	NotKnown ImportOutcome = iota
-	// Imported: the key is as the record says, from now on or already.
+	// Imported: the key is as the record says from now on.
 	Imported
 	// Lapsed: nothing of the record would be in use any more by now.
 	Lapsed
@@ -113,4 +119,6 @@ const (
 	InUse
 	// Foreign: the key holds what limitctl did not write, and was left so.
 	Foreign
+	// AlreadyThere: the key was as the record says before, and is.
+	AlreadyThere
 )

@@ -53,6 +53,11 @@ func (w *keyspaceWrapper) Delete(ctx context.Context, records ...Record) (delete
 	return w.keys.Delete(ctx, records...)
 }
 
+// Adjust implements [Keyspace].
+func (w *keyspaceWrapper) Adjust(ctx context.Context, adjustments ...Adjustment) ([]Adjusted, error) {
+	return w.keys.Adjust(ctx, adjustments...)
+}
+
 // Import implements [Keyspace].
 func (w *keyspaceWrapper) Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error) {
 	return w.keys.Import(ctx, replace, records...)

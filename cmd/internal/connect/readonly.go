@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -28,7 +29,11 @@ type ReadOnlyError struct {
 
 // Error names the context and what was not done.
 func (e *ReadOnlyError) Error() string {
-	return fmt.Sprintf("context %q is read-only; a %s writes, so it was not done", e.Context, e.What)
+	article := "a"
+	if strings.ContainsAny(e.What[:1], "aeiou") {
+		article = "an"
+	}
+	return fmt.Sprintf("context %q is read-only; %s %s writes, so it was not done", e.Context, article, e.What)
 }
 
 // Is makes every ReadOnlyError a [limiter.ErrInvalid].
@@ -52,6 +57,11 @@ func (s *readOnlyStore) Delete(context.Context, ...limiter.Record) (int, []limit
 	return 0, nil, &ReadOnlyError{s.name, "deletion"}
 }
 
+// Adjust refuses.
+func (s *readOnlyStore) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	return nil, &ReadOnlyError{s.name, limiter.Adjust.String()}
+}
+
 // Import refuses.
 func (s *readOnlyStore) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	return nil, &ReadOnlyError{s.name, "import"}
@@ -69,6 +79,56 @@ func (s *readOnlyStore) Denials(ctx context.Context, last time.Duration) (limite
 // AddDenials refuses.
 func (s *readOnlyStore) AddDenials(context.Context, limiter.Denials) error {
 	return &ReadOnlyError{s.name, "count of denials"}
+}
+
+// AppendJournal refuses.
+func (s *readOnlyStore) AppendJournal(context.Context, string) error {
+	return &ReadOnlyError{s.name, "write to the journal"}
+}
+
+// ReadJournal implements [limiter.Journal].
+func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]limiter.JournalEntry, int, error) {
+	journal, has := limiter.JournalOf(s.store)
+	if !has {
+		return nil, 0, limiter.Invalidf("this store keeps no journal")
+	}
+	return journal.ReadJournal(ctx, most)
+}
+
+// OverrideVersion implements [limiter.OverrideTable].
+func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
+	table, err := s.overrides()
+	if err != nil {
+		return "", err
+	}
+	return table.OverrideVersion(ctx)
+}
+
+// Overrides implements [limiter.OverrideTable].
+func (s *readOnlyStore) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+	table, err := s.overrides()
+	if err != nil {
+		return nil, "", err
+	}
+	return table.Overrides(ctx)
+}
+
+func (s *readOnlyStore) overrides() (limiter.OverrideTable, error) {
+	table, has := limiter.OverrideTableOf(s.store)
+	if !has {
+		return nil, limiter.Invalidf("this store keeps no overrides")
+	}
+	return table, nil
+}
+
+// SetOverride refuses.
+func (s *readOnlyStore) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
+	return limiter.Override{}, &ReadOnlyError{s.name, "override"}
+}
+
+// RevokeOverride refuses.
+func (s *readOnlyStore) RevokeOverride(context.Context, string) (limiter.Override, bool, error) {
+	return limiter.Override{}, false, &ReadOnlyError{s.name, "revocation of an override"}
 }
 
 // Close implements limiter.Store.

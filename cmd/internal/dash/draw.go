@@ -91,8 +91,11 @@ func (p painter) paint(b *strings.Builder, l line) {
 func (l line) reverse(columns int) line {
 	reversedLine := make(line, 0, len(l)+1)
 	for _, s := range l {
-		if s.style = reversed + ";" + s.style; s.style == reversed+";" {
+		switch {
+		case s.style == output.Plain:
 			s.style = reversed
+		case !strings.HasPrefix(string(s.style), string(reversed)): // else it is so already
+			s.style = reversed + ";" + s.style
 		}
 		reversedLine = append(reversedLine, s)
 	}
@@ -106,7 +109,7 @@ func closeness(r *row) output.Style {
 		return output.Faint
 	case r.isUnknown():
 		return output.Plain
-	case r.atLimit():
+	case r.isAtLimit():
 		return output.AtEnd
 	case r.share() >= nearShare:
 		return output.Near

@@ -1,6 +1,7 @@
 package dash
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ type feed struct {
 	fetching  bool    // a look is under way
 	answered  time.Time
 	problem   error // why the last look failed
+	denials   denials
 	scanError error // why the last scan failed
 }
 
@@ -28,6 +30,9 @@ func (m *model) look() tea.Cmd {
 	}
 	m.feed.fetching = true
 	ask := request{coverage: m.feed.coverage}
+	if m.Record != nil {
+		ask.denials = m.feed.denials.frame(m.now)
+	}
 	for key := range m.feed.rows {
 		ask.keys = append(ask.keys, key)
 	}
@@ -60,7 +65,7 @@ func (m *model) absorb(s fetched) {
 	}
 	if m.Play != nil {
 		f.coverage = s.Coverage
-		m.evict()
+		m.playDenials(s.Denials, s.Time)
 	}
 	if f.problem = s.err; s.err != nil {
 		return
@@ -90,7 +95,7 @@ func (m *model) forget(s *fetched) {
 			continue
 		}
 		r.empty(s.Time)
-		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && m.Query.Keys == nil {
+		if s.Time.Sub(r.usedAt) > forgetAfter && !m.isPinned(r) && r.denial == nil && m.Query.Keys == nil {
 			delete(m.feed.rows, key)
 		}
 	}
@@ -108,7 +113,7 @@ func (m *model) scan() tea.Cmd {
 			continue
 		}
 		p.matched++
-		if r.atLimit() {
+		if r.isAtLimit() {
 			p.atLimit++
 		}
 	}
@@ -156,7 +161,7 @@ func (m *model) evict() {
 		if c := compareBool(m.isPinned(a), m.isPinned(b)); c != 0 {
 			return c
 		}
-		return closestFirst(a.Reading, b.Reading)
+		return cmp.Or(cmp.Compare(b.deniedRate(), a.deniedRate()), closestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
 		delete(rows, r.Key)
@@ -177,7 +182,7 @@ func (m *model) isAway() bool { return m.feed.problem != nil }
 // keys than are followed.
 func (m *model) atLimit() (n int64, exact bool) {
 	for _, r := range m.feed.rows {
-		if r.inUse && r.atLimit() && m.selects(r) {
+		if r.inUse && r.isAtLimit() && m.selects(r) {
 			n++
 		}
 	}

@@ -72,7 +72,7 @@ func (l *groupList) arrange(m *model) {
 		}
 		g.keys++
 		g.rate += r.rate()
-		if r.atLimit() {
+		if r.isAtLimit() {
 			g.atLimit++
 		}
 		if byCloseness.compare(r, g.closest) < 0 {

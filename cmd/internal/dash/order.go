@@ -11,6 +11,7 @@ import (
 // place is where a row belongs by its closeness to the limit. It is in whole percent, so
 // that a row that changes little stays where it is.
 type place struct {
+	denied         float64
 	inUse, atLimit bool
 	percent        int
 }
@@ -19,7 +20,11 @@ func (r *row) place() place {
 	if r.updated.Before(r.heldUntil) {
 		return r.held
 	}
-	return place{r.inUse, r.inUse && r.atLimit(), percent(r.share())}
+	denied := 0.0
+	if r.denial != nil {
+		denied = r.denial.placed
+	}
+	return place{denied, r.inUse, r.inUse && r.isAtLimit(), percent(r.share())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.
@@ -29,7 +34,8 @@ func (r *row) hold(until time.Time) { r.held, r.heldUntil = r.place(), until }
 type order int
 
 const (
-	byCloseness order = iota
+	byDenied order = iota // those that nobody is denied by closeness, as the following
+	byCloseness
 	byRate
 	byUsed
 	byRemaining
@@ -40,12 +46,14 @@ const (
 )
 
 func (o order) String() string {
-	return [...]string{"closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject", "limit"}[o]
+	return [...]string{"denials a second", "closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject", "limit"}[o]
 }
 
 // compare says which row comes first, 0 if neither does.
 func (o order) compare(a, b *row) int {
 	switch o {
+	case byDenied:
+		return cmp.Or(cmp.Compare(b.place().denied, a.place().denied), byCloseness.compare(a, b))
 	case byCloseness:
 		x, y := a.place(), b.place()
 		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), cmp.Compare(y.percent, x.percent))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -16,6 +17,13 @@ type row struct {
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
+	// subjectWidth and limitWidth are the columns that its names take.
+	subjectWidth, limitWidth int
+
+	denial *denial // how it is being denied; nil if it is not
+
+	fullAt    time.Time // when nothing was left, at a look
+	sinceFull int       // how many looks ago that was
 
 	held      place
 	heldUntil time.Time
@@ -23,9 +31,13 @@ type row struct {
 
 func newRow(reading Reading, now time.Time) *row {
 	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
+	if reading.atLimit() {
+		r.fullAt = now
+	}
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
+	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
 }
 
@@ -36,6 +48,9 @@ func (r *row) update(reading Reading, now time.Time) {
 		taken = float32(math.NaN())
 	}
 	r.Reading, r.updated, r.usedAt, r.inUse = reading, now, now, true
+	if r.sinceFull++; r.atLimit() {
+		r.fullAt, r.sinceFull = now, 0
+	}
 	if share, known := reading.Share(); known {
 		r.shares.add(now, float32(share))
 	} else {
@@ -47,12 +62,27 @@ func (r *row) update(reading Reading, now time.Time) {
 // empty makes the key unused as of now.
 func (r *row) empty(now time.Time) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
-	r.inUse, r.updated = false, now
+	r.inUse, r.updated, r.fullAt = false, now, time.Time{}
 	if r.UsedUnknown = false; r.CapacityKnown() {
 		r.Remaining = r.Limit.Capacity()
 	}
 	r.shares.add(now, 0)
 	r.taken.add(now, 0)
+}
+
+// isAtLimit reports whether nothing is left, or was lately and hardly anything flowed back
+// since: a key that is asked for all the time has nothing left at most looks, and a unit
+// that is about to be taken at some.
+func (r *row) isAtLimit() bool {
+	if r.atLimit() {
+		return true
+	}
+	const (
+		looks    = 2
+		hardlyOf = 5 // a fifth of all
+	)
+	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < lately*time.Second
+	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
 }
 
 // found reports whether the key was ever found in use: one that was named need not be.

@@ -34,6 +34,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case scanned:
 		return m, m.absorbScan(msg)
+	case deniedSince:
+		return m, m.absorbDenials(msg)
+	case denialsDue:
+		if m.paused {
+			return m, m.after(max(m.Refresh, denialsEvery), denialsDue{})
+		}
+		return m, m.lookDenials()
 	case passDue:
 		if m.paused || m.isAway() {
 			return m, m.after(passEvery/2, passDue{})
@@ -47,6 +54,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		text := "this is the end of the recording"
 		if msg.bad > 0 {
 			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.bad, "line"))
+		}
+		if msg.torn {
+			text += "; its last line is cut off, as when recording was killed"
 		}
 		m.say(text)
 	case clockTick:
@@ -64,8 +74,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.complain(msg.err)
 	case undoDone:
 		return m, m.absorbUndo(msg)
-	case consumed:
-		return m, m.absorbConsumed(msg)
+	case taken:
+		return m, m.absorbTaken(msg)
+	case copied:
+		m.absorbCopied(msg)
 	case recordingFailed:
 		m.failed = msg.err
 		return m, tea.Quit

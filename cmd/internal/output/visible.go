@@ -1,7 +1,7 @@
 package output
 
 import (
-	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/internal/textprefix"
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
@@ -16,6 +16,6 @@ func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}
-	head := textcut.Prefix(text, longest)
+	head := textprefix.Of(text, longest)
 	return head + "… (" + Bytes(int64(len(text)-len(head))) + " more)"
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -44,6 +45,50 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	return deleted, changed, errors.Join(foreign...)
 }
 
+// Adjust implements [limiter.Keyspace] in one transaction.
+func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	adjustments = slices.Clone(adjustments)
+	creates := false
+	for i := range adjustments {
+		if err := adjustments[i].Normalize(); err != nil {
+			return nil, err
+		}
+		creates = creates || !adjustments[i].OnlyLess && adjustments[i].Used > 0
+	}
+	results := make([]limiter.Adjusted, len(adjustments))
+	var foreign []error
+	err := s.write(ctx, &job{creates: creates, do: func(b *batch) error {
+		clear(results)
+		foreign = nil
+		for i := range adjustments {
+			a := &adjustments[i]
+			r, err := b.load(a.Key)
+			if errors.Is(err, limiter.ErrForeign) {
+				foreign = append(foreign, err)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			var held limiter.Record
+			if a.Kept != nil && !r.state.IsZero() {
+				held = recordOf(r.key, &r.state, b.now)
+			}
+			before, changed := a.Apply(&r.state, b.now)
+			results[i] = limiter.Adjusted{Done: true, Before: before, After: r.state.Used(b.now)}
+			if changed && before > 0 && !bytes.Equal(held.Value, a.Kept) {
+				results[i].Record = held
+			}
+			r.changed = r.changed || changed
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return results, errors.Join(foreign...)
+}
+
 // Import implements [limiter.Keyspace] in one transaction.
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	for i := range records {
@@ -66,11 +111,10 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 				return err
 			case imported.Used(b.now) == 0:
 				outcomes[i] = limiter.Lapsed
+			case r.state.Used(b.now) > 0 && bytes.Equal(r.state.AppendRecord(nil), records[i].Value):
+				outcomes[i] = limiter.AlreadyThere
 			case r.state.Used(b.now) > 0 && !replace:
 				outcomes[i] = limiter.InUse
-				if bytes.Equal(r.state.AppendRecord(nil), records[i].Value) {
-					outcomes[i] = limiter.Imported
-				}
 			default:
 				outcomes[i] = limiter.Imported
 				r.state, r.changed = imported, true

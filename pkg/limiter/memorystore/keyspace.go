@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -122,6 +123,57 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 	return deleted, changed, nil
 }
 
+// Adjust implements [limiter.Keyspace].
+func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	adjustments = slices.Clone(adjustments)
+	for i := range adjustments {
+		if err := adjustments[i].Normalize(); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]limiter.Adjusted, len(adjustments))
+	for i := range adjustments {
+		results[i] = s.adjustOne(&adjustments[i])
+	}
+	return results, nil
+}
+
+func (s *Store) adjustOne(a *limiter.Adjustment) limiter.Adjusted {
+	hash := s.hash(a.Key)
+	shard := s.shardOf(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := s.clock()
+	e := shard.find(hash, a.Key)
+	if e == nil {
+		fresh := &entry{key: a.Key}
+		_, changed := a.Apply(&fresh.state, now)
+		if changed {
+			fresh.expireAfter(time.Duration(fresh.state.UnusedAt(now)-now)*time.Microsecond, now)
+			shard.add(hash, fresh)
+		}
+		return limiter.Adjusted{Done: true, After: fresh.state.Used(now)}
+	}
+	var held limiter.Record
+	if a.Kept != nil {
+		held = recordOf(e, now)
+	}
+	before, changed := a.Apply(&e.state, now)
+	result := limiter.Adjusted{Done: true, Before: before, After: e.state.Used(now)}
+	if !changed {
+		return result
+	}
+	if before > 0 && !bytes.Equal(held.Value, a.Kept) {
+		result.Record = held
+	}
+	if e.state.IsZero() {
+		shard.remove(shard.index(hash, a.Key))
+		return result
+	}
+	e.expireAfter(time.Duration(e.state.UnusedAt(now)-now)*time.Microsecond, now)
+	return result
+}
+
 // Import implements [limiter.Keyspace].
 func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	for i := range records {
@@ -151,10 +203,11 @@ func (s *Store) importOne(replace bool, r *limiter.Record) limiter.ImportOutcome
 		return limiter.Lapsed
 	}
 	e := shard.find(hash, r.Key)
-	if e != nil && e.state.Used(now) > 0 && !replace {
-		if bytes.Equal(e.state.AppendRecord(nil), r.Value) {
-			return limiter.Imported
-		}
+	switch {
+	case e == nil || e.state.Used(now) == 0:
+	case bytes.Equal(e.state.AppendRecord(nil), r.Value):
+		return limiter.AlreadyThere
+	case !replace:
 		return limiter.InUse
 	}
 	imported.expireAfter(time.Duration(unusedAt-now)*time.Microsecond, now)

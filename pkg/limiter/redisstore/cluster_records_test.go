@@ -66,6 +66,19 @@ func TestRecordsOfACluster(t *testing.T) {
 			t.Errorf("%s: importing: %v, %v", when, tally(outcomes), err)
 		}
 		c.scan(t, when, limiter.Query{Keys: c.keys}, c.which(all))
+		adjustments := make([]limiter.Adjustment, len(everything))
+		for i, key := range everything {
+			adjustments[i] = limiter.Adjustment{Key: key, Limit: yearly(100), Used: 42}
+		}
+		results, err := c.store.Adjust(ctx, adjustments...)
+		if !errors.Is(err, limiter.ErrForeign) || limiter.IsAway(err) || strings.Count(err.Error(), "holds 5 bytes") != len(foreign) {
+			t.Errorf("%s: adjusting: %v", when, err)
+		}
+		for i, r := range results {
+			if r.Done != (i < len(c.keys)) || r.Done && r.After != 42 {
+				t.Errorf("%s: adjusting %s: %+v", when, everything[i], r)
+			}
+		}
 		for first := 0; first < len(c.keys); first += 1000 { // limits of one subject and of many, 50 a call
 			reqs := make([]limiter.Request, 50)
 			for i := range reqs {

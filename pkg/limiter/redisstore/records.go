@@ -195,6 +195,8 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			switch reply[n] {
 			case 'i':
 				outcomes[i] = limiter.Imported
+			case 'a':
+				outcomes[i] = limiter.AlreadyThere
 			case 'l':
 				outcomes[i] = limiter.Lapsed
 			case 'u':

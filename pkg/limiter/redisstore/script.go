@@ -36,6 +36,7 @@ type scripts struct {
 	manyNumbers                              atomic.Pointer[script]
 	numbers, complete                        atomic.Pointer[script]
 	deleteScript, exportScript, importScript atomic.Pointer[script]
+	adjustScript                             atomic.Pointer[script]
 	denialScript                             atomic.Pointer[script]
 	setScript, revokeScript, listScript      atomic.Pointer[script] // of overrides
 	// noReadOnly is set once the server turns out to be older than Redis 7,
@@ -89,6 +90,7 @@ func (s *scripts) decidingMany(m *merged) *script {
 
 func (s *scripts) decidingAll() *script { return made(&s.complete, lua.DecideAny) }
 func (s *scripts) toDelete() *script    { return made(&s.deleteScript, lua.Delete) }
+func (s *scripts) toAdjust() *script    { return made(&s.adjustScript, lua.Adjust) }
 func (s *scripts) toExport() *script    { return made(&s.exportScript, lua.Export) }
 func (s *scripts) toImport() *script    { return made(&s.importScript, lua.Import) }
 func (s *scripts) addingDenials() *script {
@@ -102,7 +104,8 @@ func (s *scripts) listingOverrides() *script { return made(&s.listScript, lua.Li
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
 	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
-		&s.deleteScript, &s.exportScript, &s.importScript, &s.denialScript, &s.setScript, &s.revokeScript, &s.listScript}
+		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript,
+		&s.setScript, &s.revokeScript, &s.listScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])
 	}

@@ -52,6 +52,11 @@ func (s Entries) Delete(context.Context, ...limiter.Record) (int, []limiter.Reco
 	return 0, nil, refuse("deletion")
 }
 
+// Adjust refuses.
+func (s Entries) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	return nil, refuse(limiter.Adjust.String())
+}
+
 // Import refuses.
 func (s Entries) Import(context.Context, bool, ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	return nil, refuse("import")

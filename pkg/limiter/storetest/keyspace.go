@@ -195,9 +195,9 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 	if len(records) != len(keys) || h.Dump(t, store) != before {
 		t.Fatalf("found %d of %d records", len(records), len(keys))
 	}
-	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) ||
+	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.AlreadyThere) != len(keys) ||
 		h.Dump(t, store) != before {
-		t.Errorf("importing what is there: %v, %d are as they should be", err, count(outcomes, limiter.Imported))
+		t.Errorf("importing what is there: %v, %d are already there", err, count(outcomes, limiter.AlreadyThere))
 	}
 
 	// A key used since it was scanned is deleted, and says what it was.
@@ -227,12 +227,13 @@ func keyspaceBringsRecordsBack(t *testing.T, h Harness, kind limiter.Kind) {
 		t.Fatal(err)
 	}
 	if outcomes, err := store.Import(ctx, false, records...); err != nil || count(outcomes, limiter.InUse) != 1 ||
+		count(outcomes, limiter.AlreadyThere) != len(keys)-1 ||
 		outcomes[slices.IndexFunc(records, func(r limiter.Record) bool { return r.Key == keys[9] })] != limiter.InUse {
 		t.Errorf("importing over a key used since: %v, %d left alone", err, count(outcomes, limiter.InUse))
 	}
-	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != len(keys) ||
-		h.Dump(t, store) != late {
-		t.Errorf("replacing: %v, %d imported", err, count(outcomes, limiter.Imported))
+	if outcomes, err := store.Import(ctx, true, records...); err != nil || count(outcomes, limiter.Imported) != 1 ||
+		count(outcomes, limiter.AlreadyThere) != len(keys)-1 || h.Dump(t, store) != late {
+		t.Errorf("replacing: %v, %d imported, %d already there", err, count(outcomes, limiter.Imported), count(outcomes, limiter.AlreadyThere))
 	}
 	bad := limiter.Record{Key: keys[0], Value: []byte("RL nonsense")}
 	if _, err := store.Import(ctx, true, bad); !errors.Is(err, limiter.ErrInvalid) || h.Dump(t, store) != late {

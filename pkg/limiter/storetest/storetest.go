@@ -75,6 +75,8 @@ func Run(t *testing.T, h Harness) {
 		{"Keyspace", keyspaceFindsAndDeletes},
 		{"KeyspaceDirectly", keyspaceReachesKeysDirectly},
 		{"KeyspaceRecords", keyspaceBringsRecordsBack},
+		{"KeyspaceAdjusts", keyspaceAdjusts},
+		{"KeyspaceAdjustsAnyState", keyspaceAdjustsAnyState},
 		{"MatchesTheReference", matchesTheReference},
 	} {
 		t.Run(law.name, func(t *testing.T) {
@@ -87,5 +89,7 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
+	t.Run("Identity", func(t *testing.T) { identity(t, h) })
+	t.Run("Journal", func(t *testing.T) { journal(t, h) })
 	t.Run("Overrides", func(t *testing.T) { overrides(t, h) })
 }

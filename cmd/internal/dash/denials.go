@@ -1,0 +1,224 @@
+package dash
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// denials are who is being denied.
+type denials struct {
+	reader   *denialReader // nil if the store keeps none
+	fetching bool
+	known    bool // they were read, or a recording has them
+	problem  error
+	keys     map[limiter.Key]*denial
+	total    float64 // denials a second, of all selected keys
+	others   float64 // denials a second of keys that are not told apart, selected or not
+	lost     bool
+	begun    time.Time // when the first look was
+	totals   history
+	unnamed  history
+}
+
+// denial is how one key is being denied.
+type denial struct {
+	counts history
+	rate   float64   // denials a second lately
+	last   time.Time // when it was denied last, by our clock
+	placed float64   // the rate that the key's place in the list goes by
+}
+
+const (
+	// denialsEvery is the least time between two looks: services add to the table once a
+	// second.
+	denialsEvery = time.Second
+	// stillDenied is for how long after its last denial a key counts as being denied: the
+	// time that this needs to get into the table and be read, twice.
+	stillDenied = 4 * time.Second
+	// sameRate is by how much a rate may change before its row may move.
+	sameRate = 0.2
+)
+
+// denialsDue: the table is to be read again.
+type denialsDue struct{}
+
+// lookDenials reads the table, unless that is under way.
+func (m *model) lookDenials() tea.Cmd {
+	d := &m.feed.denials
+	if d.reader == nil || d.fetching {
+		return nil
+	}
+	d.fetching = true
+	return func() tea.Msg { return d.reader.look(m.ctx) }
+}
+
+// absorbDenials takes in what a look at the table brought.
+func (m *model) absorbDenials(since deniedSince) tea.Cmd {
+	d := &m.feed.denials
+	d.fetching = false
+	if d.problem = since.err; since.over > 0 {
+		m.addDenials(&since)
+	}
+	pause := max(m.Refresh, denialsEvery) - since.took
+	return m.after(max(pause, since.took), denialsDue{})
+}
+
+func (m *model) addDenials(since *deniedSince) {
+	d := &m.feed.denials
+	if d.known, d.lost = true, since.lost; since.first {
+		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[limiter.Key]*denial{}
+	}
+	names := m.longNames()
+	counted := make(map[limiter.Key]bool, len(since.rows))
+	sum := int64(0)
+	for i := range since.rows {
+		row := &since.rows[i]
+		key := row.Key
+		if whole, is := names[key]; is {
+			key = whole
+		}
+		counted[key] = true
+		last := since.at.Add(-time.Duration(since.now-row.LastAt) * time.Microsecond)
+		known := d.keys[key]
+		if known == nil {
+			if since.at.Sub(last) > lately*time.Second {
+				continue
+			}
+			known = &denial{}
+			d.keys[key] = known
+		}
+		sum += row.Count
+		known.last = last
+		d.count(known, row.Count, since)
+	}
+	for key, known := range d.keys {
+		if !counted[key] {
+			d.count(known, 0, since)
+		}
+		if known.rate == 0 {
+			delete(d.keys, key)
+		}
+	}
+	d.total = d.lateRate(&d.totals, sum, since)
+	d.others = d.lateRate(&d.unnamed, since.others, since)
+	m.followDenied()
+}
+
+// count takes in how often a key was denied.
+func (d *denials) count(known *denial, count int64, since *deniedSince) {
+	known.rate = d.lateRate(&known.counts, count, since)
+	known.place()
+}
+
+// place lets the key's place follow its rate, but not each change of it.
+func (d *denial) place() {
+	if d.rate == 0 || math.Abs(d.rate-d.placed) > d.placed*sameRate {
+		d.placed = d.rate
+	}
+}
+
+// lateRate adds a count to a history, and returns the rate lately. At the first look only
+// the mean over more than a minute is known, which stands in until there is a difference.
+func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 {
+	if since.first {
+		return float64(count) / since.over.Seconds()
+	}
+	if h.values == nil { // none were counted since the looks began
+		h.sums = true
+		before := since.at.Add(-since.over)
+		from := since.at.Add(-lately * time.Second)
+		if from.Before(d.begun) {
+			from = d.begun
+		}
+		if h.add(from, float32(math.NaN())); before.Unix() > from.Unix() {
+			h.add(before, 0)
+		}
+	}
+	h.add(since.at, float32(count))
+	return h.mean(lately)
+}
+
+// longNames returns the followed keys by the shorter names that the table has for them.
+func (m *model) longNames() map[limiter.Key]limiter.Key {
+	names := map[limiter.Key]limiter.Key{}
+	for key := range m.feed.rows {
+		if len(key.Subject) > limiter.MaxDenialText || len(key.Name) > limiter.MaxDenialText {
+			short := limiter.Denied{Key: key}
+			short.Shorten()
+			names[short.Key] = key
+		}
+	}
+	return names
+}
+
+// followDenied follows the keys that are being denied, however far from its limit the
+// store says that they are.
+func (m *model) followDenied() {
+	for key := range m.feed.denials.keys {
+		if m.feed.rows[key] == nil {
+			m.feed.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
+		}
+	}
+	for key, r := range m.feed.rows {
+		r.denial = m.feed.denials.keys[key]
+	}
+	m.evict()
+	m.arrange()
+}
+
+// deniedRate is how often a second the key was denied lately.
+func (r *row) deniedRate() float64 {
+	if r.denial == nil {
+		return 0
+	}
+	return r.denial.rate
+}
+
+// isDenied reports whether the key is being denied now.
+func (r *row) isDenied(now time.Time) bool {
+	return r.denial != nil && now.Sub(r.denial.last) < stillDenied
+}
+
+// deniedShare is how much of what was asked for was denied lately, 1 being all of it, if
+// each request was of one unit.
+func (r *row) deniedShare() float64 {
+	denied := r.deniedRate()
+	if denied == 0 {
+		return 0
+	}
+	return denied / (denied + r.rate())
+}
+
+// percentDenied writes deniedShare. Less than all is not written as all.
+func (r *row) percentDenied() string {
+	share := r.deniedShare()
+	if share < 1 {
+		share = min(share, 0.99)
+	}
+	return fmt.Sprintf("%.0f%%", math.Round(share*100))
+}
+
+// summary says how much is denied in all, and of how many keys. Both are "" if that is not
+// known.
+func (d *denials) summary() (all, of string) {
+	if !d.known {
+		return "", ""
+	}
+	rate, keys := short(d.total), fmt.Sprint(len(d.keys))
+	if d.lost || d.others > 0 {
+		rate = "≥" + rate
+	}
+	if d.others > 0 {
+		keys = "≥" + keys
+	}
+	noun := "keys"
+	if keys == "1" {
+		noun = "key"
+	}
+	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun)
+}

@@ -1,0 +1,187 @@
+package dash
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// driver is a terminal and a clock for a dashboard of a store in memory. Nothing in it
+// takes time unless the test says so.
+type driver struct {
+	*model
+	t       *testing.T
+	store   *memorystore.Store
+	now     time.Time
+	actions *fakeActions
+	left    bool
+}
+
+// fakeActions delete and bring back, and fail if they are to.
+type fakeActions struct {
+	store *memorystore.Store
+	reset []limiter.Key
+	inUse int64
+	err   error
+	// nothing is found in use
+	nothing bool
+}
+
+func (a *fakeActions) Reset(ctx context.Context, keys []limiter.Key) (Changed, error) {
+	a.reset = keys
+	if a.err != nil {
+		return Changed{}, a.err
+	}
+	if a.nothing {
+		return Changed{}, nil
+	}
+	n, _, err := a.store.Delete(ctx, limiter.Records(keys...)...)
+	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
+}
+
+func (a *fakeActions) Undo(ctx context.Context, reset Changed, replace bool) (Changed, error) {
+	if a.inUse > 0 && !replace {
+		return Changed{InUse: a.inUse}, nil
+	}
+	return Changed{Keys: reset.Keys + a.inUse}, a.err
+}
+
+// begin starts a dashboard of what is in the store after fill. With nil it is empty.
+func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
+	t.Helper()
+	d := &driver{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	d.store = memorystore.New(memorystore.WithClock(func() time.Time { return d.now }))
+	d.actions = &fakeActions{store: d.store}
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Store: d.store, Denials: d.store, Query: limiter.Query{Subjects: all}, Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
+		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
+		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
+		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
+		Servers: func(context.Context) []Server {
+			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
+				RoundTrip: 400 * time.Microsecond}}
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	if fill != nil {
+		fill(d)
+	}
+	d.model = newModel(t.Context(), o)
+	d.run(d.Init())
+	return d
+}
+
+// run does what commands do, at once.
+func (d *driver) run(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	switch msg := cmd().(type) {
+	case nil:
+	case tea.BatchMsg:
+		for _, cmd := range msg {
+			d.run(cmd)
+		}
+	case tea.QuitMsg:
+		d.left = true
+	default:
+		d.send(msg)
+	}
+}
+
+func (d *driver) send(msg tea.Msg) {
+	_, cmd := d.Update(msg)
+	d.run(cmd)
+}
+
+// second lets one pass, with a look and a scan.
+func (d *driver) second() {
+	d.now = d.now.Add(time.Second)
+	d.send(clockTick{})
+	d.send(refreshDue{d.ticks})
+	d.send(denialsDue{})
+	d.send(passDue{})
+}
+
+func (d *driver) take(key limiter.Key, limit string, cost int64) {
+	d.t.Helper()
+	l, err := limiter.ParseLimit(limit)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := limiter.New(d.store).Take(d.t.Context(), key, l, cost); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// deny adds denials to the store's table, a moment from now: a minute of the table does not
+// have what was denied in the microsecond in which it begins.
+func (d *driver) deny(denials limiter.Denials) {
+	d.t.Helper()
+	d.now = d.now.Add(time.Millisecond)
+	denials.Now = limiter.InstantOf(d.now)
+	for i := range denials.Rows {
+		denials.Rows[i].LastAt = denials.Now
+	}
+	if err := d.store.AddDenials(d.t.Context(), denials); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// press types keys, by their names where they have one: "<enter>".
+func (d *driver) press(keys string) {
+	d.t.Helper()
+	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "end": tea.KeyEnd,
+		"home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "ctrl+c": tea.KeyCtrlC}
+	for keys != "" {
+		if name, rest, found := strings.Cut(keys[1:], ">"); keys[0] == '<' && found && names[name] != 0 {
+			d.send(tea.KeyMsg{Type: names[name]})
+			keys = rest
+			continue
+		}
+		typed := []rune(keys)[0]
+		keys = keys[len(string(typed)):]
+		msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{typed}}
+		if typed == ' ' {
+			msg.Type = tea.KeySpace
+		}
+		d.send(msg)
+	}
+}
+
+// subjects are those that are shown, the one under the cursor in brackets and marked
+// ones with a star.
+func (d *driver) subjects() string {
+	var all []string
+	for i, r := range d.keys.rows {
+		name := r.Key.Subject
+		if d.keys.marked[r.Key] {
+			name += "*"
+		}
+		if i == d.keys.cursor {
+			name = "[" + name + "]"
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, " ")
+}
+
+// three are a key at its limit, one near it and one far from it, and one of a policy.
+func three(d *driver) {
+	d.take(limiter.Key{Subject: "full"}, "10/1m", 10)
+	d.take(limiter.Key{Subject: "near"}, "10/1m", 9)
+	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 5)
+	d.take(limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
+}

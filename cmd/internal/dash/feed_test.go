@@ -1,0 +1,150 @@
+package dash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// awayStore is one that does not answer while it is away.
+type awayStore struct {
+	limiter.Keyspace
+	away bool
+}
+
+func (s *awayStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	if s.away {
+		return func(yield func(limiter.Entry, error) bool) {
+			yield(limiter.Entry{}, fmt.Errorf("%w: 10.0.0.1 is silent", limiter.ErrUnavailable))
+		}
+	}
+	return s.Keyspace.Scan(ctx, q)
+}
+
+func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
+	store := &awayStore{}
+	d := begin(t, three, func(o *Options) {
+		store.Keyspace = o.Store
+		o.Store, o.Color = store, true
+	})
+	store.away = true
+	for range 7 {
+		d.second()
+	}
+	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
+		t.Errorf("away:\n%s", text)
+	}
+	if r := d.feed.rows[limiter.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.inUse {
+		t.Error("a key is taken for unused")
+	}
+	store.away = false
+	d.second()
+	if text := d.View(); strings.Contains(text, "no answer") || strings.Contains(text, "\x1b[2mfull") {
+		t.Errorf("back:\n%s", text)
+	}
+}
+
+func TestUnitsASecond(t *testing.T) {
+	key := limiter.Key{Subject: "a"}
+	for _, limit := range []string{"1000/1h", "leaky-bucket:1000/1h", "fixed-window:1000/1m", "sliding-log:1000/1m",
+		"sliding-counter:1000/1m", "sliding-log:30/1m"} {
+		d := begin(t, func(d *driver) { d.take(key, limit, 1) }, nil)
+		for range 10 {
+			d.take(key, limit, 2)
+			d.second()
+		}
+		if got := d.keys.rows[0].rate(); got < 1.9 || got > 2.1 {
+			t.Errorf("%s: %.2f units a second, want 2", limit, got)
+		}
+	}
+}
+
+// Those at the limit stay in view, however many others there are.
+func TestNoMoreThanMaxKeysAreFollowed(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		for i := range 50 {
+			d.take(limiter.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
+		}
+		d.take(limiter.Key{Subject: "full"}, "10/1h", 10)
+	}, func(o *Options) { o.MaxKeys = 5 })
+	if want := "[full] user:49 user:48 user:47 user:46"; d.subjects() != want {
+		t.Errorf("it follows %s, want %s", d.subjects(), want)
+	}
+	if text := d.View(); !strings.Contains(text, "5 of about 51 followed") ||
+		!strings.Contains(text, "about 51 keys, about 1 at the limit") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d.take(limiter.Key{Subject: "user:00"}, "100/1h", 99)
+	d.second()
+	if want := "[full] user:00 user:49 user:48 user:47"; d.subjects() != want {
+		t.Errorf("then it follows %s, want %s", d.subjects(), want)
+	}
+}
+
+func TestUnusedKeysAreForgotten(t *testing.T) {
+	d := begin(t, func(d *driver) { d.take(limiter.Key{Subject: "a"}, "10/1s", 1) }, nil)
+	d.second()
+	if d.subjects() != "[a]" || d.keys.rows[0].inUse {
+		t.Errorf("it shows %s", d.subjects())
+	}
+	for range 62 {
+		d.second()
+	}
+	if d.subjects() != "" || len(d.feed.rows) > 0 {
+		t.Errorf("it still shows %s", d.subjects())
+	}
+}
+
+func TestOnce(t *testing.T) {
+	d := begin(t, three, nil)
+	var out bytes.Buffer
+	o := d.Options
+	slept := time.Duration(0)
+	o.Sleep = func(_ context.Context, pause time.Duration) error {
+		slept = pause
+		d.now = d.now.Add(pause)
+		return nil
+	}
+	if err := Once(t.Context(), &out, o, 80, 24); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "▸") || !strings.Contains(text, "full") || strings.Contains(text, "\x1b") ||
+		slept != time.Second {
+		t.Errorf("it wrote:\n%s", text)
+	}
+	store := &awayStore{Keyspace: d.store, away: true}
+	o.Store = store
+	if err := Once(t.Context(), &out, o, 80, 24); !errors.Is(err, limiter.ErrUnavailable) {
+		t.Errorf("of a store that is away: %v", err)
+	}
+}
+
+// What is asked of a key while another's answer is under way is not answered by that.
+func TestTheDetailIsOfItsKey(t *testing.T) {
+	d := begin(t, three, nil)
+	d.detail.key, d.feed.fetching = d.keys.rows[0].Key, false
+	d.screen = &d.detail
+	look := d.look()
+	d.detail.key, d.detail.read = d.keys.rows[1].Key, nil
+	d.run(look)
+	if got := d.detail.read; got != nil {
+		t.Errorf("the detail of %v is %+v, which is of another key", d.detail.key, got)
+	}
+}
+
+// A scan reads its options while keys change them.
+func TestAScanRunsBesideTheKeys(t *testing.T) {
+	d := begin(t, three, nil)
+	for range 50 {
+		begin := d.scan()
+		d.press("+-")
+		d.run(begin)
+	}
+}

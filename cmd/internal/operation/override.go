@@ -1,0 +1,143 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// OverridePlan says which override to set, and for how long.
+type OverridePlan struct {
+	// Override is whom it is about, what it does and why. The runner says who sets it, and
+	// the store the rest.
+	Override limiter.Override
+	// Lasts is for how long, at most [limiter.MaxOverrideTime].
+	Lasts time.Duration
+	// Text is the override in the words of a command line, for the trail.
+	Text    string
+	Consent Consent
+}
+
+// SetOverride asks and sets an override. Without a result nothing was changed, or it is not
+// known (then the error says so).
+func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer Observer) (*limiter.Override, error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	wanted := plan.Override
+	wanted.By = r.User
+	entry := r.newEntry("override set", plan.Text)
+	entry.Matched, entry.Reason = 1, wanted.Reason
+	var set *limiter.Override
+	question := fmt.Sprintf("Set this override for %s", output.Duration(plan.Lasts))
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		// A change that has begun is finished, so that it is known what became of it.
+		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+		defer cancel()
+		done, err := table.SetOverride(ctx, wanted, plan.Lasts)
+		if err != nil {
+			return err
+		}
+		set, entry.Changed = &done, 1
+		entry.Selection += " (" + done.ID + ")"
+		return nil
+	}})
+	return set, err
+}
+
+// RevokePlan says which overrides to end.
+type RevokePlan struct {
+	IDs     []string
+	Consent Consent
+}
+
+// RevokeOverrides asks and ends overrides, and returns those that it has ended. If one of
+// them is not in force, none is ended.
+func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer Observer) (revoked []limiter.Override, err error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkInForce(ctx, plan.IDs); err != nil {
+		return nil, err
+	}
+	entry := r.newEntry("override revoke", strings.Join(plan.IDs, " "))
+	entry.Matched = int64(len(plan.IDs))
+	question := "Revoke " + output.Plural(len(plan.IDs), "override")
+	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+		var failures []error
+		for _, id := range plan.IDs {
+			ended, found, err := r.revoke(ctx, table, id)
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case found: // one that ended by itself meanwhile is what was wanted
+				revoked = append(revoked, ended)
+			}
+		}
+		entry.Changed = int64(len(revoked))
+		err := errors.Join(failures...)
+		if err != nil && len(revoked) > 0 {
+			err = outcome.Partly(err)
+		}
+		return err
+	}})
+	return revoked, err
+}
+
+// revoke ends one override, also if the operation is interrupted meanwhile.
+func (r *Runner) revoke(ctx context.Context, table limiter.OverrideTable, id string) (limiter.Override, bool, error) {
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
+	defer cancel()
+	return table.RevokeOverride(ctx, id)
+}
+
+// checkInForce returns an [ErrNoOverride] for the first of the IDs that no override in
+// force has.
+func (r *Runner) checkInForce(ctx context.Context, ids []string) error {
+	overrides, err := r.Overrides(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(overrides, func(o limiter.Override) bool { return o.ID == id }) {
+			return noOverride(id)
+		}
+	}
+	return nil
+}
+
+// Overrides returns the overrides that are in force.
+func (r *Runner) Overrides(ctx context.Context) ([]limiter.Override, error) {
+	table, err := r.overrideTable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	overrides, _, err := table.Overrides(ctx)
+	return overrides, err
+}
+
+func (r *Runner) overrideTable() (limiter.OverrideTable, error) {
+	table, has := limiter.OverrideTableOf(r.Store)
+	if !has {
+		return nil, limiter.Invalidf("this store keeps no overrides")
+	}
+	return table, nil
+}
+
+// ErrNoOverride is the error of an ID that no override in force has.
+var ErrNoOverride = errors.New("not in force")
+
+func noOverride(id string) error {
+	return fmt.Errorf("override %q is %w: it has ended, was revoked, or never was; see `limitctl override list`", id, ErrNoOverride)
+}

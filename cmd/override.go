@@ -1,0 +1,184 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func newOverrideCmd(global *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "override",
+		Short: "Change limits for a while, without a deploy",
+		Long: `An override is an operator's word about some keys, with an end: another limit, a
+multiple of it, more units, a block, or an exemption. It is in the store, so all
+commands and all services that use limiter.WithOverrides apply it within about a
+second. It ends by itself, also if nobody is running. What was used is kept.
+
+Of several overrides of a key one applies: a block comes first, then an
+exemption, then the others. Among those an exact subject comes before a pattern,
+a longer beginning before a shorter one, one with --limit-name before one
+without, and then the newest.`,
+		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
+  limitctl override list
+  limitctl override revoke 3f9a1c`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newOverrideSetCmd(global), newOverrideListCmd(global), newOverrideRevokeCmd(global))
+	return cmd
+}
+
+type overrideListOptions struct {
+	*globalOptions
+	exact    bool
+	subjects *limiter.Pattern // nil for all
+}
+
+func newOverrideListCmd(global *globalOptions) *cobra.Command {
+	o := &overrideListOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "list [PATTERN]",
+		Short: "Show the overrides that are in force",
+		Long: `List shows which overrides are in force, those that end first at the top: whom
+they are about, what they do, how long they last, who set them and why. What has
+ended is not listed.
+
+With PATTERN only those are shown that are about a subject which it matches, or
+that were set for exactly this pattern.`,
+		Example: `  limitctl override list
+  limitctl override list tenant:acme:user:7
+  limitctl override list -o json`,
+		Args: atMostOneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.parse(args); err != nil {
+				return err
+			}
+			return runOverrideList(cmd.Context(), o)
+		},
+		ValidArgsFunction: completer{global}.keys,
+	}
+	cmd.Flags().BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	return cmd
+}
+
+func (o *overrideListOptions) parse(args []string) error {
+	if len(args) == 0 {
+		if o.exact {
+			return usagef("--exact is for a PATTERN, and none is given")
+		}
+		return nil
+	}
+	pattern, err := parseSubjects(args[0], o.exact)
+	o.subjects = &pattern
+	return err
+}
+
+// parseSubjects reads a PATTERN; exact takes it as a subject.
+func parseSubjects(text string, exact bool) (limiter.Pattern, error) {
+	if exact {
+		return limiter.ExactPattern(text)
+	}
+	return limiter.ParsePattern(text)
+}
+
+// keeps reports whether an override is to be listed.
+func (o *overrideListOptions) keeps(override *limiter.Override) bool {
+	if o.subjects == nil {
+		return true
+	}
+	return samePattern(override.Subjects, *o.subjects) || overlaps(override.Subjects, *o.subjects)
+}
+
+func runOverrideList(ctx context.Context, o *overrideListOptions) error {
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	store, where, err := o.openToRead()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	overrides, err := o.runner(s, store, where).Overrides(ctx)
+	if err != nil {
+		return err
+	}
+	answer := &overrideAnswer{now: o.env.Now()}
+	for i := range overrides {
+		if o.keeps(&overrides[i]) {
+			answer.overrides = append(answer.overrides, &overrides[i])
+		}
+	}
+	answer.sort()
+	if len(answer.overrides) == 0 && !o.quiet {
+		o.note("no override is in force in %s", s.place(where))
+	}
+	return o.print(answer)
+}
+
+type overrideRevokeOptions struct {
+	*globalOptions
+	consentOptions
+}
+
+func newOverrideRevokeCmd(global *globalOptions) *cobra.Command {
+	o := &overrideRevokeOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "revoke ID...",
+		Short: "End overrides now",
+		Long: `Revoke ends overrides before their time. The limits apply as they are written
+again, within about a second. If one of the IDs is of no override in force,
+nothing is done, and the exit code is 1.`,
+		Example: `  limitctl override revoke 3f9a1c
+  limitctl override revoke 3f9a1c 77b0de --yes`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no ID given; `limitctl override list` shows them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runOverrideRevoke(cmd.Context(), o, args)
+		},
+		ValidArgsFunction: completer{global}.overrideIDs,
+	}
+	o.addConsentFlags(cmd)
+	return cmd
+}
+
+func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
+	s, err := o.settingsToChange(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.check(s.access(), o.env.InIsTerminal, "override revoke", "ends overrides", ""); err != nil {
+		return err
+	}
+	store, where, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	plan := &operation.RevokePlan{IDs: ids, Consent: o.given()}
+	return o.revoke(ctx, o.runner(s, store, where), plan)
+}
+
+// revoke ends the overrides of a plan and prints them.
+func (o *overrideRevokeOptions) revoke(ctx context.Context, runner *operation.Runner, plan *operation.RevokePlan) error {
+	revoked, err := runner.RevokeOverrides(ctx, plan, &observer{global: o.globalOptions})
+	if err != nil && len(revoked) == 0 {
+		return err
+	}
+	answer := &overrideAnswer{now: o.env.Now(), did: "revoked"}
+	for i := range revoked {
+		answer.overrides = append(answer.overrides, &revoked[i])
+	}
+	if printErr := o.print(answer); err == nil {
+		err = printErr
+	}
+	return err
+}

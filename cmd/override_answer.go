@@ -1,0 +1,188 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// overrideAnswer is overrides that were set, revoked or listed.
+type overrideAnswer struct {
+	overrides []*limiter.Override
+	now       time.Time
+	did       string               // what was done to them: "set", "revoked"; empty if they are listed
+	concerned *operation.Concerned // what that changes, if it was looked at
+}
+
+// sort puts those first that end first.
+func (a *overrideAnswer) sort() {
+	slices.SortFunc(a.overrides, func(x, y *limiter.Override) int {
+		return cmp.Or(x.ExpiresAt.Compare(y.ExpiresAt), cmp.Compare(x.ID, y.ID))
+	})
+}
+
+// operatorOverride is an override in JSON. What its effect does not use is null.
+type operatorOverride struct {
+	ID          string            `json:"id"`
+	Subject     string            `json:"subject"`
+	Name        string            `json:"name"`
+	Attributes  policy.Attributes `json:"attributes,omitempty"`
+	Effect      string            `json:"effect"`
+	Limit       *string           `json:"limit"`
+	Factor      *float64          `json:"factor"`
+	Units       *int64            `json:"units"`
+	Reason      string            `json:"reason"`
+	By          string            `json:"by"`
+	CreatedAt   time.Time         `json:"created_at"`
+	ExpiresAt   time.Time         `json:"expires_at"`
+	RemainingMS int64             `json:"remaining_ms"` // until it ends
+}
+
+func newOperatorOverride(o *limiter.Override) operatorOverride {
+	d := operatorOverride{ID: o.ID, Subject: orStar(o.Subjects), Name: orStar(o.Names), Attributes: o.Attributes,
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: inUTC(o.CreatedAt), ExpiresAt: inUTC(o.ExpiresAt),
+		RemainingMS: output.Milliseconds(o.Left)}
+	switch o.Effect {
+	case limiter.OverrideLimit:
+		text := o.Limit.String()
+		d.Limit = &text
+	case limiter.OverrideTimes:
+		factor := float64(o.Thousandths) / 1000
+		d.Factor = &factor
+	case limiter.OverrideAdd:
+		d.Units = &o.Units
+	case limiter.OverrideBlock, limiter.OverrideExempt:
+	}
+	return d
+}
+
+// inUTC is an instant as JSON has it.
+func inUTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// orStar writes a pattern so that it is read back as it is. The zero one is everything.
+func orStar(p limiter.Pattern) string {
+	if p.IsZero() {
+		return "*"
+	}
+	subject, exact := p.Exact()
+	if exact && strings.ContainsAny(subject, `*?[\`) {
+		return limiter.EscapeGlob(subject)
+	}
+	return p.String()
+}
+
+// whom is whom an override is about, in words: a pattern, or a policy's attributes.
+func whom(o *limiter.Override) string {
+	if len(o.Attributes) == 0 {
+		return orStar(o.Subjects)
+	}
+	text := attributesText(o.Attributes)
+	if !o.Subjects.IsZero() {
+		text = orStar(o.Subjects) + " " + text
+	}
+	return text
+}
+
+// effectText is what an override does, in a word or two.
+func effectText(o *limiter.Override) string {
+	switch o.Effect {
+	case limiter.OverrideLimit:
+		return o.Limit.String()
+	case limiter.OverrideTimes:
+		return "×" + timesText(o.Thousandths)
+	case limiter.OverrideAdd:
+		return fmt.Sprintf("%+d", o.Units)
+	default:
+		return o.Effect.String()
+	}
+}
+
+// Document implements output.Answer.
+func (a *overrideAnswer) Document() any {
+	return struct {
+		SchemaVersion int                `json:"schema_version"`
+		Overrides     []any              `json:"overrides"`
+		Concerned     *concernedDocument `json:"concerned,omitempty"`
+	}{output.SchemaVersion, a.Lines(), newConcernedDocument(a.concerned)}
+}
+
+// Lines implements output.Answer.
+func (a *overrideAnswer) Lines() []any {
+	lines := make([]any, len(a.overrides))
+	for i, o := range a.overrides {
+		lines[i] = newOperatorOverride(o)
+	}
+	return lines
+}
+
+// Records implements output.Answer. What the effect does not use is an empty cell.
+func (a *overrideAnswer) Records() [][]string {
+	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
+		"expires_at", "remaining_ms"}}
+	for _, o := range a.overrides {
+		d := newOperatorOverride(o)
+		limit, factor, units := "", "", ""
+		switch o.Effect {
+		case limiter.OverrideLimit:
+			limit = *d.Limit
+		case limiter.OverrideTimes:
+			factor = timesText(o.Thousandths)
+		case limiter.OverrideAdd:
+			units = number(o.Units)
+		case limiter.OverrideBlock, limiter.OverrideExempt:
+		}
+		records = append(records, []string{d.ID, d.Subject, d.Name, attributesText(d.Attributes), d.Effect, limit, factor, units, d.Reason,
+			d.By, d.CreatedAt.Format(time.RFC3339), d.ExpiresAt.Format(time.RFC3339), number(d.RemainingMS)})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *overrideAnswer) Print(p *output.Printer) {
+	if a.did != "" {
+		for _, o := range a.overrides {
+			p.Line("%s  %s", p.Paint(output.Calm, "✓ "+a.did), sentence(o, a.now))
+		}
+		return
+	}
+	if len(a.overrides) == 0 {
+		return
+	}
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 10}, {Header: "LIMIT", Shrinks: 6, Drops: 2}, {Header: "EFFECT", Shrinks: 8},
+		{Header: "LEFT", Right: true}, {Header: "UNTIL", Drops: 1}, {Header: "BY", Shrinks: 4, Drops: 3},
+		{Header: "REASON", Shrinks: 8}, {Header: "ID"}}
+	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
+	var rows [][]output.Cell
+	for _, o := range a.overrides {
+		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: effectText(o), Style: styles[o.Effect]},
+			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
+			{Text: o.Reason}, {Text: o.ID}})
+	}
+	p.Table(columns, rows)
+}
+
+// sentence says all of an override, for people.
+func sentence(o *limiter.Override, now time.Time) string {
+	text := fmt.Sprintf("override %s: %s", o.ID, output.Printable(whom(o)))
+	if !o.Names.IsZero() {
+		text += ", limit " + output.Printable(orStar(o.Names))
+	}
+	return text + ", " + effectText(o) + " " + ending(o, now)
+}
+
+// ending says until when an override is in force, who set it and why.
+func ending(o *limiter.Override, now time.Time) string {
+	text := fmt.Sprintf("until %s (%s left), by %s", clock(o.ExpiresAt, now),
+		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
+	if reason := strings.TrimSpace(o.Reason); reason != "" {
+		text += ": " + output.Printable(reason)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// overridesInForce are those that a shell can be offered, quickly or not at all.
+func (c completer) overridesInForce() []limiter.Override {
+	ctx, cancel := context.WithTimeout(context.Background(), c.env.TabTime)
+	defer cancel()
+	quiet := *c.globalOptions
+	quiet.quiet, quiet.timeout = true, c.env.TabTime
+	store, _, err := quiet.openToRead()
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+	table, has := limiter.OverrideTableOf(store)
+	if !has {
+		return nil
+	}
+	overrides, _, err := table.Overrides(ctx)
+	if err != nil {
+		return nil
+	}
+	return overrides
+}
+
+// overrideIDs offers the IDs of the overrides in force that are not given yet.
+func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var ids []string
+	for _, o := range c.overridesInForce() {
+		if !slices.Contains(args, o.ID) {
+			ids = append(ids, o.ID+"\t"+effectText(&o)+" "+whom(&o))
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+// blockedPatterns offers the patterns that are blocked. A glob would mean something to a
+// shell, so only subjects are offered.
+func (c completer) blockedPatterns(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var subjects []string
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, o := range c.overridesInForce() {
+		subject, exact := o.Subjects.Exact()
+		if exact && o.Effect == limiter.OverrideBlock && shell.IsPlain(subject) && !slices.Contains(subjects, subject) {
+			subjects = append(subjects, subject)
+		}
+	}
+	return subjects, cobra.ShellCompDirectiveNoFileComp
+}

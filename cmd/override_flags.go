@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// effectOptions say what an override does. One of them is given.
+type effectOptions struct {
+	limit, times  string
+	add           int64
+	block, exempt bool
+}
+
+// effectFlags are their names.
+var effectFlags = []string{"limit", "times", "add", "block", "exempt"}
+
+func (o *effectOptions) addEffectFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.limit, "limit", "l", "", "decide by `[ALGORITHM:]COUNT/PERIOD[,burst=N|,slices=N]` instead, such as 600/1m")
+	flags.StringVar(&o.times, "times", "", "multiply count and burst by `N`, such as 3, 2.5 or 0.5")
+	flags.Int64Var(&o.add, "add", 0, "add `N` units to count and burst; a negative number takes them away")
+	flags.BoolVar(&o.block, "block", false, "deny everything, and charge nothing")
+	flags.BoolVar(&o.exempt, "exempt", false, "count, and deny nothing")
+	cmd.RegisterFlagCompletionFunc("limit", cobra.NoFileCompletions)
+	cmd.RegisterFlagCompletionFunc("times", cobra.FixedCompletions([]string{"2", "3", "5", "10", "0.5"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+}
+
+// effect says what the override does, and how to write that on a command line.
+func (o *effectOptions) effect(cmd *cobra.Command, override *limiter.Override) (text string, err error) {
+	var given []string
+	for _, flag := range effectFlags {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && f.Value.String() != "false" {
+			given = append(given, "--"+flag)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		return "", usagef("%s are given; an override does one thing, so keep one of them", strings.Join(given, " and "))
+	case o.block:
+		override.Effect = limiter.OverrideBlock
+		return "--block", nil
+	case o.exempt:
+		override.Effect = limiter.OverrideExempt
+		return "--exempt", nil
+	case len(given) == 0:
+		return "", usagef("nothing says what the override does; give one of --limit COUNT/PERIOD, --times N, --add N, --block and --exempt")
+	}
+	switch given[0] {
+	case "--limit":
+		override.Effect = limiter.OverrideLimit
+		limit, err := limiter.ParseLimit(o.limit)
+		override.Limit = limit
+		return shell.Command("--limit", o.limit), err
+	case "--times":
+		override.Effect = limiter.OverrideTimes
+		override.Thousandths, err = parseTimes(o.times)
+		return shell.Command("--times", o.times), err
+	default:
+		override.Effect, override.Units = limiter.OverrideAdd, o.add
+		if o.add == 0 || o.add > limiter.MaxCount || o.add < -limiter.MaxCount {
+			return "", usagef("--add %d is out of range; it must be from 1 to %d, or below 0 to take units away", o.add, limiter.MaxCount)
+		}
+		return shell.Command("--add", number(o.add)), nil
+	}
+}
+
+// parseTimes reads a factor such as 3, 2.5 or 0.5, in thousandths.
+func parseTimes(text string) (thousandths int64, err error) {
+	wrong := usagef("--times %q is not a factor from 0.001 to 1000000 with at most three decimals; write it like 3, 2.5 or 0.5", text)
+	whole, decimals, _ := strings.Cut(strings.TrimSpace(text), ".")
+	if len(decimals) > 3 || whole+decimals == "" || strings.Trim(whole+decimals, "0123456789") != "" || len(whole) > 7 {
+		return 0, wrong
+	}
+	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
+	if err != nil || n < 1 || n > limiter.MaxOverrideThousandths {
+		return 0, wrong
+	}
+	return n, nil
+}
+
+// timesText writes a factor as parseTimes reads it.
+func timesText(thousandths int64) string {
+	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
+}
+
+// parseEnd returns when an override ends, as --for or --until say.
+func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
+	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {
+	case hasFor && hasUntil:
+		return end, usagef("--for and --until both say when it ends; give one of them")
+	case !hasFor && !hasUntil:
+		return end, usagef("nothing says when it ends; give --for DURATION, such as 2h, or --until TIME, such as 04:00")
+	case hasFor:
+		d, err := limiter.ParsePeriod(lasts)
+		if err != nil || d < time.Second || d > limiter.MaxOverrideTime {
+			return end, usagef("--for %q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", lasts)
+		}
+		return now.Add(d), nil
+	}
+	if end, err = parseUntil(until, now); err != nil {
+		return end, err
+	}
+	switch left := end.Sub(now); {
+	case left < time.Second:
+		return end, usagef("--until %s is over: it is %s now", until, clock(now, now))
+	case left > limiter.MaxOverrideTime:
+		return end, usagef("--until %s is %s away; an override lasts at most 30d", until, output.Duration(left))
+	}
+	return end, nil
+}
+
+// parseUntil reads a time of day, which is the next one after now, or an instant.
+func parseUntil(text string, now time.Time) (time.Time, error) {
+	if t, is := parseInstant(text, now, true); is {
+		return t, nil
+	}
+	return time.Time{}, usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
+		now.Add(time.Hour).Format("2006-01-02 15:04"), now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// clock writes an instant as people say it: the time of day, with the date unless it is
+// within a day of now, and the zone.
+func clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	layout := "2006-01-02 15:04:05 MST"
+	if math.Abs(float64(t.Sub(now))) < float64(24*time.Hour) {
+		layout = "15:04:05 MST"
+	}
+	return t.Format(layout)
+}

@@ -1,0 +1,275 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// overrideSetOptions are the flags of the commands that set an override.
+type overrideSetOptions struct {
+	*globalOptions
+	consentOptions
+	exact     bool
+	policy    string
+	limitName string
+	effectOptions
+	lasts, until string
+	dryRun       bool
+}
+
+// overridePatternHelp explains whom an override is about.
+const overridePatternHelp = `PATTERN is a glob over subjects, as of inspect. With --policy the arguments are
+attributes instead, and the override is about every key of the policy that has
+them. --limit-name says which limits of theirs; without it all.
+
+--for says how long, at most 30 days, or --until when: 04:00 (the next one on
+this machine's clock), a date and time, or an instant such as
+2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and asks.
+Without a terminal it needs --yes, and then counts no keys. In a protected
+context it asks for the context's name, or takes it from --confirm. It writes a
+line to the audit (see limitctl audit).`
+
+func newOverrideSetCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "set PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Let some through, or hold them back, until an instant",
+		Long: `Set gives the keys whose subject matches PATTERN another limit for a while, a
+multiple of their limit, more units, a block, or an exemption. One of --limit,
+--times, --add, --block and --exempt says which.
+
+` + overridePatternHelp,
+		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
+  limitctl override set user:42 --limit 1000/1m --until 04:00 --reason "import"
+  limitctl override set --policy api tenant=acme --add 500 --for 1h --reason "as sold"
+  limitctl override set 'tenant:acme:*' --times 3 --for 2h --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	o.addEffectFlags(cmd)
+	return cmd
+}
+
+// newBlockCmd makes "limitctl block", which is override set --block.
+func newBlockCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{block: true}}
+	cmd := &cobra.Command{
+		Use:   "block PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny everything of some subjects for a while",
+		Long: `Block denies every take of the keys whose subject matches PATTERN, until it ends
+or is revoked (see limitctl unblock). Nothing is charged meanwhile. It is short
+for "limitctl override set --block".
+
+` + overridePatternHelp,
+		Example: `  limitctl block ip:203.0.113.9 --for 1h --reason "scraper"
+  limitctl block 'tenant:acme:*' --until 04:00 --reason "runaway job" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// newExemptCmd makes "limitctl exempt", which is override set --exempt.
+func newExemptCmd(global *globalOptions) *cobra.Command {
+	o := &overrideSetOptions{globalOptions: global, effectOptions: effectOptions{exempt: true}}
+	cmd := &cobra.Command{
+		Use:   "exempt PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
+		Short: "Deny nothing of some subjects for a while",
+		Long: `Exempt lets every take of the keys whose subject matches PATTERN through, until
+it ends or is revoked. They are still counted. It is short for "limitctl
+override set --exempt".
+
+` + overridePatternHelp,
+		Example: `  limitctl exempt tenant:acme --for 30m --reason "migration"
+  limitctl exempt --policy api tenant=acme --until 04:00 --reason "migration" --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// addFlags adds the flags of all commands that set an override.
+func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
+	complete := completer{o.globalOptions}
+	cmd.ValidArgsFunction = complete.keyOrAttributes
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) }
+	flags := cmd.Flags()
+	flags.BoolVar(&o.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	flags.StringVar(&o.policy, "policy", "", "keys of the `POLICY`, with the attributes given as arguments")
+	flags.StringVar(&o.limitName, "limit-name", "", "only the limit of that `NAME` (a glob)")
+	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
+	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
+	o.addConsentFlags(cmd)
+	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
+	cmd.RegisterFlagCompletionFunc("policy", complete.policies)
+	cmd.RegisterFlagCompletionFunc("limit-name", complete.limitNames)
+	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder))
+	cmd.RegisterFlagCompletionFunc("until", cobra.NoFileCompletions)
+}
+
+// arguments is the check of the command's arguments.
+func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
+	// An empty value comes from a script's variable that is not set. Without it the override
+	// would be about more keys than is meant.
+	for _, flag := range []string{"policy", "limit-name"} {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
+			return usagef("--%s is empty; give it a value or leave it out", flag)
+		}
+	}
+	switch {
+	case o.policy != "" && o.exact:
+		return usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
+	case o.policy != "":
+		return nil
+	case len(args) == 0:
+		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
+	case len(args) > 1:
+		return usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", several(args), cmd.Name())
+	}
+	return nil
+}
+
+// run sets the override of the command line, or shows what it would do.
+func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
+	plan, err := o.plan(cmd, args)
+	if err != nil {
+		return err
+	}
+	s, err := o.settings()
+	if err == nil && !o.dryRun {
+		s, err = o.settingsToChange(cmd.Context())
+	}
+	if err != nil {
+		return err
+	}
+	if !o.dryRun {
+		if err := o.check(s.access(), o.env.InIsTerminal, cmd.Name(), "sets an override", ", or --dry-run to look first"); err != nil {
+			return err
+		}
+	}
+	return o.set(cmd.Context(), s, plan)
+}
+
+// overridePlan is what a command line asks for.
+type overridePlan struct {
+	operation.OverridePlan
+	// selection finds the keys in use that the override is about.
+	selection operation.Selection
+}
+
+// plan turns the flags and arguments into the override that is to be set.
+func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
+	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.given()}}
+	override := &plan.Override
+	effect, err := o.effect(cmd, override)
+	if err != nil {
+		return nil, err
+	}
+	now := o.env.Now()
+	end, err := parseEnd(cmd, o.lasts, o.until, now)
+	if err != nil {
+		return nil, err
+	}
+	plan.Lasts = end.Sub(now)
+	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // as far as this machine knows
+	override.Reason = strings.TrimSpace(o.reason)
+	if override.Reason == "" && !o.dryRun {
+		return nil, usagef("no reason given; say why with --reason TEXT, for those who find the override later")
+	}
+	selects := selectionOptions{exact: o.exact, policy: o.policy, limit: o.limitName}
+	if plan.selection, err = selects.selected(o.globalOptions, args); err != nil {
+		return nil, err
+	}
+	if err := o.subjects(override, args); err != nil {
+		return nil, err
+	}
+	plan.Text = plan.selection.Text + " " + effect
+	if o.until != "" {
+		plan.Text += " --until " + end.UTC().Format(time.RFC3339)
+	} else {
+		plan.Text += " --for " + limiter.FormatPeriod(plan.Lasts)
+	}
+	return plan, nil
+}
+
+// subjects says whom the override is about.
+func (o *overrideSetOptions) subjects(override *limiter.Override, args []string) (err error) {
+	limits := o.limitName
+	switch {
+	case o.policy == "":
+		if override.Subjects, err = parseSubjects(args[0], o.exact); err != nil || limits == "" {
+			return err
+		}
+		if o.isOfPolicies(limits) {
+			limits = "*/" + limits
+		}
+	default:
+		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
+			return err
+		}
+		if limits == "" {
+			limits = "*"
+		}
+		limits = o.policy + "/" + limits
+	}
+	override.Names, err = limiter.ParsePattern(limits)
+	return err
+}
+
+// isOfPolicies reports whether a --limit-name is what limits of policies are called within
+// their policies.
+func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
+	name, err := limiter.ParsePattern(limitName)
+	if err != nil || strings.Contains(limitName, "/") {
+		return false
+	}
+	c, err := o.config()
+	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
+	})
+}
+
+// set shows what the override concerns, asks, sets it and prints it.
+func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overridePlan) error {
+	open := o.open
+	if o.dryRun {
+		open = o.openToRead
+	}
+	store, where, err := open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	runner := o.runner(s, store, where)
+	answer := &overrideAnswer{now: o.env.Now(), did: "set"}
+	if o.dryRun || !plan.Consent.Covers(s.access()) { // who is asked is shown what about
+		if answer.concerned, err = o.preview(ctx, runner, plan, s.place(where)); err != nil {
+			return err
+		}
+	}
+	if o.dryRun {
+		answer.overrides = []*limiter.Override{&plan.Override}
+		return o.print(&previewAnswer{overrideAnswer: *answer})
+	}
+	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &observer{global: o.globalOptions})
+	if set == nil {
+		return err
+	}
+	answer.overrides = []*limiter.Override{set}
+	printErr := o.print(answer)
+	if !o.quiet || printErr != nil {
+		o.note("end it sooner with: %s", o.commandHere(s, "limitctl", "override", "revoke", set.ID))
+	}
+	return errors.Join(err, printErr)
+}

@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func newUnblockCmd(global *globalOptions) *cobra.Command {
+	o := &overrideRevokeOptions{globalOptions: global}
+	exact := false
+	cmd := &cobra.Command{
+		Use:   "unblock PATTERN",
+		Short: "End the blocks of a pattern now",
+		Long: `Unblock revokes all blocks that were set for exactly PATTERN. Other overrides
+stay, and so do blocks of other patterns that match the same subjects; "limitctl
+override list" shows them. If there is no such block, the exit code is 1.`,
+		Example: `  limitctl unblock ip:203.0.113.9
+  limitctl unblock 'tenant:acme:*' --yes`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("unblock takes one PATTERN, that of the block; `limitctl override list` shows them")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pattern, err := parseSubjects(args[0], exact)
+			if err != nil {
+				return err
+			}
+			return runUnblock(cmd.Context(), o, pattern)
+		},
+		ValidArgsFunction: completer{global}.blockedPatterns,
+	}
+	cmd.Flags().BoolVar(&exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
+	o.addConsentFlags(cmd)
+	return cmd
+}
+
+func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.Pattern) error {
+	s, err := o.settingsToChange(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.check(s.access(), o.env.InIsTerminal, "unblock", "ends blocks", ""); err != nil {
+		return err
+	}
+	store, where, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	runner := o.runner(s, store, where)
+	overrides, err := runner.Overrides(ctx)
+	if err != nil {
+		return err
+	}
+	plan := &operation.RevokePlan{Consent: o.given()}
+	around := 0 // blocks of other patterns that may be about the same subjects
+	for i := range overrides {
+		override := &overrides[i]
+		switch {
+		case override.Effect != limiter.OverrideBlock:
+		case samePattern(override.Subjects, pattern) && len(override.Attributes) == 0:
+			plan.IDs = append(plan.IDs, override.ID)
+		case overlaps(override.Subjects, pattern):
+			around++
+		}
+	}
+	if around > 0 {
+		o.note("%s of another pattern stays in force; see `limitctl override list`", plural(int64(around), "block"))
+	}
+	if len(plan.IDs) == 0 {
+		o.note("no block of exactly %s is in force", pattern)
+		return errDenied
+	}
+	return o.revoke(ctx, runner, plan)
+}
+
+// samePattern reports whether two patterns select the same by what is written.
+func samePattern(a, b limiter.Pattern) bool {
+	subject, exact := a.Exact()
+	other, otherExact := b.Exact()
+	return exact == otherExact && subject == other && (exact || a.String() == b.String())
+}
+
+// overlaps reports whether one of two patterns is a subject that the other selects.
+func overlaps(a, b limiter.Pattern) bool {
+	subject, exact := a.Exact()
+	other, otherExact := b.Exact()
+	return exact && b.Match(subject) || otherExact && a.Match(other)
+}

@@ -1,0 +1,71 @@
+-- Adjusts keys independently of each other, as an operator's correction. The Go twin is Apply
+-- in pkg/limiter/adjustment.go.
+--
+-- KEYS     the keys to adjust, no two the same
+-- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
+--          requests (kind + 128: a key with fewer units in use is left as it is), then for
+--          each key the value that the caller has kept, as in kept.lua, after its length 1
+-- ARGV[2]  as in decide.lua
+-- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
+--          elements for each key that was left (its index in KEYS, what it holds, '', 0) or
+--          that was changed and held another value than the caller has kept (its index, '',
+--          the value, when it would have expired in ms since the epoch or -1)
+-- Cost     one TIME, and for each key what decide.lua takes
+
+-- before_change tells what a key holds that is about to be changed, unless kept stands for it.
+local function before_change(i, s, kept)
+  if kept == '' then
+    return
+  end
+  local value = #s.raw < HEAD_SIZE and s.raw or redis.call('GET', s.key)
+  if not stands_for(kept, value) then
+    tell(i, '', value, expires_at(s.key))
+  end
+end
+
+-- adjusted returns what becomes of the state s of KEYS[i], false if that is unused, and
+-- whether it differs.
+local function adjusted(s, i, in_use, left, only_less)
+  local instant = s and math.max(now, s.time)
+  if in_use < left and not only_less then
+    return charged(s, i, left - in_use), true
+  elseif in_use > left then
+    local excess = s.rule.excess and s.how.excess(s, left, instant) or in_use - left
+    return s.how.refund(s, excess, instant) and s, true
+  end
+  return s, false
+end
+
+local whole, in_place, emptied, units = {}, {}, {}, {}
+local next_kept = 2 + 20 * #KEYS
+for i = 1, #KEYS do
+  local kept
+  kept, next_kept = struct.unpack('>Bc0', ARGV[1], next_kept)
+  local s, failure = load(i)
+  local what = failure and string.match(failure.err, '^FOREIGN %d+ (.*)$')
+  if what then
+    tell(i, what, '', 0)
+    units[i] = struct.pack('>I4I4', 0, 0)
+  elseif failure then
+    return failure
+  else
+    local _, _, _, _, left, _, only_less = request(i)
+    local in_use = used(s)
+    local before = s
+    if s and in_use ~= left then
+      before_change(i, s, kept)
+    end
+    local after, changed = adjusted(s, i, in_use, left, only_less)
+    if changed then
+      if after and not after.raw then
+        after.how.answer(after) -- packs the record
+      end
+      local kind = not after and emptied or after.how.in_place and after.how.in_place(after) and in_place or whole
+      kind[#kind + 1] = after or before
+    end
+    units[i] = struct.pack('>I4I4', in_use, changed and left or in_use)
+  end
+end
+store(whole, in_place, emptied)
+reply[1] = table.concat(units)
+return reply

@@ -1,0 +1,18 @@
+-- What delete.lua and adjust.lua have in common: values that the caller has kept, and what they
+-- tell of a key in their reply, an array. A value is kept as '=' and the value, or as '#' and
+-- its SHA-1 in hexadecimal, or '' for nothing.
+
+local reply = { 0 }
+
+local function tell(i, holds, value, expires)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
+end
+
+-- stands_for reports whether kept stands for value.
+local function stands_for(kept, value)
+  if string.byte(kept) == 61 then -- '='
+    return #kept == #value + 1 and string.sub(kept, 2) == value
+  end
+  return kept ~= '' and string.sub(kept, 2) == redis.sha1hex(value)
+end

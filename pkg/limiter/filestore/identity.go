@@ -1,0 +1,75 @@
+package filestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.Identity = (*Store)(nil)
+
+// identityTable has the id of each prefix. An older limitctl does not look at this table.
+const identityTable = `CREATE TABLE IF NOT EXISTS identities (
+	prefix TEXT NOT NULL PRIMARY KEY,
+	id     TEXT NOT NULL
+) WITHOUT ROWID`
+
+// StoreID implements [limiter.Identity].
+func (s *Store) StoreID(ctx context.Context) (id string, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) (err error) {
+		id, err = s.identity(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// EnsureStoreID implements [limiter.Identity] in one transaction.
+func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
+	if id, err = s.StoreID(ctx); err != nil || id != "" {
+		return id, err
+	}
+	err = s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, _ limiter.Instant) (err error) {
+		ctx := context.Background() // it is not given up in the middle
+		if id, err = s.identity(ctx, tx); err != nil || id != "" {
+			return err
+		}
+		if _, err = tx.ExecContext(ctx, identityTable); err != nil {
+			return err
+		}
+		id = limiter.NewStoreID()
+		_, err = tx.ExecContext(ctx, "INSERT INTO identities (prefix, id) VALUES (?, ?)", s.prefix, id)
+		return err
+	}})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// identity reads the id. It is empty if there is none.
+func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error) {
+	var schema string
+	err = tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'identities'").Scan(&schema)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err == nil && schema != strings.Replace(identityTable, "IF NOT EXISTS ", "", 1):
+		return "", errors.New("its table of identities is not limitctl's")
+	case err != nil:
+		return "", err
+	}
+	err = tx.QueryRowContext(ctx, "SELECT id FROM identities WHERE prefix = ?", s.prefix).Scan(&id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err == nil && !limiter.IsStoreID(id):
+		return "", &limiter.ForeignError{StoreKey: s.path, Holds: "an id that limitctl did not write"}
+	}
+	return id, err
+}

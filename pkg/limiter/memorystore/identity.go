@@ -1,0 +1,24 @@
+package memorystore
+
+import (
+	"context"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.Identity = (*Store)(nil)
+
+// StoreID implements [limiter.Identity].
+func (s *Store) StoreID(context.Context) (string, error) {
+	if id := s.id.Load(); id != nil {
+		return *id, nil
+	}
+	return "", nil
+}
+
+// EnsureStoreID implements [limiter.Identity].
+func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
+	id := limiter.NewStoreID()
+	s.id.CompareAndSwap(nil, &id)
+	return s.StoreID(ctx)
+}

@@ -1,0 +1,140 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Adjust implements [limiter.Keyspace] with many keys in each script call.
+func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	adjustments = slices.Clone(adjustments)
+	keys := make([]limiter.Key, len(adjustments))
+	for i := range adjustments {
+		if err := adjustments[i].Normalize(); err != nil {
+			return nil, err
+		}
+		keys[i] = adjustments[i].Key
+	}
+	if i := firstRepeated(keys); i >= 0 {
+		return nil, limiter.Invalidf("key %s is to be adjusted twice", keys[i])
+	}
+	results := make([]limiter.Adjusted, len(adjustments))
+	var foreign []error
+	for first := 0; first < len(adjustments); {
+		// What has changed since comes back, and is about as large.
+		n := perExchange(len(adjustments)-first, func(i int) int { return len(adjustments[first+i].Kept) })
+		end := first + n
+		left, err := s.adjustBatch(ctx, adjustments[first:end], keys[first:end], results[first:end])
+		foreign = append(foreign, left...)
+		if err != nil {
+			return results, errors.Join(append(foreign, err)...)
+		}
+		first = end
+	}
+	return results, errors.Join(foreign...)
+}
+
+// firstRepeated returns the index of the first key that is there before, or -1.
+func firstRepeated(keys []limiter.Key) int {
+	seen := make(map[limiter.Key]struct{}, len(keys))
+	for i, key := range keys {
+		if _, has := seen[key]; has {
+			return i
+		}
+		seen[key] = struct{}{}
+	}
+	return -1
+}
+
+// adjustBatch is Adjust for adjustments whose records go in one exchange.
+func (s *Store) adjustBatch(ctx context.Context, adjustments []limiter.Adjustment, keys []limiter.Key, results []limiter.Adjusted) (
+	foreign []error, err error,
+) {
+	bytes := 0
+	for i := range adjustments {
+		bytes += len(adjustments[i].Kept)
+	}
+	if bytes > smallBytes {
+		end, err := s.alone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
+	var mu sync.Mutex
+	err = s.eachBatch(ctx, keys, keysPerCall, func(batch []int) error {
+		storeKeys := s.storeKeys(keys, batch)
+		arguments := withClock([]any{packAdjustments(adjustments, batch)}, s.clock)
+		reply, err := s.array(ctx, true, s.scripts.toAdjust(), storeKeys, arguments, 4)
+		if err != nil {
+			return s.explain(err, limiter.Adjust.String(), true, storeKeys)
+		}
+		left, ok := s.readAdjusted(reply, adjustments, storeKeys, batch, results)
+		if !ok {
+			return s.refuse(limiter.Adjust.String(), true)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		foreign = append(foreign, left...)
+		return nil
+	})
+	return foreign, err
+}
+
+// packAdjustments packs ARGV[1] of lua/adjust.lua.
+func packAdjustments(adjustments []limiter.Adjustment, batch []int) []byte {
+	packed := []byte{opCodes[limiter.Adjust]}
+	for _, i := range batch {
+		a := &adjustments[i]
+		packed = appendRequests(packed, []limiter.Request{{Limit: a.Limit, Cost: a.Used, Shadow: a.OnlyLess}})
+	}
+	for _, i := range batch {
+		kept := keptValue(adjustments[i].Kept)
+		packed = append(append(packed, byte(len(kept))), kept...)
+	}
+	return packed
+}
+
+// readAdjusted reads the reply about the keys of a batch into results. It returns the errors of
+// foreign values, and whether the script can have answered so.
+func (s *Store) readAdjusted(
+	reply []any, adjustments []limiter.Adjustment, storeKeys []string, batch []int, results []limiter.Adjusted,
+) (foreign []error, ok bool) {
+	if len(reply)%4 != 1 {
+		return nil, false
+	}
+	units := text(reply[0])
+	if len(units) != 8*len(batch) {
+		return nil, false
+	}
+	for n, i := range batch {
+		results[i] = limiter.Adjusted{Done: true, Before: unitsAt(units, 8*n), After: unitsAt(units, 8*n+4)}
+		if r := &results[i]; r.After != r.Before && r.After != adjustments[i].Used {
+			return nil, false
+		}
+	}
+	for n := 1; n < len(reply); n += 4 {
+		at := int(integer(reply[n])) - 1
+		if at < 0 || at >= len(batch) {
+			return foreign, false
+		}
+		if holds := text(reply[n+1]); holds != "" {
+			foreign = append(foreign, &limiter.ForeignError{StoreKey: storeKeys[at], Holds: s.servers.Redact(holds)})
+			results[batch[at]] = limiter.Adjusted{}
+			continue
+		}
+		i := batch[at]
+		results[i].Record = limiter.Record{Key: adjustments[i].Key, Value: []byte(text(reply[n+2])), Expires: expiry(reply[n+3])}
+	}
+	return foreign, true
+}
+
+// unitsAt reads four bytes of a reply.
+func unitsAt(reply string, at int) int64 {
+	return int64(binary.BigEndian.Uint32([]byte(reply[at : at+4])))
+}

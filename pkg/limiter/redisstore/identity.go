@@ -1,0 +1,48 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.Identity = (*Store)(nil)
+
+// identityKey returns the key of the store's id. It never expires.
+func (s *Store) identityKey() string { return string(s.own) + "!id" }
+
+// StoreID implements [limiter.Identity] with a GET.
+func (s *Store) StoreID(ctx context.Context) (string, error) {
+	key := s.identityKey()
+	c := &call{Cmd: redis.NewCmd(ctx, "get", key), key: key, reads: true}
+	err := s.sender.send(ctx, c)
+	id := text(c.Cmd.Val())
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", nil
+	case redisserver.IsErrorReply(err, "WRONGTYPE"), err == nil && !limiter.IsStoreID(id):
+		return "", &limiter.ForeignError{StoreKey: key, Holds: "a value that is not the id of a store"}
+	case err != nil:
+		return "", s.explain(err, "read of the store's id", false, []string{key})
+	}
+	return id, nil
+}
+
+// EnsureStoreID implements [limiter.Identity]: one GET where there is an id, and else a SET
+// that only the first of several callers succeeds with, and another GET.
+func (s *Store) EnsureStoreID(ctx context.Context) (string, error) {
+	id, err := s.StoreID(ctx)
+	if err != nil || id != "" {
+		return id, err
+	}
+	key := s.identityKey()
+	c := &call{Cmd: redis.NewCmd(ctx, "set", key, limiter.NewStoreID(), "nx"), key: key}
+	if err := s.sender.send(ctx, c); err != nil && !errors.Is(err, redis.Nil) {
+		return "", s.explain(err, "write of the store's id", true, []string{key})
+	}
+	return s.StoreID(ctx)
+}

@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// keyspaceAdjusts adjusts hundreds of keys at once, of this kind and of another, and wants each
+// to be as if it had been adjusted alone.
+func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
+	ctx := context.Background()
+	store := h.New(t, func() time.Time { return epoch })
+	lim := limiter.New(store)
+	limit, other := limitOf(kind, 1000, time.Hour), limiter.Limit{Algorithm: limiter.FixedWindow, Count: 500, Period: time.Hour}
+	var adjustments []limiter.Adjustment
+	for i := range 700 {
+		a := limiter.Adjustment{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}, Limit: limit, Used: 300, OnlyLess: i%2 == 0}
+		if i%7 == 0 {
+			a.Limit = other
+		}
+		if used := int64(i % 5 * 100); used > 0 { // fewer than 300, as many, and more
+			if _, err := lim.Take(ctx, a.Key, a.Limit, used); err != nil {
+				t.Fatal(err)
+			}
+		}
+		adjustments = append(adjustments, a)
+	}
+	keys := make([]limiter.Key, len(adjustments))
+	for i := range adjustments {
+		keys[i] = adjustments[i].Key
+	}
+	kept := map[limiter.Key][]byte{}
+	for entry, err := range store.Scan(ctx, limiter.Query{Keys: keys, Records: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[entry.Key] = entry.Record.Value
+	}
+	for i := range adjustments {
+		adjustments[i].Kept = kept[keys[i]]
+	}
+	if _, err := lim.Take(ctx, keys[4], limit, 1); err != nil { // it is used since it was kept, and was 400
+		t.Fatal(err)
+	}
+	results, err := store.Adjust(ctx, adjustments...)
+	if err != nil || len(results) != len(adjustments) {
+		t.Fatalf("adjusted %d of %d: %v", len(results), len(adjustments), err)
+	}
+	for i, r := range results {
+		before := int64(i % 5 * 100)
+		if i == 4 {
+			before++
+		}
+		after := int64(300)
+		if before < after && i%2 == 0 {
+			after = before
+		}
+		if !r.Done || r.Before != before || r.After != after || (r.Record.Value != nil) != (i == 4) {
+			t.Errorf("%s with %d used, of which at most %d are to be left: %+v", keys[i], before, after, r)
+		}
+		if d, err := lim.Peek(ctx, keys[i], adjustments[i].Limit, 1); err != nil || d.Used != after {
+			t.Errorf("%s: %+v is used now, want %d (%v)", keys[i], d, after, err)
+		}
+	}
+	if record := results[4].Record; record.Check() != nil || record.Key != keys[4] || !record.Expires.After(epoch) {
+		t.Errorf("what was used since it was kept is %+v", record)
+	}
+
+	// Once more changes nothing, and bad adjustments change nothing.
+	before := h.Dump(t, store)
+	again, err := store.Adjust(ctx, adjustments...)
+	if err != nil || h.Dump(t, store) != before {
+		t.Errorf("adjusting again: %v", err)
+	}
+	for i, r := range again {
+		if !r.Done || r.Before != r.After || r.Record.Value != nil {
+			t.Errorf("%s a second time: %+v", keys[i], r)
+		}
+	}
+	for _, used := range []int64{-1, 1001} {
+		bad := adjustments[1]
+		bad.Used = used
+		if _, err := store.Adjust(ctx, adjustments[3], bad); !errors.Is(err, limiter.ErrInvalid) || h.Dump(t, store) != before {
+			t.Errorf("adjusting to %d used: %v", used, err)
+		}
+	}
+
+	// What is not ours stays, and keeps no other key from being adjusted.
+	if h.Plant == nil {
+		return
+	}
+	adjustments[3].Key = limiter.Key{Subject: "user:2", Name: "planted"}
+	intact := h.Plant(t, store, adjustments[3].Key, "not a record")
+	adjustments[2].Used, adjustments[3].Used = 0, 0
+	results, err = store.Adjust(ctx, adjustments[2:5]...)
+	var foreign *limiter.ForeignError
+	if !errors.As(err, &foreign) || foreign.StoreKey != h.storeKey(store, adjustments[3].Key) || !intact() {
+		t.Fatalf("adjusting what is not a record: %v", err)
+	}
+	if !results[0].Done || results[0].After != 0 || results[1].Done || !results[2].Done {
+		t.Errorf("next to what is not a record: %+v", results)
+	}
+}
+
+// keyspaceAdjustsAnyState wants an adjustment to do to a key in any state what the operation
+// [limiter.Adjust] does, and nothing if only less is wanted and less is in use.
+func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
+	property(t, h, func(f *fixture) {
+		limit := drawLimit(f.T, kind)
+		f.use(limit)
+		before, dump := f.peek(limit, 1), h.Dump(t, f.store)
+		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: rapid.Bool().Draw(f.T, "only less"),
+			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).Draw(f.T, "to leave used")}
+		results, err := f.store.Adjust(context.Background(), a)
+		if err != nil {
+			f.Fatalf("%+v: %v", a, err)
+		}
+		want := a.Used
+		if a.OnlyLess {
+			want = min(before.Used, a.Used)
+		}
+		after := f.peek(limit, 1)
+		if r := results[0]; !r.Done || r.Before != before.Used || r.After != want || after.Used != want {
+			f.Fatalf("%+v with %d used: %+v, then %+v", a, before.Used, r, after)
+		}
+		if want == before.Used && h.Dump(t, f.store) != dump {
+			f.Fatalf("%+v with %d used wrote", a, before.Used)
+		}
+	})
+}
