@@ -173,7 +173,7 @@ func (a *denialsAnswer) Print(p *output.Printer) {
 	if len(a.rows) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6, Drops: 1},
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "DENIED", Right: true}, {Header: "LAST", Right: true}}
 	if a.by != "" {
 		columns = slices.Delete(columns, 1, 2)

@@ -184,7 +184,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		a.printForeign(p)
 		return
 	}
-	columns := []output.Column{{Header: "KEY", Shrinks: 8}, {Header: "NAME", Shrinks: 6, Drops: 1}, {Header: "LIMIT", Shrinks: 8, Drops: 3},
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true}, {Header: "LIMIT", Shrinks: 8, Drops: 3},
 		{Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}, {Header: "RESETS IN", Right: true}}
 	if a.bytes {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
@@ -204,7 +204,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 }
 
 func (a *inspectAnswer) printForeign(p *output.Printer) {
-	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12}, {Header: "HOLDS", Shrinks: 8}}
+	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
 	var rows [][]output.Cell
 	for i := range a.inspected {
 		rows = append(rows, []output.Cell{{Text: a.inspected[i].entry.StoreKey}, {Text: a.inspected[i].holds}})

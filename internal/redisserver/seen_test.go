@@ -1,6 +1,7 @@
 package redisserver
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"testing"
@@ -13,9 +14,9 @@ func TestSeenKeysAreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, want := newSeenKeys(rapid.SampledFrom([]int{0, 1, seenPartBits}).Draw(t, "bits"), maphash.MakeSeed()), map[string]bool{}
 		key := rapid.OneOf(rapid.StringN(0, 3, -1), rapid.Custom(func(t *rapid.T) string {
-			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 300).Draw(t, "user"))
+			return fmt.Sprintf("rl:{user:%d}:limit", rapid.IntRange(0, 3000).Draw(t, "user"))
 		}))
-		for range rapid.IntRange(0, 400).Draw(t, "steps") {
+		for range rapid.IntRange(0, 2000).Draw(t, "steps") {
 			k := key.Draw(t, "key")
 			if first := (&seenAll{seen}).First(k); first == want[k] {
 				t.Fatalf("%q: it comes for the first time: %v, want %v", k, first, !want[k])
@@ -31,7 +32,7 @@ func TestSeenKeysAreAMap(t *testing.T) {
 // So many that each part has several chunks, in many slabs.
 func TestSeenKeysOfAFullTable(t *testing.T) {
 	seen := newSeenKeys(seenPartBits, maphash.MakeSeed())
-	const keys = 2_000_000
+	const keys = 3_000_000 // twice as many parts, and some more
 	for i := range keys {
 		seen.add(seen.hash(fmt.Sprint("in", i)))
 	}
@@ -47,8 +48,20 @@ func TestSeenKeysOfAFullTable(t *testing.T) {
 	for _, slab := range seen.slabs {
 		bytes += cap(slab)
 	}
+	bytes += 8 * cap(seen.parts)
 	if perKey := float64(bytes) / keys; perKey > 10 {
 		t.Errorf("%.1f bytes a key", perKey)
+	}
+	longest := 0
+	for _, part := range seen.parts {
+		chain := 0
+		for number := part.chunk; number != 0; number = binary.BigEndian.Uint32(seen.chunk(number)) {
+			chain++
+		}
+		longest = max(longest, chain)
+	}
+	if longest > 8 {
+		t.Errorf("the longest chain has %d chunks", longest)
 	}
 }
 
@@ -75,4 +88,27 @@ func TestSeenLatelyRemembersAGeneration(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What it costs to remember a key does not depend on how many there are.
+func BenchmarkSeen(b *testing.B) {
+	for _, keys := range []int{100_000, 1_000_000, 5_000_000, 10_000_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			names := make([]string, 1<<16)
+			for b.Loop() {
+				seen := &seenAll{newSeenKeys(seenPartBits, maphash.MakeSeed())}
+				for done := 0; done < keys; done += len(names) {
+					b.StopTimer()
+					for i := range names {
+						names[i] = fmt.Sprintf("rl:{tenant:acme:user:%d}:api/user", done+i)
+					}
+					b.StartTimer()
+					for _, name := range names[:min(len(names), keys-done)] {
+						seen.First(name)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(keys), "ns/key")
+		})
+	}
 }

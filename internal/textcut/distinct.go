@@ -33,7 +33,7 @@ func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	if fits {
 		return "", append([]string(nil), subjects...)
 	}
-	prefix = commonPrefix(subjects)
+	prefix = CommonPrefix(subjects)
 	cut = make([]string, len(subjects))
 	if width <= 0 {
 		return prefix, cut
@@ -49,9 +49,12 @@ func Distinct(subjects []string, width int) (prefix string, cut []string) {
 	return prefix, cut
 }
 
-// commonPrefix returns the longest beginning, whole parts only, that all subjects have in
-// common and that leaves something of each.
-func commonPrefix(subjects []string) string {
+// CommonPrefix returns the longest beginning that all subjects have in common, that ends
+// behind a ":" or "/", and that leaves something of each.
+func CommonPrefix(subjects []string) string {
+	if len(subjects) == 0 {
+		return ""
+	}
 	common := subjects[0]
 	for _, subject := range subjects[1:] {
 		n := 0

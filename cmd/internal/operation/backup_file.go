@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -43,8 +44,8 @@ type backupFile struct {
 
 // createBackup creates the file of a backup, and names it in entry: whoever finds that the run
 // has begun and never ended has to find the backup, too. It is whole before the first key
-// is changed.
-func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile, error) {
+// is changed. The header says which store it is of.
+func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, &NoBackupError{err}
@@ -57,7 +58,8 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
 		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
-		Command: entry.Command, Selection: trail.Bounded(entry.Selection)})
+		Command: entry.Command, Selection: trail.Bounded(entry.Selection), Adjusts: adjusts,
+		Address: of.Address, Servers: of.Servers, StoreID: of.ID})
 	if err != nil {
 		b.discard()
 		return nil, b.failed(err)
@@ -76,6 +78,29 @@ func absolute(path string) string {
 
 func (b *backupFile) failed(err error) error {
 	return fmt.Errorf("the backup %s cannot be written: %w", b.path, err)
+}
+
+// setStoreID writes into the header which id the store has by now. Until then the header has
+// the one from before, if there was one.
+func (b *backupFile) setStoreID(id string) error {
+	line := b.writer.WithStoreID(id)
+	if line == nil {
+		return nil
+	}
+	err := b.writer.Flush()
+	if err == nil {
+		_, err = b.file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = b.file.Write(line)
+	}
+	if err == nil {
+		_, err = b.file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		return b.failed(err)
+	}
+	return nil
 }
 
 // add writes the record of a key that is to be changed.

@@ -21,6 +21,9 @@ type change struct {
 	question string
 	// make makes the change.
 	make func() error
+	// storeID is the id of the store, which it has when make is called; empty if it could not
+	// be given one.
+	storeID string
 }
 
 // newEntry returns the line of the trail of a run that begins.
@@ -49,7 +52,24 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	if err := trails.begin(ctx, c.entry); err != nil {
 		return false, errors.Join(err, machine.Close())
 	}
+	c.storeID = r.ensureStoreID(ctx)
 	return true, trails.end(ctx, c.entry, c.make())
+}
+
+// ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
+// may not do that, or the store is away, which the change itself will say.
+func (r *Runner) ensureStoreID(ctx context.Context) string {
+	of, has := limiter.IdentityOf(r.Store)
+	if !has {
+		return ""
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	id, err := of.EnsureStoreID(ctx)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // trails are the two places where a run is written down.

@@ -44,7 +44,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
 		var err error
-		if targets.backup, err = r.createBackup(plan.Backup, entry); err != nil {
+		of := r.identify(ctx)
+		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
 		}
 		defer targets.backup.discard() // unless it is kept
@@ -65,7 +66,14 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
 	}
 	entry.Matched = found.Matched
-	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
+	c := &change{entry: entry, consent: plan.Consent, question: question}
+	c.make = func() error {
+		if targets.backup != nil {
+			if err := targets.backup.setStoreID(c.storeID); err != nil {
+				entry.Backup = "" // nothing was changed
+				return err
+			}
+		}
 		done, err := r.resetTargets(ctx, observer, targets)
 		found.Foreign.merge(&done.foreign)
 		entry.Backup = "" // unless it is kept
@@ -78,7 +86,8 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		result.Changed = done.keys
 		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
-	}})
+	}
+	made, err := r.change(ctx, observer, c)
 	if !made {
 		return nil, err
 	}

@@ -192,7 +192,7 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 		t.Errorf("the trail has %+v", entry)
 	}
 	s.Store = s.memory
-	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != many {
+	if restored := s.restoreAll(t, result.Undo.Backup); restored.Restored != keysPerBatch || restored.Already != many-keysPerBatch {
 		t.Errorf("of the backup come back %+v", restored)
 	}
 }

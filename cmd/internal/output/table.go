@@ -3,7 +3,6 @@ package output
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -21,6 +20,10 @@ type Column struct {
 	// Drops orders the columns a terminal too narrow for all does without, the
 	// greatest first; 0 is for those that stay.
 	Drops int
+	// Names says that cells name what the row is about, such as a subject. They are cut
+	// so that people can tell them apart, and only when there is nothing left to drop.
+	// Such a column Shrinks to [textcut.LeastWidth] or more.
+	Names bool
 }
 
 // Cell is a text and its style. Text may be anything: it is shown as [Printable] does.
@@ -37,7 +40,10 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 			row[i].Text = Printable(row[i].Text)
 		}
 	}
-	columns, rows = p.fit(columns, rows)
+	columns, rows, above := p.fit(columns, rows)
+	if len(above) > 0 {
+		p.Line("%s", p.Paint(Faint, strings.Join(above, columnGap)))
+	}
 	alignments := make([]tw.Align, len(columns))
 	header := make([]string, len(columns))
 	for i, column := range columns {
@@ -78,72 +84,6 @@ func (p *Printer) Table(columns []Column, rows [][]Cell) {
 		}
 		fmt.Fprintln(p.Out, line)
 	}
-}
-
-const columnGap = "  "
-
-// fit makes rows fit the terminal: it drops columns until the rest can fit, then
-// cuts the cells of those that shrink, the widest first.
-func (p *Printer) fit(columns []Column, rows [][]Cell) ([]Column, [][]Cell) {
-	if p.Width == 0 {
-		return columns, rows
-	}
-	widths, total := widthsOf(columns, rows)
-	for {
-		least, drop := -len(columnGap), -1
-		for i, column := range columns {
-			if column.Shrinks > 0 {
-				least += min(column.Shrinks, widths[i])
-			} else {
-				least += widths[i]
-			}
-			least += len(columnGap)
-			if column.Drops > 0 && (drop < 0 || column.Drops > columns[drop].Drops) {
-				drop = i
-			}
-		}
-		if least <= p.Width || drop < 0 {
-			break
-		}
-		columns = slices.Delete(slices.Clone(columns), drop, drop+1)
-		for i := range rows {
-			rows[i] = slices.Delete(slices.Clone(rows[i]), drop, drop+1)
-		}
-		widths, total = widthsOf(columns, rows)
-	}
-	for total > p.Width {
-		widest := -1
-		for i, column := range columns {
-			if column.Shrinks > 0 && widths[i] > column.Shrinks && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-		total--
-	}
-	for _, row := range rows {
-		for i := range row {
-			row[i].Text = Cut(row[i].Text, widths[i])
-		}
-	}
-	return columns, rows
-}
-
-// widthsOf returns the columns' widths, and that of a row.
-func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
-	total = -len(columnGap)
-	for i, column := range columns {
-		width := Width(column.Header)
-		for _, row := range rows {
-			width = max(width, Width(row[i].Text))
-		}
-		widths = append(widths, width)
-		total += width + len(columnGap)
-	}
-	return widths, total
 }
 
 // Bar draws used of capacity as a bar of that many columns. It is empty only if

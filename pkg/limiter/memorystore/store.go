@@ -37,6 +37,7 @@ type Store struct {
 	shards     [shardCount]shard
 	denials    denials
 	journal    journal
+	overrides  overrides
 	tokens     tokens
 	id         atomic.Pointer[string] // nil as long as the store has none
 }
