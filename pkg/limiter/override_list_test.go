@@ -38,7 +38,9 @@ func comesBefore(a, b *limiter.Override) bool {
 	class := func(o *limiter.Override) int {
 		return map[limiter.OverrideEffect]int{limiter.OverrideBlock: -2, limiter.OverrideExempt: -1}[o.Effect]
 	}
-	isExact := func(o *limiter.Override) bool { return !o.Subjects.IsZero() && literal(o.Subjects.String()) == len(o.Subjects.String()) }
+	isExact := func(o *limiter.Override) bool {
+		return !o.Subjects.IsZero() && literal(o.Subjects.String()) == len(o.Subjects.String())
+	}
 	for _, difference := range []int{
 		class(b) - class(a),
 		map[bool]int{true: 1}[isExact(a)] - map[bool]int{true: 1}[isExact(b)],

@@ -338,7 +338,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				}
 				return
 			}
-			if incomplete := (*IncompleteError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
+			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
 				!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
 				t.Errorf("it ended with %v", err)
 			}
@@ -403,12 +403,12 @@ func TestATrailThatCannotBeWritten(t *testing.T) {
 func TestRefund(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 7)
-	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}})
+	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}, &watcher{})
 	if err != nil || result.Decisions[0].Used != 4 || s.used(t, "a") != 4 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	s.Store = &brokenStore{Store: s.memory, decide: func([]limiter.Request) error { return limiter.ErrUnavailable }}
-	if result, err := s.Refund(t.Context(), &RefundPlan{}); result != nil || !limiter.IsAway(err) {
+	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !limiter.IsAway(err) {
 		t.Errorf("without a store it came to %+v, %v", result, err)
 	}
 }
