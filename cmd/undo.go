@@ -189,15 +189,13 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 // bringsBack reports whether a run restores a backup, whose path is its selection.
 func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
-// localRuns are the runs of this machine's audit, the latest last.
+// localRuns are the runs of this machine's audit in all contexts, the latest last.
 func (g *globalOptions) localRuns(ctx context.Context) ([]*trail.Entry, error) {
-	path, err := auditFile(g.env.Getenv)
+	all := *g
+	all.contextName = ""
+	history, err := (&auditOptions{globalOptions: &all}).readMachine(ctx, "")
 	if err != nil {
 		return nil, err
-	}
-	history, err := (&auditOptions{globalOptions: g}).readAudit(ctx, path)
-	if err != nil {
-		return nil, usagef("the audit cannot be read: %s", err)
 	}
 	return history.Runs, nil
 }
