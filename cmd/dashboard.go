@@ -155,6 +155,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	defer store.Close()
 	options.Store, options.Where = store, where
 	options.Denials, _ = limiter.DenialTableOf(store)
+	options.Overrides, _ = limiter.OverrideTableOf(store)
 	s, err := o.settings()
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ type feed struct {
 	answered  time.Time
 	problem   error // why the last look failed
 	denials   denials
+	overrides overrides
 	scanError error // why the last scan failed
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -20,7 +21,8 @@ type row struct {
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
-	denial *denial // how it is being denied; nil if it is not
+	denial   *denial           // how it is being denied; nil if it is not
+	override *limiter.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was

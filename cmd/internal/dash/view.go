@@ -19,8 +19,11 @@ func (m *model) View() string {
 	for len(body) < m.bodyHeight() {
 		body = append(body, nil)
 	}
-	if q := m.changes.question; q != nil {
-		body = m.over(body, q.box(m.bodyHeight(), m.width))
+	switch {
+	case m.changes.question != nil:
+		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
+	case m.changes.form != nil:
+		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
 	var b strings.Builder
 	lines = append(append(lines, body[:m.bodyHeight()]...), m.footLine())
@@ -29,7 +32,7 @@ func (m *model) View() string {
 			b.WriteByte('\n')
 		}
 		inBody := i >= len(m.headLines()) && i < m.height-1
-		p := painter{color: m.Color, faint: m.isAway() && inBody && m.changes.question == nil}
+		p := painter{color: m.Color, faint: m.isAway() && inBody && m.changes.question == nil && m.changes.form == nil}
 		p.paint(&b, l.fit(m.width))
 	}
 	return b.String()
@@ -93,7 +96,7 @@ func (m *model) footLine() line {
 			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
 		}
 		return nil
-	case m.changes.question != nil:
+	case m.changes.question != nil || m.changes.form != nil:
 		return nil
 	case m.filter.editing:
 		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}

@@ -23,10 +23,11 @@ func (l *keyList) widths(m *model) (subject, longest, limit int, overridden bool
 	for _, r := range l.rows {
 		widths = append(widths, r.subjectWidth)
 		limit = max(limit, r.limitWidth)
+		overridden = overridden || r.override != nil
 	}
 	slices.Sort(widths)
 	last := len(widths) - 1
-	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), false
+	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), overridden
 }
 
 // names are the texts that tell the rows in sight apart.
@@ -146,7 +147,7 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
-	l := line{{cursorMark(selected) + mark + " ", bold}}
+	l := line{{cursorMark(selected) + mark, bold}, {overrideSign(r.override), output.Near}}
 	for n, c := range fitted {
 		var cell line
 		switch c.name {
