@@ -31,6 +31,9 @@ type Options struct {
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server
+	// NodeOf names the node that has the keys of a subject; nil for a store that is all in
+	// one place.
+	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
 	// Where names the store, and Context the context it is of, if any. A change

@@ -13,6 +13,7 @@ import (
 type row struct {
 	Reading
 	inUse   bool
+	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
 	usedAt  time.Time // when it was last in use
 	shares  history   // of the limit that was used

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -138,6 +139,7 @@ func (m *model) headLines() []line {
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
+		lines = append(lines, m.awayLines()...)
 	}
 	if m.height >= 16 {
 		if coverage := m.coverageText(); coverage != "" {
@@ -148,6 +150,21 @@ func (m *model) headLines() []line {
 				lines = append(lines, m.serverLine(&m.feed.servers[i]))
 			}
 		}
+	}
+	return lines
+}
+
+// awayLines say who does not answer, while others do.
+func (m *model) awayLines() (lines []line) {
+	for _, name := range slices.Sorted(maps.Keys(m.feed.away)) {
+		n := m.feed.away[name]
+		text := fmt.Sprintf("no answer from %s for %s: %s marked ? as they were then", name,
+			output.Duration(m.now.Sub(n.since).Truncate(time.Second)), output.Plural(n.keys, "key"))
+		lines = append(lines, styled(text, output.AtEnd))
+	}
+	if m.isWaiting() {
+		waited := output.Duration(m.now.Sub(m.feed.lookedAt).Truncate(time.Second))
+		lines = append(lines, styled("no answer for "+waited+" so far", output.AtEnd))
 	}
 	return lines
 }

@@ -147,7 +147,11 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
-	l := line{{cursorMark(selected) + mark, bold}, {overrideSign(r.override), output.Near}}
+	sign := span{overrideSign(r.override), output.Near}
+	if r.stale {
+		sign = span{"?", output.AtEnd}
+	}
+	l := line{{cursorMark(selected) + mark, bold}, sign}
 	for n, c := range fitted {
 		var cell line
 		switch c.name {
@@ -169,9 +173,11 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 			l = append(l, span{strings.Repeat(" ", gap), output.Plain})
 		}
 	}
-	if !r.inUse && r.deniedRate() == 0 {
+	if r.stale || !r.inUse && r.deniedRate() == 0 {
 		for i := range l {
-			l[i].style = output.Faint
+			if l[i] != sign || !r.stale {
+				l[i].style = output.Faint
+			}
 		}
 	}
 	if selected {
