@@ -12,14 +12,13 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// Embedded examines a store that has no server, at the instant now. It returns nil for any
-// other.
-func Embedded(ctx context.Context, store limiter.Store, now time.Time) (*Report, error) {
+// Embedded examines a store that has no server. It returns nil for any other.
+func Embedded(ctx context.Context, store limiter.Store, now func() time.Time) (*Report, error) {
 	report, err := embedded(ctx, store)
 	if report == nil || err != nil || !report.Reached {
 		return report, err
 	}
-	found, err := examineTables(ctx, store, now)
+	found, err := examineTables(ctx, store, now())
 	report.Add(found...)
 	return report, err
 }
