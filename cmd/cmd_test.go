@@ -36,6 +36,7 @@ func newWorld(t *testing.T) *world {
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	w.Env = &Env{
+		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		In:        strings.NewReader(""),
 		Out:       &w.out,
 		Err:       &w.err,
@@ -50,6 +51,7 @@ func newWorld(t *testing.T) *world {
 		MakeDir:   files.MakeDir,
 		Keep:      files.Keep,
 		Remove:    os.Remove,
+		List:      files.List,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)

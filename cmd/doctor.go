@@ -105,7 +105,7 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 		return nil, err
 	}
 	defer store.Close()
-	report, err := doctor.Embedded(ctx, store, o.env.Now)
+	report, err := doctor.Embedded(ctx, store)
 	if report == nil {
 		report, err = o.examineRedis(ctx, url, options, store)
 	}

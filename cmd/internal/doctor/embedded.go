@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -13,12 +12,12 @@ import (
 )
 
 // Embedded examines a store that has no server. It returns nil for any other.
-func Embedded(ctx context.Context, store limiter.Store, now func() time.Time) (*Report, error) {
+func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	report, err := embedded(ctx, store)
 	if report == nil || err != nil || !report.Reached {
 		return report, err
 	}
-	found, err := examineTables(ctx, store, now())
+	found, err := examineTables(ctx, store)
 	report.Add(found...)
 	return report, err
 }

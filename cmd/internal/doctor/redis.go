@@ -122,7 +122,7 @@ func (e *examination) unreachable(s *server, err error) error {
 
 // tables looks at what the store keeps apart from its limits.
 func (e *examination) tables(ctx context.Context, _ []*server) error {
-	found, err := examineTables(ctx, e.Store, e.Now())
+	found, err := examineTables(ctx, e.Store)
 	e.report.add(found...)
 	return err
 }

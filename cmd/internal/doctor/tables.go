@@ -13,7 +13,7 @@ import (
 
 // examineTables looks at what a store keeps apart from its limits: denials and overrides. An
 // error is that the store stopped answering; a right that is lacking is a finding.
-func examineTables(ctx context.Context, store limiter.Store, now time.Time) (found []Finding, err error) {
+func examineTables(ctx context.Context, store limiter.Store) (found []Finding, err error) {
 	if table, has := limiter.DenialTableOf(store); has {
 		denials, err := table.Denials(ctx, limiter.DenialHistory)
 		if limiter.IsAway(err) {
@@ -26,7 +26,7 @@ func examineTables(ctx context.Context, store limiter.Store, now time.Time) (fou
 		if limiter.IsAway(err) {
 			return found, err
 		}
-		found = append(found, judgeOverrides(overrides, now, err))
+		found = append(found, judgeOverrides(overrides, err))
 	}
 	return found, nil
 }
@@ -67,12 +67,8 @@ func judgeDenials(d *limiter.Denials, err error) Finding {
 	return f
 }
 
-// manyOverrides is how many overrides are hard to keep an eye on. Each process tries all of
-// them on each of its keys.
-const manyOverrides = 1000
-
 // judgeOverrides judges the overrides in force. err is why they could not be read.
-func judgeOverrides(overrides []limiter.Override, now time.Time, err error) Finding {
+func judgeOverrides(overrides []limiter.Override, err error) Finding {
 	if err != nil {
 		return unread("overrides", err)
 	}
@@ -93,17 +89,13 @@ func judgeOverrides(overrides []limiter.Override, now time.Time, err error) Find
 		}
 	}
 	f.Summary = fmt.Sprintf("%s in force; %s ends first, in %s (limitctl override list)", plural(len(overrides), "override"),
-		output.Printable(first.ID), output.Duration(max(0, first.ExpiresAt.Sub(now))))
-	switch {
-	case len(sweeping) > 0:
+		output.Printable(first.ID), output.Duration(first.Left.Truncate(time.Second)))
+	if len(sweeping) > 0 {
 		f.Status = Warn
 		f.Summary = fmt.Sprintf("%s everybody: %s; %s in force", "an override blocks or exempts", output.Printable(strings.Join(sweeping, ", ")),
 			plural(len(overrides), "override"))
 		f.Advice = "see limitctl override list, and revoke it with limitctl override revoke ID unless it is meant"
 		f.Data["of_everybody"] = sweeping
-	case len(overrides) > manyOverrides:
-		f.Status = Warn
-		f.Advice = "every process tries all of them on its keys: change the limits in the configuration instead"
 	}
 	return f
 }
