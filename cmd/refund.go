@@ -63,5 +63,6 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, "", o.env.Now()})
+	o.request.withoutOverrides = result.WithoutOverrides
+	return printDecision(o.globalOptions, &decisionAnswer{verb: "refunded", limitRequest: o.request, decisions: result.Decisions})
 }
