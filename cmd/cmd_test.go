@@ -50,6 +50,7 @@ func newWorld(t *testing.T) *world {
 		MakeDir:   files.MakeDir,
 		Keep:      files.Keep,
 		Remove:    os.Remove,
+		List:      files.List,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type doctorOptions struct {
@@ -90,6 +91,17 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 		return nil, err
 	}
 	defer store.Close()
+	report, err := o.examineStore(ctx, store, url, options)
+	if report != nil {
+		ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+		defer cancel()
+		report.AddOverrides(ctx, store)
+	}
+	return report, err
+}
+
+// examineStore examines an open store, and the servers that it is in.
+func (o *doctorOptions) examineStore(ctx context.Context, store limiter.Store, url string, options connect.Options) (*doctor.Report, error) {
 	if report, err := doctor.Embedded(ctx, store); report != nil {
 		return report, err
 	}

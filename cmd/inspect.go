@@ -136,12 +136,13 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if o.sort != "" {
 		order = o.sort
 	}
+	overrides := o.overridesOf(ctx, store)
 	kept := newTopRows(orders()[order], most)
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		kept.add(inspectRow{*e, foreignText(foreign)})
+		kept.add(newInspectRow(e, foreign, overrides))
 		return nil
 	})
-	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign}, f, err
+	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign, now: o.env.Now()}, f, err
 }
 
 func foreignText(err error) string {
@@ -159,9 +160,10 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if err != nil {
 		return &outputError{err}
 	}
+	overrides := o.overridesOf(ctx, store)
 	n := 0
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		row := inspectRow{*e, foreignText(foreign)}
+		row := newInspectRow(e, foreign, overrides)
 		n++
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}

@@ -22,6 +22,8 @@ type entryDocument struct {
 	ResetAfterMS *int64  `json:"reset_after_ms"`
 	DelayMS      *int64  `json:"delay_ms"`
 	Bytes        int64   `json:"bytes,omitempty"`
+	// Override is an operator's that applies to the key.
+	Override *appliedOverride `json:"override,omitempty"`
 
 	// What the pointers above point to, in one piece: there can be millions of entries.
 	algorithm string

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -15,6 +16,16 @@ import (
 type inspectRow struct {
 	entry limiter.Entry
 	holds string
+	// override is an operator's that applies to it, nil if none does.
+	override *limiter.Override
+}
+
+// newInspectRow returns the row of a key; foreign is the error of a foreign one.
+func newInspectRow(e *limiter.Entry, foreign error, overrides *limiter.OverrideList) inspectRow {
+	if foreign != nil {
+		return inspectRow{entry: *e, holds: foreignText(foreign)}
+	}
+	return inspectRow{entry: *e, override: overrides.For(e.Key)}
 }
 
 // orders are the orders that keys can be shown in. Keys without the figure that
@@ -90,6 +101,7 @@ type inspectAnswer struct {
 	inspected []inspectRow
 	bytes     bool // show them
 	foreign   bool // the keys are foreign
+	now       time.Time
 }
 
 func (a *inspectAnswer) rows() int { return len(a.inspected) }
@@ -107,7 +119,9 @@ func (a *inspectAnswer) line(row *inspectRow) any {
 	if a.foreign {
 		return foreignDocument{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
 	}
-	return newEntryDocument(&row.entry)
+	d := newEntryDocument(&row.entry)
+	d.Override = newAppliedOverride(row.override, limiter.Limit{})
+	return d
 }
 
 func (a *inspectAnswer) header() []string {
@@ -119,7 +133,7 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	return header
+	return append(header, "override")
 }
 
 // csvRow is one row of CSV. What is not known is an empty cell.
@@ -146,7 +160,11 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.bytes {
 		cells = append(cells, number(d.Bytes))
 	}
-	return cells
+	override := ""
+	if row.override != nil {
+		override = row.override.ID
+	}
+	return append(cells, override)
 }
 
 // Document implements output.Answer.
@@ -190,17 +208,24 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
 	var rows [][]output.Cell
+	var applied []*limiter.Override
 	for i := range a.inspected {
 		e := &a.inspected[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
 			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}, resetText(e)}
+		if o := a.inspected[i].override; o != nil {
+			row[2].Text += " " + effectText(o)
+			row[4].Text += overrideMark
+		}
 		if a.bytes {
 			row = append(row, output.Cell{Text: number(e.Bytes)})
 		}
 		rows = append(rows, row)
+		applied = append(applied, a.inspected[i].override)
 	}
 	p.Table(columns, rows)
+	printApplied(p, applied, a.now)
 }
 
 func (a *inspectAnswer) printForeign(p *output.Printer) {

@@ -68,7 +68,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // at all, whether it will go on to, and what is in it.
 func checks() []string {
 	return []string{"reachable", "transport", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
-		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "biggest", "hottest", "policies"}
+		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "biggest", "hottest", "policies", "overrides"}
 }
 
 // sort brings the findings into the order of checks, those of several servers side

@@ -198,15 +198,17 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 // brokenStore is a store whose changes can be made to fail.
 type brokenStore struct {
 	connect.Store
-	// delete, importing and decide, if set, are called first. The first two are given
-	// the store's own method to call; an error of decide is that of the store.
-	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
-	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
+	// These, if set, are called first. Those of keys are given the store's own method to call;
+	// an error of decide is that of the store.
 	decide    func(reqs []limiter.Request) error
+	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
+	adjust    func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error)
+	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
 }
 
 type (
 	deleting  func(...limiter.Record) (int, []limiter.Record, error)
+	adjusting func(...limiter.Adjustment) ([]limiter.Adjusted, error)
 	importing func(...limiter.Record) ([]limiter.ImportOutcome, error)
 )
 
@@ -236,6 +238,16 @@ func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limit
 	return b.importing(do, records)
 }
 
+func (b *brokenStore) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	do := func(adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+		return b.Store.Adjust(ctx, adjustments...)
+	}
+	if b.adjust == nil {
+		return do(adjustments...)
+	}
+	return b.adjust(do, adjustments)
+}
+
 func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if b.decide != nil {
 		if err := b.decide(reqs); err != nil {
@@ -243,4 +255,30 @@ func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.
 		}
 	}
 	return b.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// brokenOverrides is a store that sets no override, and does not revoke one of them.
+type brokenOverrides struct {
+	connect.Store
+	table limiter.OverrideTable
+	fails string // the ID of that one
+}
+
+func (b *brokenOverrides) OverrideVersion(ctx context.Context) (string, error) {
+	return b.table.OverrideVersion(ctx)
+}
+
+func (b *brokenOverrides) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+	return b.table.Overrides(ctx)
+}
+
+func (b *brokenOverrides) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
+	return limiter.Override{}, limiter.ErrUnavailable
+}
+
+func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (limiter.Override, bool, error) {
+	if id == b.fails {
+		return limiter.Override{}, false, limiter.ErrUnavailable
+	}
+	return b.table.RevokeOverride(ctx, id)
 }
