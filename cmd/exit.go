@@ -26,6 +26,9 @@ var (
 	errDenied = errors.New("denied")
 	// errNothing marks that there is nothing to undo, with a text that says why.
 	errNothing = errors.New("nothing to undo")
+	// errLeft ends a command that somebody leaves by Ctrl-C, as one can. There is nothing to
+	// say about it.
+	errLeft = fmt.Errorf("left: %w", context.Canceled)
 	// errUsage marks a mistake on the command line.
 	errUsage = errors.New("usage")
 )

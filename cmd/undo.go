@@ -191,11 +191,13 @@ func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Comman
 
 // localRuns are the runs of this machine's audit in all contexts, the latest last.
 func (g *globalOptions) localRuns(ctx context.Context) ([]*trail.Entry, error) {
-	all := *g
-	all.contextName = ""
-	history, err := (&auditOptions{globalOptions: &all}).readMachine(ctx, "")
+	path, err := auditFile(g.env.Getenv)
 	if err != nil {
 		return nil, err
+	}
+	history, err := g.readTrail(ctx, path, trail.Query{})
+	if err != nil {
+		return nil, usagef("the audit cannot be read: %s", err)
 	}
 	return history.Runs, nil
 }

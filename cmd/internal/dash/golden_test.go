@@ -32,6 +32,11 @@ func traffic(d *driver) {
 			d.take(limiter.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
 		}
 		d.take(limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
+		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		if second > 40 {
+			d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
+				Count: 51}}, Others: 2})
+		}
 		if second%3 == 0 {
 			d.take(limiter.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
 			d.take(limiter.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
@@ -42,26 +47,52 @@ func traffic(d *driver) {
 	}
 }
 
+// routes are keys whose subjects begin alike and end alike, and some that differ by their
+// limits alone.
+func routes(d *driver) {
+	for i, route := range []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"} {
+		for _, user := range []int{7, 17, 170} {
+			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
+			d.take(limiter.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
+		}
+	}
+	for name, cost := range map[string]int64{"api/user-route-minute": 40, "api/user-route-hour": 30, "api/user-route-day": 20} {
+		d.take(limiter.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
+	}
+	for range 3 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
+			Name: "token-bucket/1m"}, Count: 37}}})
+		d.second()
+	}
+}
+
 // Each view, small and large, with and without colours.
 func TestFrames(t *testing.T) {
 	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}
 	for _, view := range []struct {
 		name, keys string
 		change     func(*Options)
+		fill       func(*driver)
 		then       func(*driver)
 	}{
 		{name: "keys"},
+		{name: "routes", keys: "/route<enter>", fill: routes},
+		{name: "routes-limits", keys: "/tenant:acme:user:7:route:/v1/charges<enter>", fill: routes},
 		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "filter-none", keys: "/nobody<enter>"},
 		{name: "groups", keys: "g"},
 		{name: "groups-tenant", keys: "gg"},
-		{name: "detail", keys: "<enter>"},
+		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
 		{name: "reset", keys: "mmmmmmmr"},
 		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
 		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
+		{name: "override", keys: "o<enter><enter><enter>"},
+		{name: "override-asked", keys: "jo<enter><enter><enter><enter>launch day<enter>"},
+		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
+		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) { o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3" }},
 		{name: "lost", then: func(d *driver) {
@@ -76,7 +107,10 @@ func TestFrames(t *testing.T) {
 					continue
 				}
 				shown := begin(t, nil, view.change)
-				traffic(shown)
+				if view.fill == nil {
+					view.fill = traffic
+				}
+				view.fill(shown)
 				shown.Color = color
 				shown.send(size)
 				shown.press(view.keys)
@@ -88,6 +122,9 @@ func TestFrames(t *testing.T) {
 					name += "-color"
 				}
 				frame := shown.View()
+				for _, o := range shown.overrides() {
+					frame = strings.ReplaceAll(frame, o.ID, strings.Repeat("x", len(o.ID)))
+				}
 				shown.checkSize(name, frame)
 				golden(t, name+".txt", frame)
 			}
@@ -97,7 +134,7 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr"} {
+	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr", "o", "o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 130; width += 3 {

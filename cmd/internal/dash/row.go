@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -11,12 +13,17 @@ import (
 type row struct {
 	Reading
 	inUse   bool
+	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
 	usedAt  time.Time // when it was last in use
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
-	denial  *denial // how it is being denied; nil if it is not
+	// subjectWidth and limitWidth are the columns that its names take.
+	subjectWidth, limitWidth int
+
+	denial   *denial           // how it is being denied; nil if it is not
+	override *limiter.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
@@ -27,9 +34,13 @@ type row struct {
 
 func newRow(reading Reading, now time.Time) *row {
 	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
+	if reading.atLimit() {
+		r.fullAt = now
+	}
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
+	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
 }
 

@@ -16,8 +16,12 @@ type Snapshot struct {
 	Servers  []Server  `json:"servers,omitempty"`
 	Coverage Coverage  `json:"coverage"`
 	Keys     []Reading `json:"keys"`
+	// Denials is who was being denied; nil if that is not known.
+	Denials *DenialFrame `json:"denials,omitempty"`
 	// Problem is why the look failed. Then Keys are those that were had before it.
 	Problem string `json:"problem,omitempty"`
+	// Away are nodes that did not answer, while others did.
+	Away []Away `json:"away,omitempty"`
 	// detail is of the key that is looked at by itself.
 	detail *detail
 	// asked are the keys that were looked for; those that are not among Keys are
