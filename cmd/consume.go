@@ -140,11 +140,14 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
+	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
 	s, err := o.settings()
+	if asked {
+		s, err = o.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
 	if asked {
 		if err := o.checkCharge(s.access(), o.env.InIsTerminal, "consume"); err != nil {
 			return err

@@ -33,11 +33,11 @@ type limitRequest struct {
 	overrides []int
 	// localShare is what a local shadow gets of each limit, if one decides.
 	localShare limiter.Share
+	// where is the name of the store that was opened to decide.
+	where string
 	// withoutOverrides is why operators' overrides could not be read before the decision; nil if
 	// they were.
 	withoutOverrides error
-	// where is the name of the store that was opened to decide.
-	where string
 }
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
