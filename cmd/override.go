@@ -20,8 +20,8 @@ second. It ends by itself, also if nobody is running. What was used is kept.
 
 Of several overrides of a key one applies: a block comes first, then an
 exemption, then the others. Among those an exact subject comes before a pattern,
-a longer beginning before a shorter one, one with --limit-name before one
-without, and then the newest.`,
+a longer literal beginning before a shorter one, more attributes before fewer,
+one with --limit-name before one without, and then the newest.`,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
   limitctl override list
   limitctl override revoke 3f9a1c`,
