@@ -109,7 +109,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(answer.rows(), &f, err)
+	return o.conclude(ctx, store, answer.rows(), &f, err)
 }
 
 // inspection is an answer of inspect.
@@ -174,11 +174,11 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 		return &outputError{flushErr}
 	}
 	warnOfFormulas(o.globalOptions, p)
-	return o.conclude(n, &f, err)
+	return o.conclude(ctx, store, n, &f, err)
 }
 
 // conclude says what the answer does not, and what went wrong after all.
-func (o *inspectOptions) conclude(rows int, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, rows int, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
@@ -193,7 +193,7 @@ func (o *inspectOptions) conclude(rows int, f *operation.Found, err error) error
 			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.Matched)
 		}
 		if f.Matched == 0 && f.Foreign.Count() == 0 {
-			o.note("nothing in use matches %s in %s", o.keys.Text, o.placeOf(o.where))
+			o.sayNothingMatches(ctx, store, &o.keys, o.where)
 		}
 	}
 	if o.foreign {

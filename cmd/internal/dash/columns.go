@@ -212,8 +212,6 @@ func resetsCell(_ *model, r *row, _ int) line {
 	return plain(seconds(r.ResetAfter))
 }
 
-func overrideCell(*model, *row, int) line { return nil }
-
 // usedOf is what is used of the limit, with a question mark for what is not known.
 func usedOf(r *row) string {
 	used, capacity := "?", "?"

@@ -17,9 +17,12 @@ type feed struct {
 	coverage  Coverage
 	roundTrip history // in milliseconds
 	fetching  bool    // a look is under way
+	lookedAt  time.Time
+	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
 	problem   error // why the last look failed
 	denials   denials
+	overrides overrides
 	scanError error // why the last scan failed
 }
 
@@ -28,7 +31,7 @@ func (m *model) look() tea.Cmd {
 	if m.feed.fetching {
 		return nil
 	}
-	m.feed.fetching = true
+	m.feed.fetching, m.feed.lookedAt = true, m.now
 	ask := request{coverage: m.feed.coverage}
 	if m.Record != nil {
 		ask.denials = m.feed.denials.frame(m.now)
@@ -70,6 +73,7 @@ func (m *model) absorb(s fetched) {
 	if f.problem = s.err; s.err != nil {
 		return
 	}
+	f.absorbAway(&s.Snapshot)
 	f.answered = s.Time
 	if m.Play != nil {
 		m.Where = s.Store
@@ -85,8 +89,10 @@ const forgetAfter = time.Minute
 // forget makes keys that were not found unused, and after a while stops following them.
 func (m *model) forget(s *fetched) {
 	if m.Play != nil { // a recording has all keys that were followed
-		for key := range m.feed.rows {
-			s.asked = append(s.asked, key)
+		for key, r := range m.feed.rows {
+			if !r.stale {
+				s.asked = append(s.asked, key)
+			}
 		}
 	}
 	for _, key := range s.asked {
@@ -177,6 +183,11 @@ func (m *model) isPinned(r *row) bool {
 
 // isAway reports whether the store did not answer the last look.
 func (m *model) isAway() bool { return m.feed.problem != nil }
+
+// isWaiting reports whether an answer is waited for longer than usual. It may still come.
+func (m *model) isWaiting() bool {
+	return m.feed.fetching && m.Play == nil && m.now.Sub(m.feed.lookedAt) > max(m.Refresh, time.Second)
+}
 
 // atLimit returns how many keys are at their limit. It is exact unless there are more
 // keys than are followed.

@@ -83,12 +83,16 @@ func TestFrames(t *testing.T) {
 		{name: "filter-none", keys: "/nobody<enter>"},
 		{name: "groups", keys: "g"},
 		{name: "groups-tenant", keys: "gg"},
-		{name: "detail", keys: "<enter>"},
+		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
 		{name: "reset", keys: "mmmmmmmr"},
 		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
 		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
+		{name: "override", keys: "o<enter><enter><enter>"},
+		{name: "override-asked", keys: "jo<enter><enter><enter><enter>launch day<enter>"},
+		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
+		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) { o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3" }},
 		{name: "lost", then: func(d *driver) {
@@ -118,6 +122,9 @@ func TestFrames(t *testing.T) {
 					name += "-color"
 				}
 				frame := shown.View()
+				for _, o := range shown.overrides() {
+					frame = strings.ReplaceAll(frame, o.ID, strings.Repeat("x", len(o.ID)))
+				}
 				shown.checkSize(name, frame)
 				golden(t, name+".txt", frame)
 			}
@@ -127,7 +134,7 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr"} {
+	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr", "o", "o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 130; width += 3 {

@@ -45,6 +45,7 @@ func (m *model) bindings() []binding {
 		all = append(all,
 			bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
 			bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset),
+			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride),
 			bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo),
 			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake),
 		)
@@ -69,6 +70,8 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case m.changes.question != nil:
 		return m.answer(msg)
+	case m.changes.form != nil:
+		return m.fill(msg)
 	case m.filter.editing:
 		return m.typeFilter(msg)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -12,6 +13,7 @@ import (
 type row struct {
 	Reading
 	inUse   bool
+	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
 	usedAt  time.Time // when it was last in use
 	shares  history   // of the limit that was used
@@ -20,7 +22,8 @@ type row struct {
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
-	denial *denial // how it is being denied; nil if it is not
+	denial   *denial           // how it is being denied; nil if it is not
+	override *limiter.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was

@@ -98,9 +98,9 @@ func TestDetailSaysWhatIsNotKnown(t *testing.T) {
 		for d.current().Key != e.Key {
 			d.press("j")
 		}
-		d.press("c")
+		d.press("t")
 		if !strings.Contains(d.View(), "is not known, so nothing can be taken") {
-			t.Errorf("consuming of %s:\n%s", e.Key, d.View())
+			t.Errorf("taking of %s:\n%s", e.Key, d.View())
 		}
 		d.press("<enter>")
 		d.second()
