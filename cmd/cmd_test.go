@@ -36,6 +36,7 @@ func newWorld(t *testing.T) *world {
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	w.Env = &Env{
+		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		In:        strings.NewReader(""),
 		Out:       &w.out,
 		Err:       &w.err,

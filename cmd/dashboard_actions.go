@@ -48,7 +48,8 @@ func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.
 	if more := len(keys) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent,
+		KeepGoing: true} // the dashboard tells what it could not change
 	if plan.Backup, err = a.newBackup(); err != nil {
 		return done, err
 	}

@@ -86,10 +86,11 @@ func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limi
 	if op != limiter.Peek {
 		open = g.open
 	}
-	opened, _, err := open()
+	opened, where, err := open()
 	if err != nil {
 		return nil, err
 	}
+	request.where = where
 	store := limiter.WithBudget(opened, g.timeout)
 	if op != limiter.Peek {
 		if store, err = withDenialLog(g, store); err != nil {

@@ -9,17 +9,21 @@ import (
 // endAnswer prints what is left of the answer, with the error that the command ends with,
 // for programs. err may be nil.
 func (g *globalOptions) endAnswer(err error) error {
-	told := &output.Error{Kind: errorKindOf(err).word}
-	if told.Kind == "" { // done, or an answer such as denied
+	if errorKindOf(err).word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
 	}
-	told.Message = g.withoutSecrets(programMessage(err))
+	told := g.toldError(err)
 	if g.answer != nil {
 		return g.answer.End(told)
 	}
 	p := g.printer()
 	p.Format = g.formatWanted()
 	return p.Error(told)
+}
+
+// toldError is an error as programs see it.
+func (g *globalOptions) toldError(err error) *output.Error {
+	return &output.Error{Kind: errorKindOf(err).word, Message: g.withoutSecrets(programMessage(err))}
 }
 
 // programMessage is an error as one line for programs: all mistakes of a configuration

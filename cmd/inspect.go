@@ -337,6 +337,9 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspac
 		if f.Foreign.Count() > 0 && !o.foreign {
 			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
 		}
+		if err != nil && f.Matched == 0 {
+			return nil, note, err
+		}
 		return answer, note, err
 	})
 }

@@ -24,7 +24,7 @@ func TestWatchedSummaryFitsTheTerminal(t *testing.T) {
 			return ctx.Err()
 		}
 		w.out.Reset()
-		if code := Run(ctx, []string{"inspect", "*", "--summary", "--watch"}, w.Env); code != exitInterrupted {
+		if code := Run(ctx, []string{"inspect", "*", "--summary", "--watch"}, w.Env); code != exitYes {
 			t.Errorf("exit code %d", code)
 		}
 		frame := w.out.String()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"os/user"
 	"syscall"
 	"time"
 
@@ -61,6 +62,8 @@ func osEnv(version string) *Env {
 		Remove:        os.Remove,
 		Process:       os.Getpid(),
 		UserID:        os.Getuid(),
+		Account:       account,
+		Host:          host,
 		Now:           time.Now,
 		Sleep:         sleep.For,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -100,7 +103,10 @@ type Env struct {
 	Remove func(path string) error
 	// Process and UserID are the numbers of this process and of who runs it.
 	Process, UserID int
-	Now             func() time.Time
+	// Account is the machine's name of that user, and Host the machine's own; empty if it is
+	// not known.
+	Account, Host func() string
+	Now           func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -115,6 +121,23 @@ type Env struct {
 	// interrupted: it may be in the middle of work on a store, or have a terminal to
 	// put in order.
 	Hold func()
+}
+
+// account asks the machine's list of users, and so only for a command that changes something.
+func account() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 func size() (columns, rows int) {

@@ -23,7 +23,6 @@ type overrideSetOptions struct {
 	limitName string
 	effectOptions
 	lasts, until string
-	reason       string
 	dryRun       bool
 }
 
@@ -110,8 +109,8 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
 	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	addReasonFlag(cmd, &o.reason)
 	o.addConsentFlags(cmd)
+	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
 	cmd.RegisterFlagCompletionFunc("policy", complete.policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.limitNames)
 	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},

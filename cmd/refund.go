@@ -12,6 +12,7 @@ import (
 type refundOptions struct {
 	*globalOptions
 	requestFlags
+	consentOptions
 	request *limitRequest
 }
 
@@ -21,7 +22,10 @@ func newRefundCmd(global *globalOptions) *cobra.Command {
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
 		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
-more than are in use. With --policy it does so in each limit of a policy.`,
+more than are in use. With --policy it does so in each limit of a policy.
+
+In a protected context it asks for the context's name, or takes it from
+--confirm, and writes to the audit.`,
 		Example: `  limitctl refund user:42 --limit 3/10s
   limitctl refund --policy login ip=203.0.113.9 email=a@example.com
   limitctl refund llm:team-a --limit 100000/1m --cost 1200`,
@@ -34,6 +38,7 @@ more than are in use. With --policy it does so in each limit of a policy.`,
 		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
+	o.addChargeConsentFlags(cmd)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
 	cmd.Flags().Lookup("policy").Usage =
 		"give back to the limits of the policy of that `NAME`; the arguments are attributes, such as ip=203.0.113.9"
@@ -45,12 +50,16 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkCharge(s.access(), o.env.InIsTerminal, "refund"); err != nil {
+		return err
+	}
 	store, where, err := o.open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs})
+	result, err := o.runner(s, store, where).Refund(ctx, &operation.RefundPlan{Requests: o.request.reqs, Text: o.words(o.request),
+		Consent: o.given()}, &observer{global: o.globalOptions})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ const defaultWatch = "2s"
 
 func addWatchFlag(cmd *cobra.Command, watch *string) {
 	cmd.Flags().StringVar(watch, "watch", "",
-		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until interrupted; into a pipe, as JSON lines")
+		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until Ctrl-C (exit code 0); into a pipe, as JSON lines")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 }
@@ -51,16 +51,18 @@ func (g *globalOptions) checkWatch(interval time.Duration) error {
 	return nil
 }
 
-// watchAnswers calls look and prints its answer, again and again until it is interrupted:
-// on a terminal in place of the last answer, elsewhere as JSON lines with the time. look
-// gets the number of rows there is room for, 0 for any number, and returns a note for the
-// head line, too. A store that is away may come back, so watching goes on.
+// watchAnswers calls look and prints its answer, again and again until it is interrupted,
+// which is no error: on a terminal in place of the last answer, elsewhere as JSON lines with
+// the time. look gets the number of rows there is room for, 0 for any number, and returns a
+// note for the head line, too. A store that is away may come back, so watching goes on. An
+// answer that look returns with the error of one part of the store is shown.
 func (g *globalOptions) watchAnswers(
 	ctx context.Context, interval time.Duration, look func(rows int) (output.Answer, string, error),
 ) error {
 	quiet := g.quiet
 	g.quiet = true // nothing but the answers belongs on this screen
 	defer func() { g.quiet = quiet }()
+	w := &watch{globalOptions: g, interval: interval}
 	drawn := g.env.OutIsTerminal && g.format != "jsonl"
 	if drawn {
 		fmt.Fprint(g.env.rawOut, "\x1b[?25l\x1b[2J")      // no cursor, an empty screen
@@ -72,67 +74,120 @@ func (g *globalOptions) watchAnswers(
 			columns, rows = g.env.Size()
 		}
 		answer, note, err := look(max(0, rows-headLines))
-		if err != nil && !limiter.IsAway(err) || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
+		if ctx.Err() != nil {
+			return nil
 		}
+		if err != nil && !limiter.IsAway(err) {
+			return err
+		}
+		w.heard(err)
 		if drawn {
-			err = g.drawFrame(answer, note, err, interval, columns, rows)
+			err = w.drawFrame(answer, note, err, columns, rows)
 		} else {
-			err = g.writeLines(answer, err)
+			err = w.writeLines(answer, err)
 		}
 		if err != nil {
 			return &outputError{err}
 		}
-		if err := g.env.Sleep(ctx, interval); err != nil {
-			return err
+		if g.env.Sleep(ctx, interval) != nil {
+			return nil
 		}
 	}
 }
 
-// headLines is how many lines of a frame are not rows: the note, an empty line, the
-// table's header, and the line of the cursor.
+// watch is what watchAnswers remembers of the looks before.
+type watch struct {
+	*globalOptions
+	interval time.Duration
+	// away is since when the store has been away, zero if it is not.
+	away time.Time
+	// good are the lines of the last frame that a whole answer made, without its head, and
+	// goodAt is when that was.
+	good   []string
+	goodAt time.Time
+}
+
+// heard notes how a look ended.
+func (w *watch) heard(away error) {
+	switch {
+	case away == nil:
+		w.away = time.Time{}
+	case w.away.IsZero():
+		w.away = w.env.Now()
+	}
+}
+
+// headLines is how many lines of a frame are not rows: the note, what is wrong with the
+// store or nothing, the table's header, and the line of the cursor.
 const headLines = 4
 
 // drawFrame draws over the last frame line by line, so that the screen does not flicker.
-func (g *globalOptions) drawFrame(answer output.Answer, note string, away error, interval time.Duration, columns, rows int) error {
+// While the store is away the last good rows stay.
+func (w *watch) drawFrame(answer output.Answer, note string, away error, columns, rows int) error {
+	p := w.printer()
 	var body bytes.Buffer
-	p := g.printer()
 	p.Out, p.Quiet = output.NewTerminal(&body, p.Color), false
-	if away == nil {
+	partial := answer != nil && isPartial(away)
+	if away == nil || partial {
 		answer.Print(p)
-	} else {
-		note = "no answer"
-		fmt.Fprintln(p.Out, p.Paint(output.AtEnd, output.Cut(message(away), columns)))
 	}
-	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", g.env.Now().Format(time.TimeOnly), output.Duration(interval), note)
-	lines := []string{p.Paint(output.Faint, output.Cut(head, columns)), ""}
-	lines = append(lines, strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")...)
+	drawn := strings.Split(strings.TrimSuffix(body.String(), "\n"), "\n")
+	since, wrong := w.away.Format(time.TimeOnly), ""
+	switch {
+	case away == nil:
+		w.good, w.goodAt = drawn, w.env.Now()
+	case partial:
+		wrong = "incomplete since " + since
+	case w.good == nil:
+		wrong, note = "no answer since "+since, "no answer"
+	default:
+		wrong, note = "no answer since "+since, "as of "+w.goodAt.Format(time.TimeOnly)
+		drawn = w.good
+	}
+	if away != nil {
+		wrong = output.Cut(wrong+": "+w.withoutSecrets(message(away)), columns)
+	}
+	head := fmt.Sprintf("%s  every %s  %s  (Ctrl-C ends)", w.env.Now().Format(time.TimeOnly), output.Duration(w.interval), note)
+	lines := append([]string{p.Paint(output.Faint, output.Cut(head, columns)), p.Paint(output.AtEnd, wrong)}, drawn...)
 	var frame strings.Builder
 	frame.WriteString("\x1b[H")
 	for _, line := range lines[:min(len(lines), max(1, rows-1))] {
 		frame.WriteString(output.CutPainted(line, columns) + "\x1b[K\r\n")
 	}
 	frame.WriteString("\x1b[J")
-	_, err := g.env.rawOut.Write([]byte(frame.String()))
+	_, err := w.env.rawOut.Write([]byte(frame.String()))
 	return err
 }
 
-// writeLines writes the answer's documents, each with the current time.
-func (g *globalOptions) writeLines(answer output.Answer, away error) error {
-	if away != nil {
-		fmt.Fprintf(g.env.Err, "limitctl: %s\n", message(away))
-		return nil
+// isPartial reports whether an error of a look concerns some servers of a store, and what the
+// others have was read as a whole.
+func isPartial(away error) bool {
+	var incomplete *limiter.IncompleteError
+	return errors.As(away, &incomplete)
+}
+
+// writeLines writes the answer's documents, each with the current time, and after them the
+// error, if any.
+func (w *watch) writeLines(answer output.Answer, away error) error {
+	var lines []any
+	if away == nil || answer != nil && isPartial(away) {
+		lines = answer.Lines()
 	}
-	now, err := json.Marshal(g.env.Now().UTC().Format(time.RFC3339Nano))
+	if away != nil {
+		told := w.toldError(away)
+		fmt.Fprintf(w.env.Err, "limitctl: %s\n", told.Message)
+		lines = append(lines, told.Document())
+	}
+	now, err := json.Marshal(w.env.Now().UTC().Format(time.RFC3339Nano))
 	if err != nil {
 		return err
 	}
-	for _, line := range answer.Lines() {
+	for _, line := range lines {
 		text, err := output.JSON(line)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(g.env.rawOut, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
+		if _, err := fmt.Fprintf(w.env.rawOut, `{"time":%s,%s`+"\n", now, strings.TrimPrefix(string(text), "{")); err != nil {
 			return err
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // watched runs a command with --watch until it has looked three times; between looks
@@ -27,8 +30,8 @@ func watched(t *testing.T, w *world, between func(look int), args ...string) (st
 		return ctx.Err()
 	}
 	w.out.Reset()
-	if code := Run(ctx, args, w.Env); code != exitInterrupted {
-		t.Fatalf("%q: exit code %d, want %d\n%s", args, code, exitInterrupted, &w.err)
+	if code := Run(ctx, args, w.Env); code != exitYes || strings.Contains(w.err.String(), "interrupted") {
+		t.Fatalf("%q: exit code %d, want %d\n%s", args, code, exitYes, &w.err)
 	}
 	return w.out.String()
 }
@@ -100,10 +103,72 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 		t.Errorf("without a server: %q", frames)
 	}
 	w.OutIsTerminal = false
-	if stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1"); stdout != "" ||
-		strings.Count(w.err.String(), "store unavailable") < 3 {
+	if stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1"); strings.Count(w.err.String(), "store unavailable") != 3 ||
+		strings.Count(stdout, `,"schema_version":1,"error":{"kind":"store_away","message":"store unavailable: `) != 3 {
 		t.Errorf("without a server: %q, %q", stdout, &w.err)
 	}
 	w.run(t, exitUsage, "inspect", "*", "--watch=soon")
 	w.run(t, exitUsage, "check", "a", "--limit", "1/1h", "--watch=1ms")
+}
+
+// In a stall the last good table stays, with since when and why there is no answer.
+func TestWatchKeepsTheLastGoodTable(t *testing.T) {
+	server := redistest.Start(t)
+	w := newWorld(t)
+	w.OutIsTerminal = true
+	w.Size = func() (int, int) { return 100, 12 }
+	store := "redis://" + server.Addr
+	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--store", store)
+	for _, args := range [][]string{
+		{"inspect", "*", "--watch", "--timeout", "200ms", "--store", store},
+		{"inspect", "*", "--summary", "--watch", "--timeout", "200ms", "--store", store},
+		{"check", "user:1", "--limit", "10/1h", "--watch", "--timeout", "200ms", "--store", store},
+	} {
+		frames := strings.Split(watched(t, w, func(look int) {
+			switch look {
+			case 1:
+				server.Pause()
+			case 2:
+				server.Resume()
+			}
+		}, args...), "\x1b[H")
+		good, stalled, after := strings.Split(frames[1], "\r\n"), strings.Split(frames[2], "\r\n"), strings.Split(frames[3], "\r\n")
+		if !strings.Contains(stalled[0], "as of ") || !strings.Contains(stalled[1], "no answer since ") ||
+			!strings.Contains(stalled[1], server.Addr) {
+			t.Errorf("%q: a stall is told as %q", args, stalled[:2])
+		}
+		if slices.Compare(good[2:], stalled[2:]) != 0 || len(good) < 4 {
+			t.Errorf("%q: in a stall there is\n%q\nafter\n%q", args, stalled[2:], good[2:])
+		}
+		if strings.Contains(after[0], "as of ") || after[1] != "\x1b[K" {
+			t.Errorf("%q: after a stall there is %q", args, after[:2])
+		}
+	}
+}
+
+// With one master of a Cluster away, what the others have is looked at anew.
+func TestWatchGoesOnWithAPart(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "60000")
+	w := newWorld(t)
+	w.OutIsTerminal = true
+	w.Size = func() (int, int) { return 160, 12 }
+	store := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
+	w.run(t, exitYes, "consume", "user:1", "--limit", "10/1h", "--store", store) // of the second master
+	w.run(t, exitYes, "consume", "user:3", "--limit", "10/1h", "--store", store) // of the first
+	frames := strings.Split(watched(t, w, func(look int) {
+		if look == 1 {
+			cluster.Masters[1].Pause()
+		}
+	}, "inspect", "*", "--watch", "--timeout", "300ms", "--store", store), "\x1b[H")
+	cluster.Masters[1].Resume()
+	lines := strings.Split(frames[3], "\r\n")
+	if !strings.Contains(lines[1], "incomplete since ") || !strings.Contains(lines[1], cluster.Masters[1].Addr) {
+		t.Errorf("it says %q", lines[1])
+	}
+	if rows := strings.Join(lines[2:], "\n"); !strings.Contains(rows, "user:3") || strings.Contains(rows, "user:1") {
+		t.Errorf("it shows\n%s", rows)
+	}
+	if strings.Count(strings.Join(frames, ""), cluster.Masters[0].Addr) > 0 {
+		t.Error("a healthy node is blamed")
+	}
 }

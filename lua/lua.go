@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -104,6 +105,27 @@ func Import() string { return join("holds.lua", "import.lua") }
 // AddDenials returns the script that adds to the table of denials.
 func AddDenials() string { return join("denials.lua") }
 
+// SetOverride returns the script that sets an override.
+func SetOverride() string { return join("overrides_index.lua", "override_set.lua") }
+
+// RevokeOverride returns the script that ends an override.
+func RevokeOverride() string { return join("overrides_index.lua", "override_revoke.lua") }
+
+// ListOverrides returns the script that reads overrides.
+func ListOverrides() string { return join("overrides_index.lua", "override_list.lua") }
+
+// The parts of what a server holds of overrides; see overrides_index.lua.
+const (
+	OverridesMagic = "RI\x01"
+	OverridesHead  = len(OverridesMagic) + 6 + overridetable.VersionSize
+	OverridesEntry = overridetable.IDSize + 6
+	OverridesSize  = OverridesHead + limiter.MaxOverrides*OverridesEntry
+
+	OverrideMagic = "RO\x01"
+	OverrideHead  = len(OverrideMagic) + 6 + 6
+	OverrideSize  = OverrideHead + overridetable.MaxSize
+)
+
 // All returns every script that a server may be asked to run.
 func All() []string {
 	var all []string
@@ -117,7 +139,8 @@ func All() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), AddDenials())
+		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), AddDenials(),
+		SetOverride(), RevokeOverride(), ListOverrides())
 }
 
 // page returns the file with the rule of a kind.
@@ -166,6 +189,19 @@ func fill(script string) string {
 
 var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
 
+// luaText writes a text of ASCII as Lua does.
+func luaText(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c < ' ' {
+			fmt.Fprintf(&b, `\%03d`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return "'" + b.String() + "'"
+}
+
 // numbers returns what the scripts call numbers that Go says. Of each kind
 // these are TOKEN_BUCKET, its number, and TOKEN_BUCKET_MAGIC, _SIZE and _MAX_COUNT.
 func numbers() map[string]string {
@@ -184,6 +220,12 @@ func numbers() map[string]string {
 		"LAST_KIND":          strconv.Itoa(int(kinds[len(kinds)-1])),
 		"DENIALS_KEPT":       strconv.Itoa(limiter.DenialsKept),
 		"DENIALS_HELD":       strconv.Itoa(denialtable.MostHeld),
+		"OVERRIDES_MAGIC":    luaText(OverridesMagic),
+		"OVERRIDES_HEAD":     strconv.Itoa(OverridesHead),
+		"OVERRIDES_SIZE":     strconv.Itoa(OverridesSize),
+		"OVERRIDE_MAGIC":     luaText(OverrideMagic),
+		"OVERRIDE_SIZE":      strconv.Itoa(OverrideSize),
+		"MAX_OVERRIDES":      strconv.Itoa(limiter.MaxOverrides),
 		"MAX_SLICES":         strconv.Itoa(limiter.MaxSlices),
 		"MAX_COUNT":          strconv.Itoa(limiter.MaxCount),
 		"MIN_PERIOD":         strconv.FormatInt(limiter.MinPeriod.Microseconds(), 10),

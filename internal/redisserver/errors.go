@@ -70,6 +70,9 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 		errors.Is(err, limiter.ErrGaveUp) || limiter.IsAway(err) {
 		return err // it is one already
 	}
+	if call.Address == "" && s.cluster != nil {
+		call.Address = nodeIn(err)
+	}
 	if call.Address = s.secrets.Text(call.Address); call.Address == "" {
 		call.Address = s.serverAddress()
 	}
@@ -88,6 +91,27 @@ func (s *Servers) ExplainCall(err error, call Call) error {
 		}
 	}
 	return fmt.Errorf("%w: redis at %s: %s", limiter.ErrRefused, call.Address, s.explainReply(reply, call))
+}
+
+// DiscoveryError says that the client of a Cluster could not learn the nodes, from any that
+// it knows. It concerns all of them.
+type DiscoveryError struct{ Err error }
+
+// Error returns the text of e.Err.
+func (e *DiscoveryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *DiscoveryError) Unwrap() error { return e.Err }
+
+// nodeIn returns the address of the one node that an error is about, as far as the
+// connection tells it, or "".
+func nodeIn(err error) string {
+	var all *DiscoveryError
+	var operation *net.OpError
+	if errors.As(err, &all) || !errors.As(err, &operation) || operation.Addr == nil {
+		return ""
+	}
+	return operation.Addr.String()
 }
 
 // explainNoReply is ExplainCall for an error that is no reply: whether anything happened

@@ -92,6 +92,8 @@ func (s *Servers) EachMaster(ctx context.Context, do func(ctx context.Context, m
 		return &answerError{fmt.Sprintf("it names %d masters of the Cluster, and one has at most %d", n, mostMasters)}
 	case n == 0 && failed == nil:
 		return &answerError{"it names no masters of the Cluster"}
+	case n == 0:
+		return &DiscoveryError{failed}
 	}
 	return failed
 }

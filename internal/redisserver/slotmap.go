@@ -3,7 +3,6 @@ package redisserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/clusternodes"
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // slotMap is which master of a Cluster has which slots, as the masters themselves say.
@@ -57,7 +57,8 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
-	return fmt.Errorf("%w (so keys of the master %s are missing)", s.Explain(err), s.Redact(master.Options().Addr))
+	address := master.Options().Addr
+	return &limiter.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.

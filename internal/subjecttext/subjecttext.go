@@ -60,3 +60,21 @@ func IsPlainIPv6(text string) bool {
 	address, err := netip.ParseAddr(text)
 	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
 }
+
+// MaxNameLength bounds the names of policies, limits and attributes, in bytes.
+const MaxNameLength = 64
+
+// IsName reports whether text can be the name of a policy, a limit or an attribute: letters,
+// digits, "-" and "_", beginning with a letter.
+func IsName(text string) bool {
+	if text == "" || len(text) > MaxNameLength {
+		return false
+	}
+	for i, c := range []byte(text) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return true
+}

@@ -163,6 +163,14 @@ func (l *Limit) drainsTooSlowly(units int64) bool {
 	return drain > MaxDrain.Microseconds()
 }
 
+// lowerBurst lowers the burst of a bucket that would take longer than MaxDrain to empty.
+func (l *Limit) lowerBurst() {
+	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
+		most, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
+		l.Burst = min(l.Burst, most)
+	}
+}
+
 // period returns the period in microseconds, the unit of all arithmetic.
 func (l *Limit) period() int64 { return int64(l.Period / time.Microsecond) }
 

@@ -149,6 +149,21 @@ func (p Pattern) Exact() (subject string, exact bool) {
 	return p.subject, p.tokens == nil && p.subject != ""
 }
 
+// literalBeginning returns what all subjects begin with that p selects.
+func (p Pattern) literalBeginning() string {
+	if p.tokens == nil {
+		return p.subject
+	}
+	var b strings.Builder
+	for i := range p.tokens {
+		if !p.tokens[i].isOneRune() {
+			break
+		}
+		b.WriteRune(p.tokens[i].ranges[0].low)
+	}
+	return b.String()
+}
+
 // String returns the pattern as it was written.
 func (p Pattern) String() string {
 	if p.glob == "" {

@@ -3,7 +3,6 @@ package limiter
 import (
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Share is a part of a limit, in millionths: more than nothing, and at most
@@ -79,9 +78,6 @@ func (s Share) Of(l Limit) Limit {
 		return l // it follows the count
 	}
 	l.Burst = of(burst)
-	if l.Burst > l.Count && l.drainsTooSlowly(l.Burst) {
-		most, _ := mulAddDiv(l.Count, int64(MaxDrain/time.Microsecond), 0, l.period())
-		l.Burst = min(l.Burst, most)
-	}
+	l.lowerBurst()
 	return l
 }

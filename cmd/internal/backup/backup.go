@@ -4,6 +4,7 @@
 // It is JSON lines: a [Header], then a line for each record. A record that was
 // written again, because its key was used between being read and being deleted, is
 // marked as amending the earlier one. A line that is damaged costs its record alone.
+// Backups are written as they are, and read also if they were compressed with gzip since.
 package backup
 
 import (
@@ -31,6 +32,14 @@ type Header struct {
 	Prefix    string    `json:"prefix"`
 	Command   string    `json:"command"`
 	Selection string    `json:"selection"`
+	// Adjusts: the keys stay in use, so that they come back only by replacing them. An
+	// earlier limitctl did not say.
+	Adjusts bool `json:"adjusts,omitempty"`
+	// Address, Servers and StoreID say which store it is, as package identity has them. An
+	// earlier limitctl did not say, and a store may have no id.
+	Address string   `json:"address,omitempty"`
+	Servers []string `json:"servers,omitempty"`
+	StoreID string   `json:"store_id,omitempty"`
 }
 
 // line is one record.
@@ -42,23 +51,55 @@ type line struct {
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
 	Amends    bool  `json:"amends,omitempty"`
+	// Unchanged: the change that the backup was made for has left the key as it is, so there is
+	// nothing to bring back. There is no value then.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 // Writer writes a backup.
 type Writer struct {
-	out  *bufio.Writer
-	json *json.Encoder
+	out    *bufio.Writer
+	json   *json.Encoder
+	header Header
+	length int // of the first line
 }
+
+// storeIDRoom is how many bytes a header leaves free for an id that a store gets later.
+const storeIDRoom = 64
 
 // NewWriter begins a backup with its header, whose version it sets.
 func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
-	w := &Writer{out: buffered, json: json.NewEncoder(buffered)}
 	header.Version = version
-	if err := w.json.Encode(header); err != nil {
+	w := &Writer{out: buffered, json: json.NewEncoder(buffered), header: header}
+	text, err := json.Marshal(header)
+	if err != nil {
 		return nil, err
 	}
+	w.length = len(text) + 1
+	if header.StoreID == "" {
+		w.length += storeIDRoom
+	}
+	buffered.Write(w.padded(text))
 	return w, w.out.Flush()
+}
+
+// padded is a first line of the length that it had at first.
+func (w *Writer) padded(text []byte) []byte {
+	return append(append(text, bytes.Repeat([]byte{' '}, w.length-len(text)-1)...), '\n')
+}
+
+// WithStoreID returns the first line as it is to be, in place of the one that was written,
+// with another id of the store. It is nil if nothing has to change, or there is no room.
+func (w *Writer) WithStoreID(id string) []byte {
+	header := w.header
+	header.StoreID = id
+	text, err := json.Marshal(header)
+	if err != nil || id == w.header.StoreID || len(text) >= w.length {
+		return nil
+	}
+	w.header = header
+	return w.padded(text)
 }
 
 // Flush writes what is still in memory.
@@ -80,10 +121,21 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
+// Exclude says that keys which were written before are not to be brought back, since the change
+// has left them as they are.
+func (w *Writer) Exclude(keys ...limiter.Key) error {
+	for _, key := range keys {
+		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Contents is a backup that was read through.
 type Contents struct {
 	Header
-	Records int // amendments aside
+	Records int // amendments aside, and keys that the change has left as they are
 	// Torn says that the last line is not whole: the backup's writer was killed.
 	Torn bool
 	// Damaged is how many lines are not records, and Damage has the errors of the first
@@ -97,11 +149,16 @@ type Contents struct {
 // Check reads a backup through. A file that is not a backup is an error.
 func Check(in io.Reader) (*Contents, error) {
 	c := &Contents{amended: map[limiter.Key]int64{}}
+	excluded := map[limiter.Key]bool{}
 	err := c.read(in, func(e *entry) error {
 		if e.amends {
 			c.amended[e.Key] = e.number
 		} else {
 			c.Records++
+		}
+		if e.unchanged && !excluded[e.Key] {
+			excluded[e.Key] = true
+			c.Records--
 		}
 		return nil
 	})
@@ -143,7 +200,7 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	bytes := 0
 	again := Contents{}
 	err := again.read(in, func(e *entry) error {
-		if last, amended := c.amended[e.Key]; amended && e.number != last {
+		if last, amended := c.amended[e.Key]; amended && e.number != last || e.unchanged {
 			return nil
 		}
 		batch.Add(e.Record, e.limit)
@@ -165,54 +222,26 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 // in base 64.
 const maxLine = 32 << 20
 
-// maxHeader is more than the first line has.
-const maxHeader = 1 << 20
-
 // entry is a record as it was read from a line.
 type entry struct {
 	limiter.Record
 	limit  limiter.Limit
 	number int64 // of the line, from 1
 	amends bool
+	// unchanged: the key is not to be brought back. There is no value then.
+	unchanged bool
 }
 
 // read calls do with each record. A line that is not a record costs only itself.
 func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
-	buffered := bufio.NewReaderSize(in, maxHeader)
-	switch header, err := buffered.ReadSlice('\n'); {
-	case errors.Is(err, io.EOF) && len(header) == 0:
-		return errors.New("it is empty, so it is not a backup")
-	case errors.Is(err, bufio.ErrBufferFull): // the first line may go on for gigabytes
-		return errNoHeader
-	case err != nil && !errors.Is(err, io.EOF):
-		return err
-	default:
-		if err := c.readHeader(header); err != nil {
-			return err
-		}
-	}
-	reader := lines.NewReader(buffered, maxLine)
-	for {
-		text, err := reader.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case text.Torn:
-			c.Torn = true
-			return nil
-		}
-		text.Number++ // the header is the first
-		e, err := readEntry(&text)
+	return c.readLines(in, func(text *lines.Line) error {
+		e, err := readEntry(text)
 		if err != nil {
 			c.damaged(text.Number, err)
-			continue
+			return nil
 		}
-		if err := do(e); err != nil {
-			return err
-		}
-	}
+		return do(e)
+	})
 }
 
 // keptDamage is how many damaged lines are told one by one.
@@ -222,18 +251,6 @@ func (c *Contents) damaged(number int64, err error) {
 	if c.Damaged++; len(c.Damage) < keptDamage {
 		c.Damage = append(c.Damage, fmt.Errorf("line %d: %w", number, err))
 	}
-}
-
-var errNoHeader = errors.New("its first line is not that of a backup")
-
-func (c *Contents) readHeader(text []byte) error {
-	if err := json.Unmarshal(text, &c.Header); err != nil || c.Version == 0 {
-		return errNoHeader
-	}
-	if c.Version != version {
-		return fmt.Errorf("it is a backup of version %d, and this limitctl knows version %d", c.Version, version)
-	}
-	return nil
 }
 
 // latest is later than any record expires, and no later than a store can be told.
@@ -252,7 +269,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 	if decoder.More() {
 		return nil, errors.New("it is more than one record")
 	}
-	e := &entry{number: text.Number, amends: l.Amends}
+	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged}
 	switch {
 	case l.Name == "":
 		return nil, errors.New("it names no limit")
@@ -262,6 +279,9 @@ func readEntry(text *lines.Line) (*entry, error) {
 		e.Expires = time.UnixMilli(l.ExpiresMS)
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	if e.unchanged {
+		return e, e.Key.Validate()
+	}
 	state, err := e.Decode()
 	e.limit = state.Limit
 	return e, err

@@ -81,6 +81,20 @@ func (s *readOnlyStore) AddDenials(context.Context, limiter.Denials) error {
 	return &ReadOnlyError{s.name, "count of denials"}
 }
 
+// AppendJournal refuses.
+func (s *readOnlyStore) AppendJournal(context.Context, string) error {
+	return &ReadOnlyError{s.name, "write to the journal"}
+}
+
+// ReadJournal implements [limiter.Journal].
+func (s *readOnlyStore) ReadJournal(ctx context.Context, most int) ([]limiter.JournalEntry, int, error) {
+	journal, has := limiter.JournalOf(s.store)
+	if !has {
+		return nil, 0, limiter.Invalidf("this store keeps no journal")
+	}
+	return journal.ReadJournal(ctx, most)
+}
+
 // OverrideVersion implements [limiter.OverrideTable].
 func (s *readOnlyStore) OverrideVersion(ctx context.Context) (string, error) {
 	table, err := s.overrides()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -41,8 +42,10 @@ type backupFile struct {
 	kept   bool
 }
 
-// createBackup creates the file of a backup.
-func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile, error) {
+// createBackup creates the file of a backup, and names it in entry: whoever finds that the run
+// has begun and never ended has to find the backup, too. It is whole before the first key
+// is changed. The header says which store it is of.
+func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool, of *identity.Store) (*backupFile, error) {
 	if plan.MakeDir {
 		if err := r.Files.MakeDir(filepath.Dir(plan.Path)); err != nil {
 			return nil, &NoBackupError{err}
@@ -55,11 +58,13 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry) (*backupFile
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
 		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
-		Command: entry.Command, Selection: trail.Bounded(entry.Selection)})
+		Command: entry.Command, Selection: trail.Bounded(entry.Selection), Adjusts: adjusts,
+		Address: of.Address, Servers: of.Servers, StoreID: of.ID})
 	if err != nil {
 		b.discard()
 		return nil, b.failed(err)
 	}
+	entry.Backup = b.path
 	return b, nil
 }
 
@@ -73,6 +78,29 @@ func absolute(path string) string {
 
 func (b *backupFile) failed(err error) error {
 	return fmt.Errorf("the backup %s cannot be written: %w", b.path, err)
+}
+
+// setStoreID writes into the header which id the store has by now. Until then the header has
+// the one from before, if there was one.
+func (b *backupFile) setStoreID(id string) error {
+	line := b.writer.WithStoreID(id)
+	if line == nil {
+		return nil
+	}
+	err := b.writer.Flush()
+	if err == nil {
+		_, err = b.file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = b.file.Write(line)
+	}
+	if err == nil {
+		_, err = b.file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		return b.failed(err)
+	}
+	return nil
 }
 
 // add writes the record of a key that is to be changed.
@@ -90,6 +118,18 @@ func (b *backupFile) amend(records []limiter.Record) error {
 		return nil
 	}
 	if err := errors.Join(b.writer.Write(true, records...), b.writer.Flush()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
+// exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
+// file when it returns.
+func (b *backupFile) exclude(keys []limiter.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := errors.Join(b.writer.Exclude(keys...), b.writer.Flush()); err != nil {
 		return b.failed(err)
 	}
 	return nil

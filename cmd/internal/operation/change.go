@@ -1,12 +1,14 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // change is one run that changes keys others use.
@@ -19,36 +21,84 @@ type change struct {
 	question string
 	// make makes the change.
 	make func() error
+	// storeID is the id of the store, which it has when make is called; empty if it could not
+	// be given one.
+	storeID string
 }
 
 // newEntry returns the line of the trail of a run that begins.
 func (r *Runner) newEntry(command, selection string) *trail.Entry {
-	return &trail.Entry{User: r.User, Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix,
-		Command: command, Selection: selection}
+	return &trail.Entry{Run: trail.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
+		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Command: command, Selection: selection}
 }
 
-// change opens the trail, asks, makes the change and writes its line. Unless made is
-// true nothing was changed.
+// change opens the trail, asks, writes that the change begins, makes it, and writes what
+// came of it. Unless made is true nothing was changed.
 func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made bool, err error) {
 	if err := c.consent.Check(r.Place.Access, c.entry.Command); err != nil {
 		return false, err
 	}
-	writer, err := r.OpenTrail()
+	c.entry.Reason = cmp.Or(c.entry.Reason, c.consent.Reason)
+	machine, err := r.OpenTrail()
 	if err != nil {
 		return false, err
 	}
 	if c.question != "" {
 		if err := r.confirm(ctx, observer, c.consent, c.question); err != nil {
-			return false, errors.Join(err, writer.Close())
+			return false, errors.Join(err, machine.Close())
 		}
 	}
-	return true, r.record(ctx, writer, c.entry, c.make())
+	trails := &trails{Runner: r, machine: machine}
+	if err := trails.begin(ctx, c.entry); err != nil {
+		return false, errors.Join(err, machine.Close())
+	}
+	c.storeID = r.ensureStoreID(ctx)
+	return true, trails.end(ctx, c.entry, c.make())
 }
 
-// record writes the entry of a run that ended with err, and closes the trail. It returns
-// err, joined with its own error if the trail could not be written.
-func (r *Runner) record(ctx context.Context, writer trail.Writer, entry *trail.Entry, err error) error {
-	entry.Time = r.Now().UTC()
+// ensureStoreID gives the store an id if it has none, and returns it. It is empty if the user
+// may not do that, or the store is away, which the change itself will say.
+func (r *Runner) ensureStoreID(ctx context.Context) string {
+	of, has := limiter.IdentityOf(r.Store)
+	if !has {
+		return ""
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	id, err := of.EnsureStoreID(ctx)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// trails are the two places where a run is written down.
+type trails struct {
+	*Runner
+	// machine is the trail of this machine. Without it nothing is changed.
+	machine trail.Writer
+	// refused: the store has no journal, or does not let us write to it.
+	refused bool
+	// warned: it was said already that the store does not know of the run.
+	warned bool
+}
+
+// begin writes that a run begins. If it fails nothing may be changed.
+func (t *trails) begin(ctx context.Context, entry *trail.Entry) error {
+	entry.Began = t.Now().UTC()
+	intent := *entry
+	intent.Time, intent.Outcome = entry.Began, trail.Begun
+	if err := t.machine.Write(&intent); err != nil {
+		return fmt.Errorf("the audit cannot be written: %w; nothing was changed", err)
+	}
+	t.tell(ctx, &intent)
+	return nil
+}
+
+// end writes the entry of a run that ended with err, and closes the trail. It returns err,
+// joined with its own error if the trail could not be written.
+func (t *trails) end(ctx context.Context, entry *trail.Entry, err error) error {
+	entry.Time = t.Now().UTC()
 	switch {
 	case err == nil:
 		entry.Outcome = trail.Done
@@ -60,10 +110,36 @@ func (r *Runner) record(ctx context.Context, writer trail.Writer, entry *trail.E
 		entry.Outcome = trail.Failed
 	}
 	if err != nil {
-		entry.Error = r.Describe(err)
+		entry.Error = t.Describe(err)
 	}
-	if trailErr := errors.Join(writer.Write(entry), writer.Close()); trailErr != nil {
+	trailErr := errors.Join(t.machine.Write(entry), t.machine.Close())
+	t.tell(ctx, entry)
+	if trailErr != nil {
 		return errors.Join(err, outcome.Partly(fmt.Errorf("the audit could not be written: %w", trailErr)))
 	}
 	return err
+}
+
+// tell writes an entry to the store's journal, for all who use the store, also if the
+// operation is interrupted meanwhile. That it cannot is no reason to stop: somebody at night
+// who lacks a right has to be able to go on. It is said once.
+func (t *trails) tell(ctx context.Context, entry *trail.Entry) {
+	journal, has := limiter.JournalOf(t.Store)
+	if !has || t.refused {
+		return
+	}
+	text, err := entry.Text(limiter.MaxJournalText)
+	if err == nil {
+		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), t.Timeout)
+		defer cancel()
+		err = journal.AppendJournal(ctx, text)
+	}
+	if err == nil {
+		return
+	}
+	t.refused = !limiter.IsAway(err) // one that was away may be back for the outcome
+	if t.Warn != nil && !t.warned {
+		t.warned = true
+		t.Warn(fmt.Errorf("the audit in the store cannot be written, so only this machine has it: %w", err))
+	}
 }

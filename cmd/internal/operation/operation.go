@@ -12,10 +12,12 @@
 package operation
 
 import (
+	"context"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 )
 
@@ -27,18 +29,29 @@ type Runner struct {
 	Timeout time.Duration
 	Files   Files
 	Now     func() time.Time
-	// User is who runs the operations, for the trail.
-	User string
+	// User is who runs the operations, Account the name of the process's user if that is
+	// another, and Host the machine, for the trail.
+	User, Account, Host string
 	// OpenTrail opens the audit trail, before anything is asked or changed.
 	OpenTrail func() (trail.Writer, error)
 	// Describe is what the trail says of an error: one line, without passwords.
 	Describe func(error) string
+	// Identify finds out which store it is, as far as that can be known.
+	Identify func(context.Context) identity.Store
+	// LookUp resolves the names of hosts, to compare stores by their addresses.
+	LookUp identity.LookUp
+	// Warn, if set, is told what went wrong and stopped nothing.
+	Warn func(error)
 }
 
-// Access is what the context in use allows.
+// Access is what the context in use allows, or the protected one whose store it is.
 type Access struct {
-	// Context is its name; empty if the store was chosen without a context.
+	// Context is its name; empty if the store was chosen without a context, and is not that
+	// of a protected one.
 	Context string
+	// Reached: the context is not the one in use. It is protected, and this is its store, which
+	// was reached in another way.
+	Reached bool
 	// ReadOnly forbids all changes. Protected wants the name of the context for each.
 	ReadOnly, Protected bool
 }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,37 +74,55 @@ type RestorePlan struct {
 	Backup *Backup
 	// Replace brings back keys that have been used since, over what they hold.
 	Replace bool
+	// IntoOther restores into this store even if the backup is of another one.
+	IntoOther bool
 	// Only, if set, says which keys are brought back.
 	Only func(limiter.Key) bool
 	// InUse, if set, is told of each key that was left because it has been used since.
 	InUse   func(limiter.Key)
 	Consent Consent
+	// Command is what the trail calls it; "restore" unless said.
+	Command string
+	// Ask asks for a confirmation in any case.
+	Ask bool
 }
 
-// MustAsk reports whether the restore has to be confirmed: it overwrites keys, or the
-// place is protected.
-func (p *RestorePlan) MustAsk(a Access) bool { return p.Replace || a.Protected }
+// MustAsk reports whether the restore has to be confirmed: it is to be, or it overwrites
+// keys, or the place is protected.
+func (p *RestorePlan) MustAsk(a Access) bool { return p.Ask || p.Replace || a.Protected }
 
 // RestoreResult is what became of the records of a backup.
 type RestoreResult struct {
 	Restored int64
+	Already  int64 // as the backup has them, before and now
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
 	Foreign  int64 // hold what limitctl did not write, and were left
+	// Unknown is of how many the store has not said what became of them.
+	Unknown int64
 }
 
 // Restore brings back what a backup holds, and asks first if it must. Without a result
 // nothing was changed.
 func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observer) (*RestoreResult, error) {
-	entry := r.newEntry("restore", absolute(plan.Backup.Path))
+	if !plan.IntoOther {
+		if err := r.CheckOrigin(ctx, plan.Backup); err != nil {
+			return nil, err
+		}
+	}
+	entry := r.newEntry(cmp.Or(plan.Command, "restore"), absolute(plan.Backup.Path))
 	question := ""
 	if plan.MustAsk(r.Place.Access) {
 		question = "Restore " + output.Plural(plan.Backup.Records, "key")
 	}
+	entry.Matched = int64(plan.Backup.Records)
 	result := &RestoreResult{}
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		err := r.restoreRecords(ctx, plan, observer, result)
-		entry.Matched, entry.Changed = int64(plan.Backup.Records), result.Restored
+		entry.Changed = result.Restored
+		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+			entry.Unknown = result.Unknown
+		}
 		if err = result.err(plan.Backup.Records, err); err == nil {
 			err = plan.Backup.DamageError()
 		}
@@ -146,7 +165,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		if err != nil {
 			return err
 		}
-		progress.Set(result.Restored+result.left(), int64(plan.Backup.Records), 0)
+		progress.Set(result.Restored+result.Already+result.left(), int64(plan.Backup.Records), 0)
 		return nil
 	})
 }
@@ -155,6 +174,8 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 	switch outcome {
 	case limiter.Imported:
 		r.Restored++
+	case limiter.AlreadyThere:
+		r.Already++
 	case limiter.Lapsed:
 		r.Lapsed++
 	case limiter.InUse:
@@ -162,6 +183,7 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 	case limiter.Foreign:
 		r.Foreign++
 	case limiter.NotKnown: // the error that comes with it says so
+		r.Unknown++
 	}
 }
 
@@ -177,8 +199,8 @@ func (r *RestoreResult) err(records int, err error) error {
 		if errors.Is(err, limiter.ErrOutcomeUnknown) {
 			done = "known to be restored"
 		}
-		err = outcome.WithProgress(err, "%d of %s %s", r.Restored, output.Plural(records, "record"), done)
-		if r.Restored+r.left() > 0 {
+		err = outcome.WithProgress(err, "%d of %s %s", r.Restored+r.Already, output.Plural(records, "record"), done)
+		if r.Restored+r.Already+r.left() > 0 {
 			return outcome.Partly(err)
 		}
 		return err

@@ -12,6 +12,9 @@ type Error struct {
 	Message string `json:"message"`
 }
 
+// Document is the JSON document of an error without an answer.
+func (e *Error) Document() any { return &errorOnly{SchemaVersion, e} }
+
 // errorOnly is the document of an error without an answer.
 type errorOnly struct {
 	SchemaVersion int    `json:"schema_version"`
@@ -86,7 +89,7 @@ func fieldOf(format Format, e *Error) ([]byte, error) {
 // Error prints an error for programs, as a document of its own: JSON, a line of it, or YAML.
 // CSV and tables cannot hold it.
 func (p *Printer) Error(e *Error) error {
-	document := &errorOnly{SchemaVersion, e}
+	document := e.Document()
 	switch {
 	case p.Quiet:
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/internal/lines"
@@ -21,9 +22,17 @@ const (
 	keptBad = 5
 )
 
+// Query says which runs are wanted.
+type Query struct {
+	// Most is how many runs, the latest; 0 means [MaxRuns].
+	Most int
+	// Keep, if set, says which entries count. It should say the same of both of a run.
+	Keep func(*Entry) bool
+}
+
 // History is what a trail holds.
 type History struct {
-	Runs  []*Entry // the latest runs, in the order of their lines
+	Runs  []*Entry // the latest runs, the latest of them last
 	Total int      // how many runs there are, those that are left out included
 	Bad   int      // how many lines are not entries and were left out
 	// FirstBad are the first of the bad lines.
@@ -32,7 +41,7 @@ type History struct {
 
 // BadLine is a line that is not an entry.
 type BadLine struct {
-	Number int64 // from 1, in what was read
+	Number int64 // from 1, in what was read; in a journal, the oldest that was read is 1
 	Reason error
 }
 
@@ -48,17 +57,15 @@ func SkipOld(file files.File) (size int64, skipped bool, err error) {
 	return info.Size(), true, err
 }
 
-// Read reads the latest runs of a trail, at most that many; 0 means [MaxRuns]. Lines that
-// are not entries, or far too long, are left out.
-func Read(ctx context.Context, in io.Reader, most int) (*History, error) {
-	most = cmp.Or(most, MaxRuns)
-	h := &History{Runs: []*Entry{}}
+// Read reads the latest runs of a file. Lines that are not entries, or far too long, are left
+// out.
+func Read(ctx context.Context, in io.Reader, q Query) (*History, error) {
+	c := newCollection(q, Machine)
 	reader := lines.NewReader(in, maxLine)
 	for {
 		line, err := reader.Next()
 		if errors.Is(err, io.EOF) {
-			h.Runs = h.Runs[max(0, len(h.Runs)-most):]
-			return h, nil
+			return c.history(), nil
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -67,16 +74,101 @@ func Read(ctx context.Context, in io.Reader, most int) (*History, error) {
 			return nil, err
 		}
 		entry := new(Entry)
-		if reason := entry.read(&line); reason != nil { // the disk was full, say
-			if h.Bad++; h.Bad <= keptBad {
-				h.FirstBad = append(h.FirstBad, BadLine{line.Number, reason})
-			}
+		c.add(entry, line.Number, entry.read(&line)) // the disk was full, say
+	}
+}
+
+// ReadTexts reads the latest runs of a store's journal, the oldest text first.
+func ReadTexts(texts []string, q Query) *History {
+	c := newCollection(q, Store)
+	for i, text := range texts {
+		entry := new(Entry)
+		c.add(entry, int64(i+1), entry.parse([]byte(text)))
+	}
+	return c.history()
+}
+
+// Merge returns the runs of two histories, each run once.
+func Merge(machine, store *History, most int) *History {
+	m := &History{Bad: machine.Bad + store.Bad}
+	both := fold(slices.Concat(machine.Runs, store.Runs))
+	m.Total = machine.Total + store.Total - (len(machine.Runs) + len(store.Runs) - len(both))
+	m.Runs = latest(both, cmp.Or(most, MaxRuns))
+	return m
+}
+
+// collection is the entries that are read, with no more of them in memory than needed.
+type collection struct {
+	Query
+	source  Source
+	found   History
+	dropped int
+}
+
+func newCollection(q Query, source Source) *collection {
+	q.Most = cmp.Or(q.Most, MaxRuns)
+	return &collection{Query: q, source: source, found: History{Runs: []*Entry{}}}
+}
+
+// add adds an entry, unless there is a reason why it is not one.
+func (c *collection) add(e *Entry, number int64, reason error) {
+	h := &c.found
+	switch {
+	case reason != nil:
+		if h.Bad++; h.Bad <= keptBad {
+			h.FirstBad = append(h.FirstBad, BadLine{number, reason})
+		}
+		return
+	case c.Keep != nil && !c.Keep(e):
+		return
+	}
+	e.Source = c.source
+	if h.Runs = append(h.Runs, e); len(h.Runs) >= 4*c.Most+4 { // what runs have begun in between can still end
+		h.Runs = fold(h.Runs)
+		surplus := max(0, len(h.Runs)-2*c.Most)
+		c.dropped += surplus
+		h.Runs = slices.Delete(h.Runs, 0, surplus)
+	}
+}
+
+func (c *collection) history() *History {
+	h := &c.found
+	h.Runs = fold(h.Runs)
+	h.Total = len(h.Runs) + c.dropped
+	h.Runs = latest(h.Runs, c.Most)
+	return h
+}
+
+// fold makes one entry of those of a run, in the place of the last: that of the outcome, the
+// first if there are several.
+func fold(entries []*Entry) []*Entry {
+	last := map[string]int{}
+	folded := make([]*Entry, 0, len(entries))
+	for _, e := range entries {
+		i, known := last[e.Run]
+		if e.Run == "" || !known {
+			last[e.Run] = len(folded)
+			folded = append(folded, e)
 			continue
 		}
-		if h.Total++; len(h.Runs) == 2*most { // the latest are kept
-			h.Runs = append(h.Runs[:0], h.Runs[most:]...)
-			clear(h.Runs[most : 2*most])
+		before := folded[i]
+		source := before.Source
+		if e.Source != source {
+			source = Both
 		}
-		h.Runs = append(h.Runs, entry)
+		if before.Outcome == Begun && e.Outcome != Begun {
+			folded[i] = nil
+			last[e.Run] = len(folded)
+			folded = append(folded, e)
+			before = e
+		}
+		before.Source = source
 	}
+	return slices.DeleteFunc(folded, func(e *Entry) bool { return e == nil })
+}
+
+// latest returns so many of the runs, the latest by their time.
+func latest(runs []*Entry, most int) []*Entry {
+	slices.SortStableFunc(runs, func(a, b *Entry) int { return a.Time.Compare(b.Time) })
+	return slices.Delete(runs, 0, max(0, len(runs)-most))
 }

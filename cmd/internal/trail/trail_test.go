@@ -24,7 +24,7 @@ func TestTheLatestRunsAreRead(t *testing.T) {
 		{3, 3*MaxRuns + 4, 3},
 		{4 * MaxRuns, 0, 3*MaxRuns + 7},
 	} {
-		h, err := Read(t.Context(), strings.NewReader(file.String()), test.most)
+		h, err := Read(t.Context(), strings.NewReader(file.String()), Query{Most: test.most})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestTheLatestRunsAreRead(t *testing.T) {
 
 func TestBadLinesAreCountedAndTheFirstAreTold(t *testing.T) {
 	const run = "{\"time\":\"2026-01-02T03:04:05Z\"}\n"
-	h, err := Read(t.Context(), strings.NewReader(run+strings.Repeat("[]\n", 7)+run), 0)
+	h, err := Read(t.Context(), strings.NewReader(run+strings.Repeat("[]\n", 7)+run), Query{})
 	if err != nil || len(h.Runs) != 2 || h.Bad != 7 || len(h.FirstBad) != keptBad || h.FirstBad[0].Number != 2 {
 		t.Errorf("it holds %+v, %v", h, err)
 	}
@@ -85,7 +85,7 @@ func TestAnEntryAfterHalfALineIsReadBack(t *testing.T) {
 	if _, skipped, err := SkipOld(file); skipped || err != nil {
 		t.Errorf("some of it is skipped (%v, %v)", skipped, err)
 	}
-	h, err := Read(t.Context(), file, 0)
+	h, err := Read(t.Context(), file, Query{})
 	if err != nil || len(h.Runs) != 2 || h.Bad != 1 || h.Runs[1].Matched != 1 {
 		t.Errorf("it holds %+v, %v", h, err)
 	}

@@ -36,6 +36,8 @@ type Store struct {
 	nameMisses atomic.Uint32
 	shards     [shardCount]shard
 	denials    denials
+	journal    journal
+	overrides  overrides
 	tokens     tokens
 	id         atomic.Pointer[string] // nil as long as the store has none
 }

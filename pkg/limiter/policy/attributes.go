@@ -56,18 +56,13 @@ func ParseAttributes(arguments []string) (Attributes, error) {
 }
 
 // MaxNameLength bounds the names of policies, limits and attributes, in bytes.
-const MaxNameLength = 64
+const MaxNameLength = subjecttext.MaxNameLength
 
 // ValidateName reports what makes name unfit to be the name of a policy, a
 // limit or an attribute, which what says: letters, digits, "-" and "_",
 // beginning with a letter.
 func ValidateName(what, name string) error {
-	fits := name != "" && len(name) <= MaxNameLength
-	for i, c := range []byte(name) {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		fits = fits && (letter || i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'))
-	}
-	if !fits {
+	if !subjecttext.IsName(name) {
 		return limiter.Invalidf("%s name %q is not valid; use at most %d letters, digits, - and _, beginning with a letter", what,
 			name, MaxNameLength)
 	}
@@ -75,71 +70,22 @@ func ValidateName(what, name string) error {
 }
 
 // join writes the attributes named by names as "name:value:name:value".
-// No two lists of names and values are written the same: in a
-// value, "%", ":", the braces and control characters are escaped as %XX. Only a
-// last value that is an IPv6 address keeps its colons, unless what stands before
-// it would read as a part of that address.
 func join(names []string, attributes Attributes) string {
-	var b strings.Builder
-	starts := make([]int, len(names)) // of the values
+	list := make([]subjecttext.Attribute, len(names))
 	for i, name := range names {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		b.WriteString(name)
-		b.WriteByte(':')
-		starts[i] = b.Len()
-		b.WriteString(subjecttext.Escape(attributes[name]))
+		list[i] = subjecttext.Attribute{Name: name, Value: attributes[name]}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	last := len(names) - 1
-	address, escaped := attributes[names[last]], b.String()
-	if !subjecttext.IsPlainIPv6(address) {
-		return escaped
-	}
-	readable := escaped[:starts[last]] + address
-	if slices.ContainsFunc(starts[:last], func(start int) bool { return subjecttext.IsPlainIPv6(readable[start:]) }) {
-		return escaped
-	}
-	return readable
+	return subjecttext.Join(list)
 }
 
 // Attribute is one name and value of a key.
 type Attribute struct{ Name, Value string }
 
-// split is the inverse of join. ok is false for a text that join cannot have
-// made.
-func split(text string) (attributes []Attribute, ok bool) {
-	for rest := text; ; {
-		name, after, found := strings.Cut(rest, ":")
-		if !found || ValidateName("attribute", name) != nil {
-			return nil, false
-		}
-		value, next, more := strings.Cut(after, ":")
-		// An address has eight parts, or an empty one; a value and the names and
-		// values after it are an odd number, and none of them is empty, but in a
-		// last address, which then is written with its colons only if this one
-		// cannot be taken for more of it.
-		if more && subjecttext.IsPlainIPv6(after) {
-			value, more = after, false
-		} else if value, ok = subjecttext.Unescape(value); !ok {
-			return nil, false
-		}
-		attributes = append(attributes, Attribute{name, value})
-		if !more {
-			return attributes, rejoin(attributes) == text
-		}
-		rest = next
+// listOf returns attributes as this package calls them.
+func listOf(attributes []subjecttext.Attribute) []Attribute {
+	list := make([]Attribute, len(attributes))
+	for i, a := range attributes {
+		list[i] = Attribute(a)
 	}
-}
-
-// rejoin is join of a list.
-func rejoin(list []Attribute) string {
-	names, attributes := make([]string, len(list)), make(Attributes, len(list))
-	for i, a := range list {
-		names[i], attributes[a.Name] = a.Name, a.Value
-	}
-	return join(names, attributes)
+	return list
 }

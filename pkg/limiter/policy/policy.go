@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -172,27 +173,22 @@ type Parts struct {
 // ParseKey takes a key apart that [Policy.Key] made, with no policy at hand. ok
 // is false for any other key.
 func ParseKey(key limiter.Key) (parts Parts, ok bool) {
-	name, more, hasMore := strings.Cut(key.Name, ":")
-	parts.Policy, parts.Limit, ok = strings.Cut(name, "/")
-	if !ok || validateOwnName("policy", parts.Policy) != nil || ValidateName("limit", parts.Limit) != nil {
+	policy, limit, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
+	if !ok || validateOwnName("policy", policy) != nil {
 		return Parts{}, false
 	}
-	if parts.Attributes, ok = split(key.Subject); !ok {
-		return Parts{}, false
-	}
-	if hasMore {
-		rest, ok := split(more)
-		if !ok {
-			return Parts{}, false
-		}
-		parts.Attributes = append(parts.Attributes, rest...)
-	}
-	return parts, true
+	return Parts{Policy: policy, Limit: limit, Attributes: listOf(attributes)}, true
 }
 
 // ParseSubject takes a subject apart that is made of attributes, such as "tenant:acme:user:42",
 // whether a policy made it or not. ok is false for any other.
-func ParseSubject(subject string) (attributes []Attribute, ok bool) { return split(subject) }
+func ParseSubject(subject string) (attributes []Attribute, ok bool) {
+	found, ok := subjecttext.Split(subject)
+	if !ok {
+		return nil, false
+	}
+	return listOf(found), true
+}
 
 // LimitName is the limit's name with its policy's, as people know it.
 func (p *Parts) LimitName() string { return p.Policy + "/" + p.Limit }

@@ -198,7 +198,14 @@ func FuzzParseKey(f *testing.F) {
 		if !ok {
 			return
 		}
-		inSubject, _ := split(subject)
+		rejoin := func(list []Attribute) string {
+			names, attributes := make([]string, len(list)), Attributes{}
+			for i, a := range list {
+				names[i], attributes[a.Name] = a.Name, a.Value
+			}
+			return join(names, attributes)
+		}
+		inSubject, _ := ParseSubject(subject)
 		again := limiter.Key{Subject: rejoin(inSubject), Name: parts.Policy + "/" + parts.Limit}
 		if rest := parts.Attributes[len(inSubject):]; len(rest) > 0 {
 			again.Name += ":" + rejoin(rest)

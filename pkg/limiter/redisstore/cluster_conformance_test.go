@@ -32,7 +32,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	client := clusterClient(t, cluster, redis.ClusterOptions{PoolSize: 64})
 	var stores atomic.Int64
 	storetest.Run(t, storetest.Harness{
-		Sequences: 300,
+		Sequences: 300, DropsEnded: true,
 		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
 			s := clustered{client: client, prefix: fmt.Sprintf("store%d", stores.Add(1))}
 			options := []redisstore.Option{redisstore.WithPrefix(s.prefix)}

@@ -134,12 +134,13 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 }
 
 // now returns the instant that counts: what a server's clock shows, unless the store has
-// another one.
+// another one. In a Cluster it is the clock of the master that has the current minute.
 func (s *Store) now(ctx context.Context) (limiter.Instant, error) {
 	if s.clock != nil {
 		return limiter.InstantOf(s.clock()), nil
 	}
-	c := &call{Cmd: redis.NewCmd(ctx, "time"), reads: true}
+	minute := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
+	c := &call{Cmd: redis.NewCmd(ctx, "time"), key: s.denialKey(minute), reads: true}
 	if err := s.sender.send(ctx, c); err != nil {
 		return 0, s.explain(err, "read of the clock", false, nil)
 	}

@@ -20,7 +20,7 @@ func (s *Store) explain(err error, verb string, changes bool, keys []string) err
 		}
 	}
 	var sent sentError
-	var discovery *discoveryError
+	var discovery *redisserver.DiscoveryError
 	call := redisserver.Call{
 		Verb: verb, Changes: changes, Keys: keys, ScriptCommand: s.scripts.failingCommand,
 		Sent: errors.As(err, &sent) && !errors.As(err, &discovery),

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
 )
 
 // watchNodes lets it be told what has left for a node of a Cluster. Its client asks
@@ -28,7 +30,7 @@ func (nodeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		notYet(cmd)
 		err := next(ctx, cmd)
 		if err != nil && cmd.FullName() == "cluster slots" {
-			return &discoveryError{err}
+			return &redisserver.DiscoveryError{Err: err}
 		}
 		return err
 	}
@@ -51,9 +53,3 @@ func notYet(cmds ...redis.Cmder) {
 		}
 	}
 }
-
-// discoveryError says that the client could not learn the nodes of a Cluster, for
-// whatever call.
-type discoveryError struct{ error }
-
-func (e *discoveryError) Unwrap() error { return e.error }

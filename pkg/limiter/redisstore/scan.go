@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -116,7 +118,11 @@ func (sc *scan) readKeys(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return sc.readAndSend(ctx, server, scannedKeys{selected, int64(len(batch))})
+		err = sc.readAndSend(ctx, server, scannedKeys{selected, int64(len(batch))})
+		if node, is := server.(*redis.Client); is && err != nil && sc.servers.IsCluster() {
+			return &nodeError{err, node.Options().Addr}
+		}
+		return err
 	})
 }
 

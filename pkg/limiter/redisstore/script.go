@@ -38,6 +38,7 @@ type scripts struct {
 	deleteScript, exportScript, importScript atomic.Pointer[script]
 	adjustScript                             atomic.Pointer[script]
 	denialScript                             atomic.Pointer[script]
+	setScript, revokeScript, listScript      atomic.Pointer[script] // of overrides
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
 	noReadOnly atomic.Bool
@@ -96,10 +97,15 @@ func (s *scripts) addingDenials() *script {
 	return made(&s.denialScript, lua.AddDenials)
 }
 
+func (s *scripts) settingOverride() *script  { return made(&s.setScript, lua.SetOverride) }
+func (s *scripts) revokingOverride() *script { return made(&s.revokeScript, lua.RevokeOverride) }
+func (s *scripts) listingOverrides() *script { return made(&s.listScript, lua.ListOverrides) }
+
 // bySHA returns the script whose name occurs in an error message.
 func (s *scripts) bySHA(message string) *script {
 	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
-		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript}
+		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript,
+		&s.setScript, &s.revokeScript, &s.listScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])
 	}

@@ -164,7 +164,7 @@ func (s *sender) laneOf(ctx context.Context, key string, deadline time.Time) (*l
 		err, _ = within(ctx, deadline, find)
 	}
 	if err != nil {
-		return nil, &discoveryError{err}
+		return nil, &redisserver.DiscoveryError{Err: err}
 	}
 	s.knowsNodes.Store(true)
 	node := <-found

@@ -25,7 +25,7 @@ type harnessed struct {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
-		Sequences: 10_000,
+		Sequences: 10_000, DropsEnded: true,
 		New: func(tb testing.TB, clock func() time.Time) limiter.Keyspace {
 			client := socketClient(tb, redistest.Start(tb))
 			var options []redisstore.Option

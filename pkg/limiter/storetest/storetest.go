@@ -28,6 +28,8 @@ type Harness struct {
 	Plant func(tb testing.TB, store limiter.Keyspace, key limiter.Key, value string) (intact func() bool)
 	// Prefix returns what a store's keys begin with; nil stands for the default.
 	Prefix func(store limiter.Keyspace) string
+	// DropsEnded: what has ended by itself is gone from Dump, too, with nobody asking for it.
+	DropsEnded bool
 	// Sequences is how many random sequences are held against the reference,
 	// for each kind of limit: many for a store with an implementation of its own.
 	Sequences int
@@ -88,4 +90,6 @@ func Run(t *testing.T, h Harness) {
 	}
 	t.Run("Denials", func(t *testing.T) { denials(t, h) })
 	t.Run("Identity", func(t *testing.T) { identity(t, h) })
+	t.Run("Journal", func(t *testing.T) { journal(t, h) })
+	t.Run("Overrides", func(t *testing.T) { overrides(t, h) })
 }

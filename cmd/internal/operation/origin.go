@@ -1,0 +1,92 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// identify returns which store it is, as far as that is known.
+func (r *Runner) identify(ctx context.Context) identity.Store {
+	if r.Identify == nil {
+		return identity.Store{Prefix: r.Place.Prefix}
+	}
+	return r.Identify(ctx)
+}
+
+// CheckOrigin returns an [OtherStoreError] if a backup is not of this store for sure.
+func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
+	here, origin := r.identify(ctx), originOf(&b.Header)
+	if here.Address == "" && here.ID == "" {
+		return nil
+	}
+	verdict := identity.Compare(ctx, &origin, &here, r.LookUp)
+	if verdict == identity.Same {
+		return nil
+	}
+	return &OtherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.ID, Here: r.Place.Store, HereID: here.ID,
+		MaybeCopy: verdict == identity.Copy}
+}
+
+// IsOrigin reports whether a backup with that header is of this store for sure.
+func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
+	here, origin := r.identify(ctx), originOf(header)
+	return identity.Compare(ctx, &origin, &here, r.LookUp) == identity.Same
+}
+
+// originOf is the store that a backup is of.
+func originOf(h *backup.Header) identity.Store {
+	origin := identity.Store{Address: h.Address, Prefix: h.Prefix, ID: h.StoreID, Servers: h.Servers}
+	if !limiter.IsStoreID(origin.ID) {
+		origin.ID = ""
+	}
+	if origin.Address != "" {
+		return origin
+	}
+	// An earlier limitctl wrote only what people call the store.
+	switch {
+	case strings.Contains(h.Store, "://"):
+		origin.Address, _ = connect.Identity(h.Store)
+	case h.Store == "memory":
+		origin.Address = h.Store
+	default:
+		if path, err := filepath.Abs(h.Store); err == nil {
+			origin.Address = "file " + path
+		}
+	}
+	return origin
+}
+
+// OtherStoreError says that a backup is of another store than the one to restore it into, or
+// that nobody can tell. It is a [limiter.ErrInvalid].
+type OtherStoreError struct {
+	Path             string // of the backup
+	Backup, Here     string // what people call the two stores
+	BackupID, HereID string // their ids, as far as they are known
+	// MaybeCopy: they have the same id. It is one store that was reached in two ways, or one
+	// is a copy of the other.
+	MaybeCopy bool
+}
+
+// Error names both stores.
+func (e *OtherStoreError) Error() string {
+	if e.MaybeCopy {
+		return fmt.Sprintf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
+			e.Path, e.Backup, e.Here)
+	}
+	from, here := e.Backup, e.Here
+	if e.BackupID != "" && e.HereID != "" && e.BackupID != e.HereID {
+		const shown = 8
+		from, here = from+" with id "+e.BackupID[:shown]+"…", here+" with id "+e.HereID[:shown]+"…"
+	}
+	return fmt.Sprintf("%s is a backup of another store, %s, and this is %s", e.Path, from, here)
+}
+
+// Is makes every OtherStoreError a [limiter.ErrInvalid].
+func (e *OtherStoreError) Is(target error) bool { return target == limiter.ErrInvalid }

@@ -1,0 +1,204 @@
+// Package overridetable is what the tables of overrides of all stores have in common: how an
+// override is written, when it ends, and what IDs and versions are. See [limiter.OverrideTable].
+package overridetable
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/subjecttext"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	// MaxSize is how many bytes an override as text has at most.
+	MaxSize = 16 << 10
+	// IDSize is how many characters an ID has, and VersionSize a version.
+	IDSize      = 8
+	VersionSize = 32
+)
+
+// written is an override as JSON text. Its ID and times are beside it.
+type written struct {
+	Subject     string            `json:"subject,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"` // values as in subjects
+	Effect      string            `json:"effect"`
+	Limit       string            `json:"limit,omitempty"`
+	Thousandths int64             `json:"thousandths,omitempty"`
+	Units       int64             `json:"units,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	By          string            `json:"by,omitempty"`
+}
+
+// Encode checks o and returns it as text, without what the store makes.
+func Encode(o *limiter.Override, lasts time.Duration) ([]byte, error) {
+	if err := o.Check(lasts); err != nil {
+		return nil, err
+	}
+	w := written{Subject: patternText(o.Subjects), Name: patternText(o.Names), Effect: o.Effect.String(), Reason: o.Reason, By: o.By}
+	if len(o.Attributes) > 0 {
+		w.Attributes = make(map[string]string, len(o.Attributes))
+	}
+	for name, value := range o.Attributes {
+		w.Attributes[subjecttext.Escape(name)] = subjecttext.Escape(value)
+	}
+	switch o.Effect {
+	case limiter.OverrideLimit:
+		w.Limit = o.Limit.String()
+	case limiter.OverrideTimes:
+		w.Thousandths = o.Thousandths
+	case limiter.OverrideAdd:
+		w.Units = o.Units
+	case limiter.OverrideBlock, limiter.OverrideExempt:
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(w); err != nil {
+		return nil, err
+	}
+	if text.Len() > MaxSize {
+		return nil, limiter.Invalidf("an override of %d bytes; at most %d fit", text.Len(), MaxSize)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+// patternText writes p so that it is read back as it is.
+func patternText(p limiter.Pattern) string {
+	subject, exact := p.Exact()
+	if !exact || p.String() != subject {
+		return p.String()
+	}
+	if read, err := limiter.ParsePattern(subject); err == nil {
+		if same, exact := read.Exact(); exact && same == subject {
+			return subject
+		}
+	}
+	return limiter.EscapeGlob(subject)
+}
+
+// Decode reads back what [Encode] writes. The error says what is wrong with a text that
+// limitctl cannot have written; it is meant for [limiter.ForeignError].Holds.
+func Decode(text []byte) (o limiter.Override, err error) {
+	var w written
+	if len(text) > MaxSize {
+		return o, fmt.Errorf("more than %d bytes that are not an override", MaxSize)
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return o, fmt.Errorf("%d bytes that are not an override", len(text))
+	}
+	o = limiter.Override{Thousandths: w.Thousandths, Units: w.Units, Reason: w.Reason, By: w.By}
+	if o.Effect, err = limiter.ParseOverrideEffect(w.Effect); err == nil && o.Effect == limiter.OverrideLimit {
+		o.Limit, err = limiter.ParseLimit(w.Limit)
+	}
+	if err == nil {
+		o.Limit, err = normalized(o.Limit)
+	}
+	if err == nil {
+		o.Subjects, err = pattern(w.Subject)
+	}
+	if err == nil {
+		o.Names, err = pattern(w.Name)
+	}
+	for name, value := range w.Attributes {
+		plainName, ok := subjecttext.Unescape(name)
+		plain, ok2 := subjecttext.Unescape(value)
+		if !ok || !ok2 {
+			return o, fmt.Errorf("an override with the attribute %q=%q, which limitctl did not write", name, value)
+		}
+		if o.Attributes == nil {
+			o.Attributes = map[string]string{}
+		}
+		o.Attributes[plainName] = plain
+	}
+	if err == nil {
+		err = o.Check(limiter.MinOverrideTime)
+	}
+	if err != nil {
+		return o, fmt.Errorf("a damaged override: %w", err)
+	}
+	return o, nil
+}
+
+// normalized returns a limit with its defaults, and no limit as it is.
+func normalized(limit limiter.Limit) (limiter.Limit, error) {
+	if limit == (limiter.Limit{}) {
+		return limit, nil
+	}
+	return limit.Normalize()
+}
+
+func pattern(text string) (limiter.Pattern, error) {
+	if text == "" {
+		return limiter.Pattern{}, nil
+	}
+	return limiter.ParsePattern(text)
+}
+
+const millisecond = limiter.Instant(time.Millisecond / time.Microsecond)
+
+// Times returns when an override begins that is set at now, and when it ends, in whole
+// milliseconds.
+func Times(now limiter.Instant, lasts time.Duration) (created, expires limiter.Instant) {
+	created = now / millisecond * millisecond
+	return created, created + limiter.Instant(Milliseconds(lasts))*millisecond
+}
+
+// Milliseconds returns lasts in milliseconds, rounded up.
+func Milliseconds(lasts time.Duration) int64 {
+	return int64((lasts + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Complete fills in what the store made of an override, which is read at now.
+func Complete(o *limiter.Override, id string, created, expires, now limiter.Instant) {
+	o.ID, o.CreatedAt, o.ExpiresAt = id, created.Time(), expires.Time()
+	o.Left = time.Duration(max(0, expires-now)) * time.Microsecond
+}
+
+// idLetters leaves out those that are read as others.
+const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// NewID returns an ID. Another override may have it already, once in a billion times.
+func NewID() string {
+	random := make([]byte, 5)
+	rand.Read(random)
+	return base32.NewEncoding(idLetters).EncodeToString(random)
+}
+
+// IsID reports whether text can be an ID.
+func IsID(text string) bool {
+	if len(text) != IDSize {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if !bytes.ContainsRune([]byte(idLetters), rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// NewVersion returns a version that there never was before.
+func NewVersion() string {
+	random := make([]byte, VersionSize/2)
+	rand.Read(random)
+	return hex.EncodeToString(random)
+}
+
+// ErrFull is the error of a table that has as many overrides as it can.
+func ErrFull() error {
+	return fmt.Errorf("%w: %d overrides are in force, which is the most; revoke one, or set one that covers several",
+		limiter.ErrRefused, limiter.MaxOverrides)
+}
+
+// SortNewestFirst sorts overrides by when they were set.
+func SortNewestFirst(overrides []limiter.Override) {
+	slices.SortFunc(overrides, func(a, b limiter.Override) int { return limiter.CompareAge(&a, &b) })
+}

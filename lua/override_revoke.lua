@@ -1,0 +1,34 @@
+-- Ends an override.
+--
+-- KEYS[1]  the index of the overrides
+-- KEYS[2]  the key of the override
+-- ARGV[1]  its ID
+-- ARGV[2]  the version of the index from now on
+-- ARGV[3]  the instant that counts, in ms; the server's clock unless given
+-- Returns  the instant in ms, and what was under the key, '' for nothing
+-- Cost     one TIME, two GETRANGE, one DEL and SET
+
+local id, version = ARGV[1], ARGV[2]
+local now, later = clock, 0
+if ARGV[3] then
+  now, later = tonumber(ARGV[3]), 3600000
+end
+local entries, count, last, found = others(now, id)
+if not entries then
+  return count
+end
+local record, wrong = read(2, 'OVERRIDE_SIZE', 'an override')
+if wrong then
+  return wrong
+elseif record ~= '' and (string.sub(record, 1, 3) ~= OVERRIDE_MAGIC or #record > OVERRIDE_SIZE) then
+  return foreign(2, 'a value that is not an override')
+elseif record == '' and not found then
+  return { now, '' }
+end
+if count == 0 then
+  redis.call('DEL', KEYS[1])
+else
+  write(version, entries, last, now, later)
+end
+redis.call('DEL', KEYS[2])
+return { now, record }

@@ -1,0 +1,232 @@
+package filestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.OverrideTable = (*Store)(nil)
+
+// overrideTable has a row for each override, and one without an ID for the version, which lasts as
+// long as the last of them. An older limitctl does not look at this table.
+const overrideTable = `CREATE TABLE IF NOT EXISTS overrides (
+	prefix  TEXT    NOT NULL,
+	id      TEXT    NOT NULL,
+	record  TEXT    NOT NULL, -- JSON, or the version
+	created INTEGER NOT NULL, -- µs since the epoch
+	ends    INTEGER NOT NULL, -- likewise
+	PRIMARY KEY (prefix, id)
+) WITHOUT ROWID`
+
+// errNoOverrides: there is no table of overrides yet.
+var errNoOverrides = errors.New("no overrides yet")
+
+// checkOverrideTable says whether there is a table of overrides, and that it is limitctl's.
+func checkOverrideTable(ctx context.Context, tx *sql.Tx) error {
+	var schema string
+	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'overrides'").Scan(&schema)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return errNoOverrides
+	case err == nil && schema != strings.Replace(overrideTable, "IF NOT EXISTS ", "", 1):
+		return errors.New("its table of overrides is not limitctl's")
+	}
+	return err
+}
+
+// readOverrides calls do with a transaction that only reads, if there is a table of overrides.
+func (s *Store) readOverrides(ctx context.Context, do func(tx *sql.Tx, now limiter.Instant) error) error {
+	return s.read(ctx, func(tx *sql.Tx) error {
+		if err := checkOverrideTable(ctx, tx); errors.Is(err, errNoOverrides) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return do(tx, limiter.InstantOf(s.clock()))
+	})
+}
+
+// overrideVersion returns the version at now, empty if there are no overrides.
+func (s *Store) overrideVersion(ctx context.Context, tx *sql.Tx, now limiter.Instant) (version string, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT substr(record, 1, ?) FROM overrides WHERE prefix = ? AND id = '' AND ends > ?",
+		overridetable.VersionSize, s.prefix, int64(now)).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return version, err
+}
+
+// OverrideVersion implements [limiter.OverrideTable].
+func (s *Store) OverrideVersion(ctx context.Context) (version string, err error) {
+	err = s.readOverrides(ctx, func(tx *sql.Tx, now limiter.Instant) (err error) {
+		version, err = s.overrideVersion(ctx, tx, now)
+		return err
+	})
+	return version, err
+}
+
+// Overrides implements [limiter.OverrideTable] in one transaction.
+func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version string, err error) {
+	var foreign error
+	err = s.readOverrides(ctx, func(tx *sql.Tx, now limiter.Instant) (err error) {
+		list, foreign = nil, nil
+		if version, err = s.overrideVersion(ctx, tx, now); err != nil {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, `SELECT id, substr(record, 1, ?), created, ends FROM overrides
+			WHERE prefix = ? AND id != '' AND ends > ? LIMIT ?`,
+			overridetable.MaxSize+1, s.prefix, int64(now), limiter.MaxOverrides)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			o, err := s.scanOverride(rows.Scan, now)
+			if errors.Is(err, limiter.ErrForeign) {
+				foreign = errors.Join(foreign, err)
+			} else if err != nil {
+				return err
+			} else {
+				list = append(list, o)
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	overridetable.SortNewestFirst(list)
+	return list, version, foreign
+}
+
+// scanOverride reads a row of the ID, the record and the times.
+func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) (limiter.Override, error) {
+	var id, record string
+	var created, ends limiter.Instant
+	if err := scan(&id, &record, &created, &ends); err != nil {
+		return limiter.Override{}, err
+	}
+	o, err := overridetable.Decode([]byte(record))
+	if err == nil && !overridetable.IsID(id) {
+		err = fmt.Errorf("an override with the ID %q", id)
+	}
+	if err == nil && (created < 0 || ends > limiter.MaxInstant) {
+		err = errors.New("an override of an instant that there is not")
+	}
+	if err != nil {
+		return limiter.Override{}, &limiter.ForeignError{StoreKey: s.path, Holds: err.Error()}
+	}
+	overridetable.Complete(&o, id, created, ends, now)
+	return o, nil
+}
+
+// changedOverride is what a change has found out. The writer writes it, so whoever has left it alone
+// must not read it.
+type changedOverride struct {
+	limiter.Override
+	found, full bool
+}
+
+// changeOverrides has do called in a transaction that writes. If creates is set, there is a table then.
+func (s *Store) changeOverrides(ctx context.Context, creates bool, do func(ctx context.Context, tx *sql.Tx, now limiter.Instant) error) error {
+	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
+		ctx := context.Background() // it is not given up in the middle
+		err := checkOverrideTable(ctx, tx)
+		if errors.Is(err, errNoOverrides) {
+			if !creates {
+				return nil
+			}
+			_, err = tx.ExecContext(ctx, overrideTable)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE ends <= ?", int64(now)); err != nil { // of any prefix
+			return err
+		}
+		return do(ctx, tx, now)
+	}})
+}
+
+// SetOverride implements [limiter.OverrideTable] in one transaction.
+func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	record, err := overridetable.Encode(&o, lasts)
+	if err != nil {
+		return limiter.Override{}, err
+	}
+	set := new(changedOverride)
+	err = s.changeOverrides(ctx, true, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
+		var rows int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM overrides WHERE prefix = ? AND id != ''", s.prefix).Scan(&rows); err != nil {
+			return err
+		}
+		if set.full = rows >= limiter.MaxOverrides; set.full {
+			return nil
+		}
+		id := overridetable.NewID()
+		created, ends := overridetable.Times(now, lasts)
+		_, err = tx.ExecContext(ctx, "INSERT INTO overrides (prefix, id, record, created, ends) VALUES (?, ?, ?, ?, ?)",
+			s.prefix, id, string(record), int64(created), int64(ends))
+		if err != nil {
+			return err
+		}
+		if set.Override, err = overridetable.Decode(record); err != nil {
+			return err
+		}
+		overridetable.Complete(&set.Override, id, created, ends, now)
+		return s.renewOverrideVersion(ctx, tx, now)
+	})
+	switch {
+	case err != nil:
+		return limiter.Override{}, err
+	case set.full:
+		return limiter.Override{}, overridetable.ErrFull()
+	}
+	return set.Override, nil
+}
+
+// renewOverrideVersion makes a new version, if there are overrides, and else removes it.
+func (s *Store) renewOverrideVersion(ctx context.Context, tx *sql.Tx, now limiter.Instant) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE prefix = ? AND id = ''", s.prefix); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO overrides (prefix, id, record, created, ends)
+		SELECT prefix, '', ?, ?, max(ends) FROM overrides WHERE prefix = ? GROUP BY prefix`,
+		overridetable.NewVersion(), int64(now), s.prefix)
+	return err
+}
+
+// RevokeOverride implements [limiter.OverrideTable] in one transaction.
+func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Override, found bool, err error) {
+	version, err := s.OverrideVersion(ctx)
+	if err != nil || version == "" || !overridetable.IsID(id) {
+		return o, false, err // there is none, and perhaps no file
+	}
+	ended := new(changedOverride)
+	err = s.changeOverrides(ctx, false, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
+		row := tx.QueryRowContext(ctx, "SELECT id, substr(record, 1, ?), created, ends FROM overrides WHERE prefix = ? AND id = ?",
+			overridetable.MaxSize+1, s.prefix, id)
+		ended.Override, err = s.scanOverride(row.Scan, now)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		ended.found = true
+		if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE prefix = ? AND id = ?", s.prefix, id); err != nil {
+			return err
+		}
+		return s.renewOverrideVersion(ctx, tx, now)
+	})
+	if err != nil {
+		return limiter.Override{}, false, err
+	}
+	return ended.Override, ended.found, nil
+}

@@ -1,0 +1,39 @@
+package memorystore
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.Journal = (*Store)(nil)
+
+// journal is the journal. The zero value is an empty one.
+type journal struct {
+	mu      sync.Mutex
+	entries []limiter.JournalEntry
+}
+
+// AppendJournal implements [limiter.Journal].
+func (s *Store) AppendJournal(_ context.Context, text string) error {
+	if err := limiter.CheckJournalText(text); err != nil {
+		return err
+	}
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	j := &s.journal
+	if j.entries = append(j.entries, limiter.JournalEntry{At: s.clock().Time(), Text: text}); len(j.entries) > limiter.JournalKept {
+		j.entries = slices.Delete(j.entries, 0, 1)
+	}
+	return nil
+}
+
+// ReadJournal implements [limiter.Journal].
+func (s *Store) ReadJournal(_ context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+	s.journal.mu.Lock()
+	defer s.journal.mu.Unlock()
+	all := s.journal.entries
+	return slices.Clone(all[max(0, len(all)-max(0, most)):]), 0, nil
+}

@@ -1,0 +1,110 @@
+package memorystore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.OverrideTable = (*Store)(nil)
+
+// overrides is the table of overrides. The zero value is an empty one.
+type overrides struct {
+	mu      sync.Mutex
+	byID    map[string]*override
+	version string
+}
+
+type override struct {
+	text             []byte // as other stores have it
+	created, expires limiter.Instant
+}
+
+// at returns o as it is read at now.
+func (o *override) at(id string, now limiter.Instant) (limiter.Override, error) {
+	read, err := overridetable.Decode(o.text)
+	overridetable.Complete(&read, id, o.created, o.expires, now)
+	return read, err
+}
+
+// drop removes what has ended. The caller holds mu.
+func (t *overrides) drop(now limiter.Instant) {
+	maps.DeleteFunc(t.byID, func(_ string, o *override) bool { return o.expires <= now })
+	if len(t.byID) == 0 {
+		t.version = ""
+	}
+}
+
+// OverrideVersion implements [limiter.OverrideTable].
+func (s *Store) OverrideVersion(context.Context) (string, error) {
+	s.overrides.mu.Lock()
+	defer s.overrides.mu.Unlock()
+	s.overrides.drop(s.clock())
+	return s.overrides.version, nil
+}
+
+// Overrides implements [limiter.OverrideTable].
+func (s *Store) Overrides(context.Context) (list []limiter.Override, version string, err error) {
+	s.overrides.mu.Lock()
+	defer s.overrides.mu.Unlock()
+	now := s.clock()
+	s.overrides.drop(now)
+	for id, o := range s.overrides.byID {
+		read, err := o.at(id, now)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, read)
+	}
+	overridetable.SortNewestFirst(list)
+	return list, s.overrides.version, nil
+}
+
+// SetOverride implements [limiter.OverrideTable].
+func (s *Store) SetOverride(_ context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	text, err := overridetable.Encode(&o, lasts)
+	if err != nil {
+		return limiter.Override{}, err
+	}
+	s.overrides.mu.Lock()
+	defer s.overrides.mu.Unlock()
+	now := s.clock()
+	s.overrides.drop(now)
+	if len(s.overrides.byID) >= limiter.MaxOverrides {
+		return limiter.Override{}, overridetable.ErrFull()
+	}
+	id := overridetable.NewID()
+	for s.overrides.byID[id] != nil {
+		id = overridetable.NewID()
+	}
+	if s.overrides.byID == nil {
+		s.overrides.byID = map[string]*override{}
+	}
+	held := &override{text: slices.Clip(text)}
+	held.created, held.expires = overridetable.Times(now, lasts)
+	s.overrides.byID[id] = held
+	s.overrides.version = overridetable.NewVersion()
+	return held.at(id, now)
+}
+
+// RevokeOverride implements [limiter.OverrideTable].
+func (s *Store) RevokeOverride(_ context.Context, id string) (o limiter.Override, found bool, err error) {
+	s.overrides.mu.Lock()
+	defer s.overrides.mu.Unlock()
+	now := s.clock()
+	s.overrides.drop(now)
+	held := s.overrides.byID[id]
+	if held == nil {
+		return limiter.Override{}, false, nil
+	}
+	delete(s.overrides.byID, id)
+	s.overrides.version = overridetable.NewVersion()
+	s.overrides.drop(now)
+	o, err = held.at(id, now)
+	return o, true, err
+}

@@ -1,0 +1,190 @@
+package limiter
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/subjecttext"
+)
+
+// OverrideList finds the override that applies to a key among many. It is never changed, so
+// any number of goroutines can use it.
+//
+// Of several that are about a key, one applies: a block before an exemption, and that before all
+// others. Among those that are left, one of exactly this subject comes before a pattern, a
+// pattern with a longer literal beginning before one with a shorter, one that asks for more
+// attributes before one that asks for fewer, one of named limits before one of any, and then the newest.
+type OverrideList struct {
+	all      []Override // the one that applies first
+	subjects map[string][]*rankedOverride
+	// globs are the patterns by their literal beginnings, and lengths those that there are.
+	globs   map[string][]*rankedOverride
+	lengths []int
+}
+
+// rankedOverride is an override as it is looked for. Those in a list come in the order of rank.
+type rankedOverride struct {
+	*Override
+	rank    int
+	expires Instant
+	needed  []neededAttribute
+}
+
+// neededAttribute is one that a key must have. All keys that have it hold one of the texts.
+type neededAttribute struct {
+	subjecttext.Attribute
+	escaped, plain string
+}
+
+// NewOverrideList returns a list of copies of overrides. When they end is not looked at.
+func NewOverrideList(overrides []Override) *OverrideList {
+	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{}}
+	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
+	for i := range l.all {
+		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt)}
+		for name, value := range r.Attributes {
+			r.needed = append(r.needed, neededAttribute{
+				subjecttext.Attribute{Name: name, Value: value}, name + ":" + subjecttext.Escape(value), name + ":" + value,
+			})
+		}
+		if subject, exact := r.Subjects.Exact(); exact {
+			l.subjects[subject] = append(l.subjects[subject], r)
+			continue
+		}
+		begin := r.Subjects.literalBeginning()
+		l.globs[begin] = append(l.globs[begin], r)
+		if !slices.Contains(l.lengths, len(begin)) {
+			l.lengths = append(l.lengths, len(begin))
+		}
+	}
+	return l
+}
+
+// compareOverrides puts the one first that applies if both could.
+func compareOverrides(a, b *Override) int {
+	_, aExact := a.Subjects.Exact()
+	_, bExact := b.Subjects.Exact()
+	return cmp.Or(
+		cmp.Compare(a.Effect.class(), b.Effect.class()),
+		falseLast(aExact, bExact),
+		cmp.Compare(len(b.Subjects.literalBeginning()), len(a.Subjects.literalBeginning())),
+		cmp.Compare(len(b.Attributes), len(a.Attributes)),
+		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
+		CompareAge(a, b),
+	)
+}
+
+// class is which effects come before others.
+func (e OverrideEffect) class() int {
+	switch e {
+	case OverrideBlock:
+		return 0
+	case OverrideExempt:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func falseLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// CompareAge orders overrides by when they were set, the newest first, and those of one instant by ID.
+func CompareAge(a, b *Override) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.ID, b.ID))
+}
+
+// For returns the override that applies to key, which must have a name, or nil. The result is
+// part of the list, and must not be changed.
+func (l *OverrideList) For(key Key) *Override { return l.at(&key, 0) }
+
+// All returns the overrides of the list, which must not be changed.
+func (l *OverrideList) All() []Override { return l.all }
+
+// at is For, leaving out those that have ended at now; 0 is before all of them.
+func (l *OverrideList) at(key *Key, now Instant) *Override {
+	best := first(l.subjects[key.Subject], key, now, nil)
+	for _, length := range l.lengths {
+		if length <= len(key.Subject) {
+			best = first(l.globs[key.Subject[:length]], key, now, best)
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Override
+}
+
+// first returns the first of some that applies to key, or best if that comes before it.
+func first(some []*rankedOverride, key *Key, now Instant, best *rankedOverride) *rankedOverride {
+	for _, r := range some {
+		if best != nil && best.rank < r.rank {
+			return best
+		}
+		if (now == 0 || now < r.expires) && r.isAbout(key) {
+			return r
+		}
+	}
+	return best
+}
+
+// isAbout is [Override.Matches], prepared.
+func (r *rankedOverride) isAbout(key *Key) bool {
+	for i := range r.needed { // which is quicker than to take the key apart
+		if n := &r.needed[i]; !n.isIn(key.Subject) && !n.isIn(key.Name) {
+			return false
+		}
+	}
+	return r.Matches(*key)
+}
+
+func (n *neededAttribute) isIn(text string) bool {
+	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)
+}
+
+// Matches reports whether o is about key, which must have a name.
+func (o *Override) Matches(key Key) bool {
+	if !o.Subjects.IsZero() && !o.Subjects.Match(key.Subject) {
+		return false
+	}
+	if !o.Names.IsZero() && !o.Names.Match(key.Name) {
+		// hash_by puts attributes behind the limit's name.
+		name, _, hasMore := strings.Cut(key.Name, ":")
+		if !hasMore || !o.Names.Match(name) {
+			return false
+		}
+		if _, isPolicys := policyAttributes(&key); !isPolicys {
+			return false
+		}
+	}
+	if len(o.Attributes) == 0 {
+		return true
+	}
+	attributes, _ := policyAttributes(&key)
+	for name, value := range o.Attributes {
+		if !slices.Contains(attributes, subjecttext.Attribute{Name: name, Value: value}) {
+			return false
+		}
+	}
+	return true
+}
+
+// policyAttributes returns those of a key that a policy made.
+func policyAttributes(key *Key) (attributes []subjecttext.Attribute, ok bool) {
+	policy, _, attributes, ok := subjecttext.SplitKey(key.Subject, key.Name)
+	if !ok {
+		return nil, false
+	}
+	if _, err := ParseAlgorithm(policy); err == nil {
+		return nil, false // a limit without a name of its own
+	}
+	return attributes, true
+}

@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.Journal = (*Store)(nil)
+
+const (
+	// journalField is the one field of each entry of the stream.
+	journalField = "text"
+	// journalPage is how many entries are read at a time, so that an answer stays small.
+	journalPage = 250
+)
+
+// journalKey returns the key of the journal, which is a stream. It does not expire: nobody
+// should be able to wait until a change is forgotten.
+func (s *Store) journalKey() string { return string(s.own) + "!{audit}" }
+
+// AppendJournal implements [limiter.Journal] by a single XADD, which also removes what is
+// more than is kept. Entries are dated by the server, whatever clock the store decides by.
+func (s *Store) AppendJournal(ctx context.Context, text string) error {
+	if err := limiter.CheckJournalText(text); err != nil {
+		return err
+	}
+	key := s.journalKey()
+	c := &call{Cmd: redis.NewCmd(ctx, "xadd", key, "maxlen", limiter.JournalKept, "*", journalField, text), key: key, once: true}
+	err := s.sender.send(ctx, c)
+	if redisserver.IsErrorReply(err, "WRONGTYPE") {
+		return notAJournal(key)
+	}
+	if err != nil {
+		return s.explain(err, "write to the journal", true, []string{key})
+	}
+	return nil
+}
+
+func notAJournal(key string) error {
+	return &limiter.ForeignError{StoreKey: key, Holds: "a value that is not a journal"}
+}
+
+// ReadJournal implements [limiter.Journal], a page at a time.
+func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
+	end, err := s.alone(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer end()
+	key, before := s.journalKey(), "+"
+	for most = min(most, limiter.JournalKept); most > 0 && before != ""; {
+		page := min(most, journalPage)
+		c := &call{Cmd: redis.NewCmd(ctx, "xrevrange", key, before, "-", "count", page), key: key, reads: true}
+		if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+			return nil, 0, notAJournal(key)
+		} else if err != nil {
+			return nil, 0, s.explain(err, "read of the journal", false, []string{key})
+		}
+		found, isArray := c.Cmd.Val().([]any)
+		if !isArray || len(found) > page {
+			return nil, 0, s.refuse("read of the journal", false)
+		}
+		before = ""
+		for _, each := range found {
+			entry, previous, sound := journalEntry(each)
+			if !sound {
+				damaged++
+			} else {
+				entries = append(entries, entry)
+			}
+			before = previous
+		}
+		if len(found) < page {
+			break
+		}
+		most -= page
+	}
+	slices.Reverse(entries)
+	return entries, damaged, nil
+}
+
+// journalEntry reads an entry of the stream: its number and its fields. previous is the
+// number before, the last where a next page can begin; empty if there is none.
+func journalEntry(reply any) (entry limiter.JournalEntry, previous string, sound bool) {
+	parts, _ := reply.([]any)
+	if len(parts) != 2 {
+		return entry, "", false
+	}
+	milliseconds, sequence, found := strings.Cut(text(parts[0]), "-")
+	ms, err := strconv.ParseUint(milliseconds, 10, 64)
+	n, err2 := strconv.ParseUint(sequence, 10, 64)
+	if !found || err != nil || err2 != nil {
+		return entry, "", false
+	}
+	switch {
+	case n > 0:
+		previous = fmt.Sprintf("%d-%d", ms, n-1)
+	case ms > 0:
+		previous = fmt.Sprintf("%d-%d", ms-1, uint64(math.MaxUint64))
+	}
+	fields, _ := parts[1].([]any)
+	if len(fields) != 2 || text(fields[0]) != journalField || ms > uint64(limiter.MaxInstant)/1000 {
+		return entry, previous, false
+	}
+	entry = limiter.JournalEntry{At: time.UnixMilli(int64(ms)).UTC(), Text: text(fields[1])}
+	return entry, previous, limiter.CheckJournalText(entry.Text) == nil
+}

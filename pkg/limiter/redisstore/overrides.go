@@ -1,0 +1,248 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/overridetable"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/lua"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var _ limiter.OverrideTable = (*Store)(nil)
+
+// overrideIndexKey returns the key of the index of all overrides, and overrideKey that of one. All
+// share a hash tag, so that a Cluster has them in one slot.
+func (s *Store) overrideIndexKey() string     { return string(s.own) + "!{override}" }
+func (s *Store) overrideKey(id string) string { return s.overrideIndexKey() + ":" + id }
+func (s *Store) overrideKeys(ids ...string) (keys []string) {
+	keys = append(make([]string, 0, 1+len(ids)), s.overrideIndexKey())
+	for _, id := range ids {
+		keys = append(keys, s.overrideKey(id))
+	}
+	return keys
+}
+
+const (
+	settingOverride  = "setting of an override"
+	revokingOverride = "revocation of an override"
+	readingOverrides = "read of overrides"
+)
+
+// OverrideVersion implements [limiter.OverrideTable] by a GETRANGE.
+func (s *Store) OverrideVersion(ctx context.Context) (string, error) {
+	index, err := s.readOverrideIndex(ctx, lua.OverridesHead)
+	if err != nil || index.isOver(s.clock) {
+		return "", err
+	}
+	return index.version, nil
+}
+
+// overrideIndex is what lua/overrides_index.lua says.
+type overrideIndex struct {
+	version string
+	ends    int64 // of the last override, in ms
+	ids     []string
+}
+
+// isOver reports whether all overrides have ended by clock. By the server's own, the index is
+// gone then.
+func (i *overrideIndex) isOver(clock func() time.Time) bool {
+	return clock != nil && i.ends <= clock().UnixMilli()
+}
+
+// readOverrideIndex reads the first so many bytes of the index. It is zero if there is none.
+func (s *Store) readOverrideIndex(ctx context.Context, bytes int) (overrideIndex, error) {
+	key := s.overrideIndexKey()
+	c := &call{Cmd: redis.NewCmd(ctx, "getrange", key, 0, bytes-1), key: key, reads: true}
+	if err := s.sender.send(ctx, c); redisserver.IsErrorReply(err, "WRONGTYPE") {
+		return overrideIndex{}, s.foreignIndex()
+	} else if err != nil {
+		return overrideIndex{}, s.explain(err, readingOverrides, false, []string{key})
+	}
+	read, err := c.Cmd.Text()
+	if err != nil {
+		return overrideIndex{}, s.refuse(readingOverrides, false)
+	}
+	return s.parseOverrideIndex(read)
+}
+
+func (s *Store) foreignIndex() error {
+	return &limiter.ForeignError{StoreKey: s.overrideIndexKey(), Holds: "a value that is not an index of overrides"}
+}
+
+func (s *Store) parseOverrideIndex(text string) (i overrideIndex, err error) {
+	if text == "" {
+		return i, nil
+	}
+	if !strings.HasPrefix(text, lua.OverridesMagic) || len(text) < lua.OverridesHead || len(text) > lua.OverridesSize ||
+		(len(text)-lua.OverridesHead)%lua.OverridesEntry != 0 {
+		return i, s.foreignIndex()
+	}
+	const magic = len(lua.OverridesMagic)
+	i.ends, i.version = six(text[magic:magic+6]), text[magic+6:lua.OverridesHead]
+	for rest := text[lua.OverridesHead:]; rest != ""; rest = rest[lua.OverridesEntry:] {
+		id := rest[:overridetable.IDSize]
+		if !overridetable.IsID(id) {
+			return overrideIndex{}, s.foreignIndex()
+		}
+		i.ids = append(i.ids, id)
+	}
+	return i, nil
+}
+
+// listTries is how often the list is read again because it changed in between.
+const listTries = 4
+
+// Overrides implements [limiter.OverrideTable]: it reads the index, and then all that this has in one
+// script call, together with the index as it is then.
+func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version string, err error) {
+	index, err := s.readOverrideIndex(ctx, lua.OverridesSize+1)
+	if err != nil || index.version == "" {
+		return nil, "", err
+	}
+	end, err := s.alone(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer end()
+	for try := 1; ; try++ {
+		keys := s.overrideKeys(index.ids...)
+		cmd, err := s.run(ctx, false, s.scripts.listingOverrides(), keys, nil)
+		if err != nil {
+			return nil, "", s.explain(err, readingOverrides, false, keys)
+		}
+		reply, err := cmd.Slice()
+		if err != nil || len(reply) != len(keys)+1 {
+			return nil, "", s.refuse(readingOverrides, false)
+		}
+		now, err := s.parseOverrideIndex(text(reply[1]))
+		if err != nil {
+			return nil, "", err
+		}
+		if now.version != index.version && now.version != "" && try < listTries {
+			index = now
+			continue
+		}
+		// After so many changes the older version is told, so that the next look finds another.
+		list, err := s.parseOverrides(index.ids, reply[2:], s.overrideClock(integer(reply[0])))
+		if now.version == "" || index.isOver(s.clock) {
+			return list, "", err
+		}
+		return list, index.version, err
+	}
+}
+
+// overrideClock returns the instant that counts, the server's clock showing ms.
+func (s *Store) overrideClock(ms int64) limiter.Instant {
+	if s.clock != nil {
+		return limiter.InstantOf(s.clock())
+	}
+	return limiter.Instant(ms * 1000)
+}
+
+// parseOverrides returns the overrides that have not ended at now. The error is about those that
+// limitctl did not write.
+func (s *Store) parseOverrides(ids []string, records []any, now limiter.Instant) (list []limiter.Override, err error) {
+	for i, record := range records {
+		if record == "" {
+			continue // it has ended
+		}
+		o, wrong := s.parseOverride(ids[i], text(record), now)
+		if wrong != nil {
+			err = errors.Join(err, wrong)
+		} else if o.Left > 0 {
+			list = append(list, o)
+		}
+	}
+	overridetable.SortNewestFirst(list)
+	return list, err
+}
+
+// parseOverride reads what is under the key of an override.
+func (s *Store) parseOverride(id, record string, now limiter.Instant) (o limiter.Override, err error) {
+	if strings.HasPrefix(record, lua.OverrideMagic) && len(record) > lua.OverrideHead && len(record) <= lua.OverrideSize {
+		o, err = overridetable.Decode([]byte(record[lua.OverrideHead:]))
+	} else {
+		err = errors.New("a value that is not an override")
+	}
+	if err != nil {
+		return o, &limiter.ForeignError{StoreKey: s.overrideKey(id), Holds: s.servers.Redact(err.Error())}
+	}
+	const magic = len(lua.OverrideMagic)
+	created, expires := six(record[magic:magic+6]), six(record[magic+6:lua.OverrideHead])
+	overridetable.Complete(&o, id, limiter.Instant(created*1000), limiter.Instant(expires*1000), now)
+	return o, nil
+}
+
+// newIDTries is how often another ID is tried. One is taken already once in a billion times.
+const newIDTries = 3
+
+// SetOverride implements [limiter.OverrideTable] in one script call.
+func (s *Store) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	written, err := overridetable.Encode(&o, lasts)
+	if err != nil {
+		return limiter.Override{}, err
+	}
+	for range newIDTries {
+		id := overridetable.NewID()
+		keys := s.overrideKeys(id)
+		arguments := withMilliseconds([]any{id, overridetable.NewVersion(), overridetable.Milliseconds(lasts), written}, s.clock)
+		cmd, err := s.run(ctx, true, s.scripts.settingOverride(), keys, arguments)
+		switch {
+		case redisserver.IsErrorReply(err, "TAKEN"):
+			continue
+		case redisserver.IsErrorReply(err, "FULL"):
+			return limiter.Override{}, overridetable.ErrFull()
+		case err != nil:
+			return limiter.Override{}, s.explain(err, settingOverride, true, keys)
+		}
+		created, err := cmd.Int64()
+		if err != nil {
+			return limiter.Override{}, s.refuse(settingOverride, true)
+		}
+		set, err := overridetable.Decode(written)
+		expires := created + overridetable.Milliseconds(lasts)
+		overridetable.Complete(&set, id, limiter.Instant(created*1000), limiter.Instant(expires*1000), limiter.Instant(created*1000))
+		return set, err
+	}
+	return limiter.Override{}, fmt.Errorf("%w: no ID is free for an override", limiter.ErrRefused)
+}
+
+// withMilliseconds appends the instant in ms, if it is not the server's.
+func withMilliseconds(arguments []any, clock func() time.Time) []any {
+	if clock != nil {
+		arguments = append(arguments, clock().UnixMilli())
+	}
+	return arguments
+}
+
+// RevokeOverride implements [limiter.OverrideTable] in one script call.
+func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Override, found bool, err error) {
+	if !overridetable.IsID(id) {
+		return o, false, nil
+	}
+	keys := s.overrideKeys(id)
+	cmd, err := s.run(ctx, true, s.scripts.revokingOverride(), keys, withMilliseconds([]any{id, overridetable.NewVersion()}, s.clock))
+	if err != nil {
+		return o, false, s.explain(err, revokingOverride, true, keys)
+	}
+	reply, err := cmd.Slice()
+	if err != nil || len(reply) != 2 {
+		return o, false, s.refuse(revokingOverride, true)
+	}
+	record := text(reply[1])
+	if record == "" {
+		return o, false, nil
+	}
+	if o, err = s.parseOverride(id, record, s.overrideClock(integer(reply[0]))); err != nil {
+		return o, false, err
+	}
+	return o, o.Left > 0, nil
+}

@@ -1,0 +1,331 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// overrides runs the laws of a [limiter.OverrideTable], if the stores have one.
+func overrides(t *testing.T, h Harness) {
+	if _, has := limiter.OverrideTableOf(h.New(t, nil)); !has {
+		return
+	}
+	t.Run("AreKept", func(t *testing.T) { t.Parallel(); overridesAreKept(t, h) })
+	t.Run("AreBounded", func(t *testing.T) { t.Parallel(); overridesAreBounded(t, h) })
+	t.Run("AreChecked", func(t *testing.T) { t.Parallel(); overridesAreChecked(t, h) })
+	t.Run("EndByThemselves", func(t *testing.T) { t.Parallel(); overridesEndByThemselves(t, h) })
+	t.Run("AreSetTogether", func(t *testing.T) { t.Parallel(); overridesAreSetTogether(t, h) })
+}
+
+// drawOverride draws an override of any kind.
+func drawOverride(t *rapid.T) limiter.Override {
+	draw := func(what string, of ...string) limiter.Pattern {
+		text := rapid.SampledFrom(of).Draw(t, what)
+		if text == "" {
+			return limiter.Pattern{}
+		}
+		p, err := limiter.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	o := limiter.Override{
+		Subjects: draw("subjects", "", "*", "user:42", "tenant:acme:*", `a\*b`, "user:[0-9]?", "<&>\"é"),
+		Names:    draw("names", "", "api/*", "token-bucket/1m"),
+		Effect:   limiter.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
+		Reason:   rapid.SampledFrom([]string{"", "INC-7: a \"flood\" <é>"}).Draw(t, "reason"),
+		By:       rapid.SampledFrom([]string{"", "ann@ops-1"}).Draw(t, "by"),
+	}
+	if rapid.Bool().Draw(t, "attributes") {
+		o.Attributes = map[string]string{"tenant": "acme", "path": rapid.SampledFrom([]string{"/v1:{a}", "\xff%", "2001:db8::1"}).Draw(t, "path")}
+	}
+	switch o.Effect {
+	case limiter.OverrideLimit:
+		kind := rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind")
+		o.Limit, _ = drawLimit(t, kind).Normalize()
+	case limiter.OverrideTimes:
+		o.Thousandths = rapid.Int64Range(1, limiter.MaxOverrideThousandths).Draw(t, "thousandths")
+	case limiter.OverrideAdd:
+		o.Units = rapid.SampledFrom([]int64{1, -1, limiter.MaxCount, -limiter.MaxCount}).Draw(t, "units")
+	}
+	return o
+}
+
+// sameOverride reports whether two overrides say the same, with the same times.
+func sameOverride(a, b *limiter.Override) bool {
+	return a.ID == b.ID && a.Subjects.String() == b.Subjects.String() && a.Names.String() == b.Names.String() &&
+		maps.Equal(a.Attributes, b.Attributes) && a.Effect == b.Effect && a.Limit == b.Limit && a.Thousandths == b.Thousandths &&
+		a.Units == b.Units && a.Reason == b.Reason && a.By == b.By && a.CreatedAt.Equal(b.CreatedAt) && a.ExpiresAt.Equal(b.ExpiresAt)
+}
+
+// overridesAreKept sets, revokes and outlives random overrides, and wants exactly those back that
+// are in force, and another version after each change.
+func overridesAreKept(t *testing.T, h Harness) {
+	now := epoch
+	table, _ := limiter.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	ctx := context.Background()
+	versions := map[string]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		now = now.Add(limiter.MaxOverrideTime + time.Hour) // those of the case before have ended
+		var want []limiter.Override
+		last := ""
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 5000).Draw(t, "pause")) * time.Millisecond)
+			kept := want[:0]
+			for _, o := range want {
+				if o.ExpiresAt.After(now) {
+					kept = append(kept, o)
+				}
+			}
+			want = kept
+			changed := true
+			switch what := rapid.IntRange(0, 3).Draw(t, "what"); {
+			case what > 0:
+				o := drawOverride(t)
+				lasts := time.Duration(rapid.Int64Range(1, 8000).Draw(t, "lasts")) * time.Millisecond
+				set, err := table.SetOverride(ctx, o, lasts)
+				if err != nil {
+					t.Fatalf("%+v: %v", o, err)
+				}
+				if set.ExpiresAt.Sub(set.CreatedAt) != lasts || set.Left <= lasts-time.Millisecond || set.Left > lasts {
+					t.Fatalf("from %s to %s, %s left, of %s", set.CreatedAt, set.ExpiresAt, set.Left, lasts)
+				}
+				o.ID, o.CreatedAt, o.ExpiresAt = set.ID, now.Truncate(time.Millisecond), now.Truncate(time.Millisecond).Add(lasts)
+				if !sameOverride(&o, &set) {
+					t.Fatalf("set %+v, returned %+v", o, set)
+				}
+				if set.ExpiresAt.After(now) {
+					want = append(want, set)
+				}
+			case len(want) > 0:
+				i := rapid.IntRange(0, len(want)-1).Draw(t, "which")
+				o, found, err := table.RevokeOverride(ctx, want[i].ID)
+				if err != nil || !found || !sameOverride(&o, &want[i]) {
+					t.Fatalf("revoked %+v, %v, %v; want %+v", o, found, err, want[i])
+				}
+				want = append(want[:i:i], want[i+1:]...)
+			default:
+				changed = false
+			}
+			last = checkOverrides(t, table, want, now, changed, last, versions)
+		}
+	})
+}
+
+// checkOverrides wants those in the table, and a version that is another one if anything changed.
+func checkOverrides(t *rapid.T, table limiter.OverrideTable, want []limiter.Override, now time.Time, changed bool, last string,
+	versions map[string]bool) (version string) {
+	t.Helper()
+	got, of, err := table.Overrides(context.Background())
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%+v, %v, want %+v", got, err, want)
+	}
+	for i := range got {
+		if i > 0 && got[i].CreatedAt.After(got[i-1].CreatedAt) {
+			t.Fatalf("not the newest first: %+v", got)
+		}
+		if left := got[i].ExpiresAt.Sub(now.Truncate(time.Microsecond)); got[i].Left > left || got[i].Left <= left-time.Millisecond {
+			t.Fatalf("%s left, want %s", got[i].Left, left)
+		}
+		found := false
+		for j := range want {
+			found = found || sameOverride(&got[i], &want[j])
+		}
+		if !found {
+			t.Fatalf("got %+v, want one of %+v", got[i], want)
+		}
+	}
+	version, err = table.OverrideVersion(context.Background())
+	if err != nil || version != of || (version == "") != (len(want) == 0) {
+		t.Fatalf("%d overrides of version %q, then version %q, %v", len(want), of, version, err)
+	}
+	switch {
+	case version == "":
+	case changed && versions[version]:
+		t.Fatalf("version %q was there before", version)
+	case !changed && version != last:
+		t.Fatalf("version %q became %q, though nothing was set or revoked", last, version)
+	}
+	versions[version] = true
+	return version
+}
+
+// overridesAreBounded fills the table.
+func overridesAreBounded(t *testing.T, h Harness) {
+	now := epoch
+	table, _ := limiter.OverrideTableOf(h.New(t, func() time.Time { return now }))
+	ctx := context.Background()
+	subject, err := limiter.ExactPattern("user:42")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := limiter.Override{Subjects: subject, Effect: limiter.OverrideBlock}
+	ids := map[string]bool{}
+	for i := range limiter.MaxOverrides {
+		lasts := time.Hour
+		if i == 7 {
+			lasts = time.Minute
+		}
+		set, err := table.SetOverride(ctx, block, lasts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[set.ID] = true
+	}
+	if len(ids) != limiter.MaxOverrides {
+		t.Errorf("%d different IDs", len(ids))
+	}
+	before, err := table.OverrideVersion(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = table.SetOverride(ctx, block, time.Hour)
+	if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint(limiter.MaxOverrides)) {
+		t.Errorf("one more: %v", err)
+	}
+	list, after, err := table.Overrides(ctx)
+	if err != nil || len(list) != limiter.MaxOverrides || after != before {
+		t.Errorf("%d overrides of version %q, before %q; %v", len(list), after, before, err)
+	}
+	now = now.Add(time.Minute + time.Millisecond)
+	if _, err := table.SetOverride(ctx, block, time.Hour); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
+// overridesAreChecked wants what does not fit to be refused, and IDs that there are not to be unknown.
+func overridesAreChecked(t *testing.T, h Harness) {
+	table, _ := limiter.OverrideTableOf(h.New(t, nil))
+	ctx := context.Background()
+	for _, id := range []string{"", "0", "00000000", "version", "../../..", "a:b*c\x00d", strings.Repeat("a", 1000)} {
+		if _, found, err := table.RevokeOverride(ctx, id); found || err != nil {
+			t.Errorf("revoking %q: %v, %v", id, found, err)
+		}
+	}
+	many := map[string]string{}
+	for i := range limiter.MaxOverrideAttributes + 1 {
+		many[fmt.Sprintf("a%d", i)] = "b"
+	}
+	for _, o := range []limiter.Override{
+		{Effect: 99},
+		{Effect: limiter.OverrideLimit},
+		{Effect: limiter.OverrideLimit, Limit: limiter.Limit{Count: 1, Period: time.Nanosecond}},
+		{Effect: limiter.OverrideTimes},
+		{Effect: limiter.OverrideTimes, Thousandths: limiter.MaxOverrideThousandths + 1},
+		{Effect: limiter.OverrideAdd},
+		{Effect: limiter.OverrideAdd, Units: -limiter.MaxCount - 1},
+		{Effect: limiter.OverrideBlock, Reason: "a\nb"},
+		{Effect: limiter.OverrideBlock, Reason: strings.Repeat("a", limiter.MaxOverrideText+1)},
+		{Effect: limiter.OverrideBlock, By: "\xff"},
+		{Effect: limiter.OverrideBlock, Attributes: many},
+		{Effect: limiter.OverrideBlock, Attributes: map[string]string{"tenant": ""}},
+	} {
+		if _, err := table.SetOverride(ctx, o, time.Hour); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for _, lasts := range []time.Duration{0, -time.Hour, limiter.MaxOverrideTime + 1} {
+		if _, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, lasts); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("for %s: %v", lasts, err)
+		}
+	}
+	if list, version, err := table.Overrides(ctx); len(list) > 0 || version != "" || err != nil {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+}
+
+// overridesEndByThemselves is by the store's own clock.
+func overridesEndByThemselves(t *testing.T, h Harness) {
+	store := h.New(t, nil)
+	table, _ := limiter.OverrideTableOf(store)
+	ctx := context.Background()
+	before := h.Dump(t, store)
+	set, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
+		t.Errorf("a scan finds %+v, %v", entry, err)
+	}
+	for began := time.Now(); ; {
+		version, err := table.OverrideVersion(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version == "" {
+			break
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%+v has not ended", set)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if list, version, err := table.Overrides(ctx); len(list) > 0 || version != "" || err != nil {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+	if _, found, err := table.RevokeOverride(ctx, set.ID); found || err != nil {
+		t.Errorf("revoked after its end: %v, %v", found, err)
+	}
+	if h.DropsEnded {
+		if after := h.Dump(t, store); after != before {
+			t.Errorf("left behind: %s", after)
+		}
+	}
+}
+
+// overridesAreSetTogether sets and revokes from many callers at once.
+func overridesAreSetTogether(t *testing.T, h Harness) {
+	table, _ := limiter.OverrideTableOf(h.New(t, nil))
+	ctx := context.Background()
+	const callers, each = 8, 10
+	var wait sync.WaitGroup
+	kept := make(chan string, callers*each)
+	for range callers {
+		wait.Go(func() {
+			for i := range each {
+				set, err := table.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideExempt}, time.Hour)
+				if err != nil {
+					t.Error(err)
+				}
+				if i%2 == 0 {
+					kept <- set.ID
+				} else if _, found, err := table.RevokeOverride(ctx, set.ID); !found || err != nil {
+					t.Errorf("revoking %s: %v, %v", set.ID, found, err)
+				}
+				if _, _, err := table.Overrides(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	close(kept)
+	want := map[string]bool{}
+	for id := range kept {
+		want[id] = true
+	}
+	list, _, err := table.Overrides(ctx)
+	if err != nil || len(list) != len(want) {
+		t.Errorf("%d overrides, want %d; %v", len(list), len(want), err)
+	}
+	for _, o := range list {
+		if !want[o.ID] {
+			t.Errorf("%s was revoked", o.ID)
+		}
+	}
+}
