@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // inspectedDenials is of how long inspect shows denials.
@@ -19,6 +17,8 @@ type inspectRow struct {
 	denied int64  // denials of the last inspectedDenials
 	// configured is what the configuration says is allowed, if that is not the entry's limit.
 	configured limiter.Limit
+	// override is the operator's override that applies to the key, or nil.
+	override *limiter.Override
 }
 
 // hasDrifted reports whether the configuration has another limit than the key.
@@ -31,14 +31,23 @@ type keyFacts struct {
 	counted, exact bool
 	denials        []limiter.Denied
 	denied         map[limiter.Key]int64
-	limits         map[[2]string]*policy.Limit // of the configuration, by policy and name
+	limits         configuredLimits
+	overrides      *limiter.OverrideList // nil if there are none
 }
 
 // keyFacts reads what is known of keys. needed says that the denials have to be known.
 func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, needed bool) (*keyFacts, error) {
-	f := &keyFacts{denied: map[limiter.Key]int64{}, limits: map[[2]string]*policy.Limit{}}
+	f := &keyFacts{denied: map[limiter.Key]int64{}}
 	if c, err := o.config(); err == nil {
-		f.addLimits(c)
+		f.limits = newConfiguredLimits(c)
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	defer cancel()
+	if table, has := limiter.OverrideTableOf(store); has {
+		// Without the right to read them, no override applies to this user.
+		if overrides, _, err := table.Overrides(ctx); err == nil && len(overrides) > 0 {
+			f.overrides = limiter.NewOverrideList(overrides)
+		}
 	}
 	table, has := limiter.DenialTableOf(store)
 	if !has {
@@ -47,8 +56,6 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 		}
 		return f, nil
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
-	defer cancel()
 	denials, err := table.Denials(ctx, inspectedDenials)
 	if err != nil { // such as a user without the right to read them
 		if needed {
@@ -63,23 +70,16 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 	return f, nil
 }
 
-func (f *keyFacts) addLimits(c *config.Config) {
-	for _, p := range c.Policies {
-		for i := range p.Limits {
-			f.limits[[2]string{p.Name, p.Limits[i].Name}] = &p.Limits[i]
-		}
-	}
-}
-
 // row returns what inspect shows of a key.
 func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 	row := inspectRow{entry: *e, holds: foreignText(foreign)}
 	if len(f.denied) > 0 {
 		row.denied = f.deniedOf(e.Key)
 	}
-	if len(f.limits) > 0 && e.LimitKnown() {
-		row.configured = f.configured(e)
+	if f.overrides != nil {
+		row.override = f.overrides.For(e.Key)
 	}
+	row.configured, _ = f.limits.otherLimit(e, row.override)
 	return row
 }
 
@@ -96,40 +96,6 @@ func shortenedKey(key limiter.Key) limiter.Key {
 	shortened := limiter.Denied{Key: key}
 	shortened.Shorten()
 	return shortened.Key
-}
-
-// configured returns the limit that the configuration has for a key, if that is not the
-// key's. Where it depends on attributes that are not part of the key, any of the limits
-// that may count is taken for right.
-func (f *keyFacts) configured(e *limiter.Entry) limiter.Limit {
-	parts, isPolicys := policy.ParseKey(e.Key)
-	if !isPolicys {
-		return limiter.Limit{}
-	}
-	l := f.limits[[2]string{parts.Policy, parts.Limit}]
-	if l == nil {
-		return limiter.Limit{}
-	}
-	candidates := l.Candidates(attributesOf(parts.Attributes))
-	for _, candidate := range candidates {
-		if limit, err := candidate.Limit.Normalize(); err == nil && limit == e.Limit {
-			return limiter.Limit{}
-		}
-	}
-	limit, err := candidates[len(candidates)-1].Limit.Normalize()
-	if err != nil {
-		return limiter.Limit{}
-	}
-	return limit
-}
-
-// attributesOf returns the attributes of a key as a map.
-func attributesOf(list []policy.Attribute) policy.Attributes {
-	attributes := make(policy.Attributes, len(list))
-	for _, attribute := range list {
-		attributes[attribute.Name] = attribute.Value
-	}
-	return attributes
 }
 
 // selects reports whether a query is of a key.

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // inspectAnswer is the state of keys.
@@ -124,10 +125,11 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		return
 	}
 	rows := make([]inspectRow, a.rows())
-	denied, drifting := a.denied, 0
+	denied, drifting, overridden := a.denied, 0, false
 	for i := range rows {
 		rows[i] = a.kept.row(i)
 		denied = denied || rows[i].denied > 0
+		overridden = overridden || rows[i].override != nil
 		if rows[i].hasDrifted() {
 			drifting++
 		}
@@ -141,6 +143,9 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: "DENIED", Right: true})
 	}
 	columns = append(columns, output.Column{Header: "RESETS IN", Right: true})
+	if overridden {
+		columns = append(columns, output.Column{Header: "OVERRIDE", Drops: 1})
+	}
 	if a.bytes {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
@@ -161,6 +166,9 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 			row = append(row, a.facts.deniedCell(rows[i].denied))
 		}
 		row = append(row, resetText(e))
+		if overridden {
+			row = append(row, overrideCell(rows[i].override))
+		}
 		if a.bytes {
 			row = append(row, output.Cell{Text: number(e.Bytes)})
 		}
@@ -170,6 +178,14 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
 	}
+}
+
+// overrideCell says which override applies; none if it is nil.
+func overrideCell(o *limiter.Override) output.Cell {
+	if o == nil {
+		return output.Cell{Text: "-"}
+	}
+	return output.Cell{Text: effectText(o), Style: output.Near}
 }
 
 // deniedCell says how often keys were denied.

@@ -57,7 +57,7 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 
 	csv := strings.Split(shownAs(t, "csv", func(o *inspectOptions) { o.sort = "used" }), "\n")
 	for i, want := range []string{
-		"key,store_key,ttl_ms,name,algorithm,count,period_ms,burst,slices,used,remaining,retry_after_ms,reset_after_ms,delay_ms,"+
+		"key,store_key,ttl_ms,name,algorithm,count,period_ms,burst,slices,used,remaining,retry_after_ms,reset_after_ms,delay_ms," +
 			"denied,policy,limit,attributes,configured_limit",
 		"whole,counter:whole,30000,hits,fixed-window,10,60000,10,,10,0,30000,30000,0,,,,,",
 		"no-period,counter:no-period,30000,hits,fixed-window,10,,10,,9,1,,30000,,,,,,",
