@@ -175,7 +175,9 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.Hi
 	if err != nil {
 		return nil, err
 	}
-	history, err := o.readFile(ctx, path, where)
+	history, err := o.readTrail(ctx, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
+		return o.keep(e) && (o.contextName == "" || e.Context == o.contextName || e.Store == where && where != "")
+	}})
 	if err != nil {
 		return nil, usagef("the audit cannot be read: %s", err)
 	}
@@ -189,8 +191,9 @@ func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.Hi
 	return history, nil
 }
 
-func (o *auditOptions) readFile(ctx context.Context, path, where string) (*trail.History, error) {
-	file, err := o.env.Open(path)
+// readTrail reads the audit of this machine from its file.
+func (g *globalOptions) readTrail(ctx context.Context, path string, q trail.Query) (*trail.History, error) {
+	file, err := g.env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &trail.History{}, nil
 	}
@@ -203,10 +206,8 @@ func (o *auditOptions) readFile(ctx context.Context, path, where string) (*trail
 		return nil, err
 	}
 	if skipped {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
+		fmt.Fprintf(g.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
 			path, size>>20, trail.MaxSize>>20)
 	}
-	return trail.Read(ctx, file, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
-		return o.keep(e) && (o.contextName == "" || e.Context == o.contextName || e.Store == where && where != "")
-	}})
+	return trail.Read(ctx, file, q)
 }

@@ -68,12 +68,12 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 	if o.interval > 0 {
 		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
 			decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
-			return &decisionAnswer{"allowed", o.request, decisions, false, ""}, "check", err
+			return &decisionAnswer{"allowed", o.request, decisions, false, "", o.env.Now()}, "check", err
 		})
 	}
 	decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions, false, ""})
+	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions, false, "", o.env.Now()})
 }

@@ -43,6 +43,7 @@ func newWorld(t *testing.T) *world {
 		Getenv:    func(name string) string { return variables[name] },
 		ReadFile:  files.Read,
 		Open:      files.Open,
+		List:      files.List,
 		WriteFile: files.Write,
 		CanWrite:  files.CanWrite,
 		Create:    files.Create,

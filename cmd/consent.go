@@ -59,6 +59,9 @@ func (o *consentOptions) check(access operation.Access, terminal bool, command, 
 	switch {
 	case errors.As(err, &wrong) && wrong.InUse == "":
 		return usagef("%s names a context, but no context is in use; nothing was done", shell.Command("--confirm", o.confirm))
+	case wrong != nil && access.Reached:
+		return usagef("%s is not the name of the protected context whose store this is, which is %s; nothing was done",
+			shell.Command("--confirm", o.confirm), wrong.InUse)
 	case wrong != nil:
 		return usagef("%s is not the name of the context in use, which is %s; nothing was done",
 			shell.Command("--confirm", o.confirm), wrong.InUse)
@@ -66,6 +69,9 @@ func (o *consentOptions) check(access operation.Access, terminal bool, command, 
 		return err
 	case consent.Covers(access) || terminal:
 		return nil
+	case access.Reached:
+		return usagef("this is the store of the protected context %s, and there is no terminal to type its name on; give %s%s", access.Context,
+			shell.Command("--confirm", access.Context), otherwise)
 	case access.Protected:
 		return usagef("context %s is protected, and there is no terminal to type its name on; give %s%s", access.Context,
 			shell.Command("--confirm", access.Context), otherwise)

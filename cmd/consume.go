@@ -170,7 +170,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 		return err
 	}
 	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true,
-		"already decided: nothing more was charged"})
+		"already decided: nothing more was charged", o.env.Now()})
 }
 
 // verb says what was done, if it was.

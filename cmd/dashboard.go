@@ -53,6 +53,10 @@ can stay open on a busy server. It says how many of the keys it covers.
 			if err != nil {
 				return err
 			}
+			if !o.once && !o.onTerminal() {
+				o.once = true
+				o.note("this is no terminal, so one frame is printed, as by --once")
+			}
 			return runDashboard(cmd.Context(), o, options)
 		},
 		ValidArgsFunction: completer{global}.keyOrAttributes,
@@ -97,7 +101,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	}
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
-		Refresh: interval, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
+		Refresh: interval, Timeout: o.timeout, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
 		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
 	}
 	return options, o.checkFlags()
@@ -117,11 +121,14 @@ func (o *dashboardOptions) checkFlags() error {
 		return usagef("the dashboard cannot be shown as %s; use `limitctl inspect -o %s`, or --record FILE for its data", o.format, o.format)
 	case o.play != "" && (o.record != "" || o.once):
 		return usagef("--play shows a recording; it cannot be given with --record or --once")
-	case !o.once && !(o.env.InIsTerminal && o.env.OutIsTerminal):
-		return usagef("the dashboard needs a terminal; --once prints one frame without")
+	case !o.once && !o.onTerminal() && (o.record != "" || o.play != ""):
+		return usagef("--record and --play need a terminal to show the frames; --record with --once records without one")
 	}
 	return nil
 }
+
+// onTerminal reports whether there is somebody who sees frames and presses keys.
+func (o *dashboardOptions) onTerminal() bool { return o.env.InIsTerminal && o.env.OutIsTerminal }
 
 func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options) error {
 	if o.play != "" {
@@ -147,7 +154,11 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	defer store.Close()
 	options.Store, options.Where = store, where
+	options.Denials, _ = limiter.DenialTableOf(store)
 	s, err := o.settings()
+	if err == nil && !o.once {
+		s, err = o.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -170,7 +181,10 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		options.Record = file
 	}
 	if o.once {
-		columns, lines := o.env.Size()
+		columns, lines := 0, 0 // all rows, as a pipe or a file has room for them
+		if o.env.OutIsTerminal {
+			columns, lines = o.env.Size()
+		}
 		return dash.Once(ctx, o.env.Out, options, columns, lines)
 	}
 	actions := newDashActions(o.globalOptions, s, store, where)
@@ -180,14 +194,19 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	options.Actions = actions
 	err = o.show(ctx, options)
 	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoCommand(s, undo))
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
 	}
 	return err
 }
 
 func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error {
 	o.env.Hold() // the terminal is put in order at the end
-	return dash.Run(ctx, o.env.In, o.env.rawOut, options)
+	options.Tmux = o.env.Getenv("TMUX") != ""
+	err := dash.Run(ctx, o.env.In, o.env.rawOut, options)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return errLeft // by Ctrl-C, which is one way to leave
+	}
+	return err
 }
 
 // lookYourself is the command that shows the beginning of a key's value; words are those

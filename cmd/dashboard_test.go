@@ -240,6 +240,9 @@ func TestDashboardLeavesTheTerminalAsItWas(t *testing.T) {
 			term.wait(0, `nothing in use matches`)
 			test.end(term)
 			term.checkLeft(test.code)
+			if text := term.text(0); strings.Contains(text, "limitctl: context") || test.name != "SIGTERM" && strings.Contains(text, "limitctl: ") {
+				t.Errorf("when it is left it says %q", text[max(0, len(text)-300):])
+			}
 		})
 	}
 }

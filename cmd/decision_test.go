@@ -106,7 +106,7 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
 		{Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
 	answer := &decisionAnswer{"allowed", &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
-		[]limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, true, ""}
+		[]limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, true, "", time.Now()}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})
 	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||

@@ -162,7 +162,7 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 			return err
 		}
 	}
-	return o.conclude(answer, &f, err)
+	return o.conclude(ctx, store, answer, &f, err)
 }
 
 // printInspection prints an answer. Where that is possible it goes row by row: as
@@ -215,7 +215,8 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if o.sort != "" {
 		order = o.sort
 	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, denied: order == "denied"}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, denied: order == "denied",
+		now: o.env.Now()}
 	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err
@@ -260,12 +261,12 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 		return &outputError{flushErr}
 	}
 	warnOfFormulas(o.globalOptions, p)
-	return o.conclude(nil, &f, err)
+	return o.conclude(ctx, store, nil, &f, err)
 }
 
 // conclude says what the answer does not, and what went wrong after all. answer is nil if
 // all keys were printed.
-func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err error) error {
+func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
@@ -281,7 +282,7 @@ func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err err
 		o.note("warning: %s", message(unknown))
 	}
 	if !o.quiet {
-		o.explain(answer, f)
+		o.explain(ctx, store, answer, f)
 	}
 	if o.failIf && (f.Matched > 0 || o.foreign && f.Foreign.Count() > 0) {
 		return errDenied
@@ -293,7 +294,7 @@ func (o *inspectOptions) conclude(answer inspection, f *operation.Found, err err
 }
 
 // explain says what the rows do not.
-func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
+func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found) {
 	switch answer := answer.(type) {
 	case *inspectAnswer:
 		all := f.Matched
@@ -315,7 +316,7 @@ func (o *inspectOptions) explain(answer inspection, f *operation.Found) {
 		o.note("the store has many keys, so only limits with known names were looked for; add %s to look at all",
 			shell.Command("--limit-name", "*"))
 	case f.Matched == 0 && f.Foreign.Count() == 0:
-		o.note("nothing in use matches %s in %s", o.keys.Text, o.placeOf(o.where))
+		o.sayNothingMatches(ctx, store, &o.keys, o.where)
 	}
 }
 

@@ -23,6 +23,8 @@ type entryDocument struct {
 	ResetAfterMS *int64  `json:"reset_after_ms"`
 	DelayMS      *int64  `json:"delay_ms"`
 	Bytes        int64   `json:"bytes,omitempty"`
+	// Override is an operator's that applies to the key.
+	Override *appliedOverride `json:"override,omitempty"`
 	// Denied is how often the key was denied in the last 10 minutes; null if nothing tells.
 	Denied *int64 `json:"denied"`
 	// Policy, Limit and Attributes are what the key was made of, as far as that can be told.
@@ -73,6 +75,7 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
 		d.Attributes = attributesOf(attributes)
 	}
+	d.Override = newAppliedOverride(row.override, limiter.Limit{})
 	if row.hasDrifted() {
 		d.ConfiguredLimit = row.configured.String()
 	}

@@ -32,7 +32,7 @@ type keyFacts struct {
 	denials        []limiter.Denied
 	denied         map[limiter.Key]int64
 	limits         configuredLimits
-	overrides      *limiter.OverrideList // nil if there are none
+	overrides      *limiter.OverrideList
 }
 
 // keyFacts reads what is known of keys. needed says that the denials have to be known.
@@ -41,14 +41,9 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 	if c, err := o.config(); err == nil {
 		f.limits = newConfiguredLimits(c)
 	}
+	f.overrides = o.overridesOf(ctx, store)
 	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
 	defer cancel()
-	if table, has := limiter.OverrideTableOf(store); has {
-		// Without the right to read them, no override applies to this user.
-		if overrides, _, err := table.Overrides(ctx); err == nil && len(overrides) > 0 {
-			f.overrides = limiter.NewOverrideList(overrides)
-		}
-	}
 	table, has := limiter.DenialTableOf(store)
 	if !has {
 		if needed {
@@ -76,7 +71,7 @@ func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
 	if len(f.denied) > 0 {
 		row.denied = f.deniedOf(e.Key)
 	}
-	if f.overrides != nil {
+	if f.overrides != nil && foreign == nil {
 		row.override = f.overrides.For(e.Key)
 	}
 	row.configured, _ = f.limits.otherLimit(e, row.override)

@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"time"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -13,6 +15,7 @@ type inspectAnswer struct {
 	foreign  bool // the keys are foreign
 	denied   bool // show how often keys were denied, even if none was
 	complete bool // all keys that are selected were looked for
+	now      time.Time
 }
 
 func (a *inspectAnswer) rows() int { return len(a.kept.rows) }
@@ -42,7 +45,7 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	return append(header, "denied", "policy", "limit", "attributes", "configured_limit")
+	return append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit")
 }
 
 // csvRow is one row of CSV. What is not known is an empty cell.
@@ -69,7 +72,11 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.bytes {
 		cells = append(cells, number(d.Bytes))
 	}
-	return append(cells, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
+	override := ""
+	if row.override != nil {
+		override = row.override.ID
+	}
+	return append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
 }
 
 // Document implements output.Answer.
@@ -125,11 +132,10 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		return
 	}
 	rows := make([]inspectRow, a.rows())
-	denied, drifting, overridden := a.denied, 0, false
+	denied, drifting := a.denied, 0
 	for i := range rows {
 		rows[i] = a.kept.row(i)
 		denied = denied || rows[i].denied > 0
-		overridden = overridden || rows[i].override != nil
 		if rows[i].hasDrifted() {
 			drifting++
 		}
@@ -143,18 +149,21 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		columns = append(columns, output.Column{Header: "DENIED", Right: true})
 	}
 	columns = append(columns, output.Column{Header: "RESETS IN", Right: true})
-	if overridden {
-		columns = append(columns, output.Column{Header: "OVERRIDE", Drops: 1})
-	}
 	if a.bytes {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
 	cells := make([][]output.Cell, len(rows))
+	var applied []*limiter.Override
 	for i := range rows {
 		e := &rows[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
 			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
+		if o := rows[i].override; o != nil {
+			row[2].Text += " " + effectText(o)
+			row[4].Text += overrideMark
+		}
+		applied = append(applied, rows[i].override)
 		if drifting > 0 {
 			mark := output.Cell{Style: output.Near}
 			if rows[i].hasDrifted() {
@@ -166,26 +175,16 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 			row = append(row, a.facts.deniedCell(rows[i].denied))
 		}
 		row = append(row, resetText(e))
-		if overridden {
-			row = append(row, overrideCell(rows[i].override))
-		}
 		if a.bytes {
 			row = append(row, output.Cell{Text: number(e.Bytes)})
 		}
 		cells[i] = row
 	}
 	p.Table(columns, cells)
+	printApplied(p, applied, a.now)
 	if drifting > 0 {
 		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
 	}
-}
-
-// overrideCell says which override applies; none if it is nil.
-func overrideCell(o *limiter.Override) output.Cell {
-	if o == nil {
-		return output.Cell{Text: "-"}
-	}
-	return output.Cell{Text: effectText(o), Style: output.Near}
 }
 
 // deniedCell says how often keys were denied.

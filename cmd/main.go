@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"os/user"
@@ -53,6 +54,7 @@ func osEnv(version string) *Env {
 		Getenv:        os.Getenv,
 		ReadFile:      files.Read,
 		Open:          files.Open,
+		List:          files.List,
 		WriteFile:     files.Write,
 		CanWrite:      files.CanWrite,
 		Create:        files.Create,
@@ -90,6 +92,8 @@ type Env struct {
 	// many bytes, and Open one that may be too large for that.
 	ReadFile func(path string, most int) ([]byte, error)
 	Open     func(path string) (files.File, error)
+	// List returns what is in a directory.
+	List func(path string) ([]fs.DirEntry, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
 	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.

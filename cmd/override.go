@@ -151,7 +151,7 @@ nothing is done, and the exit code is 1.`,
 }
 
 func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func parseTimes(text string) (thousandths int64, err error) {
 		return 0, wrong
 	}
 	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
-	if err != nil || n < 1 || n > 1_000_000_000 {
+	if err != nil || n < 1 || n > limiter.MaxOverrideThousandths {
 		return 0, wrong
 	}
 	return n, nil

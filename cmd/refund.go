@@ -46,7 +46,7 @@ In a protected context it asks for the context's name, or takes it from
 }
 
 func runRefund(ctx context.Context, o *refundOptions) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,5 +63,5 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, ""})
+	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, "", o.env.Now()})
 }

@@ -104,7 +104,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	if o.dryRun {
 		return plan, nil
 	}
-	s, err := o.settings()
+	s, err := o.settingsToChange(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -138,16 +138,19 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if result == nil {
 		return o.withHint(err)
 	}
-	if incomplete := (*operation.IncompleteError)(nil); errors.As(err, &incomplete) {
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, o.undoCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, o.restoreCommand(s, *result.Undo)
 	}
 	printErr := o.print(answer)
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
+	}
+	if err == nil && result.Matched == 0 && !o.quiet {
+		o.sayNothingMatches(ctx, store, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return errDenied
@@ -166,7 +169,6 @@ func keysThatWere(n int64) string {
 // showSelected shows what a reset is about to change; selection and place are words.
 func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
 	if s.Count == 0 {
-		o.note("nothing in use matches %s in %s", selection, place)
 		return
 	}
 	verb := "match"

@@ -23,7 +23,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	if ended := global.endAnswer(err); ended != nil {
 		err = errors.Join(err, &outputError{ended})
 	}
-	if err != nil && !errors.Is(err, errDenied) {
+	if err != nil && !errors.Is(err, errDenied) && !errors.Is(err, errLeft) {
 		fmt.Fprintln(env.Err, complaint(global, err))
 	}
 	if bug := bugIn(err); bug != nil && env.Getenv("LIMITCTL_DEBUG") == "1" {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -26,6 +27,8 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
 		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err)) },
+		Identify:  func(ctx context.Context) identity.Store { return g.identify(ctx, s, store) },
+		LookUp:    g.lookUp(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -135,9 +136,9 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 	if err != nil {
 		return selection, err
 	}
-	selection.Text = shell.Command(text)
+	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
 	if s.exact {
-		selection.Text = "--exact " + selection.Text
+		selection.Text, selection.Words = "--exact "+selection.Text, []string{text}
 	}
 	if s.limit == "" {
 		return selection, nil
@@ -192,6 +193,7 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	}
 	for _, name := range attributes.Names() {
 		selection.Text += " " + shell.Command(name+"="+attributes[name])
+		selection.Words = append(selection.Words, attributes[name])
 	}
 	selection.Query, err = wanted.Query(c.Policies)
 	return selection, err
@@ -210,6 +212,35 @@ func (s *selectionOptions) warnOfUnknownPolicy(g *globalOptions, c *config.Confi
 			fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err))
 		}
 	}
+}
+
+// longestLiteral is the longest part of a pattern without the characters of a glob.
+func longestLiteral(pattern string) (longest string) {
+	for _, part := range strings.FieldsFunc(pattern, func(c rune) bool { return strings.ContainsRune(`*?[]\`, c) }) {
+		if part = strings.Trim(part, ":"); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
+// sayNothingMatches says that a selection matches no key in the store, and what might. where is
+// the store's name.
+func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
+	text := fmt.Sprintf("nothing in use matches %s in %s, prefix %s", selection.Text, g.placeOf(where), g.chosen.prefix.value)
+	patterns, filtered := operation.Similar(ctx, store, selection)
+	for i := range patterns {
+		patterns[i] = shell.Command(patterns[i])
+	}
+	switch last := len(patterns) - 1; {
+	case filtered:
+		text += "; its subjects are in use, and the other flags leave them out"
+	case last == 0:
+		text += "; did you mean " + patterns[0] + "?"
+	case last > 0:
+		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
+	}
+	g.note("%s", text)
 }
 
 // parseMinUsed reads a share of the limit such as "80%" or "0.8".

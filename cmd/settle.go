@@ -64,5 +64,5 @@ func runSettle(ctx context.Context, o *settleOptions) error {
 		return err
 	}
 	return printDecision(o.globalOptions, &decisionAnswer{fmt.Sprintf("settled at %d", o.cost), o.request, decisions, true,
-		"already settled: nothing was changed"})
+		"already settled: nothing was changed", o.env.Now()})
 }

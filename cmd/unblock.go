@@ -41,7 +41,7 @@ override list" shows them. If there is no such block, the exit code is 1.`,
 }
 
 func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.Pattern) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type (
 		Changed
 		err error
 	}
-	consumed struct {
+	taken struct {
 		key      limiter.Key
 		decision limiter.Decision
 		err      error
@@ -58,6 +58,9 @@ const shownKeys = 5
 
 func (m *model) askReset() tea.Cmd {
 	keys := m.chosen()
+	if hidden := m.hiddenMarks(); len(keys) == 0 && hidden > 0 {
+		m.say(fmt.Sprintf("%s marked, but not listed now; esc ends the filter", areKeys(hidden)))
+	}
 	if len(keys) == 0 || m.isBusy() {
 		return nil
 	}
@@ -72,11 +75,22 @@ func (m *model) askReset() tea.Cmd {
 	if more := len(keys) - shownKeys; more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
+	if hidden := m.hiddenMarks(); hidden > 0 {
+		lines = append(lines, "", fmt.Sprintf("%s marked too, but not listed now. They are left as they are.", areKeys(hidden)))
+	}
 	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.Actions.Reset(m.ctx, keys)
 		return resetDone{done, keys, err}
 	})
+}
+
+// areKeys is the beginning of a sentence about so many keys.
+func areKeys(n int) string {
+	if n == 1 {
+		return "1 key is"
+	}
+	return output.Plural(n, "key") + " are"
 }
 
 // isBusy says so if something is being done already.
@@ -117,7 +131,7 @@ func (m *model) askUndo() tea.Cmd {
 	})
 }
 
-func (m *model) askConsume() tea.Cmd {
+func (m *model) askTake() tea.Cmd {
 	r := m.current()
 	if r == nil || !r.found() || m.isBusy() {
 		return nil
@@ -130,15 +144,15 @@ func (m *model) askConsume() tea.Cmd {
 	do := func() tea.Msg {
 		var decision [1]limiter.Decision
 		err := m.Store.Decide(m.ctx, limiter.Take, []limiter.Request{req}, decision[:])
-		return consumed{req.Key, decision[0], err}
+		return taken{req.Key, decision[0], err}
 	}
 	if !m.Protected {
 		return m.act(do)
 	}
-	return m.ask("Consume one unit", []string{output.Printable(r.Key.String())}, do)
+	return m.ask("Take one unit", []string{output.Printable(r.Key.String())}, do)
 }
 
-// absorbReset, absorbUndo and absorbConsumed say what an action did, and read the keys
+// absorbReset, absorbUndo and absorbTaken say what an action did, and read the keys
 // again at once.
 func (m *model) absorbReset(done resetDone) tea.Cmd {
 	m.changes.acting = false
@@ -157,12 +171,18 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 		m.complain(done.err)
 	case done.Keys == 0:
 		m.say("none of it was in use, so nothing was deleted")
-		clear(m.keys.marked)
+		m.unmark(done.keys)
 	default:
 		m.say(fmt.Sprintf("deleted %s; u brings back what was in use", output.Plural(int(done.Keys), "key")))
-		clear(m.keys.marked)
+		m.unmark(done.keys)
 	}
 	return m.look()
+}
+
+func (m *model) unmark(keys []limiter.Key) {
+	for _, key := range keys {
+		delete(m.keys.marked, key)
+	}
 }
 
 func (m *model) absorbUndo(done undoDone) tea.Cmd {
@@ -185,7 +205,7 @@ func (m *model) absorbUndo(done undoDone) tea.Cmd {
 	return m.look()
 }
 
-func (m *model) absorbConsumed(done consumed) tea.Cmd {
+func (m *model) absorbTaken(done taken) tea.Cmd {
 	m.changes.acting = false
 	name := output.Printable(done.key.String())
 	switch d := &done.decision; {

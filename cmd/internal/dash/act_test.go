@@ -1,10 +1,14 @@
 package dash
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/hostiletext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -38,15 +42,15 @@ func TestAProtectedContextWantsItsNameTyped(t *testing.T) {
 		}
 	}
 	d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
-	d.press("<end>c")
+	d.press("<end>t")
 	if d.changes.question == nil {
-		t.Error("it consumes without asking")
+		t.Error("it takes without asking")
 	}
 }
 
 func TestAReadOnlyContextHasNoActions(t *testing.T) {
 	d := begin(t, three, func(o *Options) { o.Actions = nil })
-	d.press("mrcu")
+	d.press("mrtu")
 	if d.changes.question != nil || len(d.keys.marked) > 0 || d.changes.acting {
 		t.Error("something was done")
 	}
@@ -122,13 +126,13 @@ func TestPanicsBesideTheLoop(t *testing.T) {
 	}
 }
 
-func TestConsume(t *testing.T) {
+func TestTake(t *testing.T) {
 	d := begin(t, three, nil)
-	d.press("c")
+	d.press("t")
 	if !strings.Contains(d.View(), "denied: full token-bucket/1m has nothing left, retry in 6s") {
 		t.Errorf("of a full one:\n%s", d.View())
 	}
-	d.press("jc")
+	d.press("jt")
 	if !strings.Contains(d.View(), "allowed: took 1 of near token-bucket/1m, 0 remaining") || !d.current().atLimit() {
 		t.Errorf("of one with room:\n%s", d.View())
 	}
@@ -155,5 +159,50 @@ func TestAResetThatFailsInTheMiddle(t *testing.T) {
 	d.send(resetDone{Changed{Keys: 2, Backup: "/backups/1.jsonl"}, d.chosen(), errors.New(strings.Repeat("gone ", 40))})
 	if text := d.View(); !strings.Contains(text, "only 2 keys deleted for sure, u brings back: gone") {
 		t.Errorf("after a failure in the middle:\n%s", text)
+	}
+}
+
+// What a filter hides is not reset, and that is said.
+func TestMarksThatAreHiddenAreLeft(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("mm/near<enter>r") // full and near are marked
+	if text := d.View(); !strings.Contains(text, "Delete 1 key?") || !strings.Contains(text, "1 key is marked too, but not listed now.") {
+		t.Errorf("asked:\n%s", text)
+	}
+	d.press("y<esc>")
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[limiter.Key{Subject: "full", Name: "token-bucket/1m"}] {
+		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
+	}
+	d = begin(t, three, nil)
+	if d.press("mm/calm<enter>ry"); d.actions.reset != nil || !strings.Contains(d.View(), "2 keys are marked, but not listed now") {
+		t.Errorf("reset were %v:\n%s", d.actions.reset, d.View())
+	}
+	d = begin(t, three, nil)
+	if d.press("mm/full<enter><enter>ry"); len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "full" {
+		t.Errorf("in the detail of one key reset were %v", d.actions.reset)
+	}
+}
+
+// A subject is copied as it is, and nothing of it is obeyed.
+func TestCopyASubject(t *testing.T) {
+	for _, tmux := range []bool{false, true} {
+		for _, subject := range append(hostiletext.Subjects(), "user:7") {
+			d := begin(t, func(d *driver) { d.take(limiter.Key{Subject: subject}, "10/1h", 1) }, func(o *Options) {
+				o.Tmux, o.Actions = tmux, nil
+			})
+			var terminal bytes.Buffer
+			d.clipboard = &terminal
+			d.press("c")
+			want := "\x1b]52;c;" + base64.StdEncoding.EncodeToString([]byte(subject)) + "\a"
+			if tmux {
+				want += "\x1bPtmux;\x1b" + want + "\x1b\\"
+			}
+			if terminal.String() != want {
+				t.Errorf("for %q the terminal gets %q, want %q", subject, terminal.String(), want)
+			}
+			if shown := "copied " + output.Printable(subject); !strings.Contains(d.View(), shown[:min(len(shown), 10)]) {
+				t.Errorf("it says:\n%s", d.View())
+			}
+		}
 	}
 }

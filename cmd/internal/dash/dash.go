@@ -4,6 +4,7 @@
 package dash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Options struct {
 	Selection string
 	// Refresh is how often the keys are looked at.
 	Refresh time.Duration
+	// Timeout is how long an answer is waited for.
+	Timeout time.Duration
 	// MaxKeys is how many keys are followed at most. ScanRate is how many keys a second
 	// are scanned to find them; 0 is a rate that leaves the server its work.
 	MaxKeys, ScanRate int
@@ -48,6 +51,8 @@ type Options struct {
 	Record io.Writer
 	Play   io.Reader
 	Now    func() time.Time
+	// Tmux: the terminal is one of tmux.
+	Tmux bool
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	Color bool
@@ -75,6 +80,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a scan that is going on
 	m := newModel(ctx, o)
+	m.clipboard = out
 	program := tea.NewProgram(careful{m}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithMouseCellMotion(), tea.WithoutSignalHandler())
 	_, err := program.Run()
@@ -94,7 +100,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return err
 }
 
-// Once writes one frame of that many columns and lines as text. It scans all keys, as fast
+// Once writes one frame of that many columns and lines as text; 0 is as many as it needs. It scans all keys, as fast
 // as possible unless there is a ScanRate, and reads the followed ones twice, since units a
 // second are the difference between two reads.
 func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) error {
@@ -103,7 +109,7 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 	}
 	o.Actions = nil
 	m := newModel(ctx, o)
-	m.still, m.width, m.height = true, columns, lines
+	m.still, m.width, m.height = true, cmp.Or(columns, leastOnce), cmp.Or(lines, far)
 	if err := m.scanOnce(); err != nil {
 		return err
 	}
@@ -125,6 +131,12 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 			return m.feed.problem
 		}
 	}
+	if subject, _, _, _ := m.keys.widths(m); columns == 0 {
+		m.width = leastOnce + subject
+	}
+	if lines == 0 {
+		m.height = len(m.headLines()) + len(m.keys.lines(m)) + 1
+	}
 	for text := range strings.Lines(m.View()) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(text, " \n")); err != nil {
 			return err
@@ -132,6 +144,9 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 	}
 	return nil
 }
+
+// leastOnce is how many columns a frame has without a terminal, besides those of subjects.
+const leastOnce = 100
 
 // scanOnce finds the keys there are.
 func (m *model) scanOnce() error {

@@ -20,6 +20,7 @@ type denials struct {
 	total    float64 // denials a second, of all selected keys
 	others   float64 // denials a second of keys that are not told apart, selected or not
 	lost     bool
+	begun    time.Time // when the first look was
 	totals   history
 	unnamed  history
 }
@@ -69,7 +70,9 @@ func (m *model) absorbDenials(since deniedSince) tea.Cmd {
 
 func (m *model) addDenials(since *deniedSince) {
 	d := &m.feed.denials
-	d.known, d.lost = true, since.lost
+	if d.known, d.lost = true, since.lost; since.first {
+		d.begun, d.totals, d.unnamed, d.keys = since.at, history{}, history{}, map[limiter.Key]*denial{}
+	}
 	names := m.longNames()
 	counted := make(map[limiter.Key]bool, len(since.rows))
 	sum := int64(0)
@@ -91,25 +94,25 @@ func (m *model) addDenials(since *deniedSince) {
 		}
 		sum += row.Count
 		known.last = last
-		known.add(row.Count, since)
+		d.count(known, row.Count, since)
 	}
 	for key, known := range d.keys {
 		if !counted[key] {
-			known.add(0, since)
+			d.count(known, 0, since)
 		}
 		if known.rate == 0 {
 			delete(d.keys, key)
 		}
 	}
-	d.total = lateRate(&d.totals, sum, since)
-	d.others = lateRate(&d.unnamed, since.others, since)
+	d.total = d.lateRate(&d.totals, sum, since)
+	d.others = d.lateRate(&d.unnamed, since.others, since)
 	m.followDenied()
 }
 
-// add takes in how often the key was denied.
-func (d *denial) add(count int64, since *deniedSince) {
-	d.rate = lateRate(&d.counts, count, since)
-	d.place()
+// count takes in how often a key was denied.
+func (d *denials) count(known *denial, count int64, since *deniedSince) {
+	known.rate = d.lateRate(&known.counts, count, since)
+	known.place()
 }
 
 // place lets the key's place follow its rate, but not each change of it.
@@ -121,12 +124,20 @@ func (d *denial) place() {
 
 // lateRate adds a count to a history, and returns the rate lately. At the first look only
 // the mean over more than a minute is known, which stands in until there is a difference.
-func lateRate(h *history, count int64, since *deniedSince) float64 {
+func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 {
 	if since.first {
 		return float64(count) / since.over.Seconds()
 	}
-	if h.sums = true; h.values == nil {
-		h.add(since.at.Add(-since.over), 0)
+	if h.values == nil { // none were counted since the looks began
+		h.sums = true
+		before := since.at.Add(-since.over)
+		from := since.at.Add(-lately * time.Second)
+		if from.Before(d.begun) {
+			from = d.begun
+		}
+		if h.add(from, float32(math.NaN())); before.Unix() > from.Unix() {
+			h.add(before, 0)
+		}
 	}
 	h.add(since.at, float32(count))
 	return h.mean(lately)
@@ -192,10 +203,11 @@ func (r *row) percentDenied() string {
 	return fmt.Sprintf("%.0f%%", math.Round(share*100))
 }
 
-// summary says how much is denied in all, "" if that is not known.
-func (d *denials) summary() string {
+// summary says how much is denied in all, and of how many keys. Both are "" if that is not
+// known.
+func (d *denials) summary() (all, of string) {
 	if !d.known {
-		return ""
+		return "", ""
 	}
 	rate, keys := short(d.total), fmt.Sprint(len(d.keys))
 	if d.lost || d.others > 0 {
@@ -208,5 +220,5 @@ func (d *denials) summary() string {
 	if keys == "1" {
 		noun = "key"
 	}
-	return fmt.Sprintf("%s denied/s of %s %s", rate, keys, noun)
+	return rate + " denied/s", fmt.Sprintf(" of %s %s", keys, noun)
 }

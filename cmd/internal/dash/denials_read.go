@@ -42,6 +42,11 @@ const (
 
 // look reads the table.
 func (r *denialReader) look(ctx context.Context) (d deniedSince) {
+	if r.Timeout > 0 {
+		var done context.CancelFunc
+		ctx, done = limiter.BudgetContext(ctx, r.Timeout)
+		defer done()
+	}
 	d.at = r.Now()
 	if r.now == 0 || d.at.Sub(r.at) > longestSpan {
 		d.err = r.begin(ctx, &d)

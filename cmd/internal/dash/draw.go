@@ -91,8 +91,11 @@ func (p painter) paint(b *strings.Builder, l line) {
 func (l line) reverse(columns int) line {
 	reversedLine := make(line, 0, len(l)+1)
 	for _, s := range l {
-		if s.style = reversed + ";" + s.style; s.style == reversed+";" {
+		switch {
+		case s.style == output.Plain:
 			s.style = reversed
+		case !strings.HasPrefix(string(s.style), string(reversed)): // else it is so already
+			s.style = reversed + ";" + s.style
 		}
 		reversedLine = append(reversedLine, s)
 	}

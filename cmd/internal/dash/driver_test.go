@@ -126,6 +126,20 @@ func (d *driver) take(key limiter.Key, limit string, cost int64) {
 	}
 }
 
+// deny adds denials to the store's table, a moment from now: a minute of the table does not
+// have what was denied in the microsecond in which it begins.
+func (d *driver) deny(denials limiter.Denials) {
+	d.t.Helper()
+	d.now = d.now.Add(time.Millisecond)
+	denials.Now = limiter.InstantOf(d.now)
+	for i := range denials.Rows {
+		denials.Rows[i].LastAt = denials.Now
+	}
+	if err := d.store.AddDenials(d.t.Context(), denials); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // press types keys, by their names where they have one: "<enter>".
 func (d *driver) press(keys string) {
 	d.t.Helper()

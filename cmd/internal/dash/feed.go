@@ -30,6 +30,9 @@ func (m *model) look() tea.Cmd {
 	}
 	m.feed.fetching = true
 	ask := request{coverage: m.feed.coverage}
+	if m.Record != nil {
+		ask.denials = m.feed.denials.frame(m.now)
+	}
 	for key := range m.feed.rows {
 		ask.keys = append(ask.keys, key)
 	}
@@ -62,7 +65,7 @@ func (m *model) absorb(s fetched) {
 	}
 	if m.Play != nil {
 		f.coverage = s.Coverage
-		m.evict()
+		m.playDenials(s.Denials, s.Time)
 	}
 	if f.problem = s.err; s.err != nil {
 		return

@@ -45,6 +45,7 @@ func newReader(o *Options) *reader {
 type request struct {
 	keys     []limiter.Key
 	coverage Coverage
+	denials  *DenialFrame
 	detail   *limiter.Key
 }
 
@@ -64,7 +65,8 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, asked: ask.keys}}
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, Denials: ask.denials,
+			asked: ask.keys}}
 		answer.Servers = r.askServers(ctx, begun)
 		answer.Keys, answer.err = r.read(ctx, &ask)
 		if ask.detail != nil && answer.err == nil {

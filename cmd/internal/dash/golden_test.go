@@ -32,6 +32,11 @@ func traffic(d *driver) {
 			d.take(limiter.Key{Subject: "tenant:" + tenant, Name: "api/tenant"}, "10000/1m,burst=2000", int64(170*(3-i)))
 		}
 		d.take(limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, "10/1m", 1)
+		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "ip:203.0.113.9", Name: "login/ip"}, Count: 6}}})
+		if second > 40 {
+			d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:initech:user:9", Name: "api/user"},
+				Count: 51}}, Others: 2})
+		}
 		if second%3 == 0 {
 			d.take(limiter.Key{Subject: "利用者:山田太郎"}, "sliding-log:30/1m", 1)
 			d.take(limiter.Key{Subject: "crème brûlée 🍮 " + strings.Repeat("very ", 20) + "long"}, "fixed-window:100/1h", 4)
@@ -42,15 +47,37 @@ func traffic(d *driver) {
 	}
 }
 
+// routes are keys whose subjects begin alike and end alike, and some that differ by their
+// limits alone.
+func routes(d *driver) {
+	for i, route := range []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"} {
+		for _, user := range []int{7, 17, 170} {
+			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
+			d.take(limiter.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
+		}
+	}
+	for name, cost := range map[string]int64{"api/user-route-minute": 40, "api/user-route-hour": 30, "api/user-route-day": 20} {
+		d.take(limiter.Key{Subject: "tenant:acme:user:7:route:/v1/charges", Name: name}, "50/1h", cost)
+	}
+	for range 3 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:acme:user:17:route:/v1/charges/refund",
+			Name: "token-bucket/1m"}, Count: 37}}})
+		d.second()
+	}
+}
+
 // Each view, small and large, with and without colours.
 func TestFrames(t *testing.T) {
 	sizes := []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 200, Height: 50}, {Width: 40, Height: 10}}
 	for _, view := range []struct {
 		name, keys string
 		change     func(*Options)
+		fill       func(*driver)
 		then       func(*driver)
 	}{
 		{name: "keys"},
+		{name: "routes", keys: "/route<enter>", fill: routes},
+		{name: "routes-limits", keys: "/tenant:acme:user:7:route:/v1/charges<enter>", fill: routes},
 		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "filter-none", keys: "/nobody<enter>"},
@@ -76,7 +103,10 @@ func TestFrames(t *testing.T) {
 					continue
 				}
 				shown := begin(t, nil, view.change)
-				traffic(shown)
+				if view.fill == nil {
+					view.fill = traffic
+				}
+				view.fill(shown)
 				shown.Color = color
 				shown.send(size)
 				shown.press(view.keys)

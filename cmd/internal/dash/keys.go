@@ -36,6 +36,7 @@ func (m *model) bindings() []binding {
 		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),
 		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
 		bind([]string{"g"}, "g", "group by limit, then by each attribute", lists, (*model).nextGrouping),
+		bind([]string{"c"}, "c", "copy the subject to where one pastes from", rows, (*model).copySubject),
 		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
 		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
@@ -45,7 +46,7 @@ func (m *model) bindings() []binding {
 			bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
 			bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset),
 			bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo),
-			bind([]string{"c"}, "c", "consume one unit of this key", rows, (*model).askConsume),
+			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake),
 		)
 	}
 	return append(all,

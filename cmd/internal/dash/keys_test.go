@@ -24,8 +24,8 @@ func TestKeysDo(t *testing.T) {
 		{"<down><down><up>", "full [near] tenant:acme:user:7 calm"},
 		{"S", "[calm] tenant:acme:user:7 near full"},
 		{"jS", "calm tenant:acme:user:7 [near] full"}, // the cursor stays with its key
-		{"sssss", "[calm] full near tenant:acme:user:7"},
-		{"ss", "[tenant:acme:user:7] full near calm"},
+		{"ssssss", "[calm] full near tenant:acme:user:7"},
+		{"sss", "[tenant:acme:user:7] full near calm"},
 		{"/a<enter>", "[near] tenant:acme:user:7 calm"},
 		{"/a", "[near] tenant:acme:user:7 calm"},
 		{"/a<esc>", "[full] near tenant:acme:user:7 calm"},

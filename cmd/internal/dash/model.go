@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type model struct {
 	Options
 	ctx    context.Context
 	reader *reader
+	// clipboard is the terminal, which is asked to copy; nil where nobody can paste.
+	clipboard io.Writer
 
 	width, height int
 	now           time.Time
@@ -183,13 +186,16 @@ func (m *model) current() *row {
 	return m.keys.current()
 }
 
-// chosen returns the keys that an action is about: the marked ones, or else the current
-// one.
+// chosen returns the keys that an action is about: the marked ones that are listed, or else
+// the current one. What is not seen is not changed. If only keys that are not listed are
+// marked, there are none: the one under the cursor is not what was meant.
 func (m *model) chosen() []limiter.Key {
 	if len(m.keys.marked) > 0 && m.screen != &m.detail {
-		keys := make([]limiter.Key, 0, len(m.keys.marked))
-		for key := range m.keys.marked {
-			keys = append(keys, key)
+		var keys []limiter.Key
+		for _, r := range m.keys.rows {
+			if m.keys.marked[r.Key] {
+				keys = append(keys, r.Key)
+			}
 		}
 		slices.SortFunc(keys, compareKeys)
 		return keys
@@ -198,4 +204,19 @@ func (m *model) chosen() []limiter.Key {
 		return []limiter.Key{r.Key}
 	}
 	return nil
+}
+
+// hiddenMarks returns how many keys are marked that an action is not about, since they are
+// not listed.
+func (m *model) hiddenMarks() int {
+	if m.screen == &m.detail {
+		return 0
+	}
+	hidden := len(m.keys.marked)
+	for _, r := range m.keys.rows {
+		if m.keys.marked[r.Key] {
+			hidden--
+		}
+	}
+	return hidden
 }

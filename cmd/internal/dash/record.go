@@ -2,6 +2,7 @@ package dash
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type player struct {
 	number int
 	shown  int       // how many frames were shown
 	bad    int       // how many lines were not frames
+	torn   bool      // the last line has no end, and is no frame
 	first  error     // what is wrong with the first of those
 	last   time.Time // of the snapshot before
 	at     time.Time // when that was shown
@@ -39,8 +41,9 @@ const (
 // playedOut says that a recording has ended, or why it cannot be played, and how many of
 // its lines were left out.
 type playedOut struct {
-	err error
-	bad int
+	err  error
+	bad  int
+	torn bool // the last line is cut off: the recording was, as by a kill
 }
 
 // next returns the next snapshot when its time has come.
@@ -50,11 +53,13 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		text, err := p.line(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && p.shown == 0 && p.bad > 0:
-			return playedOut{p.first, p.bad}
+			return playedOut{err: p.first, bad: p.bad}
+		case errors.Is(err, io.EOF) && p.shown == 0 && p.torn:
+			return playedOut{err: errors.New("the recording is cut off in its first line, so it has no frame to show")}
 		case errors.Is(err, io.EOF):
-			return playedOut{bad: p.bad}
+			return playedOut{bad: p.bad, torn: p.torn}
 		case err != nil && !errors.Is(err, errTooLong):
-			return playedOut{fmt.Errorf("line %d of the recording cannot be read: %w", p.number+1, err), p.bad}
+			return playedOut{err: fmt.Errorf("line %d of the recording cannot be read: %w", p.number+1, err), bad: p.bad}
 		}
 		p.number++
 		var s Snapshot
@@ -63,6 +68,10 @@ func (p *player) next(ctx context.Context) tea.Msg {
 		}
 		if err == nil {
 			return p.show(ctx, s, bad)
+		}
+		if !bytes.HasSuffix(text, []byte("\n")) && !errors.Is(err, errTooLong) {
+			p.torn = true
+			continue // to the end
 		}
 		bad = fmt.Errorf("line %d of the recording is not a frame: %w", p.number, err)
 		if p.bad++; p.first == nil {

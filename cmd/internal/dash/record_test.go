@@ -80,3 +80,21 @@ func TestARecordingOfAnyTime(t *testing.T) {
 		t.Errorf("shown at the end:\n%s", text)
 	}
 }
+
+// A recorder that was killed leaves a line without an end. What is before it is shown.
+func TestARecordingThatIsCutOff(t *testing.T) {
+	whole := frame(1, map[string]any{"store": "after"})
+	for cut := 1; cut < len(whole)-1; cut += 7 {
+		d, _ := play(t, frame(0, map[string]any{"store": "before"})+whole[:cut])
+		if text := d.View(); d.failed != nil || d.Where != "before" || !strings.Contains(text, "end of the recording; its last line is cut off") {
+			t.Fatalf("cut off after %d bytes it ends with %v:\n%s", cut, d.failed, text)
+		}
+	}
+	d, _ := play(t, frame(0, nil)+strings.TrimSuffix(whole, "\n"))
+	if text := d.View(); d.failed != nil || d.Where != "after" || strings.Contains(text, "cut off") {
+		t.Errorf("without the end of a line that is whole it ends with %v:\n%s", d.failed, text)
+	}
+	if d, _ := play(t, whole[:50]); d.failed == nil || !strings.Contains(d.failed.Error(), "cut off in its first line") {
+		t.Errorf("without any frame it ends with %v", d.failed)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -16,7 +17,10 @@ type row struct {
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
-	denial  *denial // how it is being denied; nil if it is not
+	// subjectWidth and limitWidth are the columns that its names take.
+	subjectWidth, limitWidth int
+
+	denial *denial // how it is being denied; nil if it is not
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
@@ -27,9 +31,13 @@ type row struct {
 
 func newRow(reading Reading, now time.Time) *row {
 	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
+	if reading.atLimit() {
+		r.fullAt = now
+	}
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
+	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
 }
 

@@ -16,6 +16,8 @@ type Snapshot struct {
 	Servers  []Server  `json:"servers,omitempty"`
 	Coverage Coverage  `json:"coverage"`
 	Keys     []Reading `json:"keys"`
+	// Denials is who was being denied; nil if that is not known.
+	Denials *DenialFrame `json:"denials,omitempty"`
 	// Problem is why the look failed. Then Keys are those that were had before it.
 	Problem string `json:"problem,omitempty"`
 	// detail is of the key that is looked at by itself.

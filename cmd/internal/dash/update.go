@@ -55,6 +55,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.bad > 0 {
 			text += fmt.Sprintf("; left out were %s that could not be read", output.Plural(msg.bad, "line"))
 		}
+		if msg.torn {
+			text += "; its last line is cut off, as when recording was killed"
+		}
 		m.say(text)
 	case clockTick:
 		if m.Play == nil {
@@ -71,8 +74,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.complain(msg.err)
 	case undoDone:
 		return m, m.absorbUndo(msg)
-	case consumed:
-		return m, m.absorbConsumed(msg)
+	case taken:
+		return m, m.absorbTaken(msg)
+	case copied:
+		m.absorbCopied(msg)
 	case recordingFailed:
 		m.failed = msg.err
 		return m, tea.Quit

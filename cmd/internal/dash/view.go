@@ -2,6 +2,7 @@ package dash
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,12 @@ func boxed(lines []line, columns int) []line {
 // footLine is what is asked or said, or else the keys that are needed most.
 func (m *model) footLine() line {
 	switch {
-	case m.changes.question != nil || m.still:
+	case m.still:
+		if more := len(m.keys.rows) - m.listHeight(); more > 0 {
+			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
+		}
+		return nil
+	case m.changes.question != nil:
 		return nil
 	case m.filter.editing:
 		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}
@@ -143,18 +149,19 @@ func (m *model) headLines() []line {
 	return lines
 }
 
-// withClock puts the clock and the state of the refresh to the right of a line.
+// withClock puts the clock and the state of the refresh to the right of a line, the state
+// where it takes nothing away from the line.
 func (m *model) withClock(l line) line {
-	clock := m.now.Format(time.TimeOnly)
+	right := line{{m.now.Format(time.TimeOnly), output.Plain}}
 	state := span{"every " + output.Duration(m.Refresh), output.Faint}
 	if m.paused {
 		state = span{"PAUSED", output.Near}
 	} else if m.Play != nil {
 		state = span{"played", output.Near}
 	}
-	right := line{state, {"  " + clock, output.Plain}}
-	if m.width < 60 && !m.paused {
-		right = plain(clock)
+	const between = 2
+	if both := append(line{state, plain("  ")[0]}, right...); m.paused || l.width()+between+both.width() <= m.width {
+		right = both
 	}
 	l = l.fit(m.width - right.width() - 1)
 	return append(append(l, span{strings.Repeat(" ", max(1, m.width-l.width()-right.width())), output.Plain}), right...)
@@ -167,7 +174,8 @@ func (s *Server) words() string {
 	return strings.TrimSpace(s.Version + " " + s.Role)
 }
 
-// vitals is the line of numbers.
+// vitals is the line of numbers. Where there is no room for all, the last of these go first:
+// how many keys are denied, what the servers say, and how the round trip was.
 func (m *model) vitals() line {
 	atLimit, exact := m.atLimit()
 	style := output.Calm
@@ -179,38 +187,77 @@ func (m *model) vitals() line {
 		about = "about "
 	}
 	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
-	if len(m.feed.servers) == 0 {
-		return l
+	denied, of := m.deniedParts()
+	var trip, ops, memory line
+	if len(m.feed.servers) > 0 {
+		trip = line{{"  rtt " + roundTripText(roundTripOf(m.feed.servers)), output.Plain}}
 	}
-	var ops, memory, most int64
-	told := false
+	if told := m.sums(); told != nil {
+		ops = plain("  " + output.Thousands(told.OpsPerSecond) + " ops/s")
+		memory = plain("  " + output.Bytes(told.UsedMemory))
+		if told.MaxMemory > 0 {
+			memory[0].text += " of " + output.Bytes(told.MaxMemory)
+		}
+	}
+	parts := []*line{&l, &denied, &of, &trip, &ops, &memory}
+	room := m.width
+	for i, part := range parts {
+		if room -= part.width(); room < 0 && i > 0 {
+			*part = nil
+		}
+	}
+	for _, columns := range []int{20, 8} {
+		if room > columns && trip != nil {
+			trip = append(append(trip, span{" ", output.Plain}), m.roundTrips(columns)...)
+			break
+		}
+	}
+	return slices.Concat(l, denied, of, trip, ops, memory)
+}
+
+// deniedParts say how much is denied in all, and of how many keys.
+func (m *model) deniedParts() (denied, of line) {
+	d := &m.feed.denials
+	if d.problem != nil {
+		return line{{", denials ", output.Plain}, {"not known", output.Near}}, nil
+	}
+	all, keys := d.summary()
+	if all == "" {
+		return nil, nil
+	}
+	style := output.Calm
+	if d.total > 0 || d.others > 0 {
+		style = reversed + ";" + output.AtEnd
+	}
+	return line{{", ", output.Plain}, {all, style}}, plain(keys)
+}
+
+// sums are what the servers say of themselves together, nil if none does.
+func (m *model) sums() (told *Server) {
 	for i := range m.feed.servers {
-		told = told || m.feed.servers[i].Problem == ""
-		ops, memory, most = ops+m.feed.servers[i].OpsPerSecond, memory+m.feed.servers[i].UsedMemory, most+m.feed.servers[i].MaxMemory
+		s := &m.feed.servers[i]
+		if s.Problem == "" && told == nil {
+			told = &Server{}
+		}
+		if told != nil {
+			told.OpsPerSecond += s.OpsPerSecond
+			told.UsedMemory += s.UsedMemory
+			told.MaxMemory += s.MaxMemory
+		}
 	}
-	values := m.feed.roundTrip.columns(m.now, 20, 20)
-	if m.width < 100 {
-		values = m.feed.roundTrip.columns(m.now, 8, 8)
-	}
+	return told
+}
+
+// roundTrips draws how long round trips took in the last seconds.
+func (m *model) roundTrips(seconds int) line {
+	values := m.feed.roundTrip.columns(m.now, seconds, seconds)
 	greatest := float32(1)
 	for _, value := range values {
 		if value > greatest {
 			greatest = value
 		}
 	}
-	l = append(l, span{"  rtt " + roundTripText(roundTripOf(m.feed.servers)) + " ", output.Plain})
-	if m.width >= 70 {
-		l = append(l, sparks(values, greatest, func(float32) output.Style { return output.Plain })...)
-	}
-	if !told {
-		return l
-	}
-	l = append(l, span{"  " + output.Thousands(ops) + " ops/s", output.Plain})
-	text := "  " + output.Bytes(memory)
-	if most > 0 {
-		text += " of " + output.Bytes(most)
-	}
-	return append(l, span{text, output.Plain})
+	return sparks(values, greatest, func(float32) output.Style { return output.Plain })
 }
 
 func roundTripText(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
@@ -250,6 +297,8 @@ func (m *model) coverageText() string {
 	switch {
 	case m.isAway():
 		return ""
+	case m.feed.denials.problem != nil:
+		return "who is denied cannot be read: " + oneLine(m.feed.denials.problem)
 	case m.feed.scanError != nil:
 		return "not all keys could be scanned: " + oneLine(m.feed.scanError)
 	case c.Full:

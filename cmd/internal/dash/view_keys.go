@@ -2,169 +2,99 @@ package dash
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/textcut"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
-
-// column is one of a list of rows.
-type column struct {
-	title string
-	order order // that a click on the header sorts by; -1 for none
-	right bool
-	// least is the width it needs, and most what it can make use of.
-	least, most int
-	drops       int // the greatest goes first where there is no room; 0 stays
-	cell        func(m *model, r *row, width int) line
-
-	width, at int // once fitted
-}
-
-const gap = 2
-
-// columns are those of the list of keys.
-func columns() []column {
-	text := func(get func(r *row) string) func(*model, *row, int) line {
-		return func(_ *model, r *row, _ int) line { return plain(get(r)) }
-	}
-	return []column{
-		{title: "SUBJECT", order: bySubject, least: 16, most: 60,
-			cell: text(func(r *row) string { return output.Printable(r.Key.Subject) })},
-		{title: "LIMIT", order: byLimit, least: 12, most: 30, drops: 3, cell: text(func(r *row) string {
-			return output.Printable(r.limitName())
-		})},
-		{title: "ALGORITHM", order: -1, least: 15, most: 15, drops: 9, cell: text(func(r *row) string {
-			if r.Limit.Algorithm == 0 {
-				return ""
-			}
-			return r.Limit.Algorithm.String()
-		})},
-		{title: "USED", order: byCloseness, least: 6, most: 30, cell: func(_ *model, r *row, width int) line {
-			if !r.RemainingKnown() {
-				return nil
-			}
-			return styled(output.Bar(r.Used, r.Limit.Capacity(), width), closeness(r))
-		}},
-		{title: "OF LIMIT", order: byUsed, right: true, least: 11, most: 15, cell: func(_ *model, r *row, width int) line {
-			switch {
-			case !r.found():
-				return plain("-")
-			case !r.RemainingKnown():
-				return styled(usedOf(r), closeness(r))
-			}
-			text := output.Thousands(r.Used) + "/" + output.Thousands(r.Limit.Capacity())
-			if len(text) > width {
-				text = short(float64(r.Used)) + "/" + short(float64(r.Limit.Capacity()))
-			}
-			return styled(text, closeness(r))
-		}},
-		{title: "LEFT", order: byRemaining, right: true, least: 5, most: 9, drops: 5, cell: func(_ *model, r *row, width int) line {
-			if r.isUnknown() {
-				return plain("?")
-			}
-			text := output.Thousands(r.Remaining)
-			if len(text) > width {
-				text = short(float64(r.Remaining))
-			}
-			return plain(text)
-		}},
-		{title: "/S", order: byRate, right: true, least: 5, most: 6, drops: 2, cell: text(func(r *row) string { return short(r.rate()) })},
-		{title: "RESETS", order: byReset, right: true, least: 7, most: 9, drops: 1, cell: func(_ *model, r *row, _ int) line {
-			switch {
-			case r.inUse && r.TTL < 0:
-				return styled("no TTL", output.Near)
-			case r.inUse && r.atLimit():
-				if !r.RetryKnown() {
-					return styled("+?", output.AtEnd)
-				}
-				return styled("+"+seconds(r.RetryAfter), output.AtEnd)
-			case r.inUse && !r.ResetKnown():
-				return plain("?")
-			}
-			return plain(seconds(r.ResetAfter))
-		}},
-		{title: "LAST MIN", order: -1, least: 8, most: 60, drops: 4, cell: func(m *model, r *row, width int) line {
-			return sparks(r.shares.columns(m.now, 60, width), 1, shareStyle)
-		}},
-	}
-}
-
-// usedOf is what is used of the limit, with a question mark for what is not known.
-func usedOf(r *row) string {
-	used, capacity := "?", "?"
-	if r.UsedKnown() {
-		used = output.Thousands(r.Used)
-	}
-	if r.CapacityKnown() {
-		capacity = output.Thousands(r.Limit.Capacity())
-	}
-	return used + "/" + capacity
-}
 
 // markWidth is the column of the cursor and of marks.
 const markWidth = 3
 
-// fit chooses the columns that there is room for, and their widths.
-func (m *model) fit() []column {
-	all := columns()
-	room := m.width - markWidth
-	if m.width < 60 {
-		for i := range all {
-			all[i].least = min(all[i].least, 9)
+// widths are what the names of the listed rows need, and whether any row is under an
+// override. Of the subjects that is what nine in ten need: one that is much longer than the
+// others is cut, rather than to take their columns away.
+func (l *keyList) widths(m *model) (subject, longest, limit int, overridden bool) {
+	widths := make([]int, 0, len(l.rows)+1)
+	widths = append(widths, len("SUBJECT")+1)
+	for _, r := range l.rows {
+		widths = append(widths, r.subjectWidth)
+		limit = max(limit, r.limitWidth)
+	}
+	slices.Sort(widths)
+	last := len(widths) - 1
+	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), false
+}
+
+// names are the texts that tell the rows in sight apart.
+type names struct {
+	subjectPrefix, limitPrefix string // that all have in common, and that are left out
+	subjects, limits           []string
+	// joined says which of the subjects have the name of the limit behind them.
+	joined []bool
+}
+
+// tell cuts the names of rows to the columns that there are, so that no two rows look the
+// same. Unless the names of limits are shown whole, they go behind a subject that several rows
+// have, and names that are the same but for attributes always do.
+func tell(rows []*row, shown []column) (n names) {
+	if len(rows) == 0 {
+		return n
+	}
+	var widths [columnNames]int
+	for i := range shown {
+		widths[shown[i].name] = shown[i].width
+	}
+	limitsWhole := true
+	bySubject, byBoth := map[string]int{}, map[limiter.Key]int{}
+	for _, r := range rows {
+		limitsWhole = limitsWhole && r.limitWidth <= widths[limitColumn]
+		bySubject[r.Key.Subject]++
+		byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
+	}
+	subjects, limits := make([]string, len(rows)), make([]string, len(rows))
+	n.joined = make([]bool, len(rows))
+	for i, r := range rows {
+		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.limitName())
+		switch n.joined[i] = true; {
+		case byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
+			subjects[i] += " " + output.Printable(r.Key.Name)
+		case bySubject[r.Key.Subject] > 1 && !limitsWhole:
+			subjects[i] += " " + limits[i]
+		default:
+			n.joined[i] = false
 		}
 	}
-	for {
-		needs, drop := -gap, -1
-		for i := range all {
-			needs += all[i].least + gap
-			if all[i].drops > 0 && (drop < 0 || all[i].drops > all[drop].drops) {
-				drop = i
-			}
-		}
-		if needs <= room || drop < 0 {
-			room -= needs
-			break
-		}
-		all = append(all[:drop:drop], all[drop+1:]...)
+	n.subjectPrefix, n.subjects = textcut.Distinct(subjects, widths[subjectColumn])
+	if widths[limitColumn] > 0 {
+		n.limitPrefix, n.limits = textcut.Distinct(limits, widths[limitColumn])
 	}
-	for i := range all {
-		all[i].width = all[i].least
-	}
-	for gave := true; gave && room > 0; { // what is left goes round
-		gave = false
-		for i := range all {
-			step := 1
-			if i == 0 {
-				step = 3 // the subject is what is cut most
-			}
-			if step = min(step, room, all[i].most-all[i].width); step > 0 {
-				all[i].width += step
-				room -= step
-				gave = true
-			}
-		}
-	}
-	at := markWidth
-	for i := range all {
-		all[i].at = at
-		at += all[i].width + gap
-	}
-	return all
+	return n
 }
 
 // lines are the header and the rows in sight.
 func (l *keyList) lines(m *model) []line {
 	fitted := m.fit()
+	rows := l.rows[l.top:min(l.top+m.listHeight(), len(l.rows))]
+	names := tell(rows, fitted)
 	header := plain(strings.Repeat(" ", markWidth))
 	for i, c := range fitted {
-		title, style := c.title, output.Faint
-		if c.order == l.order {
-			arrow := "▾"
-			if l.reversed {
-				arrow = "▴"
-			}
-			title, style = c.title+arrow, bold
+		style, arrow := output.Faint, l.arrow(m, c.order)
+		if arrow != "" {
+			style = bold
 		}
+		prefix := ""
+		switch c.name {
+		case subjectColumn:
+			prefix = names.subjectPrefix
+		case limitColumn:
+			prefix = names.limitPrefix
+		default:
+		}
+		title := prefixTitle(c.title, prefix, c.width-len([]rune(arrow))) + arrow
 		header = append(header, span{pad(title, c.width, c.right), style})
 		if i < len(fitted)-1 {
 			header = append(header, span{strings.Repeat(" ", gap), output.Plain})
@@ -174,31 +104,71 @@ func (l *keyList) lines(m *model) []line {
 	if len(l.rows) == 0 {
 		return append(lines, plain(strings.Repeat(" ", markWidth)+m.nothing()))
 	}
-	for i := l.top; i < min(l.top+m.listHeight(), len(l.rows)); i++ {
-		lines = append(lines, m.keyLine(l.rows[i], fitted, i == l.cursor && !m.still))
+	for i, r := range rows {
+		lines = append(lines, m.keyLine(r, fitted, &names, i, l.top+i == l.cursor && !m.still))
 	}
 	return lines
 }
 
-func (m *model) keyLine(r *row, fitted []column, selected bool) line {
+// prefixTitle is the header of a column whose texts have lost the beginning that they have
+// in common: as much of its end as there is room for.
+func prefixTitle(title, prefix string, columns int) string {
+	if prefix == "" {
+		return title
+	}
+	end := prefix + "…"
+	for width(end) > columns {
+		_, size := utf8.DecodeRuneInString(strings.TrimPrefix(end, "…"))
+		if end = "…" + strings.TrimPrefix(end, "…")[size:]; len(end) < len("…:a…") {
+			return title
+		}
+	}
+	return end
+}
+
+// arrow marks the header of the column that the list is sorted by, "" if it is another.
+func (l *keyList) arrow(m *model, of order) string {
+	sorted := l.order
+	if sorted == byDenied && !m.feed.denials.known {
+		sorted = byCloseness // which it comes down to
+	}
+	switch {
+	case of != sorted:
+		return ""
+	case l.reversed:
+		return "▴"
+	}
+	return "▾"
+}
+
+func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected bool) line {
 	mark := " "
 	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
 	l := line{{cursorMark(selected) + mark + " ", bold}}
-	for i, c := range fitted {
-		cell := c.cell(m, r, c.width).fit(c.width)
+	for n, c := range fitted {
+		var cell line
+		switch c.name {
+		case subjectColumn:
+			cell = plain(names.subjects[i])
+		case limitColumn:
+			cell = plain(names.limits[i])
+		default:
+			cell = c.cell(m, r, c.width)
+		}
+		cell = cell.fit(c.width)
 		space := span{strings.Repeat(" ", c.width-cell.width()), output.Plain}
 		if c.right {
 			l = append(append(l, space), cell...)
 		} else {
 			l = append(append(l, cell...), space)
 		}
-		if i < len(fitted)-1 {
+		if n < len(fitted)-1 {
 			l = append(l, span{strings.Repeat(" ", gap), output.Plain})
 		}
 	}
-	if !r.inUse {
+	if !r.inUse && r.deniedRate() == 0 {
 		for i := range l {
 			l[i].style = output.Faint
 		}

@@ -13,6 +13,16 @@ import (
 
 // Embedded examines a store that has no server. It returns nil for any other.
 func Embedded(ctx context.Context, store limiter.Store) (*Report, error) {
+	report, err := embedded(ctx, store)
+	if report == nil || err != nil || !report.Reached {
+		return report, err
+	}
+	found, err := examineTables(ctx, store)
+	report.Add(found...)
+	return report, err
+}
+
+func embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	switch store := store.(type) {
 	case *memorystore.Store:
 		return &Report{Reached: true, Findings: []Finding{{Check: "reachable", Status: OK,

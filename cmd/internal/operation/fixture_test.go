@@ -256,3 +256,29 @@ func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.
 	}
 	return b.Store.Decide(ctx, op, reqs, decisions)
 }
+
+// brokenOverrides is a store that sets no override, and does not revoke one of them.
+type brokenOverrides struct {
+	connect.Store
+	table limiter.OverrideTable
+	fails string // the ID of that one
+}
+
+func (b *brokenOverrides) OverrideVersion(ctx context.Context) (string, error) {
+	return b.table.OverrideVersion(ctx)
+}
+
+func (b *brokenOverrides) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+	return b.table.Overrides(ctx)
+}
+
+func (b *brokenOverrides) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
+	return limiter.Override{}, limiter.ErrUnavailable
+}
+
+func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (limiter.Override, bool, error) {
+	if id == b.fails {
+		return limiter.Override{}, false, limiter.ErrUnavailable
+	}
+	return b.table.RevokeOverride(ctx, id)
+}

@@ -99,7 +99,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return result, resetError(&found, scanErr, nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return result, &IncompleteError{nothingChanged(&found, scanErr)}
+		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
 	entry.Matched = found.Matched
 	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
@@ -130,15 +130,15 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	return result, err
 }
 
-// IncompleteError says that nothing was changed, because not all keys could be looked at and
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
 // nobody agreed to go on with those that were found.
-type IncompleteError struct{ err error }
+type BrokenScanError struct{ err error }
 
 // Error is that of the scan.
-func (e *IncompleteError) Error() string { return e.err.Error() }
+func (e *BrokenScanError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of the scan.
-func (e *IncompleteError) Unwrap() error { return e.err }
+func (e *BrokenScanError) Unwrap() error { return e.err }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
 func nothingChanged(found *Found, err error) error {

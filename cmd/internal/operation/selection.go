@@ -21,6 +21,8 @@ type Selection struct {
 	Foreign bool
 	// Text is the selection in words, for people.
 	Text string
+	// Words are the parts of the selection that a subject has in it as they are, for [Similar].
+	Words []string
 }
 
 // Found is what a scan came to.

@@ -1,0 +1,247 @@
+package dash
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func denied(subject string, count int64) limiter.Denied {
+	return limiter.Denied{Key: limiter.Key{Subject: subject, Name: "token-bucket/1m"}, Count: count}
+}
+
+// The rate is what was added between looks, also across the minutes that the table is in.
+func TestDenialsASecond(t *testing.T) {
+	d := begin(t, three, nil)
+	for second := range 130 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("full", 7), denied("near", 1)}})
+		d.second()
+		if second < 1 {
+			continue
+		}
+		for subject, want := range map[string]float64{"full": 7, "near": 1} {
+			r := d.feed.rows[denied(subject, 0).Key]
+			if got := r.deniedRate(); math.Abs(got-want) > want*0.01 {
+				t.Fatalf("after %d s %s is denied %.2f a second, want %g", second, subject, got, want)
+			}
+			if !r.isDenied(d.now) {
+				t.Fatalf("after %d s %s is not denied", second, subject)
+			}
+		}
+	}
+	if text := d.View(); !strings.Contains(text, "8.0 denied/s of 2 keys") {
+		t.Errorf("it says:\n%s", text)
+	}
+	for range lately + 1 {
+		d.second()
+	}
+	if text := d.View(); !strings.Contains(text, ", 0 denied/s of 0 keys") || strings.Contains(text, deniedSign) {
+		t.Errorf("when nobody is denied any more it says:\n%s", text)
+	}
+}
+
+// A key that was silent for a while is not blamed again for what was counted before.
+func TestOldDenialsOfAMinuteAreNotCountedAgain(t *testing.T) {
+	d := begin(t, nil, nil)
+	d.deny(limiter.Denials{Rows: []limiter.Denied{denied("a", 1000)}})
+	for range 40 {
+		d.second()
+	}
+	d.deny(limiter.Denials{Rows: []limiter.Denied{denied("a", 10)}})
+	d.second()
+	if got := d.feed.rows[denied("a", 0).Key].deniedRate(); got > 10 {
+		t.Errorf("it is denied %.1f a second, want at most 10", got)
+	}
+}
+
+// Who is denied is what the operator looks for: it is shown first, and also if it is far from
+// its limit, unused, or one of more keys than are followed.
+func TestDeniedKeysAreShown(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		for i := range 50 {
+			d.take(limiter.Key{Subject: fmt.Sprintf("user:%02d", i)}, "100/1h", 1+int64(i))
+		}
+	}, func(o *Options) { o.MaxKeys = 5 })
+	hourly := limiter.Denied{Key: limiter.Key{Subject: "user:00", Name: "token-bucket/1h"}, Count: 2}
+	d.deny(limiter.Denials{Rows: []limiter.Denied{hourly, denied("nobody", 90)}})
+	d.second()
+	d.second()
+	if want := "[nobody] user:00 user:49 user:48 user:47"; d.subjects() != want {
+		t.Errorf("it shows %s, want %s", d.subjects(), want)
+	}
+	r := d.feed.rows[hourly.Key]
+	if r.Used == 0 || r.Limit.Count != 100 {
+		t.Errorf("of a key that is denied it knows %d of %d", r.Used, r.Limit.Count)
+	}
+	d.press("<enter>")
+	if text := d.View(); !strings.Contains(text, "denied") {
+		t.Errorf("everything about it:\n%s", text)
+	}
+}
+
+func TestDenialsOfOtherKeysAreNotShown(t *testing.T) {
+	d := begin(t, three, func(o *Options) {
+		o.Query.Subjects, _ = limiter.ParsePattern("tenant:*")
+	})
+	d.deny(limiter.Denials{Rows: []limiter.Denied{denied("full", 1000), denied("tenant:b", 10)}})
+	d.second()
+	if want := "[tenant:b] tenant:acme:user:7"; d.subjects() != want {
+		t.Errorf("it shows %s, want %s", d.subjects(), want)
+	}
+}
+
+// A key that is denied six times as often as it is allowed does not look like one that has
+// just used all of its limit.
+func TestDeniedDoesNotLookLikeAtTheLimit(t *testing.T) {
+	d := begin(t, func(d *driver) {
+		d.take(limiter.Key{Subject: "at-limit"}, "60/1m", 60)
+		d.take(limiter.Key{Subject: "denied"}, "60/1m", 60)
+	}, nil)
+	for range 12 {
+		d.take(limiter.Key{Subject: "at-limit"}, "60/1m", 1)
+		d.take(limiter.Key{Subject: "denied"}, "60/1m", 1)
+		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("denied", 6)}})
+		d.second()
+	}
+	d.press("<end>") // the cursor marks a row, too
+	d.width, d.height = 160, 24
+	for text := range strings.Lines(d.View()) {
+		switch {
+		case strings.Contains(text, "at-limit ") && strings.Contains(text, deniedSign),
+			strings.Contains(text, " denied ") && !strings.Contains(text, deniedSign+"   6.0  86%"):
+			t.Errorf("a row is %q", text)
+		}
+	}
+}
+
+// A little more or less does not make rows jump.
+func TestRatesThatAreAlmostTheSameDoNotMoveRows(t *testing.T) {
+	d := begin(t, nil, nil)
+	first := ""
+	for second := range 120 {
+		a, b := int64(100), int64(104)
+		if second%20 > 9 {
+			a, b = b, a
+		}
+		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("a", a), denied("b", b)}})
+		d.second()
+		if second == 2 {
+			first = d.subjects()
+		}
+		if second > 2 && d.subjects() != first {
+			t.Fatalf("after %d s it shows %s, want %s", second, d.subjects(), first)
+		}
+	}
+	for range 12 {
+		d.deny(limiter.Denials{Rows: []limiter.Denied{denied("a", 200), denied("b", 100)}})
+		d.second()
+	}
+	if d.subjects() != "[a] b" {
+		t.Errorf("a is denied twice as often, and it shows %s", d.subjects())
+	}
+}
+
+// A unit that flows back does not make a key that is asked for all the time one that has room.
+func TestAtTheLimitDoesNotFlicker(t *testing.T) {
+	key := limiter.Key{Subject: "busy"}
+	d := begin(t, func(d *driver) { d.take(key, "60/1m", 60) }, nil)
+	for second := range 30 {
+		d.now = d.now.Add(time.Second) // a unit flows back; at every third look it is not taken yet
+		d.send(refreshDue{d.ticks})
+		if n, _ := d.atLimit(); n != 1 {
+			t.Fatalf("after %d s %d are at the limit: %d left", second, n, d.keys.rows[0].Remaining)
+		}
+		if second%3 != 0 {
+			d.take(key, "60/1m", d.keys.rows[0].Remaining)
+			d.send(refreshDue{d.ticks})
+		}
+	}
+	for range lately + 10 {
+		d.second()
+	}
+	if n, _ := d.atLimit(); n != 0 {
+		t.Errorf("%d at the limit with %d left", n, d.keys.rows[0].Remaining)
+	}
+}
+
+// brokenDenials is a table that cannot be read.
+type brokenDenials struct{ limiter.DenialTable }
+
+func (brokenDenials) Denials(context.Context, time.Duration) (limiter.Denials, error) {
+	return limiter.Denials{}, fmt.Errorf("%w: no permissions", limiter.ErrRefused)
+}
+
+func TestDenialsThatCannotBeRead(t *testing.T) {
+	d := begin(t, three, func(o *Options) { o.Denials = brokenDenials{} })
+	d.second()
+	if text := d.View(); !strings.Contains(text, "denials not known") || !strings.Contains(text, "no permissions") ||
+		!strings.Contains(text, "10/10") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d = begin(t, three, func(o *Options) { o.Denials = nil })
+	if text := d.View(); strings.Contains(text, "denied") || strings.Contains(text, "DENIED") {
+		t.Errorf("of a store without denials it says:\n%s", text)
+	}
+}
+
+// The table has shorter names for long keys.
+func TestDenialsOfALongKey(t *testing.T) {
+	key := limiter.Key{Subject: strings.Repeat("long", 100), Name: "token-bucket/1m"}
+	d := begin(t, func(d *driver) { d.take(key, "10/1m", 5) }, nil)
+	row := limiter.Denied{Key: key, Count: 9}
+	row.Shorten()
+	d.deny(limiter.Denials{Rows: []limiter.Denied{row}})
+	d.second()
+	if len(d.keys.rows) != 1 || d.keys.rows[0].Key != key || d.keys.rows[0].deniedRate() == 0 {
+		t.Errorf("it shows %s", d.subjects())
+	}
+}
+
+func TestDenialsThatAreNotExactAreMarked(t *testing.T) {
+	for _, test := range []struct {
+		add  limiter.Denials
+		want string
+	}{
+		{limiter.Denials{Rows: []limiter.Denied{denied("a", 10)}}, " 10 denied/s of 1 key "},
+		{limiter.Denials{Rows: []limiter.Denied{denied("a", 10)}, Lost: true}, " ≥10 denied/s of 1 key "},
+		{limiter.Denials{Rows: []limiter.Denied{denied("a", 10)}, Others: 4}, " ≥10 denied/s of ≥1 keys "},
+	} {
+		d := begin(t, nil, nil)
+		d.deny(test.add)
+		d.second()
+		if text := d.View(); !strings.Contains(text, test.want) {
+			t.Errorf("of %+v it says\n%s\nwant %q", test.add, text, test.want)
+		}
+	}
+}
+
+func TestHostileDenialsOfARecording(t *testing.T) {
+	row := func(field string, value any) map[string]any {
+		row := map[string]any{"key": "a", "name": "n", "per_second": 1, "ago_ms": 5}
+		row[field] = value
+		return map[string]any{"denials": map[string]any{"per_second": 1, "keys": []any{row}}}
+	}
+	for name, fields := range map[string]map[string]any{
+		"a negative rate":     row("per_second", -1),
+		"a huge rate":         row("per_second", 1e300),
+		"a negative time":     row("ago_ms", -1),
+		"a huge time":         row("ago_ms", int64(1)<<62),
+		"a control character": row("key", "a\x1b[2J"),
+		"a text":              {"denials": "x"},
+		"a huge sum":          {"denials": map[string]any{"per_second": 1e300}},
+	} {
+		d, _ := play(t, frame(0, nil)+frame(1, fields)+frame(2, map[string]any{"store": "after"}))
+		if d.failed != nil || d.Where != "after" || !strings.Contains(d.View(), "left out") {
+			t.Errorf("%s ends the playing at %q with %v:\n%s", name, d.Where, d.failed, d.View())
+		}
+	}
+	d, _ := play(t, frame(0, row("per_second", 5)))
+	if text := d.View(); d.failed != nil || !strings.Contains(text, "1.0 denied/s of 1 key") || !strings.Contains(text, deniedSign+"   5.0") {
+		t.Errorf("%v:\n%s", d.failed, text)
+	}
+}
