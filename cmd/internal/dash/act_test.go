@@ -17,7 +17,7 @@ func TestReset(t *testing.T) {
 		keys, want string // what was reset
 	}{
 		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry",
-			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
+			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"g<enter>r", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)

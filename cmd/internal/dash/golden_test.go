@@ -81,8 +81,10 @@ func TestFrames(t *testing.T) {
 		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "filter-none", keys: "/nobody<enter>"},
-		{name: "groups", keys: "g"},
-		{name: "groups-tenant", keys: "gg"},
+		{name: "groups-menu", keys: "g"},
+		{name: "groups", keys: "g<enter>"},
+		{name: "groups-tenant", keys: "gt"},
+		{name: "groups-some-followed", keys: "gt", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
@@ -134,7 +136,7 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr", "o", "o<enter>x<enter><enter><enter><enter>"} {
+	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o", "o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 130; width += 3 {

@@ -87,6 +87,9 @@ func percentText(r *row) string {
 	if r.isUnknown() {
 		return "?"
 	}
+	if !r.found() {
+		return "-"
+	}
 	return output.Thousands(int64(percent(r.share()))) + "%"
 }
 
