@@ -170,7 +170,8 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 		t.Errorf("asked:\n%s", text)
 	}
 	d.press("y<esc>")
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[limiter.Key{Subject: "full", Name: "token-bucket/1m"}] {
+	full := limiter.Key{Subject: "full", Name: "token-bucket/1m"}
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[full] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
 	d = begin(t, three, nil)

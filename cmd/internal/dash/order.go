@@ -46,7 +46,8 @@ const (
 )
 
 func (o order) String() string {
-	return [...]string{"denials a second", "closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject", "limit"}[o]
+	return [...]string{"denials a second", "closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject",
+		"limit"}[o]
 }
 
 // compare says which row comes first, 0 if neither does.

@@ -95,7 +95,7 @@ func (r *row) isAtLimit() bool {
 	}
 	const (
 		looks    = 2
-		hardlyOf = 5 // a fifth of all
+		hardlyOf = 20 // a twentieth of all
 	)
 	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < lately*time.Second
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)
