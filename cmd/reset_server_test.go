@@ -266,8 +266,8 @@ func TestResetStoppedInTheMiddle(t *testing.T) {
 					}
 				}
 				audit, err := os.ReadFile(filepath.Join(dir, "limitctl", "audit.jsonl"))
-				lines := bytes.Split(bytes.TrimSpace(audit), []byte("\n"))
 				var entry trail.Entry
+				lines := bytes.Split(bytes.TrimSpace(audit), []byte("\n")) // that it begins, and what came of it
 				if err != nil || len(lines) != 2 || json.Unmarshal(lines[1], &entry) != nil || entry.Outcome != trail.Interrupted ||
 					entry.Changed != deleted || entry.Backup != path {
 					t.Errorf("the audit has %s (%v)", audit, err)
