@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -104,7 +105,7 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	}
 	defer store.Close()
 	overrides, err := o.runner(s, store, where).Overrides(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, limiter.ErrForeign) {
 		return err
 	}
 	answer := &overrideAnswer{now: o.env.Now()}
@@ -114,10 +115,10 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		}
 	}
 	answer.sort()
-	if len(answer.overrides) == 0 && !o.quiet {
+	if len(answer.overrides) == 0 && err == nil && !o.quiet {
 		o.note("no override is in force in %s", s.place(where))
 	}
-	return o.print(answer)
+	return errors.Join(o.print(answer), err)
 }
 
 type overrideRevokeOptions struct {
