@@ -43,6 +43,7 @@ func newWorld(t *testing.T) *world {
 		Getenv:    func(name string) string { return variables[name] },
 		ReadFile:  files.Read,
 		Open:      files.Open,
+		List:      files.List,
 		WriteFile: files.Write,
 		CanWrite:  files.CanWrite,
 		Create:    files.Create,
@@ -50,7 +51,6 @@ func newWorld(t *testing.T) *world {
 		MakeDir:   files.MakeDir,
 		Keep:      files.Keep,
 		Remove:    os.Remove,
-		List:      files.List,
 		Now:       func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)

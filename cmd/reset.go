@@ -138,7 +138,7 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if result == nil {
 		return o.withHint(err)
 	}
-	if incomplete := (*operation.IncompleteError)(nil); errors.As(err, &incomplete) {
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
 		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
 	answer := newResetAnswer(plan, result, err)
@@ -148,6 +148,9 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	printErr := o.print(answer)
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
+	}
+	if err == nil && result.Matched == 0 && !o.quiet {
+		o.sayNothingMatches(ctx, store, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
 		return errDenied
@@ -166,7 +169,6 @@ func keysThatWere(n int64) string {
 // showSelected shows what a reset is about to change; selection and place are words.
 func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
 	if s.Count == 0 {
-		o.note("nothing in use matches %s in %s", selection, place)
 		return
 	}
 	verb := "match"

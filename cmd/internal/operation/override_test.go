@@ -52,7 +52,7 @@ func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
 		t.Errorf("in force are %+v, %v", inForce, err)
 	}
 
-	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}, Reason: "over"}, w)
+	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}, Consent: Consent{Reason: "over"}}, w)
 	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
 		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
 	}

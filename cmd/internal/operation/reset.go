@@ -74,9 +74,12 @@ func missingParts(err error) (parts []string) {
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
 	entry := r.newEntry("reset", plan.Text)
-	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
+	remaining, err := r.withOverrides(ctx, plan.Remaining)
+	if err != nil {
+		return nil, outcome.WithProgress(err, "nothing was changed")
+	}
+	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
-		var err error
 		of := r.identify(ctx)
 		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
@@ -99,7 +102,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return result, resetError(&found, scanErr, nil)
 	}
 	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
-		return result, &IncompleteError{nothingChanged(&found, scanErr)}
+		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
 	entry.Matched = found.Matched
 	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
@@ -130,15 +133,15 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	return result, err
 }
 
-// IncompleteError says that nothing was changed, because not all keys could be looked at and
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
 // nobody agreed to go on with those that were found.
-type IncompleteError struct{ err error }
+type BrokenScanError struct{ err error }
 
 // Error is that of the scan.
-func (e *IncompleteError) Error() string { return e.err.Error() }
+func (e *BrokenScanError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error of the scan.
-func (e *IncompleteError) Unwrap() error { return e.err }
+func (e *BrokenScanError) Unwrap() error { return e.err }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
 func nothingChanged(found *Found, err error) error {

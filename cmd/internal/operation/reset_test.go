@@ -338,7 +338,7 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				}
 				return
 			}
-			if incomplete := (*IncompleteError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
+			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
 				!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
 				t.Errorf("it ended with %v", err)
 			}
