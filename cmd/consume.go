@@ -153,7 +153,7 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 			return err
 		}
 	}
-	store, err := openToDecide(o.globalOptions, limiter.Take, o.onError, o.request)
+	store, err := openToDecide(ctx, o.globalOptions, limiter.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true,
-		"already decided: nothing more was charged", o.env.Now()})
+	return printDecision(o.globalOptions, &decisionAnswer{verb: o.verb(decisions), limitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
 }
 
 // verb says what was done, if it was.
