@@ -195,6 +195,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	options.Actions = actions
 	err = o.show(ctx, options)
+	if actions.warning != "" {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s\n", actions.warning)
+	}
 	for _, undo := range actions.undo() {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
 	}
