@@ -24,10 +24,11 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/backup", "cmd/internal/identity", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor", "cmd/internal/files",
+		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/doctor", "cmd/internal/files", "cmd/internal/identity",
 		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/shell", "cmd/internal/storeurl",
-		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/panics", "internal/redact",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/panics", "internal/redact",
 		"internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/backup":   {"cmd/internal/files", "internal/lines", "pkg/limiter"},
