@@ -67,7 +67,8 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	answer := &refundAnswer{decisionAnswer{"refunded", o.request, result.Decisions, false, "", o.env.Now()}}
+	o.request.withoutOverrides = result.WithoutOverrides
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", limitRequest: o.request, decisions: result.Decisions, now: o.env.Now()}}
 	if err := o.print(answer); err != nil {
 		return err
 	}

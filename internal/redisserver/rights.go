@@ -147,7 +147,7 @@ func (r *Role) Needs(right Right) bool {
 // older than Redis 7 some of its words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
 	words := []string{"resetkeys", KeyRule(prefix, r.Writes)}
-	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) {
+	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) || r.readsOverrides() {
 		words = append(words, BesideRule(prefix, r.Writes))
 	}
 	words = append(words, "-@all")
@@ -157,6 +157,14 @@ func (r *Role) Rule(prefix string) []string {
 		}
 	}
 	return words
+}
+
+// readsOverrides reports whether the role's commands decide. Then they read overrides, which are beside
+// the limits, and need no other right for that.
+func (r *Role) readsOverrides() bool {
+	return slices.ContainsFunc(r.For, func(command string) bool {
+		return slices.Contains([]string{"check", "inspect", "consume"}, command)
+	})
 }
 
 // KeyRule returns the word of an ACL that lets a user at the keys under prefix.
