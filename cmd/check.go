@@ -60,7 +60,7 @@ limits that it can ask and says what the others would be. The exit code is then
 }
 
 func runCheck(ctx context.Context, o *checkOptions) error {
-	store, err := openToDecide(o.globalOptions, limiter.Peek, o.onError, o.request)
+	store, err := openToDecide(ctx, o.globalOptions, limiter.Peek, o.onError, o.request)
 	if err != nil {
 		return err
 	}
@@ -68,12 +68,12 @@ func runCheck(ctx context.Context, o *checkOptions) error {
 	if o.interval > 0 {
 		return o.watchAnswers(ctx, o.interval, func(int) (output.Answer, string, error) {
 			decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
-			return &decisionAnswer{"allowed", o.request, decisions, false, "", o.env.Now()}, "check", err
+			return &decisionAnswer{verb: "allowed", limitRequest: o.request, decisions: decisions, now: o.env.Now()}, "check", err
 		})
 	}
 	decisions, err := decide(ctx, store, limiter.Peek, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"allowed", o.request, decisions, false, "", o.env.Now()})
+	return printDecision(o.globalOptions, &decisionAnswer{verb: "allowed", limitRequest: o.request, decisions: decisions})
 }

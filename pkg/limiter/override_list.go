@@ -52,7 +52,7 @@ func NewOverrideList(overrides []Override) *OverrideList {
 			l.subjects[subject] = append(l.subjects[subject], r)
 			continue
 		}
-		begin := r.Subjects.literalBeginning()
+		begin := r.Subjects.LiteralBeginning()
 		l.globs[begin] = append(l.globs[begin], r)
 		if !slices.Contains(l.lengths, len(begin)) {
 			l.lengths = append(l.lengths, len(begin))
@@ -68,7 +68,7 @@ func compareOverrides(a, b *Override) int {
 	return cmp.Or(
 		cmp.Compare(a.Effect.class(), b.Effect.class()),
 		falseLast(aExact, bExact),
-		cmp.Compare(len(b.Subjects.literalBeginning()), len(a.Subjects.literalBeginning())),
+		cmp.Compare(len(b.Subjects.LiteralBeginning()), len(a.Subjects.LiteralBeginning())),
 		cmp.Compare(len(b.Attributes), len(a.Attributes)),
 		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
 		CompareAge(a, b),
