@@ -140,17 +140,20 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
+	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
 	s, err := o.settings()
+	if asked {
+		s, err = o.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
 	if asked {
 		if err := o.checkCharge(s.access(), o.env.InIsTerminal, "consume"); err != nil {
 			return err
 		}
 	}
-	store, err := openToDecide(o.globalOptions, limiter.Take, o.onError, o.request)
+	store, err := openToDecide(ctx, o.globalOptions, limiter.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}
@@ -169,8 +172,8 @@ func runConsume(ctx context.Context, o *consumeOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true,
-		"already decided: nothing more was charged", o.env.Now()})
+	return printDecision(o.globalOptions, &decisionAnswer{verb: o.verb(decisions), limitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
 }
 
 // verb says what was done, if it was.

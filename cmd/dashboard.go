@@ -155,6 +155,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	defer store.Close()
 	options.Store, options.Where = store, where
 	options.Denials, _ = limiter.DenialTableOf(store)
+	options.Overrides, _ = limiter.OverrideTableOf(store)
 	s, err := o.settings()
 	if err == nil && !o.once {
 		s, err = o.settingsToChange(ctx)
@@ -164,6 +165,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	options.Context, options.Protected = s.access().Context, s.access().Protected
 	if client != nil {
+		options.NodeOf = doctor.NodeOf(client)
 		options.Servers = func(ctx context.Context) []dash.Server { return dashServers(doctor.Watch(ctx, client)) }
 		if err := unreachable(doctor.Watch(ctx, client)); err != nil {
 			return err // rather than to wait for what may be a slip of the address
@@ -193,6 +195,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	options.Actions = actions
 	err = o.show(ctx, options)
+	if actions.warning != "" {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s\n", actions.warning)
+	}
 	for _, undo := range actions.undo() {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
 	}

@@ -1,9 +1,12 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/dash"
@@ -23,6 +26,8 @@ type dashActions struct {
 	// been used since. Only these are brought back over what they hold: the others are
 	// back already, and may have been used since then.
 	usedSince map[string]map[limiter.Key]bool
+	// warning is for when the dashboard ends; empty if there is none.
+	warning string
 }
 
 // newDashActions returns nil where nothing may be changed.
@@ -31,13 +36,19 @@ func newDashActions(g *globalOptions, s *settings, store connect.Store, where st
 	if access.ReadOnly {
 		return nil
 	}
-	return &dashActions{
+	actions := &dashActions{
 		runner:    g.runner(s, store, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
 		usedSince: map[string]map[limiter.Key]bool{},
 	}
+	actions.runner.Warn = actions.warn
+	return actions
 }
+
+// warn keeps a warning until the screen is free for it. The first one is enough: they are about
+// the audit in the store, and all say the same.
+func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, message(err)) }
 
 // undo are the ways back from all resets so far, in their order.
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
@@ -88,6 +99,47 @@ func (a *dashActions) Undo(ctx context.Context, reset dash.Changed, replace bool
 		err = nil
 	}
 	return done, err
+}
+
+// ParseOverride implements dash.Actions, by the rules of the flags of override set.
+func (a *dashActions) ParseOverride(form dash.OverrideForm) (o limiter.Override, lasts time.Duration, err error) {
+	o.Effect, o.Reason = form.Effect, form.Reason
+	if lasts, err = limiter.ParsePeriod(form.For); err != nil || lasts < time.Second || lasts > limiter.MaxOverrideTime {
+		return o, lasts, usagef("%q is not a duration from 1s to 30d; write it like 45m, 2h or 1d", form.For)
+	}
+	switch form.Effect {
+	case limiter.OverrideTimes:
+		o.Thousandths, err = parseTimes(form.Value)
+	case limiter.OverrideAdd:
+		if o.Units, err = strconv.ParseInt(form.Value, 10, 64); err != nil {
+			err = usagef("%q is not a number of units; write it like 100, or -100 to take units away", form.Value)
+		}
+	case limiter.OverrideLimit:
+		o.Limit, err = limiter.ParseLimit(form.Value)
+	case limiter.OverrideBlock, limiter.OverrideExempt:
+	}
+	if err == nil {
+		err = o.Check(lasts)
+	}
+	return o, lasts, err
+}
+
+// SetOverride implements dash.Actions.
+func (a *dashActions) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	text := "in the dashboard: " + output.Printable(o.Subjects.String()) + " " + o.Effect.String()
+	set, err := a.runner.SetOverride(ctx, &operation.OverridePlan{Override: o, Lasts: lasts, Text: text, Consent: a.consent}, &a.observer)
+	if set == nil {
+		return o, err
+	}
+	return *set, err
+}
+
+// RevokeOverride implements dash.Actions.
+func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
+	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
+	plan.Consent.Reason = reason
+	_, err := a.runner.RevokeOverrides(ctx, plan, &a.observer)
+	return err
 }
 
 // dashObserver shows nothing, as the dashboard shows what there is to show, and remembers

@@ -35,6 +35,9 @@ type limitRequest struct {
 	localShare limiter.Share
 	// where is the name of the store that was opened to decide.
 	where string
+	// withoutOverrides is why operators' overrides could not be read before the decision; nil if
+	// they were.
+	withoutOverrides error
 }
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {

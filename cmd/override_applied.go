@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -94,6 +95,23 @@ func printApplied(p *output.Printer, applied []*limiter.Override, now time.Time)
 // operatorsText names an operator's override in a column of notes.
 func operatorsText(o *limiter.Override) string { return "operator's " + effectText(o) }
 
+// withOverrides wraps store so that the overrides in force in it apply. They are read now. If
+// they cannot be, the store decides without them, and request says why.
+func withOverrides(ctx context.Context, g *globalOptions, store limiter.Store, request *limitRequest) limiter.Store {
+	watch := limiter.WatchOverrides(store, limiter.Overrides{})
+	ctx, cancel := limiter.BudgetContext(ctx, g.timeout/operation.OverrideShare)
+	defer cancel()
+	request.withoutOverrides = watch.Load(ctx)
+	return watch.Wrap(store)
+}
+
+// warnOfOverrides says that overrides do not apply.
+func (g *globalOptions) warnOfOverrides(err error) {
+	if !g.quiet {
+		g.note("warning: overrides cannot be read, and do not apply: %s", message(err))
+	}
+}
+
 // overridesOf reads the overrides that are in force in a store. What hinders that is said in
 // a warning, and the store is used as if there were none.
 func (g *globalOptions) overridesOf(ctx context.Context, store limiter.Store) *limiter.OverrideList {
@@ -104,8 +122,8 @@ func (g *globalOptions) overridesOf(ctx context.Context, store limiter.Store) *l
 	ctx, cancel := limiter.BudgetContext(ctx, g.timeout)
 	defer cancel()
 	overrides, _, err := table.Overrides(ctx)
-	if err != nil && !g.quiet {
-		g.note("warning: overrides cannot be read: %s", message(err))
+	if err != nil {
+		g.warnOfOverrides(err)
 	}
 	return limiter.NewOverrideList(overrides)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -22,7 +23,9 @@ func newRefundCmd(global *globalOptions) *cobra.Command {
 		Use:   "refund KEY --limit [ALGORITHM:]COUNT/PERIOD | refund --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Give units back",
 		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
-more than are in use. With --policy it does so in each limit of a policy.
+more than are in use. With --policy it does so in each limit of a policy. If
+nothing is in use, for instance because the limit has another period or the units
+have come back by themselves, it says so and exits with 1.
 
 In a protected context it asks for the context's name, or takes it from
 --confirm, and writes to the audit.`,
@@ -38,6 +41,7 @@ In a protected context it asks for the context's name, or takes it from
 		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
+	o.addTokenFlag(cmd, "give back what was taken with the token `TEXT`, once")
 	o.addChargeConsentFlags(cmd)
 	cmd.Flags().Lookup("cost").Usage = "`N` units to give back"
 	cmd.Flags().Lookup("policy").Usage =
@@ -63,5 +67,16 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{"refunded", o.request, result.Decisions, false, "", o.env.Now()})
+	o.request.withoutOverrides = result.WithoutOverrides
+	answer := &refundAnswer{decisionAnswer{verb: "refunded", limitRequest: o.request, decisions: result.Decisions, now: o.env.Now()}}
+	if err := o.print(answer); err != nil {
+		return err
+	}
+	if answer.refunded() == 0 {
+		if !o.quiet {
+			o.note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.reqs[0].Key.Subject))
+		}
+		return errDenied
+	}
+	return nil
 }

@@ -189,7 +189,7 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 // bringsBack reports whether a run restores a backup, whose path is its selection.
 func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }
 
-// localRuns are the runs of this machine's audit, the latest last.
+// localRuns are the runs of this machine's audit in all contexts, the latest last.
 func (g *globalOptions) localRuns(ctx context.Context) ([]*trail.Entry, error) {
 	path, err := auditFile(g.env.Getenv)
 	if err != nil {

@@ -162,10 +162,11 @@ func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
 				}
 			}
 		}
-		if got := times.Apply(normalized).Count; got > 1 && got < normalized.Algorithm.MaxCount() && got != normalized.Count*times.Thousandths/1000 {
+		most := normalized.Algorithm.MaxCount()
+		if got := times.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count*times.Thousandths/1000 {
 			t.Fatalf("%s times %d/1000 has a count of %d", normalized, times.Thousandths, got)
 		}
-		if got := add.Apply(normalized).Count; got > 1 && got < normalized.Algorithm.MaxCount() && got != normalized.Count+add.Units {
+		if got := add.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count+add.Units {
 			t.Fatalf("%s and %d has a count of %d", normalized, add.Units, got)
 		}
 	})

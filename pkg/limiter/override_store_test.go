@@ -130,6 +130,11 @@ func (f *overrideFixture) decide(op limiter.Op, reqs ...limiter.Request) []limit
 	return decisions
 }
 
+// fails returns the error of a take.
+func (f *overrideFixture) fails(req limiter.Request) error {
+	return f.store.Decide(context.Background(), limiter.Take, []limiter.Request{req}, make([]limiter.Decision, 1))
+}
+
 func asks(subject string, count, cost int64) limiter.Request {
 	return limiter.Request{Key: limiter.Key{Subject: subject, Name: "n"}, Cost: cost,
 		Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: count, Period: time.Hour}}
@@ -220,14 +225,14 @@ func TestOverridesOutliveAnOutage(t *testing.T) {
 		f.wantOf(f.take("user:42"), false, 0, 0, &set)
 		f.pass(time.Second)
 	}
-	if _, err := f.limits.Take(context.Background(), limiter.Key{Subject: "user:7"}, limiter.Limit{Count: 1, Period: time.Hour}, 1); !limiter.IsAway(err) {
+	if err := f.fails(asks("user:7", 2, 1)); !limiter.IsAway(err) {
 		t.Errorf("somebody else: %v", err)
 	}
 	if len(f.errs) != 1 || !errors.Is(f.errs[0], limiter.ErrUnavailable) {
 		t.Errorf("told %v", f.errs)
 	}
 	f.pass(10 * time.Second)
-	if err := f.store.Decide(context.Background(), limiter.Take, []limiter.Request{asks("user:42", 2, 1)}, make([]limiter.Decision, 1)); !limiter.IsAway(err) {
+	if err := f.fails(asks("user:42", 2, 1)); !limiter.IsAway(err) {
 		t.Errorf("after its end: %v", err)
 	}
 	other := f.set(time.Hour, "user:7", limiter.Override{Effect: limiter.OverrideBlock})
@@ -266,7 +271,8 @@ func TestLoadedOverridesApplyToTheFirstDecision(t *testing.T) {
 	if err := watch.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	d, err := limiter.New(watch.Wrap(table)).Take(context.Background(), limiter.Key{Subject: "u"}, limiter.Limit{Count: 1, Period: time.Hour}, 1)
+	limits := limiter.New(watch.Wrap(table))
+	d, err := limits.Take(context.Background(), limiter.Key{Subject: "u"}, limiter.Limit{Count: 1, Period: time.Hour}, 1)
 	if err != nil || d.Allowed || d.DecidedBy != limiter.DecidedByOverride || table.looks != 1 || table.takes != 0 {
 		t.Errorf("%+v, %v, %d looks, %d takes", d, err, table.looks, table.takes)
 	}
@@ -323,7 +329,7 @@ func TestABlockDeniesUntilItsEnd(t *testing.T) {
 		t.Errorf("an adjustment: %+v", d)
 	}
 	for _, wrong := range []limiter.Request{asks("user:42", 0, 1), asks("user:42", 2, 0), asks("user:42", 2, 3)} {
-		if err := f.store.Decide(context.Background(), limiter.Take, []limiter.Request{wrong}, make([]limiter.Decision, 1)); !errors.Is(err, limiter.ErrInvalid) {
+		if err := f.fails(wrong); !errors.Is(err, limiter.ErrInvalid) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
@@ -447,8 +453,7 @@ func TestACostThatFitsOnlyTheLimitAskedIsDenied(t *testing.T) {
 		t.Errorf("a charge: %+v", d)
 	}
 	f.decide(limiter.Adjust, asks("user:42", 9, 5))
-	err := f.store.Decide(context.Background(), limiter.Take, []limiter.Request{asks("user:42", 9, 10)}, make([]limiter.Decision, 1))
-	if !errors.Is(err, limiter.ErrNeverFits) {
+	if err := f.fails(asks("user:42", 9, 10)); !errors.Is(err, limiter.ErrNeverFits) {
 		t.Errorf("a cost that fits neither: %v", err)
 	}
 }

@@ -26,9 +26,14 @@ type Options struct {
 	Keep  func(*limiter.Entry) bool
 	// Denials is the store's table of who was denied; nil if it has none.
 	Denials limiter.DenialTable
+	// Overrides is the store's table of overrides; nil if it has none.
+	Overrides limiter.OverrideTable
 	// Servers asks the masters what they say of themselves; nil for a store that
 	// has none.
 	Servers func(ctx context.Context) []Server
+	// NodeOf names the node that has the keys of a subject; nil for a store that is all in
+	// one place.
+	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
 	// Where names the store, and Context the context it is of, if any. A change
@@ -65,6 +70,12 @@ type Actions interface {
 	// Undo brings back what a reset deleted. Keys that were used since then are left as
 	// they are, unless replace is true.
 	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)
+	// ParseOverride reads what was typed in. Whom the override is about is not in it.
+	ParseOverride(form OverrideForm) (override limiter.Override, lasts time.Duration, err error)
+	// SetOverride sets an override, and returns it as the store has it.
+	SetOverride(ctx context.Context, override limiter.Override, lasts time.Duration) (limiter.Override, error)
+	// RevokeOverride ends the override of an ID.
+	RevokeOverride(ctx context.Context, id, reason string) error
 }
 
 // Changed is the result of an action.

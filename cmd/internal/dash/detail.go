@@ -33,7 +33,7 @@ func (v *detailView) click(*model, int, int) tea.Cmd { return nil }
 
 func (v *detailView) hints(m *model) string {
 	if m.mayChange() {
-		return "esc back  r reset"
+		return "esc back  r reset  o override"
 	}
 	return "esc back"
 }

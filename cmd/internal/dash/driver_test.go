@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,36 @@ func (a *fakeActions) Undo(ctx context.Context, reset Changed, replace bool) (Ch
 	return Changed{Keys: reset.Keys + a.inUse}, a.err
 }
 
+func (a *fakeActions) ParseOverride(form OverrideForm) (o limiter.Override, lasts time.Duration, err error) {
+	o.Effect, o.Reason = form.Effect, form.Reason
+	if lasts, err = limiter.ParsePeriod(form.For); err != nil {
+		return o, lasts, err
+	}
+	switch form.Effect {
+	case limiter.OverrideTimes:
+		n, err := strconv.Atoi(form.Value)
+		o.Thousandths = int64(n) * 1000
+		return o, lasts, err
+	case limiter.OverrideLimit:
+		o.Limit, err = limiter.ParseLimit(form.Value)
+	default:
+	}
+	return o, lasts, err
+}
+
+func (a *fakeActions) SetOverride(ctx context.Context, o limiter.Override, lasts time.Duration) (limiter.Override, error) {
+	if a.err != nil {
+		return o, a.err
+	}
+	o.By = "ann"
+	return a.store.SetOverride(ctx, o, lasts)
+}
+
+func (a *fakeActions) RevokeOverride(ctx context.Context, id, _ string) error {
+	_, _, err := a.store.RevokeOverride(ctx, id)
+	return err
+}
+
 // begin starts a dashboard of what is in the store after fill. With nil it is empty.
 func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 	t.Helper()
@@ -63,7 +94,8 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Denials: d.store, Query: limiter.Query{Subjects: all}, Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
+		Store: d.store, Denials: d.store, Overrides: d.store, Query: limiter.Query{Subjects: all},
+		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
@@ -112,6 +144,7 @@ func (d *driver) second() {
 	d.send(clockTick{})
 	d.send(refreshDue{d.ticks})
 	d.send(denialsDue{})
+	d.send(overridesDue{})
 	d.send(passDue{})
 }
 
@@ -144,7 +177,8 @@ func (d *driver) deny(denials limiter.Denials) {
 func (d *driver) press(keys string) {
 	d.t.Helper()
 	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "up": tea.KeyUp, "down": tea.KeyDown, "end": tea.KeyEnd,
-		"home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "ctrl+c": tea.KeyCtrlC}
+		"home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "ctrl+c": tea.KeyCtrlC,
+		"left": tea.KeyLeft, "right": tea.KeyRight, "tab": tea.KeyTab}
 	for keys != "" {
 		if name, rest, found := strings.Cut(keys[1:], ">"); keys[0] == '<' && found && names[name] != 0 {
 			d.send(tea.KeyMsg{Type: names[name]})

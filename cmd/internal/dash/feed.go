@@ -17,10 +17,14 @@ type feed struct {
 	coverage  Coverage
 	roundTrip history // in milliseconds
 	fetching  bool    // a look is under way
+	lookedAt  time.Time
+	away      map[string]awayNode // nodes that do not answer, while others do
 	answered  time.Time
 	problem   error // why the last look failed
 	denials   denials
-	scanError error // why the last scan failed
+	overrides overrides
+	groups    *groupTotals // what the last whole scan found; nil before it
+	scanError error        // why the last scan failed
 }
 
 // look reads the followed keys, unless that is under way.
@@ -28,7 +32,7 @@ func (m *model) look() tea.Cmd {
 	if m.feed.fetching {
 		return nil
 	}
-	m.feed.fetching = true
+	m.feed.fetching, m.feed.lookedAt = true, m.now
 	ask := request{coverage: m.feed.coverage}
 	if m.Record != nil {
 		ask.denials = m.feed.denials.frame(m.now)
@@ -70,6 +74,7 @@ func (m *model) absorb(s fetched) {
 	if f.problem = s.err; s.err != nil {
 		return
 	}
+	f.absorbAway(&s.Snapshot)
 	f.answered = s.Time
 	if m.Play != nil {
 		m.Where = s.Store
@@ -85,8 +90,10 @@ const forgetAfter = time.Minute
 // forget makes keys that were not found unused, and after a while stops following them.
 func (m *model) forget(s *fetched) {
 	if m.Play != nil { // a recording has all keys that were followed
-		for key := range m.feed.rows {
-			s.asked = append(s.asked, key)
+		for key, r := range m.feed.rows {
+			if !r.stale {
+				s.asked = append(s.asked, key)
+			}
 		}
 	}
 	for _, key := range s.asked {
@@ -106,7 +113,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate()}
+	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
 	for key, r := range m.feed.rows {
 		p.followed[key] = true
 		if !r.inUse || !m.selects(r) {
@@ -116,6 +123,7 @@ func (m *model) scan() tea.Cmd {
 		if r.isAtLimit() {
 			p.atLimit++
 		}
+		p.groups.add(r.Key, r.isAtLimit())
 	}
 	return p.start(m.ctx)
 }
@@ -143,6 +151,7 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
 		f.coverage.Full = s.matched > int64(m.MaxKeys)
+		f.groups = s.groups
 	}
 	return m.after(max(passEvery-s.took, passEvery/2), passDue{})
 }
@@ -178,6 +187,11 @@ func (m *model) isPinned(r *row) bool {
 // isAway reports whether the store did not answer the last look.
 func (m *model) isAway() bool { return m.feed.problem != nil }
 
+// isWaiting reports whether an answer is waited for longer than usual. It may still come.
+func (m *model) isWaiting() bool {
+	return m.feed.fetching && m.Play == nil && m.now.Sub(m.feed.lookedAt) > max(m.Refresh, time.Second)
+}
+
 // atLimit returns how many keys are at their limit. It is exact unless there are more
 // keys than are followed.
 func (m *model) atLimit() (n int64, exact bool) {
@@ -196,17 +210,14 @@ func (m *model) atLimit() (n int64, exact bool) {
 func (f *feed) attributes() []string {
 	var names []string
 	for _, r := range f.rows {
-		if r.parts == nil {
-			continue
-		}
-		for _, attribute := range r.parts.Attributes {
+		for _, attribute := range r.attributes {
 			if !slices.Contains(names, attribute.Name) {
 				names = append(names, attribute.Name)
 			}
 		}
 	}
 	slices.Sort(names)
-	return names
+	return names[:min(len(names), mostGroupings)]
 }
 
 // roundTripOf returns the longest round trip to any of the servers.

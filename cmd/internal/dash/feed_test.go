@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,5 +147,91 @@ func TestAScanRunsBesideTheKeys(t *testing.T) {
 		begin := d.scan()
 		d.press("+-")
 		d.run(begin)
+	}
+}
+
+// nodesStore has a node that can hang.
+type nodesStore struct {
+	limiter.Keyspace
+	hangs atomic.Bool
+	hung  chan struct{} // closed to let go
+}
+
+func nodeOf(_ context.Context, subject string) string {
+	if strings.HasPrefix(subject, "b") {
+		return "10.0.0.2:6379"
+	}
+	return "10.0.0.1:6379"
+}
+
+func (s *nodesStore) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	if len(q.Keys) > 0 && strings.HasPrefix(q.Keys[0].Subject, "b") && s.hangs.Load() {
+		return func(yield func(limiter.Entry, error) bool) {
+			if s.hung != nil {
+				<-s.hung
+			}
+			yield(limiter.Entry{}, fmt.Errorf("%w: redis at 10.0.0.2:6379 cannot be reached: no answer in time", limiter.ErrUnavailable))
+		}
+	}
+	return s.Keyspace.Scan(ctx, q)
+}
+
+// While one node of several does not answer, the keys of the others stay up to date, and its
+// own are marked.
+func TestOneNodeIsAway(t *testing.T) {
+	store := &nodesStore{}
+	a, b := limiter.Key{Subject: "a", Name: "token-bucket/1h"}, limiter.Key{Subject: "b", Name: "token-bucket/1h"}
+	var recording bytes.Buffer
+	d := begin(t, func(d *driver) {
+		d.take(a, "10/1h", 5)
+		d.take(b, "10/1h", 6)
+	}, func(o *Options) {
+		store.Keyspace = o.Store
+		o.Store, o.NodeOf, o.Record, o.Color = store, nodeOf, &recording, false
+	})
+	d.second()
+	store.hangs.Store(true)
+	d.second()
+	store.hung = make(chan struct{}) // from now on it takes as long as it likes
+	for i := range 4 {
+		d.take(a, "10/1h", 1)
+		d.take(b, "10/1h", 1)
+		d.second()
+		text := d.View()
+		if d.feed.rows[a].Used != int64(6+i) || d.feed.rows[a].stale || d.feed.rows[b].Used != 6 || !d.feed.rows[b].stale {
+			t.Errorf("%d of a and %d of b are used:\n%s", d.feed.rows[a].Used, d.feed.rows[b].Used, text)
+		}
+		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text, want) ||
+			!strings.Contains(text, "  ?b ") || strings.Contains(text, "?a") {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	last := recording.String()
+	store.hangs.Store(false)
+	close(store.hung)
+	for d.feed.rows[b].stale { // the answer that hung comes at some look, and a sound one at a later one
+		d.second()
+	}
+	if text := d.View(); d.feed.rows[b].Used != 10 || strings.Contains(text, "no answer") {
+		t.Errorf("back:\n%s", text)
+	}
+	played, _ := play(t, last)
+	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[b].inUse {
+		t.Errorf("played:\n%s", text)
+	}
+}
+
+// An answer that takes long is not waited for in silence.
+func TestAnAnswerThatTakesLong(t *testing.T) {
+	d := begin(t, three, nil)
+	d.now = d.now.Add(time.Second)
+	d.send(clockTick{})
+	d.look() // which does not answer yet
+	for range 3 {
+		d.now = d.now.Add(time.Second)
+		d.send(clockTick{})
+	}
+	if text := d.View(); !strings.Contains(text, "no answer for 3s so far") {
+		t.Errorf("it says:\n%s", text)
 	}
 }

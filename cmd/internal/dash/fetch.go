@@ -3,10 +3,12 @@ package dash
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -14,9 +16,10 @@ import (
 // it remembers of the look before needs no lock; what is shown it knows nothing of.
 type reader struct {
 	*Options
-	before map[limiter.Key]seen
+	nodes map[string]*node
 	// servers are asked no more than once a second, however often keys are.
 	servers   []Server
+	asking    chan []Server // while they are being asked
 	askedAt   time.Time
 	recording *json.Encoder
 	playing   *player
@@ -31,7 +34,7 @@ type seen struct {
 }
 
 func newReader(o *Options) *reader {
-	r := &reader{Options: o, before: map[limiter.Key]seen{}}
+	r := &reader{Options: o, nodes: map[string]*node{}}
 	if o.Record != nil {
 		r.recording = json.NewEncoder(o.Record)
 	}
@@ -65,11 +68,13 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, Denials: ask.denials,
-			asked: ask.keys}}
-		answer.Servers = r.askServers(ctx, begun)
-		answer.Keys, answer.err = r.read(ctx, &ask)
-		if ask.detail != nil && answer.err == nil {
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, Denials: ask.denials}}
+		if r.Servers != nil && r.asking == nil && begun.Sub(r.askedAt) >= time.Second {
+			r.askServers(ctx, begun)
+		}
+		r.read(ctx, &ask, &answer)
+		answer.Servers = r.awaitServers(ctx)
+		if ask.detail != nil && answer.err == nil && !answer.isUnread(*ask.detail) {
 			answer.detail, answer.err = r.readDetail(ctx, *ask.detail)
 		}
 		if answer.err != nil {
@@ -88,54 +93,51 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 // recordingFailed says that the frames cannot be recorded.
 type recordingFailed struct{ err error }
 
-func (r *reader) askServers(ctx context.Context, now time.Time) []Server {
-	if r.Servers != nil && now.Sub(r.askedAt) >= time.Second {
-		r.servers, r.askedAt = r.Servers(ctx), now
+// askServers begins to ask the servers.
+func (r *reader) askServers(ctx context.Context, now time.Time) {
+	asking := make(chan []Server, 1)
+	r.asking, r.askedAt = asking, now
+	var all []Server
+	panics.Go(func() error { all = r.Servers(ctx); return nil }, func(err error) {
+		if err != nil {
+			all = []Server{{Problem: oneLine(err)}}
+		}
+		asking <- all
+	})
+}
+
+// awaitServers returns what the servers said last. It waits for their answer if all gave one
+// the last time: those that do take no time.
+func (r *reader) awaitServers(ctx context.Context) []Server {
+	if r.asking == nil {
+		return r.servers
+	}
+	hasProblem := slices.ContainsFunc(r.servers, func(s Server) bool { return s.Problem != "" })
+	if all, answered := receive(ctx, r.asking, !hasProblem); answered {
+		r.servers, r.asking = all, nil
 	}
 	return r.servers
 }
 
-// read returns the state of those of the keys that are in use.
-func (r *reader) read(ctx context.Context, ask *request) ([]Reading, error) {
-	readings := make([]Reading, 0, len(ask.keys))
-	now := make(map[limiter.Key]seen, len(ask.keys))
-	err := r.readEach(ctx, ask.keys, &readings, now)
-	if err != nil { // what is known of the others is still so
-		for key, s := range now {
-			r.before[key] = s
-		}
-		return readings, err
-	}
-	for _, key := range ask.keys {
-		if _, there := now[key]; !there {
-			now[key] = seen{} // it is unused
-		}
-	}
-	r.before = now
-	return readings, nil
-}
-
-func (r *reader) readEach(ctx context.Context, keys []limiter.Key, readings *[]Reading, now map[limiter.Key]seen) error {
-	if len(keys) == 0 {
-		return nil
-	}
+// readEach reads the keys of a node, and makes now what they are.
+func (r *reader) readEach(ctx context.Context, keys []limiter.Key, before, now map[limiter.Key]seen) (readings []Reading, err error) {
 	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys, States: true}) {
 		if isForeign(err) {
 			continue
 		}
 		if err != nil {
-			return err
+			return readings, err
 		}
 		s := seen{at: entry.At, used: entry.Used, period: entry.Limit.Period, state: entry.State}
 		entry.State = nil // which is for the next look alone
 		reading := Reading{Entry: entry}
-		if before, known := r.before[entry.Key]; known && entry.UsedKnown() {
+		if before, known := before[entry.Key]; known && entry.UsedKnown() {
 			reading.Taken = before.taken(&s)
 		}
 		now[entry.Key] = s
-		*readings = append(*readings, reading)
+		readings = append(readings, reading)
 	}
-	return nil
+	return readings, nil
 }
 
 // taken returns the units that were charged since s was seen.

@@ -50,7 +50,8 @@ func traffic(d *driver) {
 // routes are keys whose subjects begin alike and end alike, and some that differ by their
 // limits alone.
 func routes(d *driver) {
-	for i, route := range []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"} {
+	all := []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"}
+	for i, route := range all {
 		for _, user := range []int{7, 17, 170} {
 			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
 			d.take(limiter.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
@@ -81,14 +82,20 @@ func TestFrames(t *testing.T) {
 		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "filter-none", keys: "/nobody<enter>"},
-		{name: "groups", keys: "g"},
-		{name: "groups-tenant", keys: "gg"},
-		{name: "detail", keys: "<enter>"},
+		{name: "groups-menu", keys: "g"},
+		{name: "groups", keys: "g<enter>"},
+		{name: "groups-tenant", keys: "gt"},
+		{name: "groups-some-followed", keys: "gt", change: func(o *Options) { o.MaxKeys = 8 }},
+		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
 		{name: "reset", keys: "mmmmmmmr"},
 		{name: "reset-protected", keys: "rpro", change: func(o *Options) { o.Context, o.Protected = "prod", true }},
 		{name: "read-only-help", keys: "?<end>", change: func(o *Options) { o.Actions = nil }},
+		{name: "override", keys: "o<enter><enter><enter>"},
+		{name: "override-asked", keys: "jo<enter><enter><enter><enter>launch day<enter>"},
+		{name: "override-set", keys: "joe<enter><enter><enter>launch day<enter>y<down>", then: (*driver).second},
+		{name: "override-detail", keys: "joe<enter><enter><enter>launch day<enter>y<enter>", then: (*driver).second},
 		{name: "some-followed", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "cluster", change: func(o *Options) { o.Servers, o.Where = threeServers, "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3" }},
 		{name: "lost", then: func(d *driver) {
@@ -118,6 +125,9 @@ func TestFrames(t *testing.T) {
 					name += "-color"
 				}
 				frame := shown.View()
+				for _, o := range shown.overrides() {
+					frame = strings.ReplaceAll(frame, o.ID, strings.Repeat("x", len(o.ID)))
+				}
 				shown.checkSize(name, frame)
 				golden(t, name+".txt", frame)
 			}
@@ -127,7 +137,8 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr"} {
+	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o",
+		"o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 130; width += 3 {

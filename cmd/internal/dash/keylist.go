@@ -27,6 +27,7 @@ func (l *keyList) arrange(m *model) {
 	l.rows = l.rows[:0]
 	for _, r := range m.feed.rows {
 		if l.shows(m, r) {
+			r.override = m.feed.overrides.of(r.Key, m.now)
 			l.rows = append(l.rows, r)
 		}
 	}
@@ -129,7 +130,7 @@ func (l *keyList) click(m *model, x, line int) tea.Cmd {
 func (l *keyList) hints(m *model) string {
 	hints := "enter detail  / filter  s sort  g groups"
 	if m.mayChange() {
-		hints += "  r reset"
+		hints += "  r reset  o override"
 	}
 	return hints
 }

@@ -35,7 +35,7 @@ func (m *model) bindings() []binding {
 		bind([]string{"/"}, "/", "filter: a part or a glob, !inverted, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),
 		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
-		bind([]string{"g"}, "g", "group by limit, then by each attribute", lists, (*model).nextGrouping),
+		bind([]string{"g"}, "g", "group by limit or by an attribute: a menu", lists, (*model).askGrouping),
 		bind([]string{"c"}, "c", "copy the subject to where one pastes from", rows, (*model).copySubject),
 		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
@@ -45,6 +45,7 @@ func (m *model) bindings() []binding {
 		all = append(all,
 			bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
 			bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset),
+			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride),
 			bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo),
 			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake),
 		)
@@ -69,6 +70,10 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 	switch {
 	case m.changes.question != nil:
 		return m.answer(msg)
+	case m.changes.form != nil:
+		return m.fill(msg)
+	case m.changes.menu != nil:
+		return m.choose(msg)
 	case m.filter.editing:
 		return m.typeFilter(msg)
 	}

@@ -79,6 +79,9 @@ func newModel(ctx context.Context, o Options) *model {
 		m.MaxKeys = mostPlayed // the recording itself says how many keys were followed
 	}
 	m.reader = newReader(&m.Options)
+	if m.Overrides != nil && m.Play == nil {
+		m.feed.overrides.reader = &overrideReader{Options: &m.Options}
+	}
 	if m.Denials != nil && m.Play == nil {
 		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
 	}
@@ -101,7 +104,7 @@ type (
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(m.look(), m.scan(), m.lookDenials(), m.clock())
+	return tea.Batch(m.look(), m.scan(), m.lookDenials(), m.lookOverrides(), m.clock())
 }
 
 // clock moves the time of day on, unless it is that of a recording.

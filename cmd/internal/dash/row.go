@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -12,15 +13,19 @@ import (
 type row struct {
 	Reading
 	inUse   bool
+	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
 	usedAt  time.Time // when it was last in use
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
+	// attributes are those of the key: of a policy's, or of a subject that is written alike.
+	attributes []policy.Attribute
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
-	denial *denial // how it is being denied; nil if it is not
+	denial   *denial           // how it is being denied; nil if it is not
+	override *limiter.Override // the one that it is under; nil if it is under none
 
 	fullAt    time.Time // when nothing was left, at a look
 	sinceFull int       // how many looks ago that was
@@ -37,8 +42,19 @@ func newRow(reading Reading, now time.Time) *row {
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
+	r.attributes = attributesOf(reading.Key)
 	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
+}
+
+// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
+// writes subjects like tenant:acme:user:42.
+func attributesOf(key limiter.Key) []policy.Attribute {
+	if parts, is := policy.ParseKey(key); is {
+		return parts.Attributes
+	}
+	attributes, _ := policy.ParseSubject(key.Subject)
+	return attributes
 }
 
 // update takes in what the key is like at now.
@@ -79,7 +95,7 @@ func (r *row) isAtLimit() bool {
 	}
 	const (
 		looks    = 2
-		hardlyOf = 5 // a fifth of all
+		hardlyOf = 20 // a twentieth of all
 	)
 	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < lately*time.Second
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)

@@ -20,6 +20,8 @@ type Snapshot struct {
 	Denials *DenialFrame `json:"denials,omitempty"`
 	// Problem is why the look failed. Then Keys are those that were had before it.
 	Problem string `json:"problem,omitempty"`
+	// Away are nodes that did not answer, while others did.
+	Away []Away `json:"away,omitempty"`
 	// detail is of the key that is looked at by itself.
 	detail *detail
 	// asked are the keys that were looked for; those that are not among Keys are

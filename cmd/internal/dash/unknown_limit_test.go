@@ -98,9 +98,9 @@ func TestDetailSaysWhatIsNotKnown(t *testing.T) {
 		for d.current().Key != e.Key {
 			d.press("j")
 		}
-		d.press("c")
+		d.press("t")
 		if !strings.Contains(d.View(), "is not known, so nothing can be taken") {
-			t.Errorf("consuming of %s:\n%s", e.Key, d.View())
+			t.Errorf("taking of %s:\n%s", e.Key, d.View())
 		}
 		d.press("<enter>")
 		d.second()
@@ -114,7 +114,7 @@ func TestDetailSaysWhatIsNotKnown(t *testing.T) {
 
 func TestGroupsOfWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown()[3:])
-	d.press("g")
+	d.press("g<enter>")
 	if text := d.View(); !strings.Contains(text, "? silent") && !strings.Contains(text, "? used-only") {
 		t.Errorf("the groups are\n%s", text)
 	}

@@ -41,6 +41,15 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, m.after(max(m.Refresh, denialsEvery), denialsDue{})
 		}
 		return m, m.lookDenials()
+	case overridesLook:
+		return m, m.absorbOverrides(msg)
+	case overridesDue:
+		if m.paused {
+			return m, m.after(max(m.Refresh, overridesEvery), overridesDue{})
+		}
+		return m, m.lookOverrides()
+	case overrideDone:
+		return m, m.absorbOverrideDone(msg)
 	case passDue:
 		if m.paused || m.isAway() {
 			return m, m.after(passEvery/2, passDue{})
@@ -101,7 +110,7 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 
 // mouse follows the wheel, and clicks on headers and rows.
 func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
-	if m.changes.question != nil || msg.Action != tea.MouseActionPress {
+	if m.isAsking() || msg.Action != tea.MouseActionPress {
 		return nil
 	}
 	const step = 3

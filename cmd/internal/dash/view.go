@@ -2,6 +2,7 @@ package dash
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +20,13 @@ func (m *model) View() string {
 	for len(body) < m.bodyHeight() {
 		body = append(body, nil)
 	}
-	if q := m.changes.question; q != nil {
-		body = m.over(body, q.box(m.bodyHeight(), m.width))
+	switch {
+	case m.changes.question != nil:
+		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
+	case m.changes.menu != nil:
+		body = m.over(body, m.changes.menu.box(m.bodyHeight(), m.width))
+	case m.changes.form != nil:
+		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
 	var b strings.Builder
 	lines = append(append(lines, body[:m.bodyHeight()]...), m.footLine())
@@ -29,10 +35,15 @@ func (m *model) View() string {
 			b.WriteByte('\n')
 		}
 		inBody := i >= len(m.headLines()) && i < m.height-1
-		p := painter{color: m.Color, faint: m.isAway() && inBody && m.changes.question == nil}
+		p := painter{color: m.Color, faint: m.isAway() && inBody && !m.isAsking()}
 		p.paint(&b, l.fit(m.width))
 	}
 	return b.String()
+}
+
+// isAsking reports whether something is to be answered, chosen or filled in.
+func (m *model) isAsking() bool {
+	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil
 }
 
 // bodyHeight is how many lines are between the head and the foot.
@@ -93,7 +104,7 @@ func (m *model) footLine() line {
 			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
 		}
 		return nil
-	case m.changes.question != nil:
+	case m.isAsking():
 		return nil
 	case m.filter.editing:
 		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}
@@ -135,6 +146,7 @@ func (m *model) headLines() []line {
 		lines = append(lines, styled(text, output.AtEnd))
 	} else {
 		lines = append(lines, m.vitals())
+		lines = append(lines, m.awayLines()...)
 	}
 	if m.height >= 16 {
 		if coverage := m.coverageText(); coverage != "" {
@@ -145,6 +157,21 @@ func (m *model) headLines() []line {
 				lines = append(lines, m.serverLine(&m.feed.servers[i]))
 			}
 		}
+	}
+	return lines
+}
+
+// awayLines say who does not answer, while others do.
+func (m *model) awayLines() (lines []line) {
+	for _, name := range slices.Sorted(maps.Keys(m.feed.away)) {
+		n := m.feed.away[name]
+		text := fmt.Sprintf("no answer from %s for %s: %s marked ? as they were then", name,
+			output.Duration(m.now.Sub(n.since).Truncate(time.Second)), output.Plural(n.keys, "key"))
+		lines = append(lines, styled(text, output.AtEnd))
+	}
+	if m.isWaiting() {
+		waited := output.Duration(m.now.Sub(m.feed.lookedAt).Truncate(time.Second))
+		lines = append(lines, styled("no answer for "+waited+" so far", output.AtEnd))
 	}
 	return lines
 }

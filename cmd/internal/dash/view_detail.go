@@ -29,8 +29,24 @@ func (v *detailView) text(m *model) []line {
 	say := func(name, text string, style output.Style) { sayLines(name, output.Wrap(text, m.width-indent), style) }
 	say("subject", output.Printable(r.Key.Subject), bold)
 	say("limit", output.Printable(r.Key.Name), output.Plain)
+	sayDenied := func() {
+		if r.deniedRate() > 0 {
+			text := short(r.deniedRate()) + " a second lately"
+			if !r.isDenied(m.now) {
+				text += ", none in the last seconds"
+			}
+			say("denied", text+fmt.Sprintf("; that is %s of what was asked for, if each request is of 1 unit", r.percentDenied()), output.AtEnd)
+		}
+		switch o := m.feed.overrides.of(r.Key, m.now); {
+		case o != nil:
+			sayLines("override", overrideText(o, m.now), output.Near)
+		case m.feed.overrides.problem != nil:
+			say("override", "not known: "+oneLine(m.feed.overrides.problem), output.Near)
+		}
+	}
 	if !r.found() {
 		say("state", "unused", output.Plain)
+		sayDenied()
 		return lines
 	}
 	if r.LimitKnown() {
@@ -54,6 +70,7 @@ func (v *detailView) text(m *model) []line {
 		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
+	sayDenied()
 	if r.inUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {

@@ -23,10 +23,11 @@ func (l *keyList) widths(m *model) (subject, longest, limit int, overridden bool
 	for _, r := range l.rows {
 		widths = append(widths, r.subjectWidth)
 		limit = max(limit, r.limitWidth)
+		overridden = overridden || r.override != nil
 	}
 	slices.Sort(widths)
 	last := len(widths) - 1
-	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), false
+	return widths[(last*9+9)/10], widths[last], max(limit, len("LIMIT")+1), overridden
 }
 
 // names are the texts that tell the rows in sight apart.
@@ -146,7 +147,11 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 	if m.keys.marked[r.Key] {
 		mark = "●"
 	}
-	l := line{{cursorMark(selected) + mark + " ", bold}}
+	sign := span{overrideSign(r.override), output.Near}
+	if r.stale {
+		sign = span{"?", output.AtEnd}
+	}
+	l := line{{cursorMark(selected) + mark, bold}, sign}
 	for n, c := range fitted {
 		var cell line
 		switch c.name {
@@ -168,9 +173,11 @@ func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected b
 			l = append(l, span{strings.Repeat(" ", gap), output.Plain})
 		}
 	}
-	if !r.inUse && r.deniedRate() == 0 {
+	if r.stale || !r.inUse && r.deniedRate() == 0 {
 		for i := range l {
-			l[i].style = output.Faint
+			if l[i] != sign || !r.stale {
+				l[i].style = output.Faint
+			}
 		}
 	}
 	if selected {

@@ -50,6 +50,22 @@ func Watch(ctx context.Context, client redis.UniversalClient) []Vitals {
 	return all
 }
 
+// NodeOf returns what names the master that has a key with a hash tag; nil without a Cluster.
+// The name is empty while no master is known.
+func NodeOf(client redis.UniversalClient) func(ctx context.Context, tag string) string {
+	servers := redisserver.New(client, "")
+	if !servers.IsCluster() {
+		return nil
+	}
+	return func(ctx context.Context, tag string) string {
+		server, err := servers.ServerOf(ctx, "{"+tag+"}")
+		if master, is := server.(*redis.Client); err == nil && is {
+			return servers.Redact(master.Options().Addr)
+		}
+		return ""
+	}
+}
+
 func watchServer(ctx context.Context, client *redis.Client) Vitals {
 	server := redisserver.New(client, "")
 	begun := time.Now()

@@ -19,6 +19,8 @@ type Remaining struct {
 	// Configured, if set, returns the limit that the configuration has for a key. Where it
 	// has none, the limit counts by which the key was charged last.
 	Configured func(limiter.Key) (limiter.Limit, bool)
+	// overrides are those in force when the reset began; nil for none.
+	overrides *limiter.OverrideList
 }
 
 // Effect is what an adjustment does to keys, each of which it gives units, takes units from,
@@ -78,12 +80,47 @@ func (r *Remaining) adjustment(key limiter.Key, recorded limiter.Limit) limiter.
 
 // limitOf is the limit that applies now to a key whose record has another one, perhaps.
 func (r *Remaining) limitOf(key limiter.Key, recorded limiter.Limit) limiter.Limit {
+	limit, known := recorded, false
 	if r.Configured != nil {
-		if limit, known := r.Configured(key); known {
-			return limit
+		if configured, has := r.Configured(key); has {
+			limit, known = configured, true
 		}
 	}
-	return recorded
+	if r.overrides == nil {
+		return limit
+	}
+	o := r.overrides.For(key)
+	if o == nil || !known && o.Effect != limiter.OverrideLimit { // the record may have what the override made of the limit already
+		return limit
+	}
+	applied, err := o.Apply(limit).Normalize()
+	if err != nil {
+		return limit
+	}
+	return applied
+}
+
+// withOverrides returns remaining, which may be nil, with the overrides that are in force.
+func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
+	if remaining == nil {
+		return nil, nil
+	}
+	with := *remaining
+	if _, has := limiter.OverrideTableOf(r.Store); !has {
+		return &with, nil
+	}
+	overrides, err := r.Overrides(ctx)
+	switch {
+	case errors.Is(err, limiter.ErrRefused): // for want of a right to read them; decisions go on without them, too
+		if r.Warn != nil {
+			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
+		}
+	case err != nil:
+		return nil, err
+	default:
+		with.overrides = limiter.NewOverrideList(overrides)
+	}
+	return &with, nil
 }
 
 // check returns why the units cannot be left of the limit of an entry.

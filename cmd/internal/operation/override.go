@@ -53,6 +53,10 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	return set, err
 }
 
+// OverrideShare is which part of the store's time the reading of overrides may take before a
+// decision, so that a store which hangs is not waited for twice.
+const OverrideShare = 4
+
 // RevokePlan says which overrides to end.
 type RevokePlan struct {
 	IDs     []string

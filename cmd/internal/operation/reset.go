@@ -74,9 +74,12 @@ func missingParts(err error) (parts []string) {
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
 	entry := r.newEntry("reset", plan.Text)
-	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
+	remaining, err := r.withOverrides(ctx, plan.Remaining)
+	if err != nil {
+		return nil, outcome.WithProgress(err, "nothing was changed")
+	}
+	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
-		var err error
 		of := r.identify(ctx)
 		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err

@@ -154,7 +154,8 @@ func TestAVersionNeverComesBack(t *testing.T) {
 func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	if _, err := newDenialStore(t, server.Client()).SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); err != nil {
+	block := limiter.Override{Effect: limiter.OverrideBlock}
+	if _, err := newDenialStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
@@ -163,7 +164,8 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
 	}
 	told := make(chan error, 100)
-	store := limiter.WithOverrides(newDenialStore(t, as("old")), limiter.Overrides{Every: time.Millisecond, OnError: func(err error) { told <- err }})
+	store := limiter.WithOverrides(newDenialStore(t, as("old")), limiter.Overrides{Every: time.Millisecond,
+		OnError: func(err error) { told <- err }})
 	takeOften(t, store, "user:42", 2)
 	if err := <-told; !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
 		t.Errorf("told %v", err)
@@ -178,7 +180,7 @@ func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
 	if list, version, err := reader.Overrides(context.Background()); err != nil || len(list) != 1 || version == "" {
 		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
 	}
-	if _, err := reader.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); !errors.Is(err, limiter.ErrRefused) {
+	if _, err := reader.SetOverride(context.Background(), block, time.Hour); !errors.Is(err, limiter.ErrRefused) {
 		t.Errorf("a reader sets: %v", err)
 	}
 }
@@ -224,7 +226,8 @@ func TestForeignOverrides(t *testing.T) {
 		t.Errorf("revoked a foreign value: %v", err)
 	}
 	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
-		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]}, {"SET", index, whole + strings.Repeat(whole[41:55], 1000)}, {"RPUSH", index, "x"}}
+		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]}, {"SET", index, whole + strings.Repeat(whole[41:55], 1000)},
+		{"RPUSH", index, "x"}}
 	for _, words := range plant {
 		server.Do("DEL", index)
 		server.Do(words...)

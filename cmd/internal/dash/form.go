@@ -1,0 +1,315 @@
+package dash
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/bubbles/textinput"
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// OverrideForm is an override as it is typed in.
+type OverrideForm struct {
+	Effect limiter.OverrideEffect
+	// Value is the factor, the units or the limit, for effects that have one.
+	Value string
+	// For is how long it lasts.
+	For, Reason string
+}
+
+// form is where an override of one key is typed in.
+type form struct {
+	of      *row
+	choices []choice
+	chosen  int  // of choices
+	all     bool // limits of the subject, and not this one alone
+	field   int  // that is typed in
+	inputs  [valueFields]textinput.Model
+	problem string
+}
+
+// choice is something that the form can do.
+type choice struct {
+	effect  limiter.OverrideEffect
+	word    string
+	example string // of its value; empty if it has none
+	revokes bool   // it ends the override that is in force
+}
+
+// The fields of the form, in their order. Those before valueFields hold texts.
+const (
+	valueField = iota
+	forField
+	reasonField
+	valueFields
+	effectField = valueFields
+	aboutField  = valueFields + 1
+)
+
+// formOrder is the order of the fields on the screen.
+func formOrder() []int { return []int{effectField, valueField, aboutField, forField, reasonField} }
+
+// askOverride opens the form for the current key.
+func (m *model) askOverride() tea.Cmd {
+	r := m.current()
+	if r == nil || m.isBusy() {
+		return nil
+	}
+	if m.Overrides == nil {
+		m.say("this store keeps no overrides")
+		return nil
+	}
+	f := &form{of: r, field: effectField, choices: []choice{
+		{effect: limiter.OverrideTimes, word: "multiply by", example: "3"},
+		{effect: limiter.OverrideAdd, word: "add", example: "100"},
+		{effect: limiter.OverrideLimit, word: "limit", example: "600/1m"},
+		{effect: limiter.OverrideBlock, word: "block"},
+		{effect: limiter.OverrideExempt, word: "exempt"},
+	}}
+	if r.override != nil {
+		f.choices = append(f.choices, choice{word: "end " + effectWords(r.override), revokes: true})
+	}
+	for i := range f.inputs {
+		f.inputs[i] = newInput()
+	}
+	f.inputs[valueField].SetValue(f.choices[0].example)
+	f.inputs[forField].SetValue("2h")
+	m.changes.form = f
+	return nil
+}
+
+// fields are those that the chosen effect has.
+func (f *form) fields() (fields []int) {
+	for _, field := range formOrder() {
+		c := &f.choices[f.chosen]
+		switch {
+		case field == valueField && c.example == "", c.revokes && (field == aboutField || field == forField):
+		default:
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// fill takes a key that is pressed at the form.
+func (m *model) fill(msg tea.KeyMsg) tea.Cmd {
+	f := m.changes.form
+	fields := f.fields()
+	at := max(0, slices.Index(fields, f.field))
+	switch msg.Type {
+	case tea.KeyEsc:
+		m.changes.form = nil
+		m.say("nothing was changed")
+		return nil
+	case tea.KeyTab, tea.KeyDown:
+		f.field = fields[(at+1)%len(fields)]
+	case tea.KeyShiftTab, tea.KeyUp:
+		f.field = fields[(at+len(fields)-1)%len(fields)]
+	case tea.KeyEnter:
+		if at+1 < len(fields) {
+			f.field = fields[at+1]
+			break
+		}
+		return m.submit()
+	default:
+		f.problem = ""
+		f.typed(msg)
+	}
+	for i := range f.inputs {
+		if f.inputs[i].Blur(); i == f.field {
+			f.inputs[i].Focus()
+			f.inputs[i].CursorEnd()
+		}
+	}
+	return nil
+}
+
+// typed takes a key that is typed into the current field.
+func (f *form) typed(msg tea.KeyMsg) {
+	step := 1
+	if msg.Type == tea.KeyLeft {
+		step = -1
+	}
+	switch {
+	case f.field < valueFields:
+		f.inputs[f.field], _ = f.inputs[f.field].Update(msg)
+	case f.field == aboutField:
+		f.all = !f.all
+	case f.field == effectField:
+		before := f.choices[f.chosen]
+		f.chosen = (f.chosen + step + len(f.choices)) % len(f.choices)
+		if msg.Type == tea.KeyRunes && msg.String() != " " { // by its first letter
+			f.chosen = max(0, slices.IndexFunc(f.choices, func(c choice) bool { return strings.HasPrefix(c.word, msg.String()) }))
+		}
+		if f.inputs[valueField].Value() == before.example {
+			f.inputs[valueField].SetValue(f.choices[f.chosen].example)
+		}
+	}
+}
+
+// submit asks for what was typed in, unless something is wrong with it.
+func (m *model) submit() tea.Cmd {
+	f := m.changes.form
+	c, r := &f.choices[f.chosen], f.of
+	reason := strings.TrimSpace(f.inputs[reasonField].Value())
+	if c.revokes {
+		m.changes.form = nil
+		ended := *r.override
+		return m.ask("End this override", overrideText(&ended, m.now), func() tea.Msg {
+			return overrideDone{override: ended, ended: true, err: m.Actions.RevokeOverride(m.ctx, ended.ID, reason)}
+		})
+	}
+	wanted, lasts, err := m.Actions.ParseOverride(OverrideForm{Effect: c.effect, Value: strings.TrimSpace(f.inputs[valueField].Value()),
+		For: strings.TrimSpace(f.inputs[forField].Value()), Reason: reason})
+	if err == nil {
+		wanted.Subjects, err = limiter.ExactPattern(r.Key.Subject)
+	}
+	if err == nil && !f.all {
+		wanted.Names, err = limiter.ExactPattern(r.Key.Name)
+	}
+	if err != nil {
+		f.problem = oneLine(err)
+		return nil
+	}
+	m.changes.form = nil
+	about := output.Printable(r.Key.String())
+	if f.all {
+		about = output.Printable(r.Key.Subject) + ", all its limits"
+	}
+	lines := []string{about, m.effectOn(r, &wanted), "", "It ends by itself at " + until(m.now.Add(lasts), m.now) + "."}
+	if reason != "" {
+		lines = append(lines, "Reason: "+output.Printable(reason))
+	}
+	if o := r.override; o != nil {
+		lines = append(lines, "In force now: "+effectWords(o)+" until "+until(o.ExpiresAt, m.now)+".")
+	}
+	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
+		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
+		return overrideDone{override: set, err: err}
+	})
+}
+
+// effectOn says what an override does to a row, and whether that loosens or tightens its
+// limit.
+func (m *model) effectOn(r *row, o *limiter.Override) string {
+	switch {
+	case o.Effect == limiter.OverrideBlock:
+		return "tightened: everything is denied, and nothing is charged"
+	case o.Effect == limiter.OverrideExempt:
+		return "loosened: nothing is denied, and all is counted"
+	case !r.LimitKnown() || r.override != nil && o.Effect != limiter.OverrideLimit:
+		return effectWords(o) + " of the limit that is configured"
+	}
+	before, after := r.Limit, o.Apply(r.Limit)
+	more := cmpRates(after, before)
+	word := "changed"
+	switch burst := after.Capacity() - before.Capacity(); {
+	case more == 0 && burst == 0:
+		word = "the same as it is"
+	case more >= 0 && burst >= 0:
+		word = "loosened"
+	case more <= 0 && burst <= 0:
+		word = "tightened"
+	}
+	return word + ": " + before.String() + " becomes " + after.String()
+}
+
+// cmpRates compares how much two limits allow in the long run.
+func cmpRates(a, b limiter.Limit) int {
+	// Counts are at most 10⁹ and periods 3·10¹⁶ ns, so floats are close enough but for equals.
+	if a.Count == b.Count && a.Period == b.Period {
+		return 0
+	}
+	return cmp.Compare(float64(a.Count)*float64(b.Period), float64(b.Count)*float64(a.Period))
+}
+
+// overrideDone says that an override was set or ended.
+type overrideDone struct {
+	override limiter.Override
+	ended    bool
+	err      error
+}
+
+func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
+	m.changes.acting = false
+	switch {
+	case done.err != nil:
+		m.complain(done.err)
+	case done.ended:
+		m.say("ended: " + effectWords(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
+	default:
+		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", effectWords(&done.override),
+			until(done.override.ExpiresAt, m.now)))
+	}
+	return tea.Batch(m.look(), m.lookOverrides())
+}
+
+// box draws the form in at most that many lines and columns. Where there is no room for all
+// fields, those around the current one are shown.
+func (f *form) box(height, columns int) []line {
+	const (
+		label  = 8
+		around = 4 // the border, the title and the hints
+	)
+	fields := f.fields()
+	space := []line{nil}
+	if height < len(fields)+around+len(space)*2 || f.problem != "" && height < len(fields)+around+3 {
+		space = nil
+	}
+	if room := max(1, height-around); len(fields) > room {
+		first := max(0, min(slices.Index(fields, f.field)-room/2, len(fields)-room))
+		fields = fields[first : first+room]
+	}
+	c := &f.choices[f.chosen]
+	lines := append([]line{styled("Override "+output.Printable(f.of.Key.String()), bold)}, space...)
+	for _, field := range fields {
+		name, value := "", ""
+		switch field {
+		case effectField:
+			name, value = "do", "‹ "+c.word+" ›"
+		case valueField:
+			name = map[limiter.OverrideEffect]string{limiter.OverrideTimes: "by", limiter.OverrideAdd: "units"}[c.effect]
+			name = cmp.Or(name, "to")
+		case aboutField:
+			name, value = "about", "‹ this limit ›"
+			if f.all {
+				value = "‹ all limits of the subject ›"
+			}
+		case forField:
+			name = "for"
+		case reasonField:
+			name = "why"
+		}
+		style := output.Plain
+		l := line{{pad(name, label, false), output.Faint}}
+		if field < valueFields {
+			value = f.inputs[field].Value()
+		}
+		if field == f.field {
+			style = bold
+			if field < valueFields {
+				value += "▏"
+			}
+			l[0] = span{pad(name, label, false), bold}
+		}
+		lines = append(lines, append(l, span{value, style}))
+	}
+	const frame = 4
+	lines = append(lines, space...)
+	if f.problem != "" {
+		for _, part := range output.Wrap(f.problem, columns-frame) {
+			lines = append(lines, styled(part, output.AtEnd))
+		}
+	}
+	lines = append(lines, line{{"↑↓", bold}, {" field  ", output.Plain}, {"←→", bold}, {" choose  ", output.Plain},
+		{"enter", bold}, {" next  ", output.Plain}, {"esc", bold}, {" leave", output.Plain}})
+	return boxed(lines, columns)
+}
+
+func sortedNames(attributes map[string]string) []string { return slices.Sorted(maps.Keys(attributes)) }

@@ -1,0 +1,191 @@
+package dash
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// node is a server that has some of the keys. Each is read by itself, so that one that does
+// not answer does not keep the keys of others from being read.
+type node struct {
+	before  map[limiter.Key]seen
+	reading chan nodeAnswer // while it is being read
+	away    bool            // it did not answer the last time
+	problem error           // why
+}
+
+// nodeAnswer is what reading a node brought.
+type nodeAnswer struct {
+	keys     []limiter.Key // that were asked for
+	readings []Reading
+	now      map[limiter.Key]seen
+	err      error
+}
+
+// Away is a node that does not answer, while others do.
+type Away struct {
+	Node    string `json:"node"`
+	Problem string `json:"problem"`
+	// Keys are those that were not read, and are still as they were.
+	Keys []KeyName `json:"keys"`
+}
+
+// KeyName is a key in a recording.
+type KeyName struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
+// read looks at the keys of a request, those of each node by themselves. For a node that did
+// not answer the last time it does not wait: its answer is taken at a later look.
+func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
+	byNode := map[string][]limiter.Key{}
+	for _, key := range ask.keys {
+		name := ""
+		if r.NodeOf != nil {
+			name = r.NodeOf(ctx, key.Subject)
+		}
+		byNode[name] = append(byNode[name], key)
+	}
+	names := slices.Sorted(maps.Keys(byNode))
+	for _, name := range names {
+		n := r.nodes[name]
+		if n == nil {
+			n = &node{before: map[limiter.Key]seen{}}
+			r.nodes[name] = n
+		}
+		if n.reading == nil {
+			r.readNode(ctx, n, byNode[name])
+		}
+	}
+	answer.Keys = make([]Reading, 0, len(ask.keys))
+	for _, name := range names {
+		n := r.nodes[name]
+		if !n.await(ctx, !n.away || len(names) == 1, answer) {
+			answer.Away = append(answer.Away, newAway(name, n.problem, byNode[name]))
+		}
+	}
+	for name := range r.nodes {
+		if byNode[name] == nil && r.nodes[name].reading == nil {
+			delete(r.nodes, name)
+		}
+	}
+	if len(names) > 0 && len(answer.Away) == len(names) {
+		answer.err, answer.Away = r.nodes[names[0]].problem, nil
+	}
+}
+
+// readNode begins to read keys of a node.
+func (r *reader) readNode(ctx context.Context, n *node, keys []limiter.Key) {
+	reading := make(chan nodeAnswer, 1)
+	n.reading = reading
+	a := nodeAnswer{keys: keys, now: make(map[limiter.Key]seen, len(keys))}
+	before := n.before
+	panics.Go(func() (err error) {
+		a.readings, err = r.readEach(ctx, keys, before, a.now)
+		return err
+	}, func(err error) {
+		a.err = err
+		reading <- a
+	})
+}
+
+// await takes in what reading the node brought, if that is there or is to be waited for. It
+// reports whether the node answered.
+func (n *node) await(ctx context.Context, wait bool, answer *fetched) bool {
+	a, come := receive(ctx, n.reading, wait)
+	if !come {
+		n.problem = cmp.Or(n.problem, ctx.Err())
+		return false
+	}
+	n.reading, n.away, n.problem = nil, a.err != nil, a.err
+	answer.Keys = append(answer.Keys, a.readings...)
+	if n.away { // what is known of the others is still so
+		maps.Copy(n.before, a.now)
+		return false
+	}
+	answer.asked = append(answer.asked, a.keys...)
+	for _, key := range a.keys {
+		if _, there := a.now[key]; !there {
+			a.now[key] = seen{} // it is unused
+		}
+	}
+	n.before = a.now
+	return true
+}
+
+// receive takes what comes through a channel, and waits for it if it is to.
+func receive[T any](ctx context.Context, from <-chan T, wait bool) (value T, come bool) {
+	select {
+	case value = <-from:
+		return value, true
+	default:
+	}
+	if !wait {
+		return value, false
+	}
+	select {
+	case value = <-from:
+		return value, true
+	case <-ctx.Done():
+		return value, false
+	}
+}
+
+func newAway(name string, problem error, keys []limiter.Key) Away {
+	a := Away{Node: name, Keys: make([]KeyName, len(keys))}
+	if problem != nil {
+		a.Problem = oneLine(problem)
+	}
+	for i, key := range keys {
+		a.Keys[i] = KeyName{key.Subject, key.Name}
+	}
+	return a
+}
+
+// unread are the keys that were not read for a frame, with their nodes.
+func (s *Snapshot) unread() map[limiter.Key]string {
+	nodes := map[limiter.Key]string{}
+	for i := range s.Away {
+		for _, key := range s.Away[i].Keys {
+			nodes[limiter.Key{Subject: key.Key, Name: key.Name}] = s.Away[i].Node
+		}
+	}
+	return nodes
+}
+
+func (s *Snapshot) isUnread(key limiter.Key) bool {
+	_, is := s.unread()[key]
+	return is
+}
+
+// awayNode is a node that does not answer, as it is shown.
+type awayNode struct {
+	since   time.Time // when it answered last
+	problem string
+	keys    int
+}
+
+// absorbAway takes in which nodes do not answer.
+func (f *feed) absorbAway(s *Snapshot) {
+	away := map[string]awayNode{}
+	for i := range s.Away {
+		a := &s.Away[i]
+		n := awayNode{f.answered, a.Problem, len(a.Keys)}
+		if before, was := f.away[a.Node]; was {
+			n.since = before.since
+		}
+		away[a.Node] = n
+	}
+	f.away = away
+	unread := s.unread()
+	for key, r := range f.rows {
+		_, r.stale = unread[key]
+	}
+}

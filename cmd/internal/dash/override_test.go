@@ -1,0 +1,148 @@
+package dash
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// all returns the overrides of the store.
+func (d *driver) overrides() []limiter.Override {
+	d.t.Helper()
+	all, _, err := d.store.Overrides(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+// The form sets an override of the key under the cursor after a yes, its row shows it, and it
+// ends by itself.
+func TestAnOverrideFromTheRow(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("jo")
+	if text := d.View(); !strings.Contains(text, "Override near token-bucket/1m") || !strings.Contains(text, "‹ multiply by ›") {
+		t.Errorf("the form:\n%s", text)
+	}
+	d.press("<enter><enter><enter><enter>launch day<enter>")
+	text := d.View()
+	for _, want := range []string{"Set this override for 2h?", "near token-bucket/1m",
+		"loosened: token-bucket:10/1m becomes token-bucket:30/1m",
+		"It ends by itself at 14:00.", "Reason: launch day"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("asked, without %q:\n%s", want, text)
+		}
+	}
+	if len(d.overrides()) != 0 {
+		t.Fatal("it was set before the yes")
+	}
+	d.press("y")
+	all := d.overrides()
+	if len(all) != 1 || all[0].Thousandths != 3000 || all[0].Reason != "launch day" {
+		t.Fatalf("set were %+v", all)
+	}
+	for key, want := range map[limiter.Key]bool{{Subject: "near", Name: "token-bucket/1m"}: true, {Subject: "near", Name: "other"}: false,
+		{Subject: "full", Name: "token-bucket/1m"}: false} {
+		if all[0].Matches(key) != want {
+			t.Errorf("it is about %s: %t", key, !want)
+		}
+	}
+	d.second()
+	if text := d.View(); !strings.Contains(text, "▸ ±near") || !strings.Contains(text, "×3 until 14:00") {
+		t.Errorf("its row:\n%s", text)
+	}
+	d.press("<enter>")
+	for _, want := range []string{"×3 until 14:00, in 2h", "for near, limit token-bucket/1m (" + all[0].ID + ")",
+		"set by ann: launch day"} {
+		if text := d.View(); !strings.Contains(text, want) {
+			t.Errorf("everything about it, without %q:\n%s", want, text)
+		}
+	}
+	d.press("<esc>")
+	d.take(limiter.Key{Subject: "calm"}, "fixed-window:100/1h", 1)
+	d.now = d.now.Add(2 * time.Hour)
+	d.second()
+	if text := d.View(); strings.Contains(text, "±") || strings.Contains(text, "OVERRIDE") {
+		t.Errorf("after its end:\n%s", text)
+	}
+}
+
+func TestTheFormOfAnOverride(t *testing.T) {
+	for keys, want := range map[string]string{
+		"o<right><right><enter><enter><enter><enter><enter>y": "limit 600/1m",
+		"ob<enter><enter><enter><enter>y":                     "block",
+		"oe<enter><enter><enter><enter>y":                     "exempt",
+		"oe<enter> <enter><enter><enter>y":                    "exempt all",
+		"oe<enter><enter><enter><enter>n":                     "",
+		"oe<esc>":                                             "",
+		"oe<enter><enter>x<enter><enter>y":                    "", // 2hx is no duration
+		"oeq":                                                 "",
+		"o<ctrl+c>":                                           "",
+	} {
+		d := begin(t, three, nil)
+		d.press(keys)
+		got := ""
+		for _, o := range d.overrides() {
+			got = o.Effect.String()
+			if o.Effect == limiter.OverrideLimit {
+				got += " " + fmt.Sprintf("%d/%s", o.Limit.Count, limiter.FormatPeriod(o.Limit.Period))
+			}
+			if o.Names.IsZero() {
+				got += " all"
+			}
+		}
+		if got != want {
+			t.Errorf("%q sets %q, want %q:\n%s", keys, got, want, d.View())
+		}
+	}
+}
+
+func TestAnOverrideInAProtectedContext(t *testing.T) {
+	d := begin(t, three, func(o *Options) { o.Context, o.Protected = "prod", true })
+	d.press("ob<enter><enter><enter><enter>y<enter>")
+	if len(d.overrides()) != 0 {
+		t.Error("it is set without the context's name")
+	}
+	d.press("ob<enter><enter><enter><enter>prod<enter>")
+	if len(d.overrides()) != 1 {
+		t.Errorf("it is not set:\n%s", d.View())
+	}
+}
+
+func TestAnOverrideIsEnded(t *testing.T) {
+	d := begin(t, three, nil)
+	d.press("ob<enter><enter><enter><enter>y")
+	d.second()
+	if text := d.View(); !strings.Contains(text, "▸ ⊘full") || !strings.Contains(text, "blocked until 14:00") {
+		t.Errorf("its row:\n%s", text)
+	}
+	d.press("o<left>")
+	if text := d.View(); !strings.Contains(text, "‹ end blocked ›") {
+		t.Errorf("the form:\n%s", text)
+	}
+	d.press("<enter><enter>")
+	if text := d.View(); !strings.Contains(text, "End this override?") {
+		t.Errorf("asked:\n%s", text)
+	}
+	d.press("y")
+	if all := d.overrides(); len(all) != 0 {
+		t.Errorf("left are %+v", all)
+	}
+}
+
+func TestAnOverrideThatFails(t *testing.T) {
+	d := begin(t, three, nil)
+	d.actions.err = errors.New("the store said no")
+	d.press("ob<enter><enter><enter><enter>y")
+	if text := d.View(); !strings.Contains(text, "the store said no") {
+		t.Errorf("it says:\n%s", text)
+	}
+	d = begin(t, three, func(o *Options) { o.Actions = nil })
+	if d.press("o"); d.changes.form != nil {
+		t.Error("a form is open in a read-only context")
+	}
+}

@@ -1,0 +1,187 @@
+package dash
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// overrides are the overrides that are in force.
+type overrides struct {
+	reader   *overrideReader // nil if the store keeps none
+	fetching bool
+	list     *limiter.OverrideList // nil if there are none, or they are not known
+	problem  error
+}
+
+// overrideReader reads them when they have changed. One look at a time is under way.
+type overrideReader struct {
+	*Options
+	read    bool // they were, and this is what was found:
+	version string
+	list    *limiter.OverrideList
+	ends    time.Time // when the first of them ends; zero if there are none
+}
+
+// overridesLook is what a look at the overrides brought.
+type overridesLook struct {
+	list *limiter.OverrideList
+	took time.Duration
+	err  error
+}
+
+// overridesDue: the overrides are to be looked at again.
+type overridesDue struct{}
+
+// overridesEvery is the least time between two looks. A service looks as often.
+const overridesEvery = time.Second
+
+// lookOverrides reads the overrides, unless that is under way.
+func (m *model) lookOverrides() tea.Cmd {
+	o := &m.feed.overrides
+	if o.reader == nil || o.fetching {
+		return nil
+	}
+	o.fetching = true
+	return func() tea.Msg { return o.reader.look(m.ctx) }
+}
+
+func (m *model) absorbOverrides(look overridesLook) tea.Cmd {
+	o := &m.feed.overrides
+	o.fetching, o.problem = false, look.err
+	if look.err == nil {
+		o.list = look.list
+	}
+	m.arrange()
+	return m.after(max(m.Refresh, overridesEvery, look.took), overridesDue{})
+}
+
+func (r *overrideReader) look(ctx context.Context) (l overridesLook) {
+	begun := r.Now()
+	if r.Timeout > 0 {
+		var done context.CancelFunc
+		ctx, done = limiter.BudgetContext(ctx, r.Timeout)
+		defer done()
+	}
+	l.err = r.refresh(ctx, begun)
+	l.list, l.took = r.list, r.Now().Sub(begun)
+	return l
+}
+
+// refresh reads the overrides if the version says that they changed, or if one has ended.
+func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
+	version, err := r.Overrides.OverrideVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if r.read && version == r.version && (r.ends.IsZero() || now.Before(r.ends)) {
+		return nil
+	}
+	all, version, err := r.Overrides.Overrides(ctx)
+	if err != nil && !isForeign(err) { // those that can be read are there all the same
+		return err
+	}
+	r.read, r.version, r.list, r.ends = true, version, nil, time.Time{}
+	for i := range all {
+		if r.ends.IsZero() || all[i].ExpiresAt.Before(r.ends) {
+			r.ends = all[i].ExpiresAt
+		}
+	}
+	if len(all) > 0 {
+		r.list = limiter.NewOverrideList(all)
+	}
+	return nil
+}
+
+// of returns the override that applies to a key, nil if there is none.
+func (o *overrides) of(key limiter.Key, now time.Time) *limiter.Override {
+	if o.list == nil {
+		return nil
+	}
+	if found := o.list.For(key); found != nil && now.Before(found.ExpiresAt) {
+		return found
+	}
+	return nil
+}
+
+// effectWords say what an override does.
+func effectWords(o *limiter.Override) string {
+	switch o.Effect {
+	case limiter.OverrideLimit:
+		return o.Limit.String()
+	case limiter.OverrideTimes:
+		return "×" + strconv.FormatFloat(float64(o.Thousandths)/1000, 'f', -1, 64)
+	case limiter.OverrideAdd:
+		if o.Units < 0 {
+			return "-" + output.Thousands(-o.Units)
+		}
+		return "+" + output.Thousands(o.Units)
+	case limiter.OverrideBlock:
+		return "blocked"
+	case limiter.OverrideExempt:
+		return "exempt"
+	}
+	return "?"
+}
+
+// overrideSign marks rows under an override.
+func overrideSign(o *limiter.Override) string {
+	switch {
+	case o == nil:
+		return " "
+	case o.Effect == limiter.OverrideBlock:
+		return "⊘"
+	case o.Effect == limiter.OverrideExempt:
+		return "∞"
+	}
+	return "±"
+}
+
+// until says when something ends, by the clock where that is less than a day away.
+func until(end, now time.Time) string {
+	end = end.In(now.Location())
+	if end.Sub(now) < 20*time.Hour {
+		return end.Format("15:04")
+	}
+	return end.Format("Jan 2 15:04")
+}
+
+func overrideCell(m *model, r *row, width int) line {
+	if r.override == nil {
+		return nil
+	}
+	effect, end := effectWords(r.override), " until "+until(r.override.ExpiresAt, m.now)
+	if len([]rune(effect+end)) > width {
+		end = ""
+	}
+	return styled(effect+end, output.Near)
+}
+
+// overrideText is everything about an override, in lines.
+func overrideText(o *limiter.Override, now time.Time) []string {
+	words := effectWords(o) + " until " + until(o.ExpiresAt, now) + ", in " + output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
+	about := "for " + output.Printable(o.Subjects.String())
+	if o.Subjects.IsZero() {
+		about = "for all subjects"
+	}
+	for _, name := range sortedNames(o.Attributes) {
+		about += " " + name + "=" + output.Printable(o.Attributes[name])
+	}
+	if !o.Names.IsZero() {
+		about += ", limit " + output.Printable(o.Names.String())
+	}
+	lines := []string{words, about + " (" + output.Printable(o.ID) + ")"}
+	by := "set"
+	if o.By != "" {
+		by += " by " + output.Printable(o.By)
+	}
+	if o.Reason != "" {
+		by += ": " + output.Printable(o.Reason)
+	}
+	return append(lines, by)
+}
