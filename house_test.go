@@ -30,7 +30,7 @@ var layers = map[string][]string{
 		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/panics", "internal/redact",
 		"internal/sleep", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
-	"cmd/internal/backup":   {"internal/lines", "pkg/limiter"},
+	"cmd/internal/backup":   {"cmd/internal/files", "internal/lines", "pkg/limiter"},
 	"cmd/internal/progress": {"cmd/internal/output"},
 	"cmd/internal/config": {
 		"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",

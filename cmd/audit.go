@@ -6,53 +6,180 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type auditOptions struct {
 	*globalOptions
 	limit int
+	since string
+	user  string
+	local bool
+	// from is the instant that since says.
+	from time.Time
 }
 
 func newAuditCmd(global *globalOptions) *cobra.Command {
 	o := &auditOptions{globalOptions: global}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who reset or restored what, and when",
-		Long: `Audit shows the runs of reset and restore by this user of this machine, the
-latest last: who, when, where, what was selected and how many keys it changed.
-Without --limit-rows these are the last 10,000. Lines that are damaged are left
-out, with a warning.
-The lines are kept in limitctl/audit.jsonl in the state directory
-($XDG_STATE_HOME, else ~/.local/state).`,
+		Short: "Show who changed what, and when",
+		Long: `Audit shows the runs of reset, restore and override, and those of refund and
+large consumes in protected contexts, the latest last: who, when, where, why,
+what was selected, how many keys it changed, and the backup.
+
+It shows what the store in use has of them, from all machines and users, and
+what this machine has, of all stores. With --context only what was done in the
+store of that context is shown. --local does not ask the store. If the store
+cannot be read, that is a warning, and the runs of this machine are shown.
+
+A run is written down before its first change and after its last. "begun" says
+that nothing is known of its end: it still goes on, or it was killed. If it has
+a backup, "limitctl restore" brings back what it has changed so far.
+
+Without --limit-rows these are the last 10,000. A store keeps the latest 2,500
+entries, two a run. Those of this machine are in limitctl/audit.jsonl in the
+state directory ($XDG_STATE_HOME, else ~/.local/state). Damaged ones are left
+out, with a warning.`,
 		Example: `  limitctl audit
+  limitctl audit --since 2h
+  limitctl audit --since 22:00 --user alice
   limitctl audit --limit-rows 3 -o jsonl`,
-		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runAudit(cmd.Context(), o) },
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.parse(cmd); err != nil {
+				return err
+			}
+			return runAudit(cmd.Context(), o)
+		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().IntVar(&o.limit, "limit-rows", 0, "show only the last `N`")
+	flags := cmd.Flags()
+	flags.IntVar(&o.limit, "limit-rows", 0, "show only the last `N`")
+	flags.StringVar(&o.since, "since", "", "show only what ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, or a date and time")
+	flags.StringVar(&o.user, "user", "", "show only what the user of that `NAME` did")
+	flags.BoolVar(&o.local, "local", false, "show only what this machine has, and ask no store")
+	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("user", cobra.NoFileCompletions)
 	return cmd
 }
 
-func runAudit(ctx context.Context, o *auditOptions) error {
+func (o *auditOptions) parse(cmd *cobra.Command) error {
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
 	}
-	path, err := auditFile(o.env.Getenv)
+	if !cmd.Flags().Changed("since") {
+		return nil
+	}
+	now := o.env.Now()
+	if ago, err := limiter.ParsePeriod(o.since); err == nil {
+		o.from = now.Add(-ago)
+		return nil
+	}
+	from, is := parseInstant(o.since, now, false)
+	if !is {
+		return usagef("--since %q is neither a duration nor a time; write it like 2h, 7d, 22:00 or '%s'", o.since,
+			now.Add(-time.Hour).Format("2006-01-02 15:04"))
+	}
+	o.from = from
+	return nil
+}
+
+// keep reports whether an entry is of the time and the user that are asked for.
+func (o *auditOptions) keep(e *trail.Entry) bool {
+	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user)
+}
+
+func runAudit(ctx context.Context, o *auditOptions) error {
+	answer := &auditAnswer{complete: true, zone: o.env.Now().Location()}
+	if dir := stateDir(o.env.Getenv); dir != "" {
+		answer.backups = filepath.Join(dir, "backups")
+	}
+	store, where := &trail.History{}, ""
+	if !o.local {
+		var err error
+		if store, where, err = o.readStore(ctx); store == nil {
+			return err
+		} else if err != nil {
+			fmt.Fprintf(o.env.Err, "limitctl: warning: the audit in the store cannot be read, so only that of this machine is shown: %s\n",
+				message(err))
+			answer.complete = false
+		}
+	}
+	machine, err := o.readMachine(ctx, where)
 	if err != nil {
 		return err
 	}
-	history, err := o.readAudit(ctx, path)
+	history := trail.Merge(machine, store, o.limit)
+	answer.entries = history.Runs
+	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
+			shown, history.Total)
+	}
+	if len(history.Runs) == 0 {
+		o.note("%s", o.nothing())
+	}
+	if err := o.print(answer); err != nil {
+		return err
+	}
+	if begun := answer.begun(); begun > 0 {
+		o.note("%s begun, and nothing says how: still going on, or killed; `limitctl restore BACKUP` brings back what was changed",
+			map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", begun)}[begun == 1])
+	}
+	return nil
+}
+
+// nothing says why no run is shown.
+func (o *auditOptions) nothing() string {
+	if o.since != "" || o.user != "" || o.contextName != "" {
+		return "no run was found that the flags ask for"
+	}
+	return "nothing was changed yet"
+}
+
+// readStore reads the audit in the store; where is the store's name. Without a history there is
+// no store to ask, as the error says.
+func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
+	store, where, err := o.openToRead()
 	if err != nil {
-		return usagef("the audit cannot be read: %s", err)
+		return nil, "", err
+	}
+	defer store.Close()
+	journal, has := limiter.JournalOf(store)
+	if !has {
+		return &trail.History{}, where, nil
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	defer cancel()
+	entries, damaged, err := journal.ReadJournal(ctx, limiter.JournalKept)
+	texts := make([]string, len(entries))
+	for i := range entries {
+		texts[i] = entries[i].Text
+	}
+	history = trail.ReadTexts(texts, trail.Query{Most: o.limit, Keep: o.keep})
+	if bad := history.Bad + damaged; bad > 0 {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s in the journal of the store are not of the audit and are left out\n",
+			plural(int64(bad), "text"))
+	}
+	return history, where, err
+}
+
+// readMachine reads the audit of this machine; one that is not there yet is empty.
+func (o *auditOptions) readMachine(ctx context.Context, where string) (*trail.History, error) {
+	path, err := auditFile(o.env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	history, err := o.readTrail(ctx, path, trail.Query{Most: o.limit, Keep: func(e *trail.Entry) bool {
+		return o.keep(e) && (o.contextName == "" || e.Context == o.contextName || e.Store == where && where != "")
+	}})
+	if err != nil {
+		return nil, usagef("the audit cannot be read: %s", err)
 	}
 	for _, bad := range history.FirstBad {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %s:%d is not an entry of the audit and is left out: %s\n",
@@ -61,21 +188,14 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 	if history.Bad > len(history.FirstBad) {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: %d lines in all are not entries of the audit and are left out\n", history.Bad)
 	}
-	if shown := len(history.Runs); history.Total > shown && o.limit == 0 {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: only the last %d of %d runs are shown; --limit-rows N shows the last N\n",
-			shown, history.Total)
-	}
-	if len(history.Runs) == 0 && !o.quiet {
-		fmt.Fprintf(o.env.Err, "limitctl: nothing was reset or restored yet\n")
-	}
-	return o.print(&auditAnswer{history.Runs})
+	return history, nil
 }
 
-// readAudit reads the audit trail; one that is not there yet is empty.
-func (o *auditOptions) readAudit(ctx context.Context, path string) (*trail.History, error) {
-	file, err := o.env.Open(path)
+// readTrail reads the audit of this machine from its file.
+func (g *globalOptions) readTrail(ctx context.Context, path string, q trail.Query) (*trail.History, error) {
+	file, err := g.env.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &trail.History{Runs: []*trail.Entry{}}, nil
+		return &trail.History{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -86,69 +206,8 @@ func (o *auditOptions) readAudit(ctx context.Context, path string) (*trail.Histo
 		return nil, err
 	}
 	if skipped {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
+		fmt.Fprintf(g.env.Err, "limitctl: warning: %s has %d MB; only the last %d are read, and lines are counted from there\n",
 			path, size>>20, trail.MaxSize>>20)
 	}
-	return trail.Read(ctx, file, trail.Query{Most: o.limit})
-}
-
-// auditAnswer is what audit says.
-type auditAnswer struct{ entries []*trail.Entry }
-
-// Document implements output.Answer.
-func (a *auditAnswer) Document() any {
-	return struct {
-		SchemaVersion int            `json:"schema_version"`
-		Runs          []*trail.Entry `json:"runs"`
-	}{output.SchemaVersion, a.entries}
-}
-
-// Lines implements output.Answer.
-func (a *auditAnswer) Lines() []any {
-	lines := make([]any, len(a.entries))
-	for i, entry := range a.entries {
-		lines[i] = entry
-	}
-	return lines
-}
-
-// Records implements output.Answer.
-func (a *auditAnswer) Records() [][]string {
-	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection",
-		"matched", "changed", "backup", "outcome", "error"}}
-	for _, e := range a.entries {
-		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
-			number(e.Matched), number(e.Changed), e.Backup, string(e.Outcome), e.Error})
-	}
-	return records
-}
-
-// Print implements output.Answer.
-func (a *auditAnswer) Print(p *output.Printer) {
-	if len(a.entries) == 0 {
-		return
-	}
-	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Drops: 4},
-		{Header: "WHERE", Shrinks: 8, Drops: 2}, {Header: "COMMAND", Shrinks: 10},
-		{Header: "MATCHED", Right: true, Drops: 3}, {Header: "CHANGED", Right: true, Drops: 1},
-		{Header: "OUTCOME"}, {Header: "BACKUP", Drops: 5}}
-	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
-	var rows [][]output.Cell
-	for _, e := range a.entries {
-		style, known := styles[e.Outcome]
-		if !known {
-			style = output.AtEnd
-		}
-		where := e.Store
-		if e.Context != "" {
-			where = e.Context
-		}
-		rows = append(rows, []output.Cell{{Text: e.Time.Format("2006-01-02 15:04:05")}, {Text: e.User}, {Text: where},
-			{Text: strings.TrimSpace(e.Command + " " + e.Selection)}, {Text: number(e.Matched)}, {Text: number(e.Changed)},
-			{Text: string(e.Outcome), Style: style}, {Text: shell.Command(filepath.Base(e.Backup))}})
-		if e.Backup == "" {
-			rows[len(rows)-1][7].Text = "-"
-		}
-	}
-	p.Table(columns, rows)
+	return trail.Read(ctx, file, q)
 }

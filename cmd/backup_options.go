@@ -2,11 +2,12 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
@@ -49,8 +50,17 @@ func defaultBackup(env *Env) (*operation.BackupPlan, error) {
 	if dir == "" {
 		return nil, errNoState
 	}
-	name := fmt.Sprintf("%s-%d.jsonl", env.Now().UTC().Format("20060102T150405.000Z"), env.Process)
+	name := backup.Name(env.Now(), strconv.Itoa(env.Process))
 	return &operation.BackupPlan{Path: filepath.Join(dir, "backups", name), MakeDir: true}, nil
+}
+
+// backupFolder is where backups are kept.
+func (g *globalOptions) backupFolder() (*backup.Folder, error) {
+	dir := stateDir(g.env.Getenv)
+	if dir == "" {
+		return nil, errNoState
+	}
+	return &backup.Folder{Path: filepath.Join(dir, "backups"), Entries: g.env.List, Open: g.env.Open}, nil
 }
 
 // withHint adds to the error of a backup that cannot be created which flags help.
@@ -65,15 +75,32 @@ func (o *backupOptions) withHint(err error) error {
 	return usagef("%s; give another --backup FILE, or --no-backup to do without. Nothing was changed", none)
 }
 
-// undoCommand is the command that undoes a change in the store it was made in. It holds no
-// password: that has to be given again, as LIMITCTL_PASSWORD.
-func (g *globalOptions) undoCommand(s *settings, undo operation.Undo) string {
-	words := []string{"limitctl", "restore", undo.Backup}
+// restoreCommand is the command that undoes a change in the store it was made in, whatever is
+// done meanwhile. It holds no password: that has to be given again, as LIMITCTL_PASSWORD.
+func (g *globalOptions) restoreCommand(s *settings, undo operation.Undo) string {
+	words := []string{"restore", undo.Backup}
 	if undo.Replace {
 		words = append(words, "--replace")
 	}
-	if name := s.access().Context; name != "" {
-		words = append(words, "--context", name)
+	return g.commandHere(s, words...)
+}
+
+// undoLine is the command to show to people for that. It is "limitctl undo" if the backup is
+// where that looks; undo shows and asks before it does anything, should something else have
+// become the last change. A backup somewhere else may be for another machine.
+func (g *globalOptions) undoLine(s *settings, undo operation.Undo) string {
+	folder, err := g.backupFolder()
+	if err != nil || filepath.Dir(undo.Backup) != folder.Path {
+		return g.restoreCommand(s, undo)
+	}
+	return g.commandHere(s, "undo")
+}
+
+// commandHere is a command for the store that is chosen.
+func (g *globalOptions) commandHere(s *settings, words ...string) string {
+	words = append([]string{"limitctl"}, words...)
+	if s.context != nil {
+		words = append(words, "--context", s.context.Name)
 	} else if s.store.origin != byDefault { // it may be pasted where the environment is another
 		words = append(words, "--store", storeurl.WithoutPasswords(s.store.value))
 	}

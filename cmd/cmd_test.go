@@ -36,12 +36,14 @@ func newWorld(t *testing.T) *world {
 	variables := map[string]string{"LIMITCTL_STORE": "file:" + filepath.Join(t.TempDir(), "limits.db"), "XDG_STATE_HOME": t.TempDir(),
 		"GOGC": "200"} // or a scan of many keys changes it for all tests
 	w.Env = &Env{
+		Account: func() string { return "builder" }, Host: func() string { return "here" },
 		In:        strings.NewReader(""),
 		Out:       &w.out,
 		Err:       &w.err,
 		Getenv:    func(name string) string { return variables[name] },
 		ReadFile:  files.Read,
 		Open:      files.Open,
+		List:      files.List,
 		WriteFile: files.Write,
 		CanWrite:  files.CanWrite,
 		Create:    files.Create,

@@ -132,3 +132,19 @@ func (c completer) policies(*cobra.Command, []string, string) ([]string, cobra.S
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// backups offers the names of backups to a shell, the newest first.
+func (c completer) backups(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	folder, err := c.backupFolder()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	files, _ := folder.List()
+	var names []string
+	for _, file := range files {
+		if shell.IsPlain(file.Name) {
+			names = append(names, file.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveKeepOrder
+}

@@ -1,9 +1,11 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,13 +26,14 @@ func newConfigExplainCmd(global *globalOptions) *cobra.Command {
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
 		Long: `Explain shows how a policy limits a request with these attributes: how much
-each limit allows, which override applies, and which key counts it. It does not
-ask the store.`,
+each limit allows, which override applies, and which key counts it. Overrides of
+the policy are in the configuration. Those of an operator are in the store; if it
+does not answer, there is a warning, and the limits are shown without them.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
-			return runConfigExplain(o)
+			return runConfigExplain(cmd.Context(), o)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			return completer{global}.attributes(o.policy, args, begun)
@@ -41,7 +44,7 @@ ask the store.`,
 	return cmd
 }
 
-func runConfigExplain(o *configExplainOptions) error {
+func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 	if o.policy == "" {
 		return usagef("no policy given; name one with --policy NAME")
 	}
@@ -58,13 +61,20 @@ func runConfigExplain(o *configExplainOptions) error {
 	if origin, said := o.loaded.Origin("policies." + d.policy.Name); said {
 		answer.Origin = origin.String()
 	}
+	answer.now = o.env.Now()
+	overrides := o.readOverrides(ctx)
 	for i, req := range d.reqs {
+		applied, limit := overrides.For(req.Key), req.Limit
+		if applied != nil {
+			limit = applied.Apply(limit)
+		}
 		explained := explainedLimit{
 			Limit: d.limitName(i), By: d.policy.Limits[i].By, Key: req.Key.Subject, Name: req.Key.Name,
 			StoreKey:  limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
-			Algorithm: req.Limit.Algorithm.String(), Count: req.Limit.Count, PeriodMS: output.Milliseconds(req.Limit.Period),
-			Burst: req.Limit.Burst, Slices: req.Limit.Slices,
-			Shadow: req.Shadow, Override: d.overrides[i] + 1, text: req.Limit.String(),
+			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
+			Burst: limit.Burst, Slices: limit.Slices,
+			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: newAppliedOverride(applied, req.Limit),
+			applied: applied, text: limit.String(),
 		}
 		if d.overrides[i] >= 0 {
 			explained.When = d.policy.Limits[i].Overrides[d.overrides[i]].When
@@ -72,6 +82,20 @@ func runConfigExplain(o *configExplainOptions) error {
 		answer.Limits = append(answer.Limits, explained)
 	}
 	return o.print(answer)
+}
+
+// readOverrides reads the operator's overrides, without saying which store that is: where
+// there are none the store does not matter.
+func (o *configExplainOptions) readOverrides(ctx context.Context) *limiter.OverrideList {
+	silent := *o.globalOptions
+	silent.quiet = true
+	store, _, err := silent.openToRead()
+	if err != nil {
+		o.note("warning: overrides cannot be read: %s", message(err))
+		return limiter.NewOverrideList(nil)
+	}
+	defer store.Close()
+	return o.overridesOf(ctx, store)
 }
 
 // explainAnswer is what a policy makes of attributes.
@@ -83,6 +107,7 @@ type explainAnswer struct {
 	LocalShare    string           `json:"local_share,omitempty"`
 	HashBy        []string         `json:"hash_by,omitempty"`
 	Limits        []explainedLimit `json:"limits"`
+	now           time.Time
 }
 
 type explainedLimit struct {
@@ -99,7 +124,10 @@ type explainedLimit struct {
 	Shadow    bool              `json:"shadow,omitempty"`
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`
-	text      string
+	// Applied is an operator's override. The limit above is as it makes it.
+	Applied *appliedOverride `json:"applied_override,omitempty"`
+	applied *limiter.Override
+	text    string
 }
 
 // Document implements output.Answer.
@@ -111,11 +139,12 @@ func (a *explainAnswer) Lines() []any { return []any{a} }
 // Records implements output.Answer.
 func (a *explainAnswer) Records() [][]string {
 	records := [][]string{{"policy", "limit", "subject", "name", "store_key", "algorithm", "count", "period_ms", "burst", "shadow",
-		"override", "when"}}
+		"override", "when", "applied_override", "override_effect", "override_expires_at", "override_reason", "override_by"}}
 	for _, l := range a.Limits {
-		records = append(records, []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
+		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
 			number(l.PeriodMS), number(l.Burst),
-			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)})
+			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)}
+		records = append(records, append(record, l.Applied.cells()...))
 	}
 	return records
 }
@@ -142,7 +171,15 @@ func (a *explainAnswer) Print(p *output.Printer) {
 		if l.Override > 0 {
 			notes = append(notes, fmt.Sprintf("override %d: %s", l.Override, attributesText(l.When)))
 		}
+		if l.applied != nil {
+			notes = append(notes, operatorsText(l.applied))
+		}
 		rows = append(rows, []output.Cell{{Text: l.Limit}, {Text: l.text}, {Text: l.StoreKey}, {Text: strings.Join(notes, ", ")}})
 	}
 	p.Table(columns, rows)
+	var applied []*limiter.Override
+	for i := range a.Limits {
+		applied = append(applied, a.Limits[i].applied)
+	}
+	printApplied(p, applied, a.now)
 }

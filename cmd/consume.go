@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -16,6 +18,7 @@ import (
 type consumeOptions struct {
 	*globalOptions
 	requestFlags
+	consentOptions
 	onError string
 	wait    string
 	force   bool
@@ -54,6 +57,10 @@ an answer that was sent already. More than the limit can be in use then, and
 requests are denied until that has faded. With --up-to, as many of N units as
 fit are taken; the exit code is 0 if that is at least one.
 
+A request is large that takes more than one unit and at least half of what one
+of its limits holds. In a protected context a large one asks for the context's
+name, or takes it from --confirm, and is written to the audit.
+
 If the real cost is known only afterwards, take an estimate with --token, and
 bring it to the real cost with "limitctl settle".`,
 		Example: `  limitctl consume user:42 --limit 3/10s
@@ -80,6 +87,7 @@ bring it to the real cost with "limitctl settle".`,
 		ValidArgsFunction: completer{global}.keyOrAttributes,
 	}
 	o.addFlags(cmd, global)
+	o.addChargeConsentFlags(cmd)
 	addOnErrorFlag(cmd, &o.onError)
 	cmd.Flags().StringVar(&o.wait, "wait", "", "wait for a turn instead of failing, at most `DURATION` if one is given (--wait=30s)")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "forever"
@@ -132,24 +140,40 @@ func parseWait(text string) (time.Duration, error) {
 }
 
 func runConsume(ctx context.Context, o *consumeOptions) error {
-	store, err := openToDecide(o.globalOptions, limiter.Take, o.onError, o.request)
+	asked := operation.IsLarge(o.request.reqs) || o.confirm != ""
+	s, err := o.settings()
+	if asked {
+		s, err = o.settingsToChange(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if asked {
+		if err := o.checkCharge(s.access(), o.env.InIsTerminal, "consume"); err != nil {
+			return err
+		}
+	}
+	store, err := openToDecide(ctx, o.globalOptions, limiter.Take, o.onError, o.request)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	s, err := o.settings()
-	if err != nil {
-		return err
-	}
 	if s.access().ReadOnly {
 		o.patience = 0 // it is refused now, not after a wait
 	}
-	decisions, err := o.take(ctx, store)
+	take := func(ctx context.Context) ([]limiter.Decision, error) { return o.take(ctx, store) }
+	var decisions []limiter.Decision
+	if keyspace, has := store.(connect.Store); asked && has {
+		plan := &operation.ConsumePlan{Requests: o.request.reqs, Text: o.words(o.request), Consent: o.given(), Take: take}
+		decisions, err = o.runner(s, keyspace, o.request.where).Consume(ctx, plan, &observer{global: o.globalOptions})
+	} else {
+		decisions, err = take(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{o.verb(decisions), o.request, decisions, true,
-		"already decided: nothing more was charged"})
+	return printDecision(o.globalOptions, &decisionAnswer{verb: o.verb(decisions), limitRequest: o.request, decisions: decisions,
+		charges: true, again: "already decided: nothing more was charged"})
 }
 
 // verb says what was done, if it was.

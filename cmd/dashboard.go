@@ -160,6 +160,9 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	options.Denials, _ = limiter.DenialTableOf(store)
 	options.Overrides, _ = limiter.OverrideTableOf(store)
 	s, err := o.settings()
+	if err == nil && !o.once {
+		s, err = o.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -195,8 +198,11 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 	}
 	options.Actions = actions
 	err = o.show(ctx, options)
+	if actions.warning != "" {
+		fmt.Fprintf(o.env.Err, "limitctl: warning: %s\n", actions.warning)
+	}
 	for _, undo := range actions.undo() {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoCommand(s, undo))
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.restoreCommand(s, undo))
 	}
 	return err
 }

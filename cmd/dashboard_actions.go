@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type dashActions struct {
 	// been used since. Only these are brought back over what they hold: the others are
 	// back already, and may have been used since then.
 	usedSince map[string]map[limiter.Key]bool
+	// warning is for when the dashboard ends; empty if there is none.
+	warning string
 }
 
 // newDashActions returns nil where nothing may be changed.
@@ -33,13 +36,19 @@ func newDashActions(g *globalOptions, s *settings, store connect.Store, where st
 	if access.ReadOnly {
 		return nil
 	}
-	return &dashActions{
+	actions := &dashActions{
 		runner:    g.runner(s, store, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
 		usedSince: map[string]map[limiter.Key]bool{},
 	}
+	actions.runner.Warn = actions.warn
+	return actions
 }
+
+// warn keeps a warning until the screen is free for it. The first one is enough: they are about
+// the audit in the store, and all say the same.
+func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, message(err)) }
 
 // undo are the ways back from all resets so far, in their order.
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
@@ -50,7 +59,8 @@ func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.
 	if more := len(keys) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent}
+	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent,
+		KeepGoing: true} // the dashboard tells what it could not change
 	if plan.Backup, err = a.newBackup(); err != nil {
 		return done, err
 	}
@@ -126,7 +136,8 @@ func (a *dashActions) SetOverride(ctx context.Context, o limiter.Override, lasts
 
 // RevokeOverride implements dash.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
-	plan := &operation.RevokePlan{IDs: []string{id}, Reason: reason, Consent: a.consent}
+	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
+	plan.Consent.Reason = reason
 	_, err := a.runner.RevokeOverrides(ctx, plan, &a.observer)
 	return err
 }

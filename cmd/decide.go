@@ -76,7 +76,7 @@ func (g *globalOptions) parseOnError(onError string, p *policy.Policy) (f limite
 
 // openToDecide opens the store for op, a take or a peek, under a failure policy: that of
 // --on-error, else that of the request's policy, if it has one.
-func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limitRequest) (limiter.Store, error) {
+func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError string, request *limitRequest) (limiter.Store, error) {
 	f, err := g.failure(onError, request.policy)
 	if err != nil {
 		return nil, err
@@ -86,11 +86,13 @@ func openToDecide(g *globalOptions, op limiter.Op, onError string, request *limi
 	if op != limiter.Peek {
 		open = g.open
 	}
-	opened, _, err := open()
+	opened, where, err := open()
 	if err != nil {
 		return nil, err
 	}
-	store := limiter.WithBudget(opened, g.timeout)
+	request.where = where
+	// Overrides go below the denials, so that who is blocked is counted, too.
+	store := withOverrides(ctx, g, limiter.WithBudget(opened, g.timeout), request)
 	if op != limiter.Peek {
 		if store, err = withDenialLog(g, store); err != nil {
 			return nil, err
@@ -114,6 +116,10 @@ func decide(ctx context.Context, store limiter.Store, op limiter.Op, reqs []limi
 
 // printDecision prints a decision, and returns a denial as the error that it is to a script.
 func printDecision(g *globalOptions, a *decisionAnswer) error {
+	a.now = g.env.Now()
+	if err := a.withoutOverrides; err != nil && limiter.Summarize(a.decisions).DecidedBy == limiter.DecidedByStore {
+		g.warnOfOverrides(err) // who else decided was told of already
+	}
 	if err := g.print(a); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type decisionAnswer struct {
 	decisions []limiter.Decision
 	charges   bool   // what is granted is shown
 	again     string // is said where the decision repeats an earlier one
+	now       time.Time
 }
 
 // limitDocument is the state of one limit, in all JSON.
@@ -60,6 +61,8 @@ type decidedDocument struct {
 	Key      string `json:"key,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 	Override int    `json:"override,omitempty"`
+	// Applied is an operator's override that applied. The limit above is as it makes it.
+	Applied *appliedOverride `json:"applied_override,omitempty"`
 	// Unguarded: the store was unreachable, so nothing is known of this limit.
 	Unguarded bool `json:"unguarded,omitempty"`
 	// DecidedBy is who decided, if anybody did.
@@ -80,8 +83,8 @@ func decidedBy(d *limiter.Decision) string {
 // decided describes the i-th limit of the request.
 func (a *decisionAnswer) decided(i int) decidedDocument {
 	d := &a.decisions[i]
-	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.reqs[i].Limit, *d), Shadow: d.Shadow,
-		Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
+	document := decidedDocument{limitDocument: newLimitDocument(a.reqs[i].Key.Name, a.effective(i), *d), Shadow: d.Shadow,
+		Applied: newAppliedOverride(d.Override, a.reqs[i].Limit), Unguarded: d.Unguarded, DecidedBy: decidedBy(d)}
 	document.Allowed = &d.Allowed
 	if a.charges {
 		document.Granted = &d.Granted
@@ -120,6 +123,8 @@ type decisionDocument struct {
 	// local shadow had of each limit, if it was that.
 	DecidedBy  string `json:"decided_by"`
 	LocalShare string `json:"local_share,omitempty"`
+	// Applied is an operator's override that applied: that of the limit that denied, if one did.
+	Applied *appliedOverride `json:"applied_override,omitempty"`
 	// DeniedBy names the limits that denied.
 	DeniedBy []string          `json:"denied_by,omitempty"`
 	Limits   []decidedDocument `json:"limits"`
@@ -140,6 +145,7 @@ func (a *decisionAnswer) Document() any {
 		Repeated:      sum.Repeated,
 		Unguarded:     sum.Unguarded,
 		DecidedBy:     sum.DecidedBy.String(),
+		Applied:       a.applied(),
 		DeniedBy:      a.deniedBy(),
 		Limits:        []decidedDocument{},
 	}
@@ -165,19 +171,21 @@ func (a *decisionAnswer) Lines() []any { return []any{a.Document()} }
 func (a *decisionAnswer) Records() [][]string {
 	records := [][]string{{"key", "cost", "name", "algorithm", "count", "period_ms", "burst", "allowed",
 		"used", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "unguarded", "policy", "limit", "subject", "shadow",
-		"override", "granted", "repeated", "decided_by"}}
+		"override", "granted", "repeated", "decided_by", "applied_override", "override_effect", "override_expires_at",
+		"override_reason", "override_by"}}
 	policyName := ""
 	if a.policy != nil {
 		policyName = a.policy.Name
 	}
 	for i, d := range a.decisions {
 		limit := a.decided(i)
-		records = append(records, []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
+		record := []string{a.key, number(a.reqs[i].Cost), limit.Name, limit.Algorithm,
 			number(limit.Count), number(limit.PeriodMS), number(limit.Burst), strconv.FormatBool(d.Allowed),
 			number(limit.Used), number(limit.Remaining), number(limit.RetryAfterMS), number(limit.ResetAfterMS), number(limit.DelayMS),
 			strconv.FormatBool(d.Unguarded),
 			policyName, limit.Limit, a.reqs[i].Key.Subject, strconv.FormatBool(d.Shadow), number(int64(limit.Override)),
-			number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy})
+			number(d.Granted), strconv.FormatBool(d.Repeated), limit.DecidedBy}
+		records = append(records, append(record, limit.Applied.cells()...))
 	}
 	return records
 }
@@ -186,9 +194,9 @@ func (a *decisionAnswer) Records() [][]string {
 // share of it.
 func (a *decisionAnswer) capacity(i int) int64 {
 	if a.decisions[i].DecidedBy == limiter.DecidedByLocal {
-		return a.localShare.Of(a.reqs[i].Limit).Capacity()
+		return a.localShare.Of(a.effective(i)).Capacity()
 	}
-	return a.reqs[i].Limit.Capacity()
+	return a.effective(i).Capacity()
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -220,13 +228,20 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 	if len(a.reqs) == 1 && a.policy == nil {
 		p.Line("%s  %s: %d of %d used, %d remaining%s", mark, subject,
 			sum.Used, a.capacity(0), sum.Remaining, times(sum))
+		a.printOverrides(p)
 		return
 	}
 	p.Line("%s  %s: %d remaining%s", mark, subject, sum.Remaining, times(sum))
 	if a.policy != nil {
 		a.printPolicy(p)
-		return
+	} else {
+		a.printLimits(p)
 	}
+	a.printOverrides(p)
+}
+
+// printLimits prints a table of limits that are of no policy.
+func (a *decisionAnswer) printLimits(p *output.Printer) {
 	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true, Drops: 2},
 		{Header: "REMAINING", Right: true, Drops: 1},
 		{Header: "RETRY IN", Right: true}, {Header: "RESETS IN", Right: true, Drops: 3}}
@@ -236,7 +251,7 @@ func (a *decisionAnswer) Print(p *output.Printer) {
 		if !d.Allowed {
 			sign, style = "✗", output.AtEnd
 		}
-		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.reqs[i].Limit.String()}, {Text: number(d.Used)},
+		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.effective(i).String()}, {Text: number(d.Used)},
 			{Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)}, {Text: orDash(d.ResetAfter)}})
 	}
 	p.Table(columns, rows)
@@ -267,6 +282,9 @@ func (a *decisionAnswer) printPolicy(p *output.Printer) {
 		}
 		if a.overrides[i] >= 0 {
 			notes = append(notes, fmt.Sprintf("override %d", a.overrides[i]+1))
+		}
+		if d.Override != nil {
+			notes = append(notes, operatorsText(d.Override))
 		}
 		rows = append(rows, []output.Cell{{Text: sign, Style: style}, {Text: a.limitName(i)}, {Text: a.reqs[i].Key.Subject},
 			{Text: used}, {Text: remaining}, {Text: orDash(d.RetryAfter)},

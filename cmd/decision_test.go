@@ -105,8 +105,8 @@ func TestALimitThatWasNotAsked(t *testing.T) {
 	p := &policy.Policy{Name: "api", Limits: []policy.Limit{{Name: "first"}, {Name: "away"}}}
 	reqs := []limiter.Request{{Key: limiter.Key{Subject: "a:1", Name: "api/first"}, Limit: limit, Cost: 1},
 		{Key: limiter.Key{Subject: "b:1", Name: "api/away"}, Limit: limit, Cost: 1}}
-	answer := &decisionAnswer{"allowed", &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
-		[]limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, true, ""}
+	answer := &decisionAnswer{verb: "allowed", limitRequest: &limitRequest{key: "a=1 b=1", reqs: reqs, policy: p, overrides: []int{-1, -1}},
+		decisions: []limiter.Decision{{Used: 10, RetryAfter: time.Second}, {Allowed: true, Unguarded: true}}, charges: true}
 	var out strings.Builder
 	answer.Print(&output.Printer{Out: &out})
 	if text := out.String(); !strings.Contains(text, "denied by first") || strings.Contains(text, "✓") ||

@@ -3,7 +3,10 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,9 +19,16 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 )
 
+// The levels of --fail-on.
+const (
+	failOnWarn  = "warn"
+	failOnError = "error"
+)
+
 type doctorOptions struct {
 	*globalOptions
 	scanLimit, rateLimitScan int
+	failOn                   string
 }
 
 func newDoctorCmd(global *globalOptions) *cobra.Command {
@@ -31,9 +41,10 @@ its version, replicas, persistence, memory, eviction and clock, what its user
 may do, and what is under the prefix. It changes nothing. Each check is ✓ fine,
 ! a warning or ✗ a problem. Warnings and problems come with advice.
 
-It looks at up to --scan-limit keys, and says when there are more.
+It looks at up to --scan-limit keys, and says when there are more. The biggest
+and the hottest of them come last.
 
-Exit codes: 0 no problem; 1 a problem (✗); 3 the store cannot be reached; 4 the
+Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3 the store cannot be reached; 4 the
 store refuses; 5 findings are missing, because the store stopped answering or
 one of several servers could not be reached. With 3 and 4 that is the only
 finding.`,
@@ -49,6 +60,8 @@ finding.`,
 				return usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.rateLimitScan < 0:
 				return usagef("--rate-limit-scan %d is negative; give keys per second, or 0 for no bound", o.rateLimitScan)
+			case o.failOn != failOnError && o.failOn != failOnWarn:
+				return usagef("--fail-on %q is neither warn nor error", o.failOn)
 			}
 			return runDoctor(cmd.Context(), o)
 		},
@@ -57,6 +70,8 @@ finding.`,
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError, "exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
+	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -73,7 +88,7 @@ func runDoctor(ctx context.Context, o *doctorOptions) error {
 		return outcome.Partly(fmt.Errorf("the examination is not complete: %w", err))
 	case err != nil:
 		return err
-	case report.Count(doctor.Fail) > 0:
+	case report.Count(doctor.Fail) > 0, o.failOn == failOnWarn && report.Count(doctor.Warn) > 0:
 		return errDenied
 	}
 	return nil
@@ -90,9 +105,19 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 		return nil, err
 	}
 	defer store.Close()
-	if report, err := doctor.Embedded(ctx, store); report != nil {
-		return report, err
+	report, err := doctor.Embedded(ctx, store)
+	if report == nil {
+		report, err = o.examineRedis(ctx, url, options, store)
 	}
+	if report != nil && report.Reached {
+		report.Add(doctor.JudgeLocal(o.localFiles()))
+	}
+	return report, err
+}
+
+func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store) (
+	*doctor.Report, error,
+) {
 	client, _, err := connect.Client(url, options)
 	if err != nil {
 		return nil, err
@@ -102,10 +127,52 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	health, err := connect.SentinelsOf(ctx, url, options)
+	if err != nil {
+		return nil, err
+	}
+	var sentinels []doctor.Sentinel
+	for _, s := range health {
+		sentinels = append(sentinels, doctor.Sentinel(s))
+	}
 	return doctor.Redis(ctx, client, doctor.Options{
-		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now,
-		Transport: doctor.Transport(transport),
+		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now, Store: store,
+		Transport: doctor.Transport(transport), Sentinels: sentinels,
 	})
+}
+
+// localFiles looks at what limitctl keeps on this machine.
+func (o *doctorOptions) localFiles() doctor.LocalFiles {
+	found := doctor.LocalFiles{Directory: stateDir(o.env.Getenv)}
+	if found.Directory == "" {
+		return found
+	}
+	entries, err := o.env.List(filepath.Join(found.Directory, "backups"))
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			found.Backups++
+			found.BackupBytes += info.Size()
+		}
+	}
+	shadow, shadowErr := o.shadowFile()
+	if entries, listErr := o.env.List(found.Directory); listErr == nil {
+		for _, entry := range entries {
+			info, err := entry.Info()
+			switch {
+			case err != nil:
+			case entry.Name() == "audit.jsonl":
+				found.AuditBytes = info.Size()
+			case shadowErr == nil && entry.Name() == filepath.Base(shadow):
+				found.ShadowBytes = info.Size()
+			}
+		}
+	} else {
+		err = listErr
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		found.Problem = err
+	}
+	return found
 }
 
 // doctorAnswer is what an examination found.
@@ -151,6 +218,14 @@ const narrow = 40
 // Print implements output.Answer. What several servers have in common is said once.
 func (a *doctorAnswer) Print(p *output.Printer) {
 	findings := joinServers(a.report.Findings)
+	var keys []doctor.Finding
+	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool {
+		ranks := f.Status == doctor.OK && (f.Check == "biggest" || f.Check == "hottest")
+		if ranks {
+			keys = append(keys, f)
+		}
+		return ranks
+	})
 	names, servers := 0, 0
 	for _, f := range findings {
 		names, servers = max(names, len(f.Check)), max(servers, output.Width(output.Escape(f.Server)))
@@ -167,6 +242,13 @@ func (a *doctorAnswer) Print(p *output.Printer) {
 	_, style := markOf(worst(fails, warns))
 	fmt.Fprintln(p.Out, p.Paint(style, fmt.Sprintf("%s, %s, %d fine", output.Plural(fails, "problem"), output.Plural(warns, "warning"),
 		a.report.Count(doctor.OK))))
+	for _, f := range keys { // which are no findings to people, and so have a line each
+		line := fmt.Sprintf("%s  %s", f.Check, f.Summary)
+		if p.Width > 0 {
+			line = output.Cut(line, p.Width)
+		}
+		fmt.Fprintln(p.Out, p.Paint(output.Faint, line))
+	}
 }
 
 // joinServers makes one finding of those that differ in nothing but their server.

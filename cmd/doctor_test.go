@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,5 +63,44 @@ func TestDoctorLosesTheServer(t *testing.T) {
 	if !strings.Contains(stdout, "✓ version") || strings.Contains(stdout, "clock") ||
 		!strings.Contains(stderr, "the examination is not complete: store unavailable: redis at "+server.Addr) {
 		t.Errorf("%s\n%s", stdout, stderr)
+	}
+}
+
+// On a Sentinel's port the URL of what it watches is given; by that URL the Sentinels are
+// examined.
+func TestDoctorOfSentinels(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	w := newWorld(t)
+	stdout, _ := w.run(t, exitNo, "doctor", "--store", "redis://"+sentinel.Sentinels[0].Addr, "-o", "json")
+	var found struct {
+		Findings []doctor.Finding
+	}
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(found.Findings, func(f doctor.Finding) bool { return f.Check == "sentinel" })
+	if at < 0 || found.Findings[at].Status != doctor.Fail {
+		t.Fatalf("a Sentinel's port: %+v", found.Findings)
+	}
+	url, is := strings.CutPrefix(found.Findings[at].Advice, "give --store ")
+	for _, process := range sentinel.Sentinels {
+		is = is && strings.Contains(url, process.Addr)
+	}
+	if !is || !strings.HasPrefix(url, "redis+sentinel://") || !strings.HasSuffix(url, "/"+redistest.MasterName) {
+		t.Fatalf("it advises %q", found.Findings[at].Advice)
+	}
+	if stdout, _ := w.run(t, exitYes, "doctor", "--store", url); !strings.Contains(stdout, "3 Sentinels watch the master, and 2 have to agree") {
+		t.Errorf("by %s:\n%s", url, stdout)
+	}
+	for _, process := range sentinel.Sentinels[1:] {
+		process.Kill()
+	}
+	stdout, _ = w.run(t, exitYes, "doctor", "--store", url) // the third has not noticed yet
+	if !strings.Contains(stdout, "! sentinel") || !strings.Contains(stdout, "no answer from ") || strings.Contains(stdout, "no Sentinel tells") {
+		t.Errorf("with two of three killed:\n%s", stdout)
+	}
+	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store", "redis://"+sentinel.Sentinels[0].Addr)
+	if !strings.Contains(stderr, "if this is a Sentinel's port, limitctl doctor names the URL to give") {
+		t.Errorf("a check at a Sentinel's port says %q", stderr)
 	}
 }

@@ -24,6 +24,8 @@ const (
 var (
 	// errDenied is the answer no. It was printed as an answer already.
 	errDenied = errors.New("denied")
+	// errNothing marks that there is nothing to undo, with a text that says why.
+	errNothing = errors.New("nothing to undo")
 	// errLeft ends a command that somebody leaves by Ctrl-C, as one can. There is nothing to
 	// say about it.
 	errLeft = fmt.Errorf("left: %w", context.Canceled)
@@ -70,6 +72,8 @@ func errorKindOf(err error) errorKind {
 		return errorKind{"unknown_token", exitNo}
 	case errors.Is(err, operation.ErrNoOverride):
 		return errorKind{"no_override", exitNo}
+	case errors.Is(err, errNothing):
+		return errorKind{"nothing_to_undo", exitNo}
 	case errors.Is(err, errDenied):
 		return errorKind{"", exitNo}
 	case mistakesOf(err) != nil:

@@ -2,10 +2,12 @@ package cmd
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -31,6 +33,11 @@ type limitRequest struct {
 	overrides []int
 	// localShare is what a local shadow gets of each limit, if one decides.
 	localShare limiter.Share
+	// where is the name of the store that was opened to decide.
+	where string
+	// withoutOverrides is why operators' overrides could not be read before the decision; nil if
+	// they were.
+	withoutOverrides error
 }
 
 func (o *requestFlags) addFlags(cmd *cobra.Command, global *globalOptions) {
@@ -133,6 +140,20 @@ func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, 
 	}
 	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
 	return d, err
+}
+
+// words are the request in the words of a command line.
+func (o *requestFlags) words(request *limitRequest) string {
+	var words []string
+	if request.policy != nil {
+		words = append([]string{"--policy", request.policy.Name}, strings.Fields(request.key)...)
+	} else {
+		words = append(words, request.key)
+		for i := range request.reqs {
+			words = append(words, "--limit", request.reqs[i].Limit.String())
+		}
+	}
+	return shell.Command(append(words, "--cost", strconv.FormatInt(o.cost, 10))...)
 }
 
 // limitName is what to call the i-th limit.

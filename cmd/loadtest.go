@@ -224,7 +224,7 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 }
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
-	if err := o.refuseTrial("load test"); err != nil {
+	if err := o.refuseTrial(ctx, "load test"); err != nil {
 		return err
 	}
 	if plan.log != nil {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"os/user"
 	"syscall"
 	"time"
 
@@ -52,6 +54,7 @@ func osEnv(version string) *Env {
 		Getenv:        os.Getenv,
 		ReadFile:      files.Read,
 		Open:          files.Open,
+		List:          files.List,
 		WriteFile:     files.Write,
 		CanWrite:      files.CanWrite,
 		Create:        files.Create,
@@ -61,6 +64,8 @@ func osEnv(version string) *Env {
 		Remove:        os.Remove,
 		Process:       os.Getpid(),
 		UserID:        os.Getuid(),
+		Account:       account,
+		Host:          host,
 		Now:           time.Now,
 		Sleep:         sleep.For,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
@@ -87,6 +92,8 @@ type Env struct {
 	// many bytes, and Open one that may be too large for that.
 	ReadFile func(path string, most int) ([]byte, error)
 	Open     func(path string) (files.File, error)
+	// List returns what is in a directory.
+	List func(path string) ([]fs.DirEntry, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
 	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.
@@ -100,7 +107,10 @@ type Env struct {
 	Remove func(path string) error
 	// Process and UserID are the numbers of this process and of who runs it.
 	Process, UserID int
-	Now             func() time.Time
+	// Account is the machine's name of that user, and Host the machine's own; empty if it is
+	// not known.
+	Account, Host func() string
+	Now           func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
@@ -115,6 +125,23 @@ type Env struct {
 	// interrupted: it may be in the middle of work on a store, or have a terminal to
 	// put in order.
 	Hold func()
+}
+
+// account asks the machine's list of users, and so only for a command that changes something.
+func account() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 func size() (columns, rows int) {

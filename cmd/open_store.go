@@ -43,14 +43,13 @@ func (g *globalOptions) opened(store connect.Store, err error) (connect.Store, e
 	if settingsErr != nil {
 		return nil, settingsErr
 	}
-	access := s.access()
 	switch {
-	case err != nil && access.Context != "":
-		return nil, fmt.Errorf("context %q: %w", access.Context, err)
+	case err != nil && s.context != nil:
+		return nil, fmt.Errorf("context %q: %w", s.context.Name, err)
 	case err != nil:
 		return nil, err
-	case access.ReadOnly:
-		store = connect.ReadOnly(store, access.Context)
+	case s.context != nil && s.context.ReadOnly:
+		store = connect.ReadOnly(store, s.context.Name)
 	}
 	return store, nil
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -124,7 +123,6 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 type overrideRevokeOptions struct {
 	*globalOptions
 	consentOptions
-	reason string
 }
 
 func newOverrideRevokeCmd(global *globalOptions) *cobra.Command {
@@ -149,18 +147,11 @@ nothing is done, and the exit code is 1.`,
 		ValidArgsFunction: completer{global}.overrideIDs,
 	}
 	o.addConsentFlags(cmd)
-	addReasonFlag(cmd, &o.reason)
 	return cmd
 }
 
-// addReasonFlag adds --reason.
-func addReasonFlag(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why, in a `TEXT` for others; it is shown with the override and in the audit")
-	cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions)
-}
-
 func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []string) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -172,7 +163,7 @@ func runOverrideRevoke(ctx context.Context, o *overrideRevokeOptions, ids []stri
 		return err
 	}
 	defer store.Close()
-	plan := &operation.RevokePlan{IDs: ids, Reason: strings.TrimSpace(o.reason), Consent: o.given()}
+	plan := &operation.RevokePlan{IDs: ids, Consent: o.given()}
 	return o.revoke(ctx, o.runner(s, store, where), plan)
 }
 

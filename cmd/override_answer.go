@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -16,7 +17,8 @@ import (
 type overrideAnswer struct {
 	overrides []*limiter.Override
 	now       time.Time
-	did       string // what was done to them: "set", "revoked"; empty if they are listed
+	did       string               // what was done to them: "set", "revoked"; empty if they are listed
+	concerned *operation.Concerned // what that changes, if it was looked at
 }
 
 // sort puts those first that end first.
@@ -43,10 +45,10 @@ type operatorOverride struct {
 	RemainingMS int64             `json:"remaining_ms"` // until it ends
 }
 
-func newOperatorOverride(o *limiter.Override, now time.Time) operatorOverride {
+func newOperatorOverride(o *limiter.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Subject: orStar(o.Subjects), Name: orStar(o.Names), Attributes: o.Attributes,
-		Effect: effectWord(o.Effect), Reason: o.Reason, By: o.By, CreatedAt: inUTC(o.CreatedAt), ExpiresAt: inUTC(o.ExpiresAt),
-		RemainingMS: output.Milliseconds(timeLeft(o, now))}
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: inUTC(o.CreatedAt), ExpiresAt: inUTC(o.ExpiresAt),
+		RemainingMS: output.Milliseconds(o.Left)}
 	switch o.Effect {
 	case limiter.OverrideLimit:
 		text := o.Limit.String()
@@ -64,16 +66,17 @@ func newOperatorOverride(o *limiter.Override, now time.Time) operatorOverride {
 // inUTC is an instant as JSON has it.
 func inUTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// orStar writes a pattern, of which the zero one is everything.
+// orStar writes a pattern so that it is read back as it is. The zero one is everything.
 func orStar(p limiter.Pattern) string {
 	if p.IsZero() {
 		return "*"
 	}
+	subject, exact := p.Exact()
+	if exact && strings.ContainsAny(subject, `*?[\`) {
+		return limiter.EscapeGlob(subject)
+	}
 	return p.String()
 }
-
-// timeLeft is how long an override is still in force.
-func timeLeft(o *limiter.Override, now time.Time) time.Duration { return max(0, o.ExpiresAt.Sub(now)) }
 
 // whom is whom an override is about, in words: a pattern, or a policy's attributes.
 func whom(o *limiter.Override) string {
@@ -82,7 +85,7 @@ func whom(o *limiter.Override) string {
 	}
 	text := attributesText(o.Attributes)
 	if !o.Subjects.IsZero() {
-		text = o.Subjects.String() + " " + text
+		text = orStar(o.Subjects) + " " + text
 	}
 	return text
 }
@@ -97,23 +100,24 @@ func effectText(o *limiter.Override) string {
 	case limiter.OverrideAdd:
 		return fmt.Sprintf("%+d", o.Units)
 	default:
-		return effectWord(o.Effect)
+		return o.Effect.String()
 	}
 }
 
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
-		SchemaVersion int   `json:"schema_version"`
-		Overrides     []any `json:"overrides"`
-	}{output.SchemaVersion, a.Lines()}
+		SchemaVersion int                `json:"schema_version"`
+		Overrides     []any              `json:"overrides"`
+		Concerned     *concernedDocument `json:"concerned,omitempty"`
+	}{output.SchemaVersion, a.Lines(), newConcernedDocument(a.concerned)}
 }
 
 // Lines implements output.Answer.
 func (a *overrideAnswer) Lines() []any {
 	lines := make([]any, len(a.overrides))
 	for i, o := range a.overrides {
-		lines[i] = newOperatorOverride(o, a.now)
+		lines[i] = newOperatorOverride(o)
 	}
 	return lines
 }
@@ -123,7 +127,7 @@ func (a *overrideAnswer) Records() [][]string {
 	records := [][]string{{"id", "subject", "name", "attributes", "effect", "limit", "factor", "units", "reason", "by", "created_at",
 		"expires_at", "remaining_ms"}}
 	for _, o := range a.overrides {
-		d := newOperatorOverride(o, a.now)
+		d := newOperatorOverride(o)
 		limit, factor, units := "", "", ""
 		switch o.Effect {
 		case limiter.OverrideLimit:
@@ -158,7 +162,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for _, o := range a.overrides {
 		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: effectText(o), Style: styles[o.Effect]},
-			{Text: output.Duration(timeLeft(o, a.now).Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
+			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
 			{Text: o.Reason}, {Text: o.ID}})
 	}
 	p.Table(columns, rows)
@@ -168,7 +172,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 func sentence(o *limiter.Override, now time.Time) string {
 	text := fmt.Sprintf("override %s: %s", o.ID, output.Printable(whom(o)))
 	if !o.Names.IsZero() {
-		text += ", limit " + output.Printable(o.Names.String())
+		text += ", limit " + output.Printable(orStar(o.Names))
 	}
 	return text + ", " + effectText(o) + " " + ending(o, now)
 }
@@ -176,25 +180,9 @@ func sentence(o *limiter.Override, now time.Time) string {
 // ending says until when an override is in force, who set it and why.
 func ending(o *limiter.Override, now time.Time) string {
 	text := fmt.Sprintf("until %s (%s left), by %s", clock(o.ExpiresAt, now),
-		output.Duration(timeLeft(o, now).Truncate(time.Second)), output.Printable(o.By))
+		output.Duration(o.Left.Truncate(time.Second)), output.Printable(o.By))
 	if reason := strings.TrimSpace(o.Reason); reason != "" {
 		text += ": " + output.Printable(reason)
 	}
 	return text
-}
-
-// effectWord is the word of an effect.
-func effectWord(e limiter.OverrideEffect) string {
-	switch e {
-	case limiter.OverrideTimes:
-		return "times"
-	case limiter.OverrideAdd:
-		return "add"
-	case limiter.OverrideBlock:
-		return "block"
-	case limiter.OverrideExempt:
-		return "exempt"
-	default:
-		return "limit"
-	}
 }

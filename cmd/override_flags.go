@@ -82,7 +82,7 @@ func parseTimes(text string) (thousandths int64, err error) {
 		return 0, wrong
 	}
 	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 3-len(decimals)), 10, 64)
-	if err != nil || n < 1 || n > 1_000_000_000 {
+	if err != nil || n < 1 || n > limiter.MaxOverrideThousandths {
 		return 0, wrong
 	}
 	return n, nil
@@ -119,31 +119,10 @@ func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.
 	return end, nil
 }
 
-// parseUntil reads a time of day, which is the next one after now, or an instant. Without a
-// zone it is by the clock of this machine.
+// parseUntil reads a time of day, which is the next one after now, or an instant.
 func parseUntil(text string, now time.Time) (time.Time, error) {
-	trimmed := strings.TrimSpace(text)
-	for _, layout := range []string{"15:04", "15:04:05", "15:04Z07:00", "15:04:05Z07:00"} {
-		t, err := time.ParseInLocation(layout, trimmed, now.Location())
-		if err != nil {
-			continue
-		}
-		if strings.HasSuffix(layout, "Z07:00") {
-			now = now.In(t.Location())
-		}
-		at := func(days int) time.Time {
-			return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
-		}
-		if today := at(0); today.After(now) {
-			return today, nil
-		}
-		return at(1), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
-		"2006-01-02T15:04", "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(layout, trimmed, now.Location()); err == nil {
-			return t, nil
-		}
+	if t, is := parseInstant(text, now, true); is {
+		return t, nil
 	}
 	return time.Time{}, usagef("--until %q is not a time; write it like 04:00, '%s' or %s", text,
 		now.Add(time.Hour).Format("2006-01-02 15:04"), now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z"))

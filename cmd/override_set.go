@@ -2,14 +2,14 @@ package cmd
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
-	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -23,7 +23,6 @@ type overrideSetOptions struct {
 	limitName string
 	effectOptions
 	lasts, until string
-	reason       string
 	dryRun       bool
 }
 
@@ -110,8 +109,8 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.lasts, "for", "", "for `DURATION` from now, such as 2h, at most 30d")
 	flags.StringVar(&o.until, "until", "", "until `TIME` instead, such as 04:00")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	addReasonFlag(cmd, &o.reason)
 	o.addConsentFlags(cmd)
+	flags.Lookup("reason").Usage = "why, in a `TEXT` for others; it is shown with the override and in the audit"
 	cmd.RegisterFlagCompletionFunc("policy", complete.policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", complete.limitNames)
 	cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"15m", "1h", "2h", "4h", "8h", "1d"},
@@ -148,6 +147,9 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	s, err := o.settings()
+	if err == nil && !o.dryRun {
+		s, err = o.settingsToChange(cmd.Context())
+	}
 	if err != nil {
 		return err
 	}
@@ -159,86 +161,87 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 	return o.set(cmd.Context(), s, plan)
 }
 
+// overridePlan is what a command line asks for.
+type overridePlan struct {
+	operation.OverridePlan
+	// selection finds the keys in use that the override is about.
+	selection operation.Selection
+}
+
 // plan turns the flags and arguments into the override that is to be set.
-func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*operation.OverridePlan, error) {
-	plan := &operation.OverridePlan{Consent: o.given()}
+func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overridePlan, error) {
+	plan := &overridePlan{OverridePlan: operation.OverridePlan{Consent: o.given()}}
 	override := &plan.Override
-	var effect string
-	var err error
-	if plan.Text, err = o.subjects(override, args); err != nil {
-		return nil, err
-	}
-	if effect, err = o.effect(cmd, override); err != nil {
-		return nil, err
-	}
-	end, err := parseEnd(cmd, o.lasts, o.until, o.env.Now())
+	effect, err := o.effect(cmd, override)
 	if err != nil {
 		return nil, err
 	}
-	plan.Lasts = end.Sub(o.env.Now())
-	plan.Text += " " + effect + " --for " + o.lasts
-	if o.until != "" {
-		plan.Text = strings.TrimSuffix(plan.Text, " --for ") + " --until " + end.UTC().Format(time.RFC3339)
+	now := o.env.Now()
+	end, err := parseEnd(cmd, o.lasts, o.until, now)
+	if err != nil {
+		return nil, err
 	}
+	plan.Lasts = end.Sub(now)
+	override.CreatedAt, override.ExpiresAt, override.Left = now, end, plan.Lasts // as far as this machine knows
 	override.Reason = strings.TrimSpace(o.reason)
 	if override.Reason == "" && !o.dryRun {
 		return nil, usagef("no reason given; say why with --reason TEXT, for those who find the override later")
 	}
+	selects := selectionOptions{exact: o.exact, policy: o.policy, limit: o.limitName}
+	if plan.selection, err = selects.selected(o.globalOptions, args); err != nil {
+		return nil, err
+	}
+	if err := o.subjects(override, args); err != nil {
+		return nil, err
+	}
+	plan.Text = plan.selection.Text + " " + effect
+	if o.until != "" {
+		plan.Text += " --until " + end.UTC().Format(time.RFC3339)
+	} else {
+		plan.Text += " --for " + limiter.FormatPeriod(plan.Lasts)
+	}
 	return plan, nil
 }
 
-// subjects says whom the override is about, and how to write that on a command line.
-func (o *overrideSetOptions) subjects(override *limiter.Override, args []string) (text string, err error) {
-	if o.policy != "" {
-		return o.ofPolicy(override, args)
-	}
-	if override.Subjects, err = parseSubjects(args[0], o.exact); err != nil {
-		return "", err
-	}
-	text = shell.Command(args[0])
-	if o.exact {
-		text = "--exact " + text
-	}
-	if o.limitName != "" {
-		if override.Names, err = limiter.ParsePattern(o.limitName); err != nil {
-			return "", usagef("--limit-name: %s", err)
+// subjects says whom the override is about.
+func (o *overrideSetOptions) subjects(override *limiter.Override, args []string) (err error) {
+	limits := o.limitName
+	switch {
+	case o.policy == "":
+		if override.Subjects, err = parseSubjects(args[0], o.exact); err != nil || limits == "" {
+			return err
 		}
-		text += " " + shell.Command("--limit-name", o.limitName)
+		if o.isOfPolicies(limits) {
+			limits = "*/" + limits
+		}
+	default:
+		if override.Attributes, err = policy.ParseAttributes(args); err != nil {
+			return err
+		}
+		if limits == "" {
+			limits = "*"
+		}
+		limits = o.policy + "/" + limits
 	}
-	return text, nil
+	override.Names, err = limiter.ParsePattern(limits)
+	return err
 }
 
-// ofPolicy says that the override is about the keys of a policy that have the attributes.
-func (o *overrideSetOptions) ofPolicy(override *limiter.Override, args []string) (text string, err error) {
+// isOfPolicies reports whether a --limit-name is what limits of policies are called within
+// their policies.
+func (o *overrideSetOptions) isOfPolicies(limitName string) bool {
+	name, err := limiter.ParsePattern(limitName)
+	if err != nil || strings.Contains(limitName, "/") {
+		return false
+	}
 	c, err := o.config()
-	if err != nil {
-		return "", err
-	}
-	if _, err := c.Policy(o.policy); err != nil {
-		return "", err
-	}
-	attributes, err := policy.ParseAttributes(args)
-	if err != nil {
-		return "", err
-	}
-	override.Attributes = attributes
-	limits := "*"
-	text = shell.Command("--policy", o.policy)
-	if o.limitName != "" {
-		limits = o.limitName
-		text += " " + shell.Command("--limit-name", o.limitName)
-	}
-	if override.Names, err = limiter.ParsePattern(limiter.EscapeGlob(o.policy) + "/" + limits); err != nil {
-		return "", usagef("--limit-name: %s", err)
-	}
-	for _, name := range attributes.Names() {
-		text += " " + shell.Command(name+"="+attributes[name])
-	}
-	return text, nil
+	return err == nil && slices.ContainsFunc(c.Policies, func(p *policy.Policy) bool {
+		return slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return name.Match(l.Name) })
+	})
 }
 
-// set asks, sets the override and prints it.
-func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *operation.OverridePlan) error {
+// set shows what the override concerns, asks, sets it and prints it.
+func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overridePlan) error {
 	open := o.open
 	if o.dryRun {
 		open = o.openToRead
@@ -249,17 +252,24 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *operati
 	}
 	defer store.Close()
 	runner := o.runner(s, store, where)
-	set, err := runner.SetOverride(ctx, plan, &observer{global: o.globalOptions})
+	answer := &overrideAnswer{now: o.env.Now(), did: "set"}
+	if o.dryRun || !plan.Consent.Covers(s.access()) { // who is asked is shown what about
+		if answer.concerned, err = o.preview(ctx, runner, plan, s.place(where)); err != nil {
+			return err
+		}
+	}
+	if o.dryRun {
+		answer.overrides = []*limiter.Override{&plan.Override}
+		return o.print(&previewAnswer{overrideAnswer: *answer})
+	}
+	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &observer{global: o.globalOptions})
 	if set == nil {
 		return err
 	}
-	answer := &overrideAnswer{now: o.env.Now(), did: "set", overrides: []*limiter.Override{set}}
+	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)
 	if !o.quiet || printErr != nil {
-		fmt.Fprintf(o.env.Err, "limitctl: end it sooner with: %s\n", shell.Command("limitctl", "override", "revoke", set.ID))
+		o.note("end it sooner with: %s", o.commandHere(s, "override", "revoke", set.ID))
 	}
-	if err == nil {
-		err = printErr
-	}
-	return err
+	return errors.Join(err, printErr)
 }

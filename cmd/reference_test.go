@@ -18,11 +18,18 @@ const referencePath = "../docs/commands.md"
 
 // exitNoOf says what exit code 1 means for the commands that can end with it.
 var exitNoOf = map[string]string{
-	"limitctl check":    "it would be denied",
-	"limitctl consume":  "denied; nothing was charged",
-	"limitctl reset":    "the question was not answered yes; nothing was changed",
-	"limitctl restore":  "the question was not answered yes; nothing was changed",
-	"limitctl doctor":   "a problem was found",
+	"limitctl check":   "it would be denied",
+	"limitctl consume": "denied; nothing was charged",
+	"limitctl reset":   "the question was not answered yes; nothing was changed",
+	"limitctl restore": "the question was not answered yes; nothing was changed",
+	"limitctl doctor":  "a problem was found",
+
+	"limitctl override set":    "the question was not answered yes; nothing was changed",
+	"limitctl override revoke": "an ID is of no override in force, or the question was not answered yes; nothing was changed",
+	"limitctl block":           "the question was not answered yes; nothing was changed",
+	"limitctl unblock":         "no such block is in force, or the question was not answered yes; nothing was changed",
+	"limitctl exempt":          "the question was not answered yes; nothing was changed",
+
 	"limitctl compare":  "something became worse",
 	"limitctl loadtest": "a threshold is missed",
 	"limitctl report":   "a threshold is missed",

@@ -18,6 +18,9 @@ type resetOptions struct {
 	backupOptions
 	dryRun      bool
 	toRemaining int64
+	atLeast     bool
+	keepGoing   bool
+	failIfNone  bool
 }
 
 func newResetCmd(global *globalOptions) *cobra.Command {
@@ -25,10 +28,18 @@ func newResetCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
-		Long: `Reset makes every limit whose subject matches PATTERN unused. With
---to-remaining N it leaves exactly N units instead. It first shows how many keys
-match and a few of them, and asks. Without a terminal it needs --yes. In a
-protected context it asks for the context's name, or takes it from --confirm.
+		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
+many keys match and a few of them, and asks. Without a terminal it needs --yes. In
+a protected context it asks for the context's name, or takes it from --confirm.
+
+With --to-remaining N it leaves exactly N units of each limit instead, and says
+how many keys gain units and how many lose some. With --at-least none loses any: a
+key with more than N is left as it is. It goes by the limit that applies now: that
+of the configuration, else the one by which the key was charged last.
+
+If not all keys can be looked at, for instance because a master of a Cluster is
+lost, nothing is changed. --keep-going changes the keys that were found. If
+somebody is asked, the question says what is missing.
 
 It first writes the keys that it is about to change to a backup, and prints the
 command that brings them back. It also writes a line to the audit (see
@@ -40,7 +51,8 @@ limitctl audit).
   limitctl reset 'tenant:acme:*' --yes
   limitctl reset --policy api tenant=acme --yes
   limitctl reset --exact 'tenant:*' --yes
-  limitctl reset user:42 --to-remaining 100 --yes`,
+  limitctl reset user:42 --to-remaining 100 --yes
+  limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := o.plan(cmd, args)
@@ -56,17 +68,22 @@ limitctl audit).
 	o.addBackupFlags(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be changed and change nothing")
 	cmd.Flags().Int64Var(&o.toRemaining, "to-remaining", 0, "instead of deleting, leave exactly `N` units remaining of each limit")
+	cmd.Flags().BoolVar(&o.atLeast, "at-least", false, "with --to-remaining, leave keys that have more as they are")
+	cmd.Flags().BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, change those that were found")
+	cmd.Flags().BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
 	return cmd
 }
 
 // plan turns the flags and arguments into what is to be done.
 func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.ResetPlan, err error) {
-	plan = &operation.ResetPlan{DryRun: o.dryRun, Consent: o.given()}
+	plan = &operation.ResetPlan{DryRun: o.dryRun, KeepGoing: o.keepGoing, Consent: o.given()}
 	if cmd.Flags().Changed("to-remaining") {
 		if o.toRemaining < 0 {
 			return nil, usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
 		}
-		plan.Remaining = &o.toRemaining
+		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast, Configured: o.configured()}
+	} else if o.atLeast {
+		return nil, usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
 	}
 	if o.foreign {
 		return nil, usagef("reset never touches values that limitctl did not write; see them with `limitctl inspect --foreign`")
@@ -79,12 +96,15 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	}
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
-		plan.Text += fmt.Sprintf(" --to-remaining %d", *plan.Remaining)
+		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
+		if o.atLeast {
+			plan.Text += " --at-least"
+		}
 	}
 	if o.dryRun {
 		return plan, nil
 	}
-	s, err := o.settings()
+	s, err := o.settingsToChange(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -93,18 +113,6 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	}
 	plan.Backup, err = o.backupPlan(o.env)
 	return plan, err
-}
-
-// resetAnswer is what a reset did.
-type resetAnswer struct {
-	SchemaVersion int    `json:"schema_version"`
-	Matched       int64  `json:"matched"`
-	Deleted       int64  `json:"deleted"`
-	DryRun        bool   `json:"dry_run"`
-	ToRemaining   *int64 `json:"to_remaining,omitempty"`
-	Adjusted      int64  `json:"adjusted,omitempty"`
-	Backup        string `json:"backup,omitempty"`
-	Undo          string `json:"undo,omitempty"` // the command that brings it back
 }
 
 func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) error {
@@ -130,25 +138,37 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if result == nil {
 		return o.withHint(err)
 	}
-	answer := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: o.dryRun,
-		ToRemaining: plan.Remaining}
-	if plan.Remaining != nil {
-		answer.Deleted, answer.Adjusted = 0, result.Changed
+	if broken := (*operation.BrokenScanError)(nil); errors.As(err, &broken) {
+		err = fmt.Errorf("%w; --keep-going changes the %s found", err, keysThatWere(result.Matched))
 	}
+	answer := newResetAnswer(plan, result, err)
 	if result.Undo != nil {
-		answer.Backup, answer.Undo = result.Undo.Backup, o.undoCommand(s, *result.Undo)
+		answer.Backup, answer.Undo = result.Undo.Backup, o.restoreCommand(s, *result.Undo)
 	}
 	printErr := o.print(answer)
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
-		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", answer.Undo)
+		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
+	}
+	if err == nil && result.Matched == 0 && !o.quiet {
+		o.sayNothingMatches(ctx, store, &plan.Selection, where)
+	}
+	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
+		return errDenied
 	}
 	return errors.Join(err, printErr)
+}
+
+// keysThatWere is that many keys, before what they were.
+func keysThatWere(n int64) string {
+	if n == 1 {
+		return "1 key that was"
+	}
+	return output.Plural(int(n), "key") + " that were"
 }
 
 // showSelected shows what a reset is about to change; selection and place are words.
 func (o *resetOptions) showSelected(s *operation.Selected, selection, place string) {
 	if s.Count == 0 {
-		o.note("nothing in use matches %s in %s", selection, place)
 		return
 	}
 	verb := "match"
@@ -163,6 +183,9 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	if more := s.Count - len(s.Sample); more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
 		o.showLimits(s.Limits)
+	}
+	if s.Remaining != nil {
+		o.say("%s", s.Effect.Future())
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: not all keys could be looked at: %s\n", message(s.Incomplete))
@@ -185,31 +208,4 @@ func (o *resetOptions) showLimits(limits []operation.LimitCount) {
 		fmt.Fprintf(o.env.Err, ", and %d other limits", more)
 	}
 	fmt.Fprintln(o.env.Err)
-}
-
-// Document implements output.Answer.
-func (a *resetAnswer) Document() any { return a }
-
-// Lines implements output.Answer.
-func (a *resetAnswer) Lines() []any { return []any{a} }
-
-// Records implements output.Answer.
-func (a *resetAnswer) Records() [][]string {
-	return [][]string{{"matched", "deleted", "dry_run", "adjusted", "backup"},
-		{number(a.Matched), number(a.Deleted), fmt.Sprint(a.DryRun), number(a.Adjusted), a.Backup}}
-}
-
-// Print implements output.Answer.
-func (a *resetAnswer) Print(p *output.Printer) {
-	keys := func(n int64) string { return output.Plural(int(n), "key") }
-	switch {
-	case a.ToRemaining != nil && a.DryRun:
-		fmt.Fprintf(p.Out, "would leave %d remaining of %s (dry run)\n", *a.ToRemaining, keys(a.Matched))
-	case a.ToRemaining != nil:
-		fmt.Fprintf(p.Out, "left %d remaining of %s\n", *a.ToRemaining, keys(a.Adjusted))
-	case a.DryRun:
-		fmt.Fprintf(p.Out, "would delete %s (dry run)\n", keys(a.Matched))
-	default:
-		fmt.Fprintf(p.Out, "deleted %s\n", keys(a.Deleted))
-	}
 }

@@ -16,126 +16,209 @@ import (
 type restoreOptions struct {
 	*globalOptions
 	consentOptions
-	replace bool
-	dryRun  bool
+	replace   bool
+	intoOther bool
+	last      bool
+	dryRun    bool
 }
 
 func newRestoreCmd(global *globalOptions) *cobra.Command {
 	o := &restoreOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
+		Use:   "restore BACKUP | --last",
 		Short: "Bring back what a reset deleted",
 		Long: `Restore brings back every record of a backup that reset wrote, with its original
 expiry. Keys that would have expired by now are not restored. A key that has
 been used since is left as it is. With --replace it is overwritten; restore then
 asks first, and without a terminal it needs --yes. In a protected context it
-asks for the context's name, or takes it from --confirm.`,
+asks for the context's name, or takes it from --confirm.
+
+BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
+backups list" print it. --last takes the last backup of this store. Records go
+back into the store that they came from. For another store give
+--into-other-store.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
-  limitctl restore backup.jsonl
+  limitctl restore 20261122T031405.120Z-4711.jsonl
+  limitctl restore --last
   limitctl restore backup.jsonl --replace --yes`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("restore takes one FILE, the backup that a reset wrote; `limitctl audit` shows where they are")
+			switch {
+			case o.last && len(args) > 0:
+				return usagef("restore takes a BACKUP or --last; give one of them")
+			case !o.last && len(args) != 1:
+				return usagef("restore takes one BACKUP that a reset wrote; `limitctl backups list` shows them, --last takes the last one")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRestore(cmd.Context(), o, args[0])
+			return runRestore(cmd.Context(), o, args)
 		},
+		ValidArgsFunction: completer{global}.backups,
 	}
 	o.addConsentFlags(cmd)
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "bring back keys that have been used since, too, over what they hold now")
+	cmd.Flags().BoolVar(&o.intoOther, "into-other-store", false, "restore also into another store than the backup came from")
+	cmd.Flags().BoolVar(&o.last, "last", false, "take the last backup of this store")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "read the backup through and show what it holds, and change nothing")
 	return cmd
 }
 
 // restoreAnswer is what a restore did.
 type restoreAnswer struct {
-	SchemaVersion int   `json:"schema_version"`
-	InBackup      int   `json:"records"`
-	Restored      int64 `json:"restored"`
-	Lapsed        int64 `json:"lapsed"`  // nothing of them would be in use by now
-	InUse         int64 `json:"in_use"`  // used since, and left
-	Foreign       int64 `json:"foreign"` // hold what limitctl did not write, and left
-	DryRun        bool  `json:"dry_run"`
+	SchemaVersion int    `json:"schema_version"`
+	InBackup      int    `json:"records"`
+	Restored      int64  `json:"restored"`
+	Already       int64  `json:"already_there"` // as the backup has them, before and now
+	Lapsed        int64  `json:"lapsed"`        // nothing of them would be in use by now
+	InUse         int64  `json:"in_use"`        // used since, and left
+	Foreign       int64  `json:"foreign"`       // hold what limitctl did not write, and left
+	DryRun        bool   `json:"dry_run"`
+	Backup        string `json:"backup"` // its path
 }
 
-func runRestore(ctx context.Context, o *restoreOptions, path string) error {
-	s, err := o.settings()
+func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
+	r := &restoring{globalOptions: o.globalOptions, consentOptions: o.consentOptions, command: "restore", dryRun: o.dryRun,
+		plan: &operation.RestorePlan{Replace: o.replace, IntoOther: o.intoOther, Consent: o.given()}}
+	return r.run(ctx, func(runner *operation.Runner) (string, error) {
+		if o.last {
+			return o.lastBackup(ctx, runner)
+		}
+		return o.findBackup(args[0]), nil
+	})
+}
+
+// findBackup returns the path of the backup that the command line names.
+func (g *globalOptions) findBackup(name string) string {
+	folder, err := g.backupFolder()
+	if err != nil {
+		return name
+	}
+	path, found := folder.Find(name)
+	if !found {
+		return name
+	}
+	if other, err := g.env.Open(name); err == nil { // somebody may have put it there to be taken
+		other.Close()
+		g.note("%s is taken from %s, and not the file of that name in this directory; give ./%s for that", name, folder.Path, name)
+	}
+	return path
+}
+
+// lastBackup returns the path of the newest backup of the store.
+func (o *restoreOptions) lastBackup(ctx context.Context, runner *operation.Runner) (string, error) {
+	folder, err := o.backupFolder()
+	if err != nil {
+		return "", err
+	}
+	files, err := folder.List()
+	if err != nil {
+		return "", usagef("the backups cannot be listed: %s", err)
+	}
+	for _, file := range files {
+		if header, err := folder.Header(file.Path); err == nil && runner.IsOrigin(ctx, &header) {
+			return file.Path, nil
+		}
+	}
+	return "", usagef("%s holds no backup of %s; `limitctl backups list` shows of which stores there are", folder.Path,
+		runner.Place.Store)
+}
+
+// restoring is the restore of one backup, for the commands restore and undo.
+type restoring struct {
+	*globalOptions
+	consentOptions
+	command string // "restore" or "undo"
+	plan    *operation.RestorePlan
+	dryRun  bool
+}
+
+// run restores the backup whose path choose returns.
+func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (path string, err error)) error {
+	s, err := r.settings()
+	if err == nil && !r.dryRun {
+		s, err = r.settingsToChange(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	plan := &operation.RestorePlan{Replace: o.replace, Consent: o.given()}
-	asks := !o.dryRun && plan.MustAsk(s.access())
-	if asks || !o.dryRun && (o.confirm != "" || s.access().ReadOnly) {
-		if err := o.check(s.access(), o.env.InIsTerminal, "restore", "overwrites", ""); err != nil {
+	asks := !r.dryRun && r.plan.MustAsk(s.access())
+	if asks || !r.dryRun && (r.confirm != "" || s.access().ReadOnly) {
+		does := "overwrites"
+		if r.plan.Ask {
+			does = "restores"
+		}
+		if err := r.check(s.access(), r.env.InIsTerminal, r.command, does, ""); err != nil {
 			return err
 		}
 	}
-	files := o.operationFiles()
-	if plan.Backup, err = operation.OpenBackup(&files, path, s.prefix.value); err != nil {
-		return withPrefixHint(err)
+	open := r.open
+	if r.dryRun {
+		open = r.openToRead
 	}
-	defer plan.Backup.Close()
-	store, where, err := o.open()
+	store, where, err := open()
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if !o.quiet || asks && !plan.Consent.Covers(s.access()) {
-		o.showBackup(plan.Backup, s.place(where))
-	}
-	o.warnOfBackup(plan.Backup, where)
-	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: plan.Backup.Records, DryRun: o.dryRun}
-	if o.dryRun {
-		return errors.Join(plan.Backup.DamageError(), o.print(answer))
-	}
-	result, err := o.runner(s, store, where).Restore(ctx, plan, &observer{global: o.globalOptions})
-	if result == nil {
+	runner := r.runner(s, store, where)
+	path, err := choose(runner)
+	if err != nil {
 		return err
 	}
-	answer.Restored, answer.Lapsed, answer.InUse, answer.Foreign = result.Restored, result.Lapsed, result.InUse, result.Foreign
-	return errors.Join(withReplaceHint(err), o.print(answer))
+	if r.plan.Backup, err = operation.OpenBackup(&runner.Files, path, s.prefix.value); err != nil {
+		return withRestoreHint(err)
+	}
+	defer r.plan.Backup.Close()
+	if !r.plan.IntoOther {
+		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
+			return withRestoreHint(err)
+		}
+	}
+	if !r.quiet || asks && !r.plan.Consent.Covers(s.access()) {
+		r.showBackup(r.plan.Backup, s.place(where))
+	}
+	r.warnOfBackup(r.plan.Backup)
+	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: r.plan.Backup.Records, DryRun: r.dryRun, Backup: path}
+	if r.dryRun {
+		return errors.Join(r.plan.Backup.DamageError(), r.print(answer))
+	}
+	result, err := runner.Restore(ctx, r.plan, &observer{global: r.globalOptions})
+	if result == nil {
+		return withRestoreHint(err)
+	}
+	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
+	answer.InUse, answer.Foreign = result.InUse, result.Foreign
+	return errors.Join(withRestoreHint(err), r.print(answer))
 }
 
 // showBackup shows what is about to be restored, and where.
-func (o *restoreOptions) showBackup(b *operation.Backup, place string) {
-	o.say("%s of %s (%s %s at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), // the file may be anybody's
+func (r *restoring) showBackup(b *operation.Backup, place string) {
+	r.say("%s of %s (%s %s at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), // the file may be anybody's
 		output.Printable(b.Command), output.Printable(b.Selection), b.Time.UTC().Format("2006-01-02 15:04:05 MST"), place)
 }
 
-// warnOfBackup warns of a backup of another store, and of lines that are left out.
-func (o *restoreOptions) warnOfBackup(b *operation.Backup, where string) {
-	if withoutLogin(b.Store) != withoutLogin(where) {
-		o.note("warning: %s is of another store, %s, and this is %s", b.Path, output.Printable(b.Store), where)
-	}
+// warnOfBackup warns of lines that are left out.
+func (r *restoring) warnOfBackup(b *operation.Backup) {
 	if b.Torn {
-		o.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
+		r.note("warning: the last line of %s is not whole and is left out; its writer was stopped in the middle", b.Path)
 	}
 	for _, damage := range b.Damage {
-		fmt.Fprintf(o.env.Err, "limitctl: warning: %s: %s; the line is left out\n", b.Path, message(damage))
+		fmt.Fprintf(r.env.Err, "limitctl: warning: %s: %s; the line is left out\n", b.Path, message(damage))
 	}
 }
 
-// withoutLogin is the name of a store without the user that goes there.
-func withoutLogin(where string) string {
-	scheme, rest, _ := strings.Cut(where, "://")
-	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
-}
-
-// withPrefixHint adds to the error of a backup of another prefix which flag helps.
-func withPrefixHint(err error) error {
-	var other *operation.PrefixError
-	if errors.As(err, &other) {
-		return usagef("%s; give %s", other, shell.Command("--prefix", other.Backup))
-	}
-	return err
-}
-
-// withReplaceHint adds to the error about keys that were left which flag helps.
-func withReplaceHint(err error) error {
+// withRestoreHint adds to the error of a backup that is not restored, or not whole, which
+// flag helps.
+func withRestoreHint(err error) error {
+	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
-	if errors.As(err, &left) {
+	var origin *operation.OtherStoreError
+	switch {
+	case errors.As(err, &prefix):
+		return usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
+	case errors.As(err, &origin):
+		return usagef("%s; to restore it here all the same, give --into-other-store", origin)
+	case errors.As(err, &left):
 		return fmt.Errorf("%w; --replace brings them back, too", err)
 	}
 	return err
@@ -149,8 +232,9 @@ func (a *restoreAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *restoreAnswer) Records() [][]string {
-	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run"},
-		{fmt.Sprint(a.InBackup), number(a.Restored), number(a.Lapsed), number(a.InUse), number(a.Foreign), fmt.Sprint(a.DryRun)}}
+	return [][]string{{"records", "restored", "lapsed", "in_use", "foreign", "dry_run", "already_there", "backup"},
+		{fmt.Sprint(a.InBackup), number(a.Restored), number(a.Lapsed), number(a.InUse), number(a.Foreign), fmt.Sprint(a.DryRun),
+			number(a.Already), a.Backup}}
 }
 
 // Print implements output.Answer.
@@ -163,10 +247,16 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"}} {
+	}{{a.Already, "already there"}, {a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"}} {
 		if other.n > 0 {
 			text += fmt.Sprintf(", %d %s", other.n, other.what)
 		}
 	}
 	fmt.Fprintln(p.Out, text)
+}
+
+// withoutLogin is the name of a store without the user that goes there.
+func withoutLogin(where string) string {
+	scheme, rest, _ := strings.Cut(where, "://")
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }

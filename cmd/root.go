@@ -67,6 +67,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newDashboardCmd(global),
 		newResetCmd(global),
 		newRestoreCmd(global),
+		newUndoCmd(global),
+		newBackupsCmd(global),
 		newOverrideCmd(global),
 		newBlockCmd(global),
 		newUnblockCmd(global),

@@ -1,11 +1,13 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -20,8 +22,13 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		Files:     g.operationFiles(),
 		Now:       g.env.Now,
 		User:      g.user(),
+		Account:   g.account(),
+		Host:      g.env.Host(),
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
 		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
+		Warn:      func(err error) { fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err)) },
+		Identify:  func(ctx context.Context) identity.Store { return g.identify(ctx, s, store) },
+		LookUp:    g.lookUp(),
 	}
 }
 
@@ -35,14 +42,23 @@ func (g *globalOptions) scan(ctx context.Context, store limiter.Keyspace, s *ope
 	return operation.Scan(ctx, store, s, &observer{global: g}, do)
 }
 
-// user is who runs the command: behind sudo, who called it.
+// user is who runs the command, as the environment says: behind sudo, who called it. Where it
+// says nothing, as in many containers, it is the name of the process's user.
 func (g *globalOptions) user() string {
 	for _, name := range []string{"SUDO_USER", "USER", "LOGNAME"} {
 		if user := g.env.Getenv(name); user != "" {
 			return user
 		}
 	}
-	return fmt.Sprintf("uid %d", g.env.UserID)
+	return cmp.Or(g.env.Account(), fmt.Sprintf("uid %d", g.env.UserID))
+}
+
+// account is the name of the process's user, if it is another than the user.
+func (g *globalOptions) account() string {
+	if account := g.env.Account(); account != g.user() {
+		return account
+	}
+	return ""
 }
 
 // errNoState says that there is no place for the audit and for backups.

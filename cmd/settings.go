@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
@@ -31,14 +32,24 @@ type settings struct {
 	byFlag bool
 	// hidden is the context chosen by "context use" that LIMITCTL_STORE overrides.
 	hidden string
+	// guard is the protected context whose store it is, besides the one in use; see protect.go.
+	guard *config.Context
+	// looked: guard was looked for.
+	looked bool
+	// identity is which store it is, once its servers were asked.
+	identity *identity.Store
 }
 
-// access is what the context in use allows; without a context nothing is forbidden.
+// access is what the context in use allows, or the protected one whose store it is; without
+// either nothing is forbidden. What changes something calls settingsToChange before.
 func (s *settings) access() operation.Access {
-	if s.context == nil {
-		return operation.Access{}
+	switch {
+	case s.guard != nil:
+		return operation.Access{Context: s.guard.Name, Protected: true, Reached: true}
+	case s.context != nil:
+		return operation.Access{Context: s.context.Name, ReadOnly: s.context.ReadOnly, Protected: s.context.Protected}
 	}
-	return operation.Access{Context: s.context.Name, ReadOnly: s.context.ReadOnly, Protected: s.context.Protected}
+	return operation.Access{}
 }
 
 // place is what to call the open store to people: the name of its context, if it has one,

@@ -54,15 +54,16 @@ is remembered of the token: nothing was allowed with it, or its time is over.`,
 }
 
 func runSettle(ctx context.Context, o *settleOptions) error {
-	store, _, err := o.open()
+	opened, _, err := o.open()
 	if err != nil {
 		return err
 	}
+	store := withOverrides(ctx, o.globalOptions, limiter.WithBudget(opened, o.timeout), o.request)
 	defer store.Close()
-	decisions, err := decide(ctx, limiter.WithBudget(store, o.timeout), limiter.Settle, o.request.reqs)
+	decisions, err := decide(ctx, store, limiter.Settle, o.request.reqs)
 	if err != nil {
 		return err
 	}
-	return printDecision(o.globalOptions, &decisionAnswer{fmt.Sprintf("settled at %d", o.cost), o.request, decisions, true,
-		"already settled: nothing was changed"})
+	return printDecision(o.globalOptions, &decisionAnswer{verb: fmt.Sprintf("settled at %d", o.cost), limitRequest: o.request,
+		decisions: decisions, charges: true, again: "already settled: nothing was changed"})
 }

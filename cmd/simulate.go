@@ -160,7 +160,7 @@ func (o *simulateOptions) parseSuggest() (*report.Expression, error) {
 
 // useStore has the store that was asked for decide, too. A store that is only configured
 // is not asked, because nobody wants it filled with a simulation.
-func (o *simulateOptions) useStore(plan *simulatePlan) error {
+func (o *simulateOptions) useStore(ctx context.Context, plan *simulatePlan) error {
 	if !o.changed("store") && !o.changed("context") {
 		return nil
 	}
@@ -172,11 +172,11 @@ func (o *simulateOptions) useStore(plan *simulatePlan) error {
 		options.Clock = clock
 		return o.openTrial(url, options)
 	}
-	return o.refuseTrial("simulation")
+	return o.refuseTrial(ctx, "simulation")
 }
 
 func runSimulate(ctx context.Context, o *simulateOptions, plan *simulatePlan) (err error) {
-	if err := o.useStore(plan); err != nil {
+	if err := o.useStore(ctx, plan); err != nil {
 		return err
 	}
 	if plan.Log, err = plan.log.read(ctx, o.globalOptions); err != nil {

@@ -205,6 +205,7 @@ func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("REDIS_ADDR", strings.Join(l.addrs, ","))
 		ts.Setenv("REDIS_PATH", l.path)
 		ts.Setenv("REDIS_SOCKET", l.all[0].Socket)
+		ts.Setenv("REDIS_MASTER", l.masters()[0].Addr)
 	case "do":
 		// Users, configuration, and what there is to count.
 		l.hurt = l.hurt || len(args) > 1 && slices.Contains([]string{"ACL", "CONFIG", "SCRIPT"}, args[1])

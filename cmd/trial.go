@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -12,14 +13,16 @@ import (
 
 // refuseTrial refuses a trial, which writes to the store, in a context that is not for
 // that. kind is the kind of trial, such as "simulation".
-func (g *globalOptions) refuseTrial(kind string) error {
-	s, err := g.settings()
+func (g *globalOptions) refuseTrial(ctx context.Context, kind string) error {
+	s, err := g.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}
 	switch access := s.access(); {
 	case access.ReadOnly:
 		return &connect.ReadOnlyError{Context: access.Context, What: kind}
+	case access.Reached:
+		return usagef("this is the store of the protected context %q; a %s is for another store", access.Context, kind)
 	case access.Protected:
 		return usagef("context %q is protected; a %s is for another store", access.Context, kind)
 	}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,12 +37,11 @@ override list" shows them. If there is no such block, the exit code is 1.`,
 	}
 	cmd.Flags().BoolVar(&exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	o.addConsentFlags(cmd)
-	addReasonFlag(cmd, &o.reason)
 	return cmd
 }
 
 func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.Pattern) error {
-	s, err := o.settings()
+	s, err := o.settingsToChange(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +58,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 	if err != nil {
 		return err
 	}
-	plan := &operation.RevokePlan{Reason: strings.TrimSpace(o.reason), Consent: o.given()}
+	plan := &operation.RevokePlan{Consent: o.given()}
 	around := 0 // blocks of other patterns that may be about the same subjects
 	for i := range overrides {
 		override := &overrides[i]

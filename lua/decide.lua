@@ -10,7 +10,8 @@
 -- ARGV[2]  now in µs, instead of the server's clock; for tests and simulation
 -- Returns  a string: now 7, then for each request: allowed 1 (0 or 1), length 1,
 --          and that many bytes of the record as it is now, none if unused. The
---          caller derives the rest from it. Of a ring the record is a digest.
+--          caller derives the rest from it. Of a ring the record is a digest. After
+--          that, of a refund, the units 4 that it gave back.
 -- Errors   'FOREIGN <request> <what the key holds>': not a record of ours. 'COMPLETE':
 --          a record of a kind that this script was not put together for.
 --          After an error nothing has been written.
@@ -56,6 +57,11 @@ local whole, in_place, emptied = {}, {}, {}
 local reply = { struct.pack('>I7', now) }
 for i = 1, #KEYS do
   local before = states[i]
+  local refunded = ''
+  if op == 'r' then
+    local _, _, _, _, cost = request(i)
+    refunded = struct.pack('>I4', math.min(cost, used(before)))
+  end
   local s, changed = change(before, i)
   if changed then
     local kind = not s and emptied or s.how.in_place and s.how.in_place(s) and in_place or whole
@@ -66,7 +72,7 @@ for i = 1, #KEYS do
     local _, _, _, _, cost, capacity = request(i)
     record = s.how.answer(s, math.max(0, capacity - cost), math.max(now, s.time))
   end
-  reply[i + 1] = struct.pack('>BB', allowed[i] and 1 or 0, #record) .. record
+  reply[i + 1] = struct.pack('>BB', allowed[i] and 1 or 0, #record) .. record .. refunded
 end
 store(whole, in_place, emptied)
 return table.concat(reply)

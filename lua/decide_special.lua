@@ -12,7 +12,7 @@
 --          not after 7 (µs). With the clock or a key's last charge past it, nothing changes.
 -- ARGV[2]  as in decide.lua
 -- Returns  a string: now 7, whether this repeats what was done before 1 (0 or 1), then for each
---          request: allowed 1, granted 4, turn 7 (when a leaky bucket lets it go, else 0),
+--          request: allowed 1, granted (or given back) 4, turn 7 (when a leaky bucket lets it go, else 0),
 --          and length and record as in decide.lua
 -- Errors   FOREIGN and COMPLETE as in decide.lua, the token's key being the last request.
 --          'USAGE <request> <units>': so many units cannot be in use. 'TOKEN unknown',
@@ -176,10 +176,13 @@ local repeats = remembered and op ~= 'r' and (op ~= 's' or settled)
 local reply, charges = { struct.pack('>I7B', now, repeats and 1 or 0) }, false
 for i = 1, requests do
   local s, amount = states[i], amounts[i]
-  local before = s
+  local before, refunded = s, 0
   if amount > 0 then
     s = charged(s, i, amount)
-  elseif amount < 0 and s then
+  elseif op == 'r' then
+    refunded = math.min(-amount, used(s))
+  end
+  if amount < 0 and s then
     s = s.how.refund(s, -amount, math.max(now, s.time)) and s
   end
   if amount ~= 0 and (s or before) then
@@ -187,9 +190,9 @@ for i = 1, requests do
     kind[#kind + 1] = s or before
   end
   local kind, count, _, period, cost, capacity = request(i)
-  local turn, granted = 0, math.max(0, amount)
-  if remembered then
-    granted, turn = parts[i][op == 's' and 3 or 2], op ~= 's' and op ~= 'r' and parts[i][4] or 0
+  local turn, granted = 0, op == 'r' and refunded or math.max(0, amount)
+  if remembered and op ~= 'r' then
+    granted, turn = parts[i][op == 's' and 3 or 2], op ~= 's' and parts[i][4] or 0
   elseif amount > 0 then
     charges = true
     if kind == LEAKY_BUCKET then -- it waits until all before it has left

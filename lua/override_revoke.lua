@@ -6,7 +6,7 @@
 -- ARGV[2]  the version of the index from now on
 -- ARGV[3]  the instant that counts, in ms; the server's clock unless given
 -- Returns  the instant in ms, and what was under the key, '' for nothing
--- Cost     one TIME, two GETRANGE, one DEL and SET
+-- Cost     one TIME, two GETRANGE, one UNLINK and SET
 
 local id, version = ARGV[1], ARGV[2]
 local now, later = clock, 0
@@ -25,10 +25,10 @@ elseif record ~= '' and (string.sub(record, 1, 3) ~= OVERRIDE_MAGIC or #record >
 elseif record == '' and not found then
   return { now, '' }
 end
+redis.call('UNLINK', KEYS[2])
 if count == 0 then
-  redis.call('DEL', KEYS[1])
+  redis.call('UNLINK', KEYS[1])
 else
   write(version, entries, last, now, later)
 end
-redis.call('DEL', KEYS[2])
 return { now, record }

@@ -192,6 +192,9 @@ func (s *Servers) explainReply(reply string, call Call) string {
 		return "it is a single server, not a node of a Cluster"
 	case strings.HasPrefix(reply, "MOVED "), strings.HasPrefix(reply, "ASK "):
 		return "it is a node of a Cluster, and the key is at another; connect to it as a Cluster"
+	case strings.HasPrefix(reply, "ERR unknown command"):
+		return s.secrets.Answer(strings.TrimPrefix(reply, "ERR ")) +
+			"; if this is a Sentinel's port, limitctl doctor names the URL to give"
 	case strings.Contains(reply, "OOM command not allowed"):
 		return "out of memory (maxmemory reached), so nothing can be charged"
 	case strings.Contains(reply, "can't access at least one of the keys"),

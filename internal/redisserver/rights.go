@@ -50,7 +50,7 @@ func Roles() []Role {
 // Commands returns the limitctl commands that need rights. Shell completion needs
 // those of inspect.
 func Commands() []string {
-	return []string{"check", "inspect", "consume", "refund", "reset", "restore", "doctor"}
+	return []string{"check", "inspect", "consume", "refund", "reset", "restore", "audit", "doctor"}
 }
 
 // Rights returns what a user must be allowed to run, trying it on a key under
@@ -65,6 +65,7 @@ func Rights(prefix string) []Right {
 		looking  = []string{"inspect", "doctor"}
 		scanning = append(looking, "reset")
 		doctor   = []string{"doctor"}
+		onLimits = slices.DeleteFunc(Commands(), func(command string) bool { return command == "audit" })
 	)
 	beside := prefix + "!{limitctl}"
 	ofDenials := func(command string, writes bool, more ...any) Right {
@@ -79,11 +80,11 @@ func Rights(prefix string) []Right {
 		{Command: "evalsha", For: changing, Try: []any{"evalsha", noScript, 1, key}},
 		{Command: "eval", For: changing, Try: []any{"eval", nothing, 1, key}},
 		{Command: "get", For: []string{"check", "consume", "reset", "restore"}, Try: []any{"get", key}},
-		{Command: "getrange", For: Commands(), Try: []any{"getrange", key, 0, 0}},
+		{Command: "getrange", For: onLimits, Try: []any{"getrange", key, 0, 0}},
 		{Command: "exists", For: reading, Try: []any{"exists", key}},
 		{Command: "strlen", For: append(reading, "inspect"), Try: []any{"strlen", key}},
 		{Command: "type", For: append(reading, "inspect"), Try: []any{"type", key}, Else: "the type of a foreign value is not shown"},
-		{Command: "time", For: Commands(), Try: []any{"time"}},
+		{Command: "time", For: onLimits, Try: []any{"time"}},
 		{Command: "set", For: changing, Try: []any{"set", key, "", "xx"}, Writes: true},
 		{Command: "setrange", For: deciding, Try: []any{"setrange", key, 0, ""}, Else: "a sliding log is rewritten at each take", Writes: true},
 		{Command: "pexpireat", For: deciding, Try: []any{"pexpireat", key, 1}, Else: "a sliding log is rewritten at each take", Writes: true},
@@ -101,6 +102,10 @@ func Rights(prefix string) []Right {
 		ofDenials("hlen", false),
 		ofDenials("hset", true, "", "", ""), // a value is missing, which comes to light after the rights
 		ofDenials("hdel", true, ""),
+		{Command: "xadd", For: []string{"reset", "restore"}, Try: []any{"xadd", beside, "0-0", "", ""}, // a number that no entry can have
+			Else: "the audit is kept on each machine alone", Writes: true, Beside: true},
+		{Command: "xrevrange", For: []string{"audit"}, Try: []any{"xrevrange", beside, "+", "-", "count", 1},
+			Else: "the audit of this machine alone is shown", Beside: true},
 		{Command: "ping", For: doctor, Try: []any{"ping"}},
 		{Command: "info", For: doctor, Try: []any{"info", "server"}},
 		{Command: "config|get", For: doctor, Try: []any{"config", "get", "maxmemory"}},
@@ -142,7 +147,7 @@ func (r *Role) Needs(right Right) bool {
 // older than Redis 7 some of its words are unknown; see docs/operations.md.
 func (r *Role) Rule(prefix string) []string {
 	words := []string{"resetkeys", KeyRule(prefix, r.Writes)}
-	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) {
+	if slices.ContainsFunc(Rights(prefix), func(right Right) bool { return right.Beside && r.Needs(right) }) || r.readsOverrides() {
 		words = append(words, BesideRule(prefix, r.Writes))
 	}
 	words = append(words, "-@all")
@@ -152,6 +157,14 @@ func (r *Role) Rule(prefix string) []string {
 		}
 	}
 	return words
+}
+
+// readsOverrides reports whether the role's commands decide. Then they read overrides, which are beside
+// the limits, and need no other right for that.
+func (r *Role) readsOverrides() bool {
+	return slices.ContainsFunc(r.For, func(command string) bool {
+		return slices.Contains([]string{"check", "inspect", "consume"}, command)
+	})
 }
 
 // KeyRule returns the word of an ACL that lets a user at the keys under prefix.

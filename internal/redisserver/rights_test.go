@@ -65,7 +65,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	roles := redisserver.Roles()
 	for _, command := range redisserver.Commands() { // and for each command by itself
 		if command != "doctor" {
-			roles = append(roles, redisserver.Role{Name: command, For: []string{command}, Writes: command != "check" && command != "inspect"})
+			roles = append(roles, redisserver.Role{Name: command, For: []string{command}, Writes: !slices.Contains([]string{"check", "inspect", "audit"}, command)})
 		}
 	}
 	for _, role := range roles {
@@ -173,8 +173,9 @@ func prepareRepertoire(t *testing.T, connect func(user string) redis.UniversalCl
 	client.RPush(ctx, limiter.OwnLayout("rl").StoreKey(listKey), "a")
 	client.Set(ctx, limiter.OwnLayout("rl").StoreKey(textKey), "somebody else's", 0)
 	_, err1 := l.Take(ctx, bucketKey, hundred, 2)
+	_, err0 := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
 	_, err2 := l.Take(ctx, wholeKey, hundred, 2)
-	err = errors.Join(err1, err2)
+	err = errors.Join(err0, err1, err2)
 	for range 70 { // too large to read in passing
 		_, takeErr := l.Take(ctx, logKey, bigLog, 2)
 		err = errors.Join(err, takeErr)
@@ -242,9 +243,26 @@ func repertoire(store *redisstore.Store, role *redisserver.Role, forget func()) 
 				}
 			}
 			errs = append(errs, reset(store))
+			store.AppendJournal(ctx, "an entry of the audit") // which a change does without
 		case "restore":
 			errs = append(errs, restore(store))
+			store.AppendJournal(ctx, "an entry of the audit")
+		case "audit":
+			store.ReadJournal(ctx, 1) // which audit does without
 		}
+	}
+	if slices.Contains(role.For, "check") {
+		forget()
+		list, _, err := store.Overrides(ctx)
+		if err == nil && len(list) != 1 {
+			err = fmt.Errorf("%d overrides were found, want 1", len(list))
+		}
+		errs = append(errs, err)
+	}
+	if role.Name == "operator" {
+		set, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+		_, _, err2 := store.RevokeOverride(ctx, set.ID)
+		errs = append(errs, err, err2)
 	}
 	return errors.Join(errs...)
 }
@@ -300,7 +318,11 @@ func restore(store *redisstore.Store) error {
 	}
 	for _, replace := range []bool{true, false} { // and then it is there already
 		outcomes, err := store.Import(ctx, replace, records...)
-		if err == nil && !slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Foreign, limiter.Foreign, limiter.Imported}) {
+		last := limiter.Imported
+		if !replace {
+			last = limiter.AlreadyThere
+		}
+		if err == nil && !slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Foreign, limiter.Foreign, last}) {
 			err = fmt.Errorf("the import's outcomes are %d", outcomes)
 		}
 		if err != nil {

@@ -58,7 +58,7 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 // incomplete names the master whose failure leaves a scan incomplete.
 func (s *Servers) incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
-	return &limiter.IncompleteError{Part: "the master " + s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
+	return &limiter.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }
 
 // claimIn reads what a master says about itself in CLUSTER NODES.

@@ -28,10 +28,15 @@ func (a *Adjustment) Normalize() error {
 // whether s has changed. Its twin is lua/adjust.lua.
 func (a *Adjustment) Apply(s *State, now Instant) (before int64, changed bool) {
 	before = s.Used(now)
-	if a.OnlyLess && before < a.Used {
-		return before, false
+	return before, s.Adjust(a.Limit, a.Wanted(before), now)
+}
+
+// Wanted returns how many units a leaves in use where so many are.
+func (a *Adjustment) Wanted(used int64) int64 {
+	if a.OnlyLess {
+		return min(used, a.Used)
 	}
-	return before, s.Adjust(a.Limit, a.Used, now)
+	return a.Used
 }
 
 // Adjusted is what became of a key that was to be adjusted.

@@ -58,6 +58,9 @@ type Decision struct {
 	// Granted is the units that the call charged: the cost of an allowed take, what fitted of
 	// a TakeUpTo, the real cost of a Settle. It is zero where nothing was charged.
 	Granted int64
+	// Refunded is the units that a Refund gave back: its cost, or for a token what was charged
+	// under it, or what was in use if that is less. It is zero if there was nothing to give back.
+	Refunded int64
 	// Repeated: the token of the request is remembered, so this call has charged nothing, and
 	// Granted is what the first one charged.
 	Repeated bool
@@ -129,13 +132,15 @@ func DecideOne(op Op, req *Request, s *State, d *Decision, now Instant) (changed
 func decideSeveral(op Op, reqs []Request, states []*State, decisions []Decision, now Instant) (changed bool) {
 	if op == Refund || op == Adjust {
 		for i, s := range states {
+			refunded := int64(0)
 			if op == Refund {
 				changed = changed || !s.IsZero()
-				s.Refund(reqs[i].Cost, now)
+				refunded = s.refunded(reqs[i].Cost, now)
 			} else {
 				changed = s.Adjust(reqs[i].Limit, reqs[i].Cost, now) || changed
 			}
 			decisions[i] = s.Answer(&reqs[i], now, true)
+			decisions[i].Refunded = refunded
 		}
 		return changed
 	}

@@ -33,6 +33,7 @@
 //
 //	WithObserver      sees what callers see
 //	WithDenialLog     counts who is denied
+//	WithOverrides     applies what operators say for a while
 //	WithDenialMemory  repeats denials without a round trip
 //	WithFailure       decides while the store is away
 //	WithLeases        takes units of hot keys ahead
@@ -48,6 +49,15 @@
 //
 // [WithObserver] tells functions of the service's own, such as counters and logs, of every
 // call. [WithDenialLog] counts who is denied in the store, where `limitctl denials` shows it.
+//
+// # What operators say
+//
+// An [Override] is another limit, a block or an exemption for some keys and some time, set by an
+// operator with `limitctl override`, `limitctl block` or `limitctl exempt`. It is kept in the
+// store. A service that decides through [WithOverrides] applies it within about a second,
+// without a deploy:
+//
+//	limits := limiter.New(limiter.WithOverrides(store, limiter.Overrides{}))
 //
 // # Several limits at once
 //

@@ -76,17 +76,17 @@ func (e *ForeignError) Error() string {
 // Is makes every ForeignError an ErrForeign.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 
-// IncompleteError is an error of a scan that concerns one part of the store, such as a master
-// of a Cluster. All that the other parts have was given.
+// IncompleteError is an error of a scan that concerns one master of a Cluster. All that the
+// others have was given.
 type IncompleteError struct {
-	// Part names the part in messages, such as "the master 127.0.0.1:7000".
+	// Part names the part: a master's address.
 	Part string
 	// Err is what went wrong there.
 	Err error
 }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("%s (so keys of %s are missing)", e.Err, e.Part)
+	return fmt.Sprintf("%s (so keys of the master %s are missing)", e.Err, e.Part)
 }
 
 // Unwrap returns e.Err.

@@ -22,6 +22,7 @@ func Example_wrappers() {
 	store = limiter.WithLeases(store, limiter.Leases{})
 	store = limiter.WithFailure(store, limiter.Failure{Policy: limiter.LocalOnError, OnFailure: seen.Failure()})
 	store = limiter.WithDenialMemory(store, 0)
+	store = limiter.WithOverrides(store, limiter.Overrides{})
 	store = limiter.WithDenialLog(store, limiter.DenialLog{})
 	store = limiter.WithObserver(store, seen)
 	defer store.Close() // gives leased units back, and writes the last denials

@@ -52,7 +52,7 @@ func NewOverrideList(overrides []Override) *OverrideList {
 			l.subjects[subject] = append(l.subjects[subject], r)
 			continue
 		}
-		begin := r.Subjects.literalBeginning()
+		begin := r.Subjects.LiteralBeginning()
 		l.globs[begin] = append(l.globs[begin], r)
 		if !slices.Contains(l.lengths, len(begin)) {
 			l.lengths = append(l.lengths, len(begin))
@@ -68,7 +68,7 @@ func compareOverrides(a, b *Override) int {
 	return cmp.Or(
 		cmp.Compare(a.Effect.class(), b.Effect.class()),
 		falseLast(aExact, bExact),
-		cmp.Compare(len(b.Subjects.literalBeginning()), len(a.Subjects.literalBeginning())),
+		cmp.Compare(len(b.Subjects.LiteralBeginning()), len(a.Subjects.LiteralBeginning())),
 		cmp.Compare(len(b.Attributes), len(a.Attributes)),
 		falseLast(!a.Names.IsZero(), !b.Names.IsZero()),
 		CompareAge(a, b),
@@ -104,13 +104,13 @@ func CompareAge(a, b *Override) int {
 
 // For returns the override that applies to key, which must have a name, or nil. The result is
 // part of the list, and must not be changed.
-func (l *OverrideList) For(key Key) *Override { return l.at(&key, 0) }
+func (l *OverrideList) For(key Key) *Override { return l.find(&key, 0) }
 
 // All returns the overrides of the list, which must not be changed.
 func (l *OverrideList) All() []Override { return l.all }
 
-// at is For, leaving out those that have ended at now; 0 is before all of them.
-func (l *OverrideList) at(key *Key, now Instant) *Override {
+// find is For, leaving out those that have ended at now; 0 is before all of them.
+func (l *OverrideList) find(key *Key, now Instant) *Override {
 	best := first(l.subjects[key.Subject], key, now, nil)
 	for _, length := range l.lengths {
 		if length <= len(key.Subject) {

@@ -149,8 +149,8 @@ func (p Pattern) Exact() (subject string, exact bool) {
 	return p.subject, p.tokens == nil && p.subject != ""
 }
 
-// literalBeginning returns what all subjects begin with that p selects.
-func (p Pattern) literalBeginning() string {
+// LiteralBeginning returns what all subjects begin with that p selects. It may be empty.
+func (p Pattern) LiteralBeginning() string {
 	if p.tokens == nil {
 		return p.subject
 	}

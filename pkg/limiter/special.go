@@ -107,6 +107,7 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 		return Changes{}, err
 	}
 	var changes Changes
+	refunded := make([]int64, len(states))
 	switch {
 	case op == Refund && isLate(reqs, states, now):
 		answerLate(reqs, states, decisions, now)
@@ -118,7 +119,7 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 		changes = Changes{States: true, Token: true}
 	case op == Refund:
 		for i, s := range states {
-			s.Refund(token.charged(&token.Parts[i]), now)
+			refunded[i] = s.refunded(token.charged(&token.Parts[i]), now)
 		}
 		changes = Changes{States: true, Token: true}
 	}
@@ -130,6 +131,7 @@ func decideRemembered(op Op, reqs []Request, states []*State, decisions []Decisi
 		d := s.Answer(&req, now, op == Refund || op == Settle || part.Granted > 0)
 		switch op {
 		case Refund:
+			d.Refunded = refunded[i]
 		case Settle:
 			d.Granted, d.Repeated = part.Real, !changes.Token
 		default:

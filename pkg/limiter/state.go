@@ -127,3 +127,10 @@ func (s *State) Refund(cost int64, now Instant) {
 		*s = State{}
 	}
 }
+
+// refunded is Refund, and returns how many units of cost were there to be given back.
+func (s *State) refunded(cost int64, now Instant) int64 {
+	units := min(cost, s.Used(now))
+	s.Refund(cost, now)
+	return units
+}

@@ -52,11 +52,14 @@ const (
 type TokenDigest [16]byte
 
 // TokenDigestOf returns the digest of reqs, which must be normalized. Shadows differ from
-// others.
+// others. It is that of what was asked, also if an override has changed it.
 func TokenDigestOf(reqs []Request) (digest TokenDigest) {
 	var buf []byte
 	for i := range reqs {
 		r := &reqs[i]
+		if r.asked != nil {
+			r = r.asked
+		}
 		buf = r.Limit.AppendPacked(buf)
 		if r.Shadow {
 			buf = append(buf, 1)

@@ -190,7 +190,11 @@ func (t *turns) denial(p *place, now time.Time) []Decision {
 		passed := now.Sub(q.answered).Truncate(time.Microsecond)
 		*d = q.answer
 		d.At += Instant(passed.Microseconds())
-		d.Remaining = max(0, req.Limit.Capacity()-d.Used)
+		limit := req.Limit
+		if d.Override != nil {
+			limit = d.Override.Apply(limit)
+		}
+		d.Remaining = max(0, limit.Capacity()-d.Used)
 		d.RetryAfter = max(time.Microsecond, ahead.notBefore().Sub(now).Truncate(time.Microsecond))
 		d.ResetAfter = max(d.RetryAfter, d.ResetAfter-passed)
 	}

@@ -270,12 +270,12 @@ func (w *Waiter) awaitDelay(ctx context.Context, reqs []Request, taken []Decisio
 const giveBackTimeout = 5 * time.Second
 
 // giveBack refunds what was taken, though the caller gives up. A shadow that would
-// have denied took nothing, and neither did what a failure policy let through. What a
+// have denied took nothing, and neither did what a failure policy or an override let through. What a
 // local shadow charged fades there: the store would give back units of others.
 func (w *Waiter) giveBack(ctx context.Context, reqs []Request, taken []Decision) error {
 	var back []Request
 	for i, d := range taken {
-		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal {
+		if d.Allowed && !d.Unguarded && d.DecidedBy != DecidedByLocal && d.DecidedBy != DecidedByOverride {
 			back = append(back, reqs[i])
 		}
 	}

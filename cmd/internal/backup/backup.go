@@ -51,6 +51,9 @@ type line struct {
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
 	Amends    bool  `json:"amends,omitempty"`
+	// Unchanged: the change that the backup was made for has left the key as it is, so there is
+	// nothing to bring back. There is no value then.
+	Unchanged bool `json:"unchanged,omitempty"`
 }
 
 // Writer writes a backup.
@@ -118,10 +121,21 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
+// Exclude says that keys which were written before are not to be brought back, since the change
+// has left them as they are.
+func (w *Writer) Exclude(keys ...limiter.Key) error {
+	for _, key := range keys {
+		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Contents is a backup that was read through.
 type Contents struct {
 	Header
-	Records int // amendments aside
+	Records int // amendments aside, and keys that the change has left as they are
 	// Torn says that the last line is not whole: the backup's writer was killed.
 	Torn bool
 	// Damaged is how many lines are not records, and Damage has the errors of the first
@@ -135,11 +149,16 @@ type Contents struct {
 // Check reads a backup through. A file that is not a backup is an error.
 func Check(in io.Reader) (*Contents, error) {
 	c := &Contents{amended: map[limiter.Key]int64{}}
+	excluded := map[limiter.Key]bool{}
 	err := c.read(in, func(e *entry) error {
 		if e.amends {
 			c.amended[e.Key] = e.number
 		} else {
 			c.Records++
+		}
+		if e.unchanged && !excluded[e.Key] {
+			excluded[e.Key] = true
+			c.Records--
 		}
 		return nil
 	})
@@ -181,7 +200,7 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	bytes := 0
 	again := Contents{}
 	err := again.read(in, func(e *entry) error {
-		if last, amended := c.amended[e.Key]; amended && e.number != last {
+		if last, amended := c.amended[e.Key]; amended && e.number != last || e.unchanged {
 			return nil
 		}
 		batch.Add(e.Record, e.limit)
@@ -209,6 +228,8 @@ type entry struct {
 	limit  limiter.Limit
 	number int64 // of the line, from 1
 	amends bool
+	// unchanged: the key is not to be brought back. There is no value then.
+	unchanged bool
 }
 
 // read calls do with each record. A line that is not a record costs only itself.
@@ -248,7 +269,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 	if decoder.More() {
 		return nil, errors.New("it is more than one record")
 	}
-	e := &entry{number: text.Number, amends: l.Amends}
+	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged}
 	switch {
 	case l.Name == "":
 		return nil, errors.New("it names no limit")
@@ -258,6 +279,9 @@ func readEntry(text *lines.Line) (*entry, error) {
 		e.Expires = time.UnixMilli(l.ExpiresMS)
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	if e.unchanged {
+		return e, e.Key.Validate()
+	}
 	state, err := e.Decode()
 	e.limit = state.Limit
 	return e, err

@@ -14,9 +14,26 @@ import (
 type clusterFacts struct {
 	info  redisserver.Info // of CLUSTER INFO
 	nodes []clusternodes.Node
+	// failing are the addresses that some master flags.
+	failing []string
 	// moving are the slots whose keys are on their way, by the masters that have
 	// or get them.
 	moving []int
+}
+
+// add adds what one master says of all nodes.
+func (c *clusterFacts) add(nodes []clusternodes.Node) {
+	c.nodes = nodes
+	for _, n := range nodes {
+		if isFailing(n) && !slices.Contains(c.failing, n.Address) {
+			c.failing = append(c.failing, n.Address)
+		}
+		for _, slot := range n.Moving {
+			if !slices.Contains(c.moving, slot) {
+				c.moving = append(c.moving, slot)
+			}
+		}
+	}
 }
 
 // cluster looks at a Cluster as a whole. Which slots move only the masters
@@ -41,15 +58,11 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		facts.nodes = clusternodes.Parse(text)
-		for i, n := range facts.nodes {
-			facts.nodes[i].Address = e.servers.Redact(n.Address)
-			for _, slot := range n.Moving {
-				if !slices.Contains(facts.moving, slot) {
-					facts.moving = append(facts.moving, slot)
-				}
-			}
+		nodes := clusternodes.Parse(text)
+		for i := range nodes {
+			nodes[i].Address = e.servers.Redact(nodes[i].Address)
 		}
+		facts.add(nodes)
 	}
 	e.report.add(judgeCluster(facts)...)
 	return nil
@@ -58,12 +71,8 @@ func (e *examination) cluster(ctx context.Context, servers []*server) error {
 // judgeCluster leaves it to judgeRole whether each master has replicas.
 func judgeCluster(c clusterFacts) []Finding {
 	var covered, masters int
-	var failing []string
 	for _, n := range c.nodes {
 		covered += n.SlotCount()
-		if n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr") {
-			failing = append(failing, n.Address)
-		}
 		if len(n.Slots) > 0 {
 			masters++
 		}
@@ -89,12 +98,17 @@ func judgeCluster(c clusterFacts) []Finding {
 			Advice:  "scans look at them twice; if nobody is resharding, finish it with redis-cli --cluster fix",
 			Data:    map[string]any{"moving_slots": c.moving}})
 	}
-	if len(failing) > 0 {
-		found = append(found, Finding{Check: "cluster", Status: Warn, Summary: "flagged as failing: " + strings.Join(failing, ", "),
+	if len(c.failing) > 0 {
+		found = append(found, Finding{Check: "cluster", Status: Fail, Summary: "flagged as failing: " + strings.Join(c.failing, ", "),
 			Advice: "check that these nodes run and can be reached; CLUSTER FORGET those that will not come back",
-			Data:   map[string]any{"failing": failing}})
+			Data:   map[string]any{"failing": c.failing}})
 	}
 	return found
+}
+
+// isFailing reports whether a node does not answer, in the view of who says so.
+func isFailing(n clusternodes.Node) bool {
+	return n.Is("fail") || n.Is("fail?") || n.Is("pfail") || n.Is("noaddr")
 }
 
 func areSlots(n int) string {

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Status is how bad a finding is.
@@ -40,8 +42,12 @@ type Options struct {
 	// KeysPerSecond bounds how fast they are looked at. 0 is as fast as it goes.
 	KeysPerSecond int
 	Now           func() time.Time
+	// Store is the store itself, for what it keeps apart from its limits.
+	Store limiter.Store
 	// Transport is how what is said to a Redis travels.
 	Transport Transport
+	// Sentinels are what each Sentinel of a URL says, none for another URL.
+	Sentinels []Sentinel
 }
 
 // Report is the findings of an examination.
@@ -67,8 +73,15 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // checks returns the checks in the order in which they are shown: whether it works
 // at all, whether it will go on to, and what is in it.
 func checks() []string {
-	return []string{"reachable", "transport", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
-		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "biggest", "hottest", "policies"}
+	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
+		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
+		"denials", "overrides", "audit", "local", "biggest", "hottest"}
+}
+
+// Add adds findings, in the order in which they are shown.
+func (r *Report) Add(findings ...Finding) {
+	r.add(findings...)
+	r.sort()
 }
 
 // sort brings the findings into the order of checks, those of several servers side

@@ -79,8 +79,9 @@ func judgeMemory(i redisserver.Info) Finding {
 }
 
 // judgeEviction judges whether usage can be forgotten for want of memory. evicted
-// is how many keys were evicted while the examination went on.
-func judgeEviction(i redisserver.Info, evicted int64) Finding {
+// is how many keys were evicted while the examination went on, and limits says that the
+// store holds limits, or that this is not known.
+func judgeEviction(i redisserver.Info, evicted int64, limits bool) Finding {
 	policy, most, ever := i["maxmemory_policy"], i.Int("maxmemory"), i.Int("evicted_keys")
 	const advice = "choose noeviction, which refuses takes instead; other policies are safe only if the server holds nothing but limits " +
 		"and never reaches maxmemory (a separate database does not help)"
@@ -97,6 +98,11 @@ func judgeEviction(i redisserver.Info, evicted int64) Finding {
 		f.Summary = fmt.Sprintf("%s is evicting now (%s while we looked): limits are forgotten and let too much through", policy,
 			plural(evicted, "key"))
 		f.Advice = "raise maxmemory, then " + advice
+	case ever > 0 && limits:
+		f.Status = Fail
+		f.Summary = fmt.Sprintf("%s: %s since the server started; limits among them are forgotten and let too much through", policy,
+			wereEvicted(ever))
+		f.Advice = "raise maxmemory, then " + advice + "; CONFIG RESETSTAT sets the count to 0"
 	default:
 		f.Status = Warn
 		f.Summary = fmt.Sprintf("%s evicts limits once memory is full (%s), which forgets what was used", policy, victims(policy))
@@ -122,6 +128,8 @@ func victims(policy string) string {
 	}
 	return "any of them"
 }
+
+func wereEvicted(n int64) string { return wereKeys(n) + " evicted" }
 
 func wereKeys(n int64) string {
 	if n == 1 {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -141,15 +142,19 @@ func TestEviction(t *testing.T) {
 	}
 	unbounded := redisserver.Info{"maxmemory": "0", "maxmemory_policy": "volatile-lfu", "evicted_keys": "0"}
 	checkVerdicts(t, []verdictTest{
-		{"noeviction", judgeEviction(policy("noeviction", "0"), 0), OK, "no usage is lost", ""},
-		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0), Warn, "1 key was evicted since the server started", "RESETSTAT"},
-		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0), Warn, "those closest to expiring first", "choose noeviction"},
-		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0), Warn,
+		{"noeviction", judgeEviction(policy("noeviction", "0"), 0, false), OK, "no usage is lost", ""},
+		{"noeviction now", judgeEviction(policy("noeviction", "1"), 0, false), Warn, "1 key was evicted since the server started", "RESETSTAT"},
+		{"ttl", judgeEviction(policy("volatile-ttl", "0"), 0, false), Warn, "those closest to expiring first", "choose noeviction"},
+		{"lru", judgeEviction(policy("allkeys-lru", "3"), 0, false), Warn,
 			"the longest unused first), which forgets what was used; 3 keys were already", "choose noeviction"},
-		{"lfu", judgeEviction(unbounded, 0), Warn, "the least used first), which forgets what was used; it does not happen without a " +
+		{"lfu", judgeEviction(unbounded, 0, false), Warn, "the least used first), which forgets what was used; it does not happen without a " +
 			"maxmemory", "choose noeviction"},
-		{"random", judgeEviction(policy("allkeys-random", "0"), 0), Warn, "any of them", "choose noeviction"},
-		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
+		{"random", judgeEviction(policy("allkeys-random", "0"), 0, false), Warn, "any of them", "choose noeviction"},
+		{"lru with limits", judgeEviction(policy("allkeys-lru", "3"), 0, true), Fail, "3 keys were evicted since the server started",
+			"raise maxmemory"},
+		{"lru without evictions", judgeEviction(policy("allkeys-lru", "0"), 0, true), Warn, "the longest unused first", "choose noeviction"},
+		{"noeviction with limits", judgeEviction(policy("noeviction", "3"), 0, true), Warn, "under another policy", "RESETSTAT"},
+		{"evicting", judgeEviction(policy("allkeys-lru", "3"), 2, false), Fail, "evicting now (2 keys while we looked)", "raise maxmemory"},
 	})
 }
 
@@ -262,11 +267,36 @@ func TestReadVerdict(t *testing.T) {
 	}
 }
 
+func TestSentinels(t *testing.T) {
+	fine := Sentinel{Address: "10.0.0.1:26379", Known: 3, Quorum: 2}
+	change := func(how func(*Sentinel)) []Finding {
+		s := fine
+		how(&s)
+		return judgeSentinels([]Sentinel{fine, s})
+	}
+	silent := change(func(s *Sentinel) { s.Problem = errors.New("no answer in time") })
+	checkVerdicts(t, []verdictTest{
+		{"fine", judgeSentinels([]Sentinel{fine})[0], OK, "3 Sentinels watch the master, and 2 have to agree", ""},
+		{"two", judgeSentinels([]Sentinel{{Known: 2, Quorum: 1}})[0], Warn, "fewer than 3", "at least three Sentinels"},
+		{"all must agree", judgeSentinels([]Sentinel{{Known: 3, Quorum: 3}})[0], Warn, "the loss of one prevents a failover", "quorum to 2"},
+		{"no quorum", change(func(s *Sentinel) { s.NoQuorum = "2 usable Sentinels" })[0], Fail, "no failover is possible now: 10.0.0.1:26379",
+			"SENTINEL RESET"},
+		{"down", change(func(s *Sentinel) { s.Down = true })[1], Fail, "the master is down, says 10.0.0.1", "SENTINEL MASTER"},
+		{"one silent", silent[1], Warn, "no answer from 10.0.0.1:26379 (no answer in time)", "check that it runs"},
+		{"all silent", judgeSentinels([]Sentinel{{Problem: errors.New("no answer in time")}})[0], Fail, "no Sentinel tells", "check that"},
+	})
+	if silent[0].Status != OK {
+		t.Errorf("with one silent of two asked: %v", silent[0])
+	}
+}
+
 func TestCluster(t *testing.T) {
 	const one, two = "a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8000", "b 10.0.0.2:6379@16379,host master - 0 0 2 " +
 		"connected 8001-16382 16383"
 	judge := func(state string, moving []int, lines ...string) Finding {
-		found := judgeCluster(clusterFacts{redisserver.Info{"cluster_state": state}, clusternodes.Parse(strings.Join(lines, "\n")), moving})
+		facts := clusterFacts{info: redisserver.Info{"cluster_state": state}, moving: moving}
+		facts.add(clusternodes.Parse(strings.Join(lines, "\n")))
+		found := judgeCluster(facts)
 		return found[len(found)-1]
 	}
 	checkVerdicts(t, []verdictTest{
@@ -275,7 +305,7 @@ func TestCluster(t *testing.T) {
 			"bring the missing masters back"},
 		{"down", judge("fail", nil, one, two), Fail, "cluster_state is fail", "CLUSTER INFO"},
 		{"moving", judge("ok", []int{7}, one, two), Warn, "1 slot is moving", "resharding"},
-		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Warn, "10.0.0.3:6379", "CLUSTER FORGET"},
+		{"failing", judge("ok", nil, one, two, "c 10.0.0.3:6379@16379 slave,fail? a 0 0 1 connected"), Fail, "10.0.0.3:6379", "CLUSTER FORGET"},
 	})
 }
 
@@ -290,6 +320,9 @@ func TestFile(t *testing.T) {
 		{"fine", judgeFile(fine, nil)[0], OK, "f, 4.1 kB", ""},
 		{"sound", judgeFile(fine, nil)[1], OK, "sound, writable, journal mode wal", ""},
 		{"keys", judgeFile(fine, nil)[2], OK, "3 limits, and 2 expired", ""},
+		{"free space", change(func(h *filestore.Health) { h.Bytes, h.Free = 100<<20, 60<<20 }), Warn, "62.9 MB of it hold nothing", "VACUUM"},
+		{"a little", change(func(h *filestore.Health) { h.Bytes, h.Free = 20<<20, 12<<20 }), OK, "sound", ""},
+		{"it shrinks", change(func(h *filestore.Health) { h.Bytes, h.Free, h.Shrinks = 100<<20, 60<<20, true }), OK, "sound", ""},
 		{"missing", judgeFile(filestore.Health{Path: "f"}, nil)[0], OK, "does not exist yet", ""},
 		{"unreadable", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrRefused))[0], Fail, "no", "path and rights"},
 		{"busy", judgeFile(fine, fmt.Errorf("%w: no", limiter.ErrUnavailable))[0], Fail, "no", "who holds the file"},

@@ -36,6 +36,7 @@ func (e *examination) keys(ctx context.Context, servers []*server) error {
 			return err
 		}
 	}
+	e.holdsLimits = facts.limits > 0 || !facts.complete
 	e.report.add(judgeKeys(&facts)...)
 	if facts.noHeat != nil {
 		e.cannotLook(nil, "hottest", "object|"+facts.heatQuestion(), facts.noHeat)

@@ -28,6 +28,8 @@ type examination struct {
 	client  redis.UniversalClient
 	servers *redisserver.Servers
 	report  Report
+	// holdsLimits: there are limits among the keys, or it is not known.
+	holdsLimits bool
 }
 
 // Redis examines the servers of client. It changes nothing in them. After an error
@@ -36,7 +38,7 @@ func Redis(ctx context.Context, client redis.UniversalClient, options Options) (
 	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
 		return &Report{}, err
 	}
-	e := &examination{Options: options, client: client, servers: redisserver.New(client, options.Prefix)}
+	e := &examination{Options: options, client: client, servers: redisserver.New(client, options.Prefix), holdsLimits: true}
 	err := e.run(ctx)
 	e.report.sort()
 	return &e.report, err
@@ -67,8 +69,14 @@ func (e *examination) run(ctx context.Context) error {
 		e.add(s, judgeLatency(pings[i]))
 		up = append(up, s)
 	}
+	if len(up) == 1 && !e.servers.IsCluster() {
+		if is, err := e.isSentinel(ctx, up[0]); is || err != nil {
+			return err
+		}
+	}
+	e.report.add(judgeSentinels(e.Sentinels)...)
 	for _, check := range []func(context.Context, []*server) error{
-		e.eachServer, e.clocks, e.cluster, e.keys, e.evictions,
+		e.eachServer, e.clocks, e.cluster, e.keys, e.evictions, e.tables,
 	} {
 		if len(up) == 0 || ctx.Err() != nil {
 			break
@@ -109,6 +117,13 @@ func (e *examination) unreachable(s *server, err error) error {
 		advice = "check the user name and password, or ask the server's operator for the rights (docs/operations.md)"
 	}
 	e.report.add(Finding{Check: "reachable", Status: Fail, Server: s.name, Summary: oneLine(err), Advice: advice})
+	return err
+}
+
+// tables looks at what the store keeps apart from its limits.
+func (e *examination) tables(ctx context.Context, _ []*server) error {
+	found, err := examineTables(ctx, e.Store)
+	e.report.add(found...)
 	return err
 }
 

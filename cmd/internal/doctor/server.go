@@ -143,7 +143,7 @@ func (e *examination) evictions(ctx context.Context, servers []*server) error {
 		if err != nil {
 			return err
 		}
-		e.add(s, judgeEviction(s.before, stats.Int("evicted_keys")-s.before.Int("evicted_keys")))
+		e.add(s, judgeEviction(s.before, stats.Int("evicted_keys")-s.before.Int("evicted_keys"), e.holdsLimits))
 	}
 	return nil
 }

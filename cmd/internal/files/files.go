@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/limitctl/limitctl/internal/filekind"
 	"github.com/limitctl/limitctl/internal/readfile"
@@ -38,6 +39,9 @@ func Open(path string) (File, error) {
 	}
 	return file, nil
 }
+
+// List returns what is in a directory, by name.
+func List(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
 // Read reads a whole file of at most that many bytes.
 func Read(path string, most int) ([]byte, error) { return readfile.All(path, most) }

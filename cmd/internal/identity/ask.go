@@ -8,43 +8,37 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Ask finds out which store is at url, with connections of its own. The error is that of
-// the store, of which then only the address is known. A user without the right to read the
-// id or to INFO is no error.
+// Ask finds out which store is at url, with connections of its own. What cannot be found
+// out, since a server is away or the user has no right to it, is left out. The error says why
+// nothing but the address is known.
 func Ask(ctx context.Context, url string, options connect.Options) (Store, error) {
+	known := Store{Prefix: options.Prefix}
 	store, client, _, err := connect.OpenWithClient(url, options)
 	if err != nil {
-		return Store{}, err
+		return known, err
 	}
 	defer store.Close()
-	known := Store{Prefix: options.Prefix}
 	if known.Address, err = connect.Identity(url); err != nil {
 		return known, err
 	}
 	ctx, cancel := limiter.BudgetContext(ctx, options.Timeout)
 	defer cancel()
 	var asking goroutines.Group
-	var runs []string
-	var idErr error
-	asking.Go(func() { known.ID, idErr = ID(ctx, store) })
-	asking.Go(func() { runs = connect.Runs(ctx, client) })
-	if err := asking.Wait(); err != nil {
-		return known, err
+	var refused error
+	asking.Go(func() { known.ID, refused = ID(ctx, store) })
+	asking.Go(func() { known.Servers = connect.Runs(ctx, client) })
+	err = asking.Wait()
+	if err == nil && known.ID == "" && known.Servers == nil {
+		err = refused
 	}
-	known.Servers = runs
-	return known, idErr
+	return known, err
 }
 
-// ID returns the id of an open store: empty if it has none, or the user may not read it, or
-// something else is in its place. The error says that the store is away.
+// ID returns the id of an open store: empty if it has none.
 func ID(ctx context.Context, store limiter.Store) (string, error) {
 	of, has := limiter.IdentityOf(store)
 	if !has {
 		return "", nil
 	}
-	id, err := of.StoreID(ctx)
-	if err != nil && !limiter.IsAway(err) {
-		return "", nil
-	}
-	return id, err
+	return of.StoreID(ctx)
 }

@@ -3,35 +3,185 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
-	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// adjustWorkers is how many adjustments go on at once; their calls share pipelines.
-const adjustWorkers = 64
+// Remaining says how many units a reset leaves of each limit, instead of deleting its key.
+type Remaining struct {
+	Units int64
+	// AtLeast: a key that has more is left as it is.
+	AtLeast bool
+	// Configured, if set, returns the limit that the configuration has for a key. Where it
+	// has none, the limit counts by which the key was charged last.
+	Configured func(limiter.Key) (limiter.Limit, bool)
+	// overrides are those in force when the reset began; nil for none.
+	overrides *limiter.OverrideList
+}
 
-// adjust leaves remaining units of each key of a batch, and returns of how many it did.
-func adjust(ctx context.Context, store limiter.Store, batch backup.Batch, remaining int64) (adjusted int, err error) {
-	var working goroutines.Group
-	free := make(chan struct{}, adjustWorkers)
-	errs := make([]error, len(batch.Records))
-	for i := range batch.Records {
-		free <- struct{}{}
-		working.Go(func() {
-			defer func() { <-free }()
-			limit := batch.Limits[i]
-			reqs := [1]limiter.Request{{Key: batch.Records[i].Key, Limit: limit, Cost: limit.Capacity() - remaining}}
-			var decisions [1]limiter.Decision
-			errs[i] = store.Decide(ctx, limiter.Adjust, reqs[:], decisions[:])
-		})
+// Effect is what an adjustment does to keys, each of which it gives units, takes units from,
+// or leaves as it is.
+type Effect struct{ Gain, Lose, Stay int64 }
+
+// count counts a key with so many units in use before and after.
+func (e *Effect) count(before, after int64) {
+	switch {
+	case after < before:
+		e.Gain++
+	case after > before:
+		e.Lose++
+	default:
+		e.Stay++
 	}
-	panicked := working.Wait()
-	for _, err := range errs {
-		if err == nil {
-			adjusted++
+}
+
+// changed is how many keys become different.
+func (e *Effect) changed() int64 { return e.Gain + e.Lose }
+
+// Future is the effect in words before it is there, such as "2 gain units, 1 stays as it is".
+func (e *Effect) Future() string {
+	return e.text(words{"gains units", "gain units"}, words{"loses units", "lose units"}, words{"stays as it is", "stay as they are"})
+}
+
+// Past is the effect in words when it is there, such as "2 gained units, 1 stayed as it was".
+func (e *Effect) Past() string {
+	return e.text(words{"gained units", "gained units"}, words{"lost units", "lost units"}, words{"stayed as it was", "stayed as they were"})
+}
+
+// words say of one key and of several what becomes of them.
+type words struct{ one, several string }
+
+func (e *Effect) text(gain, lose, stay words) string {
+	var parts []string
+	for _, part := range []struct {
+		keys int64
+		words
+	}{{e.Gain, gain}, {e.Lose, lose}, {e.Stay, stay}} {
+		switch part.keys {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+part.one)
+		default:
+			parts = append(parts, output.Thousands(part.keys)+" "+part.several)
 		}
 	}
-	return adjusted, errors.Join(append(errs, panicked)...)
+	return strings.Join(parts, ", ")
+}
+
+// adjustment is what is to be done to a key whose record has a limit.
+func (r *Remaining) adjustment(key limiter.Key, recorded limiter.Limit) limiter.Adjustment {
+	limit := r.limitOf(key, recorded)
+	return limiter.Adjustment{Key: key, Limit: limit, Used: limit.Capacity() - r.Units, OnlyLess: r.AtLeast}
+}
+
+// limitOf is the limit that applies now to a key whose record has another one, perhaps.
+func (r *Remaining) limitOf(key limiter.Key, recorded limiter.Limit) limiter.Limit {
+	limit, known := recorded, false
+	if r.Configured != nil {
+		if configured, has := r.Configured(key); has {
+			limit, known = configured, true
+		}
+	}
+	if r.overrides == nil {
+		return limit
+	}
+	o := r.overrides.For(key)
+	if o == nil || !known && o.Effect != limiter.OverrideLimit { // the record may have what the override made of the limit already
+		return limit
+	}
+	applied, err := o.Apply(limit).Normalize()
+	if err != nil {
+		return limit
+	}
+	return applied
+}
+
+// withOverrides returns remaining, which may be nil, with the overrides that are in force.
+func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Remaining, error) {
+	if remaining == nil {
+		return nil, nil
+	}
+	with := *remaining
+	if _, has := limiter.OverrideTableOf(r.Store); !has {
+		return &with, nil
+	}
+	overrides, err := r.Overrides(ctx)
+	switch {
+	case errors.Is(err, limiter.ErrRefused): // for want of a right to read them; decisions go on without them, too
+		if r.Warn != nil {
+			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
+		}
+	case err != nil:
+		return nil, err
+	default:
+		with.overrides = limiter.NewOverrideList(overrides)
+	}
+	return &with, nil
+}
+
+// check returns why the units cannot be left of the limit of an entry.
+func (r *Remaining) check(e *limiter.Entry) error {
+	limit := r.limitOf(e.Key, e.Limit)
+	switch capacity := limit.Capacity(); {
+	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
+		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or reset it whole",
+			r.Units, e.StoreKey, e.LimitText())
+	case r.Units > capacity:
+		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
+			r.Units, limit, e.StoreKey, capacity)
+	}
+	return nil
+}
+
+// question is what to ask before so many keys are adjusted.
+func (r *Remaining) question(keys int, effect *Effect) string {
+	least := ""
+	if r.AtLeast {
+		least = "at least "
+	}
+	question := fmt.Sprintf("Leave %s%d remaining of %s", least, r.Units, output.Plural(keys, "key"))
+	if text := effect.Future(); text != "" {
+		question += " (" + text + ")"
+	}
+	return question
+}
+
+// adjustBatch adjusts the keys of a batch, and notes what becomes of them.
+func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch, done *resetDone) error {
+	adjustments := make([]limiter.Adjustment, len(batch.Records))
+	for i := range batch.Records {
+		adjustments[i] = t.remaining.adjustment(batch.Records[i].Key, batch.Limits[i])
+		if t.backup != nil {
+			adjustments[i].Kept = batch.Records[i].Value
+		}
+	}
+	results, err := r.Store.Adjust(ctx, adjustments...)
+	var late []limiter.Record
+	var same []limiter.Key
+	unknown := len(adjustments)
+	for i := range results {
+		a := &results[i]
+		if !a.Done {
+			continue
+		}
+		unknown--
+		done.effect.count(a.Before, a.After)
+		switch {
+		case a.Before == a.After:
+			same = append(same, adjustments[i].Key)
+		case a.Record.Value != nil && a.Record.Check() == nil:
+			late = append(late, a.Record)
+		}
+	}
+	done.keys = done.effect.changed()
+	if t.backup != nil {
+		if err := errors.Join(t.backup.amend(late), t.backup.exclude(same)); err != nil {
+			return err
+		}
+	}
+	return done.failed(err, unknown)
 }

@@ -123,6 +123,18 @@ func (b *backupFile) amend(records []limiter.Record) error {
 	return nil
 }
 
+// exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
+// file when it returns.
+func (b *backupFile) exclude(keys []limiter.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := errors.Join(b.writer.Exclude(keys...), b.writer.Flush()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
 // each makes sure that all is on the disk, and calls do with what was written so far, a
 // batch at a time. do may amend records.
 func (b *backupFile) each(size int, do func(backup.Batch) error) error {

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ func (r *Runner) change(ctx context.Context, observer Observer, c *change) (made
 	if err := c.consent.Check(r.Place.Access, c.entry.Command); err != nil {
 		return false, err
 	}
+	c.entry.Reason = cmp.Or(c.entry.Reason, c.consent.Reason)
 	machine, err := r.OpenTrail()
 	if err != nil {
 		return false, err

@@ -10,12 +10,14 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Consent is what somebody has agreed to before being asked.
+// Consent is what somebody has agreed to before being asked, and why.
 type Consent struct {
 	// Yes agrees to any change, except in a protected context.
 	Yes bool
 	// Context agrees to any change in the context of that name, also a protected one.
 	Context string
+	// Reason is why, for the trail. Nobody has to say it.
+	Reason string
 }
 
 // Covers reports whether nobody needs to be asked.

@@ -62,9 +62,11 @@ func (ignored) Close()                  {}
 
 // memoryTrail is a trail that is kept in memory.
 type memoryTrail struct {
-	entries            []trail.Entry
+	begun              []trail.Entry // those that say that a run begins
+	entries            []trail.Entry // those of outcomes, without the name of the run and when it began
 	opened, closed     int
-	openErr, writeFail error
+	openErr            error
+	beginFail, endFail error
 }
 
 func (m *memoryTrail) open() (trail.Writer, error) {
@@ -76,8 +78,17 @@ func (m *memoryTrail) open() (trail.Writer, error) {
 }
 
 func (m *memoryTrail) Write(e *trail.Entry) error {
-	m.entries = append(m.entries, *e)
-	return m.writeFail
+	if e.Outcome == trail.Begun {
+		m.begun = append(m.begun, *e)
+		return m.beginFail
+	}
+	outcome := *e
+	if last := len(m.begun) - 1; last < 0 || m.begun[last].Run != e.Run || e.Run == "" || !m.begun[last].Began.Equal(e.Began) {
+		return errors.New("an outcome of a run that has not begun")
+	}
+	outcome.Run, outcome.Began = "", time.Time{}
+	m.entries = append(m.entries, outcome)
+	return m.endFail
 }
 
 func (m *memoryTrail) Close() error { m.closed++; return nil }
@@ -179,7 +190,7 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 	if names := s.left(t); len(names) > 0 {
 		t.Errorf("it left the files %q", names)
 	}
-	if len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
+	if len(s.trail.begun)+len(s.trail.entries) > 0 || s.trail.opened != s.trail.closed {
 		t.Errorf("the trail was opened %d times and closed %d times, and has %+v", s.trail.opened, s.trail.closed, s.trail.entries)
 	}
 }
@@ -187,15 +198,17 @@ func (s *site) checkUntouched(t *testing.T, keys int64) {
 // brokenStore is a store whose changes can be made to fail.
 type brokenStore struct {
 	connect.Store
-	// delete, importing and decide, if set, are called first. The first two are given
-	// the store's own method to call; an error of decide is that of the store.
-	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
-	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
+	// These, if set, are called first. Those of keys are given the store's own method to call;
+	// an error of decide is that of the store.
 	decide    func(reqs []limiter.Request) error
+	delete    func(do deleting, records []limiter.Record) (int, []limiter.Record, error)
+	adjust    func(do adjusting, adjustments []limiter.Adjustment) ([]limiter.Adjusted, error)
+	importing func(do importing, records []limiter.Record) ([]limiter.ImportOutcome, error)
 }
 
 type (
 	deleting  func(...limiter.Record) (int, []limiter.Record, error)
+	adjusting func(...limiter.Adjustment) ([]limiter.Adjusted, error)
 	importing func(...limiter.Record) ([]limiter.ImportOutcome, error)
 )
 
@@ -225,6 +238,16 @@ func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limit
 	return b.importing(do, records)
 }
 
+func (b *brokenStore) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+	do := func(adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+		return b.Store.Adjust(ctx, adjustments...)
+	}
+	if b.adjust == nil {
+		return do(adjustments...)
+	}
+	return b.adjust(do, adjustments)
+}
+
 func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	if b.decide != nil {
 		if err := b.decide(reqs); err != nil {
@@ -232,4 +255,30 @@ func (b *brokenStore) Decide(ctx context.Context, op limiter.Op, reqs []limiter.
 		}
 	}
 	return b.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// brokenOverrides is a store that sets no override, and does not revoke one of them.
+type brokenOverrides struct {
+	connect.Store
+	table limiter.OverrideTable
+	fails string // the ID of that one
+}
+
+func (b *brokenOverrides) OverrideVersion(ctx context.Context) (string, error) {
+	return b.table.OverrideVersion(ctx)
+}
+
+func (b *brokenOverrides) Overrides(ctx context.Context) ([]limiter.Override, string, error) {
+	return b.table.Overrides(ctx)
+}
+
+func (b *brokenOverrides) SetOverride(context.Context, limiter.Override, time.Duration) (limiter.Override, error) {
+	return limiter.Override{}, limiter.ErrUnavailable
+}
+
+func (b *brokenOverrides) RevokeOverride(ctx context.Context, id string) (limiter.Override, bool, error) {
+	if id == b.fails {
+		return limiter.Override{}, false, limiter.ErrUnavailable
+	}
+	return b.table.RevokeOverride(ctx, id)
 }

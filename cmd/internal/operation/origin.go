@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -78,9 +79,9 @@ type OtherStoreError struct {
 func (e *OtherStoreError) Error() string {
 	if e.MaybeCopy {
 		return fmt.Sprintf("%s is a backup of %s, and this is %s, with the same id: the same store reached in another way, or a copy of it",
-			e.Path, e.Backup, e.Here)
+			e.Path, output.Printable(e.Backup), e.Here)
 	}
-	from, here := e.Backup, e.Here
+	from, here := output.Printable(e.Backup), e.Here // the file may be anybody's
 	if e.BackupID != "" && e.HereID != "" && e.BackupID != e.HereID {
 		const shown = 8
 		from, here = from+" with id "+e.BackupID[:shown]+"…", here+" with id "+e.HereID[:shown]+"…"

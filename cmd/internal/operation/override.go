@@ -53,10 +53,13 @@ func (r *Runner) SetOverride(ctx context.Context, plan *OverridePlan, observer O
 	return set, err
 }
 
+// OverrideShare is which part of the store's time the reading of overrides may take before a
+// decision, so that a store which hangs is not waited for twice.
+const OverrideShare = 4
+
 // RevokePlan says which overrides to end.
 type RevokePlan struct {
 	IDs     []string
-	Reason  string
 	Consent Consent
 }
 
@@ -71,7 +74,7 @@ func (r *Runner) RevokeOverrides(ctx context.Context, plan *RevokePlan, observer
 		return nil, err
 	}
 	entry := r.newEntry("override revoke", strings.Join(plan.IDs, " "))
-	entry.Matched, entry.Reason = int64(len(plan.IDs)), plan.Reason
+	entry.Matched = int64(len(plan.IDs))
 	question := "Revoke " + output.Plural(len(plan.IDs), "override")
 	_, err = r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		var failures []error

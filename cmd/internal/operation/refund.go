@@ -10,20 +10,41 @@ import (
 // never more than are in use.
 type RefundPlan struct {
 	Requests []limiter.Request
+	// Text is the refund in the words of a command line, for the trail.
+	Text    string
+	Consent Consent
 }
 
 // RefundResult is what is used and what remains after a refund.
 type RefundResult struct {
 	Decisions []limiter.Decision // one of each request
+	// WithoutOverrides is why the overrides in force could not be read, so that none was
+	// applied; nil if they were.
+	WithoutOverrides error
 }
 
-// Refund gives units back, all at one instant.
-func (r *Runner) Refund(ctx context.Context, plan *RefundPlan) (*RefundResult, error) {
+// Refund gives units back, all at one instant. In a protected place it asks before.
+func (r *Runner) Refund(ctx context.Context, plan *RefundPlan, observer Observer) (result *RefundResult, err error) {
+	err = r.charge(ctx, observer, &charge{command: "refund", text: plan.Text, consent: plan.Consent, requests: plan.Requests,
+		verb: "Refund", decide: func(ctx context.Context) (decisions []limiter.Decision, err error) {
+			if result, err = r.refund(ctx, plan); err != nil {
+				return nil, err
+			}
+			return result.Decisions, nil
+		}})
+	return result, err
+}
+
+func (r *Runner) refund(ctx context.Context, plan *RefundPlan) (*RefundResult, error) {
 	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
 	defer cancel()
-	decisions := make([]limiter.Decision, len(plan.Requests))
-	if err := r.Store.Decide(ctx, limiter.Refund, plan.Requests, decisions); err != nil {
+	watch := limiter.WatchOverrides(r.Store, limiter.Overrides{})
+	defer watch.Close()
+	loading, loaded := limiter.BudgetContext(ctx, r.Timeout/OverrideShare)
+	defer loaded()
+	result := &RefundResult{Decisions: make([]limiter.Decision, len(plan.Requests)), WithoutOverrides: watch.Load(loading)}
+	if err := watch.Wrap(r.Store).Decide(ctx, limiter.Refund, plan.Requests, result.Decisions); err != nil {
 		return nil, err
 	}
-	return &RefundResult{decisions}, nil
+	return result, nil
 }

@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
@@ -19,32 +18,68 @@ type ResetPlan struct {
 	Text string
 	// Remaining, if set, is how many units to leave of each limit, instead of deleting
 	// the keys.
-	Remaining *int64
+	Remaining *Remaining
+	// KeepGoing changes the keys that were found if not all could be looked at, also where
+	// nobody is asked. Without it that is an error then, and nothing is changed.
+	KeepGoing bool
 	// DryRun finds out what would be changed and changes nothing.
 	DryRun bool
 	// Backup is where the keys are kept as they were; nil for nowhere.
 	Backup  *BackupPlan
 	Consent Consent
-	Reason  string // for the trail
 }
 
 // ResetResult is what a reset came to.
 type ResetResult struct {
 	// Matched is how many keys were selected.
 	Matched int64
-	// Changed is how many of them were deleted or adjusted for sure.
+	// Changed is how many of them were deleted, or adjusted to something else, for sure.
 	Changed int64
+	// Effect is what an adjustment has done for sure, or in a dry run would do.
+	Effect Effect
+	// Unknown is of how many keys it is not known what became of them, at most.
+	Unknown int64
+	// Incomplete is why not all keys could be looked at, nil if all were.
+	Incomplete error
 	// Undo is the way back, nil if nothing was changed or without a backup.
 	Undo *Undo
+}
+
+// Missing names the parts of the store whose keys could not be looked at, as far as that is
+// known: the addresses of masters.
+func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
+
+// missingParts returns the parts that joined errors are of.
+func missingParts(err error) (parts []string) {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case *limiter.IncompleteError:
+		return []string{err.Part}
+	case interface{ Unwrap() []error }:
+		for _, err := range err.Unwrap() {
+			for _, part := range missingParts(err) {
+				if !slices.Contains(parts, part) {
+					parts = append(parts, part)
+				}
+			}
+		}
+		slices.Sort(parts)
+		return parts
+	}
+	return missingParts(errors.Unwrap(err))
 }
 
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a
 // result nothing was changed.
 func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) (*ResetResult, error) {
 	entry := r.newEntry("reset", plan.Text)
-	targets := &targets{remaining: plan.Remaining, dryRun: plan.DryRun}
+	remaining, err := r.withOverrides(ctx, plan.Remaining)
+	if err != nil {
+		return nil, outcome.WithProgress(err, "nothing was changed")
+	}
+	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
-		var err error
 		of := r.identify(ctx)
 		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
@@ -54,20 +89,23 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	selection := plan.Selection
 	selection.Query.Records = targets.backup != nil
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
-	if scanErr != nil && (targets.count == 0 || ctx.Err() != nil || targets.failed) {
+	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
-	result := &ResetResult{Matched: found.Matched}
-	observer.Selected(targets.selected(found.WithProgress(scanErr)))
+	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr)}
+	if scanErr != nil && targets.count == 0 {
+		return result, nothingChanged(&found, scanErr)
+	}
+	observer.Selected(targets.selected(result.Incomplete))
 	if plan.DryRun || targets.count == 0 {
+		result.Effect = targets.effect
 		return result, resetError(&found, scanErr, nil)
 	}
-	question := "Delete " + output.Plural(targets.count, "key")
-	if plan.Remaining != nil {
-		question = fmt.Sprintf("Leave %d remaining of %s", *plan.Remaining, output.Plural(targets.count, "key"))
+	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
+		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
-	entry.Matched, entry.Reason = found.Matched, plan.Reason
-	c := &change{entry: entry, consent: plan.Consent, question: question}
+	entry.Matched = found.Matched
+	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
 	c.make = func() error {
 		if targets.backup != nil {
 			if err := targets.backup.setStoreID(c.storeID); err != nil {
@@ -84,7 +122,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 			entry.Backup = result.Undo.Backup
 			observer.Undoable(*result.Undo)
 		}
-		result.Changed = done.keys
+		result.Changed, result.Effect, result.Unknown = done.keys, done.effect, done.unknown
 		entry.Changed, entry.Unknown = done.keys, done.unknown
 		return resetError(&found, scanErr, done.withProgress(err, targets.count))
 	}
@@ -94,6 +132,16 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	return result, err
 }
+
+// BrokenScanError says that nothing was changed, because not all keys could be looked at and
+// nobody agreed to go on with those that were found.
+type BrokenScanError struct{ err error }
+
+// Error is that of the scan.
+func (e *BrokenScanError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the scan.
+func (e *BrokenScanError) Unwrap() error { return e.err }
 
 // nothingChanged says of the error of a scan that nothing was done after it.
 func nothingChanged(found *Found, err error) error {
@@ -117,17 +165,29 @@ func resetError(found *Found, scanErr, changeErr error) error {
 
 // resetDone is how far the change of a reset has come.
 type resetDone struct {
-	asked   bool  // the store was asked to change some keys
-	keys    int64 // how many are changed for sure
-	unknown int64 // how many more may be: the store did not answer
+	asked   bool   // the store was asked to change some keys
+	keys    int64  // how many are changed for sure
+	effect  Effect // of an adjustment
+	unknown int64  // of how many keys it is not known what became of them, at most
 	foreign Foreign
 }
 
 // any reports whether something may be changed after the change ended with err. Nothing
-// is if the store was never asked or could not be reached.
+// is if the store was never asked or could not be reached, or has said so.
 func (d *resetDone) any(err error) bool {
 	neverReached := limiter.IsAway(err) && !errors.Is(err, limiter.ErrOutcomeUnknown)
-	return d.keys > 0 || d.asked && !neverReached
+	return d.keys > 0 || err != nil && d.asked && !neverReached
+}
+
+// failed notes the errors of a batch, of which the store has not said what became of so many
+// keys. It returns those that end the change.
+func (d *resetDone) failed(err error, untold int) error {
+	known := d.foreign.Count()
+	err = d.foreign.take(err)
+	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		d.unknown += int64(untold - (d.foreign.Count() - known))
+	}
+	return err
 }
 
 // withProgress says of the error that ended the change how much of it was done.
@@ -139,7 +199,8 @@ func (d *resetDone) withProgress(err error, count int) error {
 	if errors.Is(err, limiter.ErrOutcomeUnknown) {
 		done = "known to be done"
 	}
-	err = outcome.WithProgress(err, "%d of %s %s", d.keys, output.Plural(count, "key"), done)
+	told := d.keys + d.effect.Stay
+	err = outcome.WithProgress(err, "%d of %s %s", told, output.Plural(count, "key"), done)
 	if d.keys > 0 {
 		err = outcome.Partly(err)
 	}
@@ -155,19 +216,26 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 	progress := observer.Begin(Resetting)
 	defer progress.Close()
 	tried := 0
+	var stopped error
 	err = t.each(keysPerBatch, func(batch backup.Batch) error {
-		if err := ctx.Err(); err != nil {
-			return err
+		if stopped == nil {
+			stopped = ctx.Err()
+		}
+		if stopped != nil {
+			return t.leave(batch, stopped)
 		}
 		done.asked = true
-		if err := r.resetBatch(ctx, t, batch, &done); err != nil {
-			return err
+		if stopped = r.resetBatch(ctx, t, batch, &done); stopped != nil {
+			return nil
 		}
 		tried += len(batch.Records)
 		progress.Set(int64(tried), int64(t.count), 0)
 		return nil
 	})
-	return done, err
+	if stopped != nil && (err == nil || errors.Is(err, stopped)) {
+		return done, stopped
+	}
+	return done, errors.Join(stopped, err)
 }
 
 // resetBatch deletes or adjusts a batch, also if the operation is interrupted meanwhile.
@@ -175,9 +243,7 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 	defer cancel()
 	if t.remaining != nil {
-		adjusted, err := adjust(ctx, r.Store, batch, *t.remaining)
-		done.keys += int64(adjusted)
-		return done.foreign.take(err)
+		return r.adjustBatch(ctx, t, batch, done)
 	}
 	deleted, late, err := r.Store.Delete(ctx, batch.Records...)
 	done.keys += int64(deleted)
@@ -189,5 +255,5 @@ func (r *Runner) resetBatch(ctx context.Context, t *targets, batch backup.Batch,
 			return err
 		}
 	}
-	return done.foreign.take(err)
+	return done.failed(err, len(batch.Records)-deleted)
 }

@@ -82,7 +82,7 @@ func TestAResetThatDoesNotBegin(t *testing.T) {
 			"the consent is for context dev, and the context in use is prod"},
 		"a trail that cannot be opened": {func(s *site, _ *watcher, _ *ResetPlan) { s.trail.openErr = os.ErrPermission },
 			func(err error) bool { return errors.Is(err, os.ErrPermission) }, ""},
-		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = new(int64); *plan.Remaining = 11 },
+		"more remaining than fits": {func(_ *site, _ *watcher, plan *ResetPlan) { plan.Remaining = &Remaining{Units: 11} },
 			func(err error) bool { return errors.Is(err, limiter.ErrInvalid) },
 			"11 remaining is more than limit token-bucket:10/1h of key "},
 		"no directory for the backup": {func(s *site, _ *watcher, plan *ResetPlan) { plan.Backup.Path = filepath.Join(s.dir, "none", "b") },
@@ -113,8 +113,8 @@ func TestOneLimitIsTooSmall(t *testing.T) {
 	if _, err := limiter.New(s.memory).Take(t.Context(), large, limiter.Limit{Count: 100, Period: tenAnHour.Period}, 1); err != nil {
 		t.Fatal(err)
 	}
-	plan, remaining := s.planToReset(t), int64(50)
-	plan.Remaining, plan.Selection.Query = &remaining, limiter.Query{Keys: []limiter.Key{large, key("a")}}
+	plan := s.planToReset(t)
+	plan.Remaining, plan.Selection.Query = &Remaining{Units: 50}, limiter.Query{Keys: []limiter.Key{large, key("a")}}
 	if result, err := s.Reset(t.Context(), plan, &watcher{}); result != nil || !errors.Is(err, limiter.ErrInvalid) {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
@@ -275,52 +275,6 @@ func TestTheBackupHasWhatWasDeleted(t *testing.T) {
 	}
 }
 
-// To adjust needs no backup, and with one the way back has to replace what is in use.
-func TestAdjust(t *testing.T) {
-	for _, backup := range []bool{false, true} {
-		s, w := newSite(t), &watcher{}
-		s.take(t, "a", 9)
-		s.take(t, "b", 1)
-		plan := s.planToReset(t)
-		remaining := int64(4)
-		plan.Remaining = &remaining
-		if !backup {
-			plan.Backup = nil
-		}
-		result, err := s.Reset(t.Context(), plan, w)
-		if err != nil || result.Changed != 2 || s.used(t, "a") != 6 || s.used(t, "b") != 6 {
-			t.Errorf("backup %v: it came to %+v, %v; used are %d and %d", backup, result, err, s.used(t, "a"), s.used(t, "b"))
-		}
-		if w.questions[0].Text != "Leave 4 remaining of 2 keys" {
-			t.Errorf("it asked %+v", w.questions)
-		}
-		if (result.Undo != nil) != backup || backup && !result.Undo.Replace {
-			t.Errorf("backup %v: the way back is %+v", backup, result.Undo)
-		}
-	}
-}
-
-// Of adjustments that go on at once some may fail. The others are done, and counted.
-func TestSomeAdjustmentsFail(t *testing.T) {
-	s := newSite(t)
-	for i := range 10 {
-		s.take(t, i, 3)
-	}
-	s.Store = &brokenStore{Store: s.memory, decide: func(reqs []limiter.Request) error {
-		if reqs[0].Key == key(3) {
-			return limiter.ErrOutcomeUnknown
-		}
-		return nil
-	}}
-	plan := s.planToReset(t)
-	plan.Remaining = new(int64)
-	result, err := s.Reset(t.Context(), plan, &watcher{})
-	if result == nil || result.Changed != 9 || !errors.Is(err, outcome.ErrPartly) ||
-		!strings.HasSuffix(err.Error(), "(9 of 10 keys known to be done)") {
-		t.Errorf("it came to %+v, %v", result, err)
-	}
-}
-
 // failingScan ends a scan with an error after some keys, or meets a foreign value first.
 type failingScan struct {
 	connect.Store
@@ -340,27 +294,56 @@ func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limit
 			}
 			if n == f.after {
 				q.Report(int64(n), 3)
-				yield(limiter.Entry{}, limiter.ErrUnavailable)
+				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(&limiter.IncompleteError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
+					&limiter.IncompleteError{Part: "10.0.0.1:7", Err: limiter.ErrUnavailable})))
 				return
 			}
 		}
 	}
 }
 
-// What a broken scan has found is reset, and it is said before and after that there is more.
+// A broken scan ends a reset that nobody is asked about, unless it is to go on. Whoever is asked
+// is told in the question.
 func TestAResetAfterABrokenScan(t *testing.T) {
-	s, w := newSite(t), &watcher{}
-	for i := range 3 {
-		s.take(t, i, 3)
-	}
-	s.Store = &failingScan{Store: s.memory, after: 2}
-	result, err := s.Reset(t.Context(), s.planToReset(t), w)
-	if result == nil || result.Matched != 2 || result.Changed != 2 || !errors.Is(err, outcome.ErrPartly) ||
-		!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") {
-		t.Errorf("it came to %+v, %v", result, err)
-	}
-	if w.selected.Incomplete == nil || s.trail.entries[0].Outcome != trail.Partly {
-		t.Errorf("it showed %+v; the trail has %+v", w.selected, s.trail.entries)
+	for name, test := range map[string]struct {
+		consent, keepGoing bool
+		changed            int64
+		question           string
+	}{
+		"a consent given before": {consent: true},
+		"to keep going":          {consent: true, keepGoing: true, changed: 2},
+		"asked": {changed: 2,
+			question: "Not all keys could be looked at: those of 10.0.0.1:7 and 10.0.0.2:7 are missing. Delete 2 keys all the same"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := newSite(t), &watcher{}
+			for i := range 3 {
+				s.take(t, i, 3)
+			}
+			s.Store = &failingScan{Store: s.memory, after: 2}
+			plan := s.planToReset(t)
+			plan.Consent.Yes, plan.KeepGoing = test.consent, test.keepGoing
+			result, err := s.Reset(t.Context(), plan, w)
+			if result == nil || result.Matched != 2 || result.Changed != test.changed || !limiter.IsAway(result.Incomplete) ||
+				strings.Join(result.Missing(), " ") != "10.0.0.1:7 10.0.0.2:7" || w.selected.Incomplete == nil {
+				t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
+			}
+			if (len(w.questions) > 0) != (test.question != "") || test.question != "" && w.questions[0].Text != test.question {
+				t.Errorf("it asked %+v", w.questions)
+			}
+			if test.changed > 0 {
+				if !errors.Is(err, outcome.ErrPartly) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, 2 matched)") ||
+					s.trail.entries[0].Outcome != trail.Partly {
+					t.Errorf("it ended with %v; the trail has %+v", err, s.trail.entries)
+				}
+				return
+			}
+			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
+				!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
+				t.Errorf("it ended with %v", err)
+			}
+			s.checkUntouched(t, 3)
+		})
 	}
 }
 
@@ -371,7 +354,8 @@ func TestAScanThatFindsNothingAndFails(t *testing.T) {
 	plan := s.planToReset(t)
 	plan.Selection.Keep = func(*limiter.Entry) bool { return false }
 	result, err := s.Reset(t.Context(), plan, &watcher{})
-	if result != nil || !limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(1 of about 3 keys looked at, nothing was changed)") {
+	if result == nil || result.Matched != 0 || !limiter.IsAway(result.Incomplete) || !limiter.IsAway(err) ||
+		!strings.HasSuffix(err.Error(), "(1 of about 3 keys looked at, nothing was changed)") {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	s.checkUntouched(t, 1)
@@ -409,7 +393,7 @@ func TestAValueThatBecomesForeign(t *testing.T) {
 func TestATrailThatCannotBeWritten(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 3)
-	s.trail.writeFail = os.ErrPermission
+	s.trail.endFail = os.ErrPermission
 	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
 	if result == nil || result.Changed != 1 || !errors.Is(err, os.ErrPermission) || !errors.Is(err, outcome.ErrPartly) {
 		t.Errorf("it came to %+v, %v", result, err)
@@ -419,12 +403,12 @@ func TestATrailThatCannotBeWritten(t *testing.T) {
 func TestRefund(t *testing.T) {
 	s := newSite(t)
 	s.take(t, "a", 7)
-	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}})
+	result, err := s.Refund(t.Context(), &RefundPlan{Requests: []limiter.Request{{Key: key("a"), Limit: tenAnHour, Cost: 3}}}, &watcher{})
 	if err != nil || result.Decisions[0].Used != 4 || s.used(t, "a") != 4 {
 		t.Errorf("it came to %+v, %v", result, err)
 	}
 	s.Store = &brokenStore{Store: s.memory, decide: func([]limiter.Request) error { return limiter.ErrUnavailable }}
-	if result, err := s.Refund(t.Context(), &RefundPlan{}); result != nil || !limiter.IsAway(err) {
+	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !limiter.IsAway(err) {
 		t.Errorf("without a store it came to %+v, %v", result, err)
 	}
 }

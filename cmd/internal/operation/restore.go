@@ -98,6 +98,8 @@ type RestoreResult struct {
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
 	Foreign  int64 // hold what limitctl did not write, and were left
+	// Unknown is of how many the store has not said what became of them.
+	Unknown int64
 }
 
 // Restore brings back what a backup holds, and asks first if it must. Without a result
@@ -113,10 +115,14 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 	if plan.MustAsk(r.Place.Access) {
 		question = "Restore " + output.Plural(plan.Backup.Records, "key")
 	}
+	entry.Matched = int64(plan.Backup.Records)
 	result := &RestoreResult{}
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		err := r.restoreRecords(ctx, plan, observer, result)
-		entry.Matched, entry.Changed = int64(plan.Backup.Records), result.Restored
+		entry.Changed = result.Restored
+		if errors.Is(err, limiter.ErrOutcomeUnknown) {
+			entry.Unknown = result.Unknown
+		}
 		if err = result.err(plan.Backup.Records, err); err == nil {
 			err = plan.Backup.DamageError()
 		}
@@ -177,6 +183,7 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 	case limiter.Foreign:
 		r.Foreign++
 	case limiter.NotKnown: // the error that comes with it says so
+		r.Unknown++
 	}
 }
 

@@ -3,8 +3,10 @@ package operation
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -18,6 +20,10 @@ type Selected struct {
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
+	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
+	// would do.
+	Remaining *Remaining
+	Effect    Effect
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
 }
@@ -33,28 +39,29 @@ const sampled = 5
 
 // targets are the keys that a reset is about.
 type targets struct {
-	remaining *int64 // what is to remain of each, nil to delete them
-	dryRun    bool   // they are only counted
+	remaining *Remaining // what is to remain of each, nil to delete them
+	dryRun    bool       // they are only counted
 	count     int
 	backup    *backupFile  // holds them, so that there may be any number
 	held      backup.Batch // holds them if there is no backup
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
+	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
 }
 
 // add adds a key that a scan found.
 func (t *targets) add(e *limiter.Entry, _ error) error {
-	if t.remaining != nil && !e.LimitKnown() {
-		t.failed = true
-		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or reset it whole",
-			*t.remaining, e.StoreKey, e.LimitText())
-	}
-	if capacity := e.Limit.Capacity(); t.remaining != nil && *t.remaining > capacity {
-		t.failed = true
-		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
-			*t.remaining, e.Limit, e.StoreKey, capacity)
+	if t.remaining != nil {
+		if err := t.remaining.check(e); err != nil {
+			t.failed = true
+			return err
+		}
+		if e.UsedKnown() {
+			a := t.remaining.adjustment(e.Key, e.Limit)
+			t.effect.count(e.Used, a.Wanted(e.Used))
+		}
 	}
 	switch {
 	case t.dryRun:
@@ -81,7 +88,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 
 // selected is what to show of the targets.
 func (t *targets) selected(incomplete error) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Incomplete: incomplete}
+	s := &Selected{Count: t.count, Sample: t.sample, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}
@@ -95,4 +102,34 @@ func (t *targets) each(size int, do func(backup.Batch) error) error {
 		return t.backup.each(size, do)
 	}
 	return t.held.Split(size, do)
+}
+
+// leave notes that a batch is left as it is, because an error has stopped the change of an
+// adjustment before. It returns the error if there is nothing to note. The keys are in use, so a restore that replaces would put them back to what they were
+// when they were looked for.
+func (t *targets) leave(batch backup.Batch, stopped error) error {
+	if t.backup == nil || t.remaining == nil {
+		return stopped
+	}
+	keys := make([]limiter.Key, len(batch.Records))
+	for i := range batch.Records {
+		keys[i] = batch.Records[i].Key
+	}
+	return t.backup.exclude(keys)
+}
+
+// question is what to ask before the targets are changed, after a scan that ended with scanErr.
+func (t *targets) question(scanErr error) string {
+	question := "Delete " + output.Plural(t.count, "key")
+	if t.remaining != nil {
+		question = t.remaining.question(t.count, &t.effect)
+	}
+	if scanErr == nil {
+		return question
+	}
+	missing := ""
+	if parts := missingParts(scanErr); len(parts) > 0 {
+		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
+	}
+	return "Not all keys could be looked at" + missing + ". " + question + " all the same"
 }

@@ -10,9 +10,8 @@ import (
 
 // What is to remain of a limit that is not known cannot be set. Deleting its key can.
 func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
-	three := int64(3)
 	for _, e := range storetest.NotAllKnown() {
-		wanted := &targets{remaining: &three, dryRun: true}
+		wanted := &targets{remaining: &Remaining{Units: 3}, dryRun: true}
 		err := wanted.add(&e, nil)
 		if known := e.Key.Subject == "whole"; known != (err == nil) || known == wanted.failed {
 			t.Errorf("%s: %v, failed %v", e.Key.Subject, err, wanted.failed)

@@ -35,8 +35,10 @@ func newService(store limiter.Store, logf func(format string, args ...any), next
 	// What the store cannot decide is decided here, with a quarter of each limit: four
 	// such processes let through no more than the limits in all.
 	soft := limiter.WithFailure(guarded, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.DefaultShare})
+	// What an operator says with `limitctl override` or `limitctl block` applies within a second.
+	overridden := limiter.WithOverrides(soft, limiter.Overrides{OnError: func(err error) { logf("%v", err) }})
 	return &service{
-		limits: limiter.New(soft), next: next, logf: logf,
+		limits: limiter.New(overridden), next: next, logf: logf,
 		tenSeconds: limiter.Limit{Count: 10, Period: 10 * time.Second}, hour: limiter.Limit{Count: 1000, Period: time.Hour},
 	}
 }

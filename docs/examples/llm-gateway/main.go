@@ -45,7 +45,8 @@ func main() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	stores := file.Wrap(store, policyfile.Hooks{}) // with what the file says of an outage
+	// With what the file says of an outage, and what operators say meanwhile.
+	stores := file.Wrap(store, policyfile.Hooks{OnOverrides: func(err error) { log.Print(err) }})
 	g := &gateway{tokens: tokens, limits: limiter.New(stores[tokens.Name]), model: parrot}
 	answer, err := g.ask(context.Background(), *team, *prompt)
 	if answer != "" { // it has been paid for, even if settling failed

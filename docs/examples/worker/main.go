@@ -35,7 +35,8 @@ func main() {
 
 // send sends a mail to each, one after the other, each in its turn.
 func send(ctx context.Context, store limiter.Store, out io.Writer, to []string) error {
-	limits := limiter.New(store)
+	// An operator can slow the workers down, or stop them for a while.
+	limits := limiter.New(limiter.WithOverrides(store, limiter.Overrides{}))
 	fiveASecond := limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 5, Period: time.Second, Burst: 1000}
 	for _, address := range to {
 		// An error here says that the worker is to stop, or that the store is away. What

@@ -135,7 +135,9 @@ type changedOverride struct {
 }
 
 // changeOverrides has do called in a transaction that writes. If creates is set, there is a table then.
-func (s *Store) changeOverrides(ctx context.Context, creates bool, do func(ctx context.Context, tx *sql.Tx, now limiter.Instant) error) error {
+func (s *Store) changeOverrides(ctx context.Context, creates bool,
+	do func(ctx context.Context, tx *sql.Tx, now limiter.Instant) error,
+) error {
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
 		err := checkOverrideTable(ctx, tx)

@@ -52,11 +52,13 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 	}
 }
 
-// count returns about how many keys a scan will look at.
+// count returns about how many keys a scan will look at. It looks at these, too, in the
+// index.
 func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err error) {
 	if q.Keys != nil {
 		return int64(len(q.Keys)), nil
 	}
+	where, args := s.selected(q)
 	if err := s.takeTurn(ctx); err != nil {
 		return 0, err
 	}
@@ -65,7 +67,7 @@ func (s *Store) count(ctx context.Context, q *limiter.Query) (total int64, err e
 		return 0, err
 	}
 	err = s.retryBusy(ctx, func() error {
-		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE prefix = ?", s.prefix).Scan(&total)
+		return s.db.QueryRowContext(ctx, "SELECT count(*) FROM limits WHERE "+where, args...).Scan(&total)
 	})
 	return total, err
 }
@@ -132,13 +134,31 @@ func (s *Store) pageQuery(q *limiter.Query, from position) (query string, args [
 		}
 		return query, args
 	}
-	query += " AND (subject, name) > (?, ?)"
-	args = append(args, from.after.Subject, from.after.Name)
-	if subject, exact := q.Subjects.Exact(); exact {
-		query += " AND subject = ?"
-		args = append(args, subject)
-	}
+	query, args = s.selectedAfter(q, from.after, query, args)
 	return query + " ORDER BY subject, name LIMIT ?", append(args, page)
+}
+
+// selected is the condition of the rows that a scan looks at: a part of the index by prefix,
+// subject and name, as small as the pattern's literal beginning makes it.
+func (s *Store) selected(q *limiter.Query) (where string, args []any) {
+	return s.selectedAfter(q, limiter.Key{}, "prefix = ?", []any{s.prefix})
+}
+
+// selectedAfter adds to a condition that the rows are selected and come after a key. SQLite
+// compares texts by their bytes, and no text has the byte 0xff.
+func (s *Store) selectedAfter(q *limiter.Query, after limiter.Key, where string, args []any) (string, []any) {
+	if subject, exact := q.Subjects.Exact(); exact {
+		return where + " AND subject = ? AND name > ?", append(args, subject, after.Name)
+	}
+	beginning := q.Subjects.LiteralBeginning()
+	if after == (limiter.Key{}) {
+		after.Subject = beginning
+	}
+	where, args = where+" AND (subject, name) > (?, ?)", append(args, after.Subject, after.Name)
+	if beginning != "" {
+		where, args = where+" AND subject < ?", append(args, beginning+"\xff")
+	}
+	return where, args
 }
 
 func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {

@@ -26,7 +26,8 @@
 // # A store that does not answer
 //
 // A policy's on_error says what that means for its requests, and the file's breaker when
-// such a store is no longer asked. [File.Wrap] applies both:
+// such a store is no longer asked. [File.Wrap] applies both, and the overrides that operators set in the
+// store:
 //
 //	stores := file.Wrap(store, policyfile.Hooks{})
 //	logins := limiter.New(stores["login"])
@@ -34,8 +35,9 @@
 // Leases belong between the two. Then the wrappers are applied one by one:
 //
 //	leased := limiter.WithLeases(file.WithBreaker(store, nil), limiter.Leases{})
+//	watch := limiter.WatchOverrides(store, limiter.Overrides{})
 //	for _, p := range file.Policies {
-//		stores[p.Name] = limiter.WithFailure(leased, p.Failure())
+//		stores[p.Name] = watch.Wrap(limiter.WithFailure(leased, p.Failure()))
 //	}
 //
 // Other wrappers go around each of these stores. Package limiter lists their order.
@@ -103,13 +105,17 @@ type Hooks struct {
 	OnFailure func(policy string, err error)
 	// OnBreaker is told each change of the breaker, in order. It must not call the store.
 	OnBreaker func(limiter.BreakerChange)
+	// OnOverrides is told why overrides could not be read: once, until they can be again.
+	OnOverrides func(error)
 }
 
 // Wrap returns what decides by each policy, by the policy's name: store behind one breaker
-// for all, and then what the policy says of a store that is away. Under on_error: local
+// for all, then what the policy says of a store that is away, and around it the overrides of
+// store (see [limiter.WithOverrides]), which are read once for all. Under on_error: local
 // each has a shadow in the memory of this process, which begins empty with each call of
 // Wrap. Closing one of them closes store.
 func (f *File) Wrap(store limiter.Store, hooks Hooks) map[string]limiter.Store {
+	watch := limiter.WatchOverrides(store, limiter.Overrides{OnError: hooks.OnOverrides})
 	store = f.WithBreaker(store, hooks.OnBreaker)
 	stores := map[string]limiter.Store{}
 	for _, p := range f.Policies {
@@ -117,7 +123,7 @@ func (f *File) Wrap(store limiter.Store, hooks Hooks) map[string]limiter.Store {
 		if hooks.OnFailure != nil {
 			failure.OnFailure = func(err error) { hooks.OnFailure(p.Name, err) }
 		}
-		stores[p.Name] = limiter.WithFailure(store, failure)
+		stores[p.Name] = watch.Wrap(limiter.WithFailure(store, failure))
 	}
 	return stores
 }

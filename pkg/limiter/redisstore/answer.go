@@ -82,6 +82,15 @@ func (s *Store) parseVerdicts(
 			states[i].Units -= later * reqs[i].Cost // at that instant nothing else differs
 		}
 		rest = rest[2+int(rest[1]):]
+		if op == limiter.Refund {
+			if len(rest) < 4 {
+				return redisserver.ErrAnswer
+			}
+			decisions[i].Refunded, rest = unitsAt(rest, 0), rest[4:]
+			if decisions[i].Refunded > reqs[i].Cost {
+				return redisserver.ErrAnswer
+			}
+		}
 	}
 	if len(rest) > 0 {
 		return redisserver.ErrAnswer
@@ -92,6 +101,7 @@ func (s *Store) parseVerdicts(
 			return redisserver.ErrAnswer
 		}
 		decision := states[i].Answer(&reqs[i], now, decisions[i].Allowed)
+		decision.Refunded = decisions[i].Refunded
 		if decision.Allowed && (op == limiter.Take || op == limiter.Peek) {
 			before := &p.before
 			*before = states[i]

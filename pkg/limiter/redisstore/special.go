@@ -181,6 +181,7 @@ func (s *Store) parseSpecial(reply string, op limiter.Op, keys []string, reqs []
 		d := state.Answer(&req, now, allowed)
 		switch {
 		case op == limiter.Refund:
+			d.Refunded = granted
 			d.RetryAfter = 0 // what came late never comes in time any more
 		case op == limiter.Settle:
 			d.Granted, d.Repeated = granted, repeated

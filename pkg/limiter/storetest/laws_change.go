@@ -16,15 +16,23 @@ func refundGivesBack(t *testing.T, h Harness, kind limiter.Kind) {
 		before := f.peek(limit, 1)
 		cost := drawCost(f.T, limit)
 		if f.take(limit, cost).Allowed {
-			f.decide(limiter.Refund, f.request(limit, cost))
-			if after := f.peek(limit, 1); after.Used != before.Used {
-				f.Fatalf("%d used before a take of %d and its refund, %d after", before.Used, cost, after.Used)
+			back := f.decide(limiter.Refund, f.request(limit, cost))[0]
+			if after := f.peek(limit, 1); after.Used != before.Used || back.Refunded != cost {
+				f.Fatalf("%d used before a take of %d and its refund of %d, %d after", before.Used, cost, back.Refunded, after.Used)
 			}
+		}
+		some := drawCost(f.T, limit)
+		before = f.peek(limit, 1)
+		if back := f.decide(limiter.Refund, f.request(limit, some))[0]; back.Refunded != min(some, before.Used) {
+			f.Fatalf("a refund of %d of the %d units in use gave %d back", some, before.Used, back.Refunded)
 		}
 		f.decide(limiter.Refund, f.request(limit, limiter.MaxCount))
 		refunded := f.decide(limiter.Refund, f.request(limit, limiter.MaxCount))[0] // a counter's two windows can hold twice that
 		if d := f.peek(limit, 1); refunded.Used != 0 || d.Used != 0 || d.ResetAfter != 0 {
 			f.Fatalf("after a refund of everything: %+v, then %+v", refunded, d)
+		}
+		if nothing := f.decide(limiter.Refund, f.request(limit, 1))[0]; nothing.Refunded != 0 || !nothing.Allowed {
+			f.Fatalf("a refund of an unused key: %+v", nothing)
 		}
 	})
 }
@@ -58,7 +66,7 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 		late := req
 		late.NotAfter = now.At - 1
 		refused := f.decide(limiter.Refund, late)[0]
-		if refused.Allowed || refused.Granted != 0 || refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
+		if refused.Allowed || refused.Granted != 0 || refused.Refunded != 0 || refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
 			f.Fatalf("a late refund: %+v, the key being %+v", refused, now)
 		}
 		if after := h.Dump(t, f.store); after != dump {
@@ -76,13 +84,13 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 			return
 		}
 		made := f.decide(limiter.Refund, inTime)[0]
-		if !made.Allowed || made.At != now.At || made.Used > now.Used {
+		if !made.Allowed || made.At != now.At || made.Used > now.Used || made.Refunded != min(cost, now.Used) {
 			f.Fatalf("a refund in time: %+v, the key being %+v", made, now)
 		}
 		if way == 0 && made.Used != before.Used {
 			f.Fatalf("%d used before a take of %d, %d after its refund in time", before.Used, cost, made.Used)
 		}
-		if again := f.decide(limiter.Refund, plain)[0]; req.Token != "" && again.Used != made.Used {
+		if again := f.decide(limiter.Refund, plain)[0]; req.Token != "" && (again.Used != made.Used || again.Refunded != 0) {
 			f.Fatalf("a token was given back twice: %+v, then %+v", made, again)
 		}
 	})

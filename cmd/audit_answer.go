@@ -1,0 +1,181 @@
+package cmd
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+)
+
+// auditAnswer is what audit says.
+type auditAnswer struct {
+	entries  []*trail.Entry
+	complete bool           // the store's part is in it, unless it was not asked for
+	zone     *time.Location // of the times that people read
+	backups  string         // the directory of the backups that restore knows by their names
+}
+
+// begun returns how many runs have no outcome.
+func (a *auditAnswer) begun() (n int) {
+	for _, e := range a.entries {
+		if e.Outcome == trail.Begun {
+			n++
+		}
+	}
+	return n
+}
+
+// Document implements output.Answer.
+func (a *auditAnswer) Document() any {
+	return struct {
+		SchemaVersion int            `json:"schema_version"`
+		Complete      bool           `json:"complete"`
+		Runs          []*trail.Entry `json:"runs"`
+	}{output.SchemaVersion, a.complete, a.entries}
+}
+
+// Lines implements output.Answer.
+func (a *auditAnswer) Lines() []any {
+	lines := make([]any, len(a.entries))
+	for i, entry := range a.entries {
+		lines[i] = entry
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *auditAnswer) Records() [][]string {
+	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection",
+		"matched", "changed", "backup", "outcome", "error", "reason", "unknown", "account", "host", "run", "began_at", "source"}}
+	for _, e := range a.entries {
+		began := ""
+		if !e.Began.IsZero() {
+			began = e.Began.Format(time.RFC3339)
+		}
+		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
+			number(e.Matched), number(e.Changed), e.Backup, string(e.Outcome), e.Error, e.Reason, number(e.Unknown), e.Account, e.Host,
+			e.Run, began, string(e.Source)})
+	}
+	return records
+}
+
+// Print implements output.Answer. Where a terminal is too narrow for all columns, backups and
+// reasons get lines of their own, since a name of a backup that is cut is of no use.
+func (a *auditAnswer) Print(p *output.Printer) {
+	if len(a.entries) == 0 {
+		return
+	}
+	whole := *p
+	whole.Width, whole.Color = 0, false
+	tooWide := func(line string) bool { return p.Width > 0 && output.Width(line) > p.Width }
+	if !slices.ContainsFunc(a.table(&whole, true), tooWide) {
+		fmt.Fprintln(p.Out, strings.Join(a.table(p, true), "\n"))
+		return
+	}
+	for i, line := range a.table(p, false) {
+		fmt.Fprintln(p.Out, line)
+		if i > 0 {
+			a.printRest(p, a.entries[i-1])
+		}
+	}
+}
+
+// table returns the lines of the table, that of the headers first.
+func (a *auditAnswer) table(p *output.Printer, whole bool) []string {
+	columns := []output.Column{{Header: "TIME"}, {Header: "USER", Shrinks: 8, Drops: 2},
+		{Header: "WHERE", Shrinks: 8, Drops: 3}, {Header: "COMMAND", Shrinks: 10},
+		{Header: "CHANGED", Right: true, Drops: 1}, {Header: "OUTCOME"}}
+	if whole {
+		columns = append(columns, output.Column{Header: "BACKUP"}, output.Column{Header: "REASON"})
+		columns = slices.Insert(columns, 4, output.Column{Header: "MATCHED", Right: true})
+	}
+	styles := map[trail.Outcome]output.Style{trail.Done: output.Calm, trail.Partly: output.Near}
+	var rows [][]output.Cell
+	for _, e := range a.entries {
+		style, known := styles[e.Outcome]
+		if !known {
+			style = output.AtEnd
+		}
+		row := []output.Cell{{Text: e.Time.In(a.zone).Format("2006-01-02 15:04:05")}, {Text: who(e)}, {Text: where(e, whole)},
+			{Text: strings.TrimSpace(e.Command + " " + e.Selection)}, {Text: changedText(e)}, {Text: string(e.Outcome), Style: style}}
+		if whole {
+			row = append(row, output.Cell{Text: cmp.Or(a.backup(e), "-")}, output.Cell{Text: cmp.Or(e.Reason, "-")})
+			row = slices.Insert(row, 4, output.Cell{Text: number(e.Matched)})
+		}
+		rows = append(rows, row)
+	}
+	var text bytes.Buffer
+	to := *p
+	to.Out = &text
+	to.Table(columns, rows)
+	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+}
+
+// who is the user of a run, on which machine.
+func who(e *trail.Entry) string {
+	text := e.User
+	if e.Account != "" {
+		text += " as " + e.Account
+	}
+	if e.Host != "" {
+		text += "@" + e.Host
+	}
+	return text
+}
+
+// where is the context of a run, or the name of its store: of a file the end, where there is
+// not much room.
+func where(e *trail.Entry, whole bool) string {
+	switch {
+	case e.Context != "":
+		return e.Context
+	case !whole && filepath.IsAbs(e.Store):
+		return filepath.Base(e.Store)
+	}
+	return e.Store
+}
+
+// changedText is how many keys a run has changed, as far as that is known.
+func changedText(e *trail.Entry) string {
+	switch {
+	case e.Outcome == trail.Begun:
+		return "?"
+	case e.Unknown > 0:
+		return "≥" + number(e.Changed)
+	}
+	return number(e.Changed)
+}
+
+// backup is what to give to restore, as a shell takes it.
+func (a *auditAnswer) backup(e *trail.Entry) string {
+	switch {
+	case e.Backup == "":
+		return ""
+	case a.backups != "" && filepath.Dir(e.Backup) == a.backups:
+		return shell.Command(filepath.Base(e.Backup))
+	}
+	return shell.Command(e.Backup)
+}
+
+// printRest prints under a row what has no column in a narrow table. The name of the backup
+// stays whole.
+func (a *auditAnswer) printRest(p *output.Printer, e *trail.Entry) {
+	const indent = "    "
+	if backup := a.backup(e); backup != "" {
+		p.Line("%sbackup %s", indent, output.Printable(backup))
+	}
+	if e.Unknown > 0 {
+		p.Line("%s%s", indent, output.Cut(fmt.Sprintf("at least %d changed; of up to %d more it is not known", e.Changed, e.Unknown),
+			p.Width-len(indent)))
+	}
+	if e.Reason != "" {
+		p.Line("%s%s", indent, output.Cut("reason "+output.Printable(e.Reason), p.Width-len(indent)))
+	}
+}

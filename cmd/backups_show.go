@@ -1,0 +1,188 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+type backupsShowOptions struct {
+	*globalOptions
+	all bool
+}
+
+// shownKeys is how many keys of a backup are shown on a terminal, unless all are wanted.
+const shownKeys = 40
+
+func newBackupsShowCmd(global *globalOptions) *cobra.Command {
+	o := &backupsShowOptions{globalOptions: global}
+	cmd := &cobra.Command{
+		Use:   "show BACKUP",
+		Short: "Show what a backup holds",
+		Long: `Show prints the keys of a backup, each with its limit, how much of it would be in
+use now, and when it expires. BACKUP is a file or the name of a backup. On a terminal
+only the first 40 keys are shown; --all shows all.`,
+		Example: "  limitctl backups show 20261122T031405.120Z-4711.jsonl\n  limitctl backups show backup.jsonl --all",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("backups show takes one BACKUP; `limitctl backups list` shows which there are")
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsShow(cmd.Context(), o, args[0]) },
+		ValidArgsFunction: completer{global}.backups,
+	}
+	cmd.Flags().BoolVar(&o.all, "all", false, "show all keys on a terminal, too")
+	return cmd
+}
+
+// backupKey is a key in a backup.
+type backupKey struct {
+	Key       string     `json:"key"`
+	Name      string     `json:"name"`
+	Limit     string     `json:"limit"`
+	Used      int64      `json:"used"` // as of now; 0 if it would not be restored
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) error {
+	path := o.findBackup(name)
+	file, err := o.env.Open(path)
+	if err != nil {
+		return usagef("the backup cannot be read: %s", err)
+	}
+	defer file.Close()
+	contents, err := backup.Check(file)
+	if err != nil {
+		return usagef("%s: %s", path, err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return usagef("%s: %s", path, err)
+	}
+	answer := &backupAnswer{SchemaVersion: output.SchemaVersion, Path: path, Header: contents.Header, Bytes: info.Size(),
+		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Keys: []backupKey{}}
+	if o.env.OutIsTerminal && o.format.String() == "table" && !o.all {
+		answer.most = shownKeys
+	}
+	for _, damage := range contents.Damage {
+		o.note("warning: %s: %s", path, output.Printable(message(damage)))
+	}
+	if _, err := file.Seek(0, 0); err != nil {
+		return usagef("%s: %s", path, err)
+	}
+	now := limiter.InstantOf(o.env.Now())
+	const batchSize = 500
+	err = contents.Each(file, batchSize, func(batch backup.Batch) error {
+		for i := range batch.Records {
+			if answer.most == 0 || len(answer.Keys) < answer.most {
+				answer.add(&batch.Records[i], batch.Limits[i], now)
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return o.print(answer)
+}
+
+// backupAnswer is what backups show says.
+type backupAnswer struct {
+	SchemaVersion int    `json:"schema_version"`
+	Path          string `json:"path"`
+	backup.Header
+	Bytes   int64       `json:"bytes"`
+	Whole   bool        `json:"whole"`
+	Damaged int         `json:"damaged_lines"`
+	Count   int         `json:"records"`
+	Keys    []backupKey `json:"keys"`
+	most    int         // how many keys are shown; 0 is all
+}
+
+func (a *backupAnswer) add(r *limiter.Record, limit limiter.Limit, now limiter.Instant) {
+	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, Limit: limit.String()}
+	if state, err := r.Decode(); err == nil {
+		key.Used = state.Used(now)
+	}
+	if !r.Expires.IsZero() {
+		expires := r.Expires.UTC()
+		key.ExpiresAt = &expires
+	}
+	a.Keys = append(a.Keys, key)
+}
+
+// Document implements output.Answer.
+func (a *backupAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *backupAnswer) Lines() []any {
+	lines := make([]any, len(a.Keys))
+	for i := range a.Keys {
+		lines[i] = &a.Keys[i]
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *backupAnswer) Records() [][]string {
+	records := [][]string{{"key", "name", "limit", "used", "expires_at"}}
+	for i := range a.Keys {
+		k := &a.Keys[i]
+		records = append(records, []string{k.Key, k.Name, k.Limit, number(k.Used), k.expires(time.RFC3339, "")})
+	}
+	return records
+}
+
+// expires is when the key expires, in a layout, or never.
+func (k *backupKey) expires(layout, never string) string {
+	if k.ExpiresAt == nil {
+		return never
+	}
+	return k.ExpiresAt.Format(layout)
+}
+
+// Print implements output.Answer.
+func (a *backupAnswer) Print(p *output.Printer) {
+	state := "whole"
+	switch {
+	case a.Damaged > 0:
+		state = output.Plural(a.Damaged, "damaged line")
+	case !a.Whole:
+		state = "torn: the last line is not whole"
+	}
+	p.Line("%s, %s, %s", a.Path, output.Bytes(a.Bytes), state)
+	where := a.Store
+	if a.Context != "" {
+		where = a.Context + ", " + a.Store
+	}
+	if a.StoreID != "" {
+		where += ", id " + a.StoreID
+	}
+	p.Line("%s at %s in %s, prefix %s", output.Printable(strings.TrimSpace(a.Command+" "+a.Selection)), clockTime(a.Time),
+		output.Printable(where), output.Printable(a.Prefix))
+	rows := make([][]output.Cell, 0, len(a.Keys))
+	for i := range a.Keys {
+		k := &a.Keys[i]
+		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: k.Limit}, {Text: number(k.Used)},
+			{Text: k.expires("2006-01-02 15:04:05", "never")}})
+	}
+	if len(rows) > 0 {
+		p.Table([]output.Column{{Header: "SUBJECT", Shrinks: 20}, {Header: "NAME", Drops: 2}, {Header: "LIMIT", Drops: 1},
+			{Header: "USED", Right: true}, {Header: "EXPIRES"}}, slices.Clip(rows))
+	}
+	if more := a.Count - len(a.Keys); more > 0 && a.most > 0 {
+		p.Line("… and %s more; --all shows them", output.Plural(more, "key"))
+	}
+}
+
+// clockTime is an instant for people.
+func clockTime(at time.Time) string { return fmt.Sprint(at.UTC().Format("2006-01-02 15:04:05 MST")) }

@@ -1,0 +1,123 @@
+package backup
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func zipped(tb testing.TB, file []byte) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(file)
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// A backup that was compressed since brings back the same, and a torn one what is whole.
+func TestCompressed(t *testing.T) {
+	var records []limiter.Record
+	for i := range 300 {
+		records = append(records, record(t, strings.Repeat("x", i+1), int64(i+1)))
+	}
+	file := written(t, records, records[:7])
+	_, want, _, err := read(file, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := zipped(t, file)
+	c, got, _, err := read(small, 50)
+	if err != nil || c.Torn || len(got) != len(want) || c.Records != 300 {
+		t.Fatalf("compressed: %d of %d records, torn: %v, %v", len(got), len(want), c.Torn, err)
+	}
+	for _, cut := range []int{len(small) - 1, len(small) - 9, len(small) / 2} {
+		if c, got, _, err := read(small[:cut], 50); err != nil || !c.Torn || len(got) == 0 {
+			t.Errorf("torn after %d of %d bytes: %d records, torn: %v, %v", cut, len(small), len(got), c.Torn, err)
+		}
+	}
+	if _, _, _, err := read(small[:5], 50); err == nil {
+		t.Error("5 bytes of it are a backup")
+	}
+}
+
+// A survey counts as reading does.
+func TestLook(t *testing.T) {
+	records := []limiter.Record{record(t, "a", 1), record(t, `"amends":true}`, 2), record(t, "c", 3)}
+	file := written(t, records, records[:2])
+	s, err := Look(bytes.NewReader(file))
+	if err != nil || s.Keys != 3 || s.Torn || s.Prefix != "rl" {
+		t.Errorf("it is %+v, %v", s, err)
+	}
+	if s, err := Look(bytes.NewReader(file[:len(file)-3])); err != nil || s.Keys != 3 || !s.Torn {
+		t.Errorf("torn, it is %+v, %v", s, err)
+	}
+	if _, err := Look(strings.NewReader("x\n")); err == nil {
+		t.Error("anything is a backup")
+	}
+}
+
+// The id of a store can be written into the header afterwards, without moving the records.
+func TestStoreIDAfterwards(t *testing.T) {
+	for _, before := range []string{"", limiter.NewStoreID()} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", StoreID: before})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := bytes.Clone(file.Bytes())
+		if w.WithStoreID(before) != nil {
+			t.Error("the same id is written again")
+		}
+		for _, id := range []string{limiter.NewStoreID(), ""} {
+			line := w.WithStoreID(id)
+			if id == before {
+				continue
+			}
+			header, err := ReadHeader(bytes.NewReader(line))
+			if err != nil || header.StoreID != id || len(line) != len(first) || header.Store != "s" {
+				t.Errorf("from %q to %q: %q, %v", before, id, line, err)
+			}
+		}
+	}
+}
+
+// Files that can be backups are listed, the newest first, and found by their names alone.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	newer, older := Name(time.Unix(2000, 0), "7"), Name(time.Unix(1000, 0), "99")
+	for _, name := range []string{older + ".gz", newer, "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	folder := &Folder{Path: dir, Entries: os.ReadDir, Open: files.Open}
+	listed, err := folder.List()
+	if err != nil || len(listed) != 2 || listed[0].Name != newer || listed[1].Name != older+".gz" || listed[0].Size != 1 {
+		t.Errorf("it lists %v, %v", listed, err)
+	}
+	for name, want := range map[string]string{newer: newer, older: older + ".gz", strings.TrimSuffix(newer, ".jsonl"): newer,
+		"../" + newer: "", "": "", "notes.txt": "", "nosuch": ""} {
+		path, found := folder.Find(name)
+		if found != (want != "") || found && path != filepath.Join(dir, want) {
+			t.Errorf("%q is found at %q (%v)", name, path, found)
+		}
+	}
+	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) { return nil, fs.ErrNotExist }}
+	if listed, err := empty.List(); err != nil || len(listed) > 0 {
+		t.Errorf("a directory that is not there has %v, %v", listed, err)
+	}
+}

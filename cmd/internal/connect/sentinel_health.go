@@ -1,0 +1,95 @@
+package connect
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/redisserver"
+)
+
+// SentinelHealth is what one Sentinel of a URL says of the master.
+type SentinelHealth struct {
+	Address string
+	// Problem is why it says nothing of what follows, nil if it does.
+	Problem error
+	// Known is how many Sentinels it knows, itself among them; Quorum is how many have to
+	// agree that the master is down.
+	Known, Quorum int
+	// NoQuorum is why too few can be reached to replace the master, empty if there are enough.
+	NoQuorum string
+	// Down: it takes the master for down.
+	Down bool
+}
+
+// SentinelsOf asks all Sentinels of a URL, at once. Another URL has none.
+func SentinelsOf(ctx context.Context, text string, options Options) ([]SentinelHealth, error) {
+	scheme, _, _ := strings.Cut(text, ":")
+	if !strings.HasSuffix(scheme, "+sentinel") {
+		return nil, nil
+	}
+	u, err := parseRedisURL(text, scheme+openers()[scheme].form)
+	if err != nil {
+		return nil, err
+	}
+	config, err := u.tlsConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := u.addresses(sentinelPort)
+	if err != nil {
+		return nil, err
+	}
+	m := u.watched(addresses, config, options)
+	all := make([]SentinelHealth, len(addresses))
+	var asking goroutines.Group
+	for i, address := range addresses {
+		asking.Go(func() {
+			client := newClient(&redis.Options{Addr: address, Username: u.option(storeurl.SentinelUser),
+				Password: u.option(storeurl.SentinelPassword), TLSConfig: config}, options)
+			defer client.Close()
+			redisserver.Guard(client)
+			all[i] = m.health(ctx, client)
+			all[i].Address = address
+		})
+	}
+	return all, asking.Wait()
+}
+
+// health asks one Sentinel about the master.
+func (m *watchedMaster) health(ctx context.Context, sentinel *redis.Client) (h SentinelHealth) {
+	about, err := sentinel.Do(ctx, "SENTINEL", "MASTER", m.name).Result()
+	if err != nil {
+		h.Problem = m.plain(err)
+		return h
+	}
+	fields := map[string]string{}
+	switch about := about.(type) {
+	case map[any]any: // by RESP3
+		for name, value := range about {
+			fields[wordOf(name)] = wordOf(value)
+		}
+	case []any:
+		for i := 0; i+1 < len(about); i += 2 {
+			fields[wordOf(about[i])] = wordOf(about[i+1])
+		}
+	}
+	others, _ := strconv.Atoi(fields["num-other-sentinels"])
+	h.Known = others + 1
+	h.Quorum, _ = strconv.Atoi(fields["quorum"])
+	h.Down = strings.Contains(fields["flags"], "_down")
+	if err := sentinel.Do(ctx, "SENTINEL", "CKQUORUM", m.name).Err(); redisserver.IsErrorReply(err, "NOQUORUM") {
+		h.NoQuorum = m.secrets.Answer(strings.TrimPrefix(err.Error(), "NOQUORUM "))
+	}
+	return h
+}
+
+// wordOf returns an answer that is a text, and "" of any other.
+func wordOf(answer any) string {
+	text, _ := answer.(string)
+	return text
+}

@@ -1,0 +1,52 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// LocalFiles are the files that limitctl has on this machine, apart from its configuration.
+type LocalFiles struct {
+	// Directory is where they are, empty if nothing says where that could be.
+	Directory string
+	// Backups is how many backups there are, and BackupBytes how large they are together.
+	Backups     int
+	BackupBytes int64
+	// AuditBytes is the size of the audit, and ShadowBytes that of the file that decides while
+	// the store is away; 0 if there is none.
+	AuditBytes, ShadowBytes int64
+	// Problem is why they cannot be looked at, nil if they can.
+	Problem error
+}
+
+// largeBackups is how large backups are when somebody should tidy up.
+const largeBackups = 1 << 30
+
+// JudgeLocal judges the files on this machine, which undo resets and say who did what.
+func JudgeLocal(l LocalFiles) Finding {
+	f := Finding{Check: "local", Status: OK, Data: map[string]any{"directory": l.Directory, "backups": l.Backups,
+		"backup_bytes": l.BackupBytes, "audit_bytes": l.AuditBytes, "shadow_bytes": l.ShadowBytes}}
+	switch {
+	case l.Directory == "":
+		f.Status, f.Summary = Warn, "no place for the audit and backups: neither XDG_STATE_HOME nor HOME is set"
+		f.Advice = "set one of them; without it a reset needs --backup FILE"
+		return f
+	case l.Problem != nil:
+		f.Status, f.Summary = Warn, "the files in "+output.Printable(l.Directory)+" cannot be looked at: "+oneLine(l.Problem)
+		f.Advice = "without that directory a reset cannot be undone: look at its rights"
+		return f
+	}
+	f.Summary = fmt.Sprintf("%s: %s of %s", output.Printable(l.Directory), plural(l.Backups, "backup"), output.Bytes(l.BackupBytes))
+	if l.AuditBytes > 0 {
+		f.Summary += ", an audit of " + output.Bytes(l.AuditBytes)
+	}
+	if l.ShadowBytes > 0 {
+		f.Summary += ", a local shadow of " + output.Bytes(l.ShadowBytes)
+	}
+	if l.BackupBytes >= largeBackups {
+		f.Status = Warn
+		f.Advice = "delete old backups with limitctl backups prune"
+	}
+	return f
+}

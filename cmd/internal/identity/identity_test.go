@@ -1,0 +1,142 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// names resolves some names and no others.
+func names(_ context.Context, host string) ([]string, error) {
+	known := map[string][]string{"prod": {"10.0.0.1"}, "db.example": {"10.0.0.9", "10.0.0.1"}, "self": {"127.0.1.1"}, "10.0.0.1": {"10.0.0.1"}}
+	if found := known[host]; found != nil {
+		return found, nil
+	}
+	return nil, errors.New("no such host")
+}
+
+func at(t *testing.T, url string) Store {
+	t.Helper()
+	address, err := connect.Identity(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Store{Address: address, Prefix: "rl"}
+}
+
+// Addresses are compared by where they lead.
+func TestMeet(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "limits.db")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(file, filepath.Join(dir, "link.db"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"redis://prod", "redis://user:pw@prod:6379/0", true},
+		{"redis://prod", "rediss://db.example", true},
+		{"redis://prod", "redis://10.0.0.1", true},
+		{"redis://prod", "redis://prod/1", false},
+		{"redis://prod", "redis://prod:6380", false},
+		{"redis://nowhere", "redis://elsewhere", false},
+		{"redis://nowhere", "redis://nowhere", true},
+		{"redis://localhost", "redis://[::1]", true},
+		{"redis://self", "redis://127.0.0.1", true},
+		{"redis+cluster://a:1,prod:2", "redis+cluster://10.0.0.1:2,c:3", true},
+		{"redis+cluster://a:1,prod:2", "redis+cluster://a:2,c:3", false},
+		{"redis+cluster://a:1,prod:2", "redis://db.example:2", true},
+		{"redis+sentinel://a,b/m", "redis+sentinel://b,c/m", true},
+		{"redis+sentinel://a,b/m", "redis+sentinel://b,c/n", false},
+		{"redis+sentinel://a,b/m", "redis+sentinel://b,c/m/2", false},
+		{"redis+sentinel://prod:6379/m", "redis://prod", false},
+		{"unix:///run/redis.sock", "unix:///run/redis.sock?db=0", true},
+		{"unix:///run/redis.sock", "unix:///run/redis.sock?db=1", false},
+		{"unix:///run/redis.sock", "redis://localhost", false},
+		{"file:" + file, "file:" + filepath.Join(dir, "link.db"), true},
+		{"file:" + file, "file:" + filepath.Join(dir, "other.db"), false},
+		{"memory:", "file:" + file, false},
+	} {
+		a, b := at(t, test.a), at(t, test.b)
+		if got := Meet(t.Context(), &a, &b, names); got != test.want || Meet(t.Context(), &b, &a, names) != test.want {
+			t.Errorf("%s and %s meet: %v", test.a, test.b, got)
+		}
+		b.Prefix = "other"
+		if Meet(t.Context(), &a, &b, names) {
+			t.Errorf("%s meets %s under another prefix", test.a, test.b)
+		}
+	}
+}
+
+// The id decides, then the servers and the address. One id at two places may be a copy.
+func TestCompare(t *testing.T) {
+	const one, two = "11111111111111111111111111111111", "22222222222222222222222222222222"
+	for name, test := range map[string]struct {
+		a, b Store
+		want Verdict
+	}{
+		"no ids, one address":            {Store{Address: "redis a:1 db 0"}, Store{Address: "redis a:1 db 0"}, Same},
+		"no ids, two addresses":          {Store{Address: "redis a:1 db 0"}, Store{Address: "redis b:1 db 0"}, Other},
+		"an id on one side, one address": {Store{Address: "redis a:1 db 0", ID: one}, Store{Address: "redis a:1 db 0"}, Same},
+		"two ids, one address":           {Store{Address: "redis a:1 db 0", ID: one}, Store{Address: "redis a:1 db 0", ID: two}, Other},
+		"one id, one address":            {Store{Address: "redis a:1 db 0", ID: one}, Store{Address: "redis a:1 db 0", ID: one}, Same},
+		"one id, two addresses":          {Store{Address: "redis a:1 db 0", ID: one}, Store{Address: "redis b:1 db 0", ID: one}, Copy},
+		"one id, one server": {Store{Address: "redis a:1 db 0", ID: one, Servers: []string{"r/0", "s/0"}},
+			Store{Address: "redis b:1 db 0", ID: one, Servers: []string{"s/0"}}, Same},
+		"no ids, one server": {Store{Address: "redis a:1 db 0", Servers: []string{"r/0"}},
+			Store{Address: "unix /x db 0", Servers: []string{"r/0"}}, Same},
+		"another prefix": {Store{Address: "redis a:1 db 0", Prefix: "x"}, Store{Address: "redis a:1 db 0"}, Other},
+	} {
+		if got := Compare(t.Context(), &test.a, &test.b, names); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// A server is known again by any way that leads to it, and a copy of its data is not it.
+func TestAskServers(t *testing.T) {
+	server, other := redistest.Start(t), redistest.Start(t)
+	store, err := redisstore.New(server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := store.EnsureStoreID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(url string) Store {
+		t.Helper()
+		known, err := Ask(t.Context(), url, connect.Options{Prefix: "rl", Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	there, socket := ask("redis://"+server.Addr), ask("unix://"+server.Socket)
+	if there.ID != id || len(there.Servers) != 1 || Compare(t.Context(), &there, &socket, names) != Same {
+		t.Errorf("%+v and %+v are not the same, with id %s", there, socket, id)
+	}
+	second := ask("unix://" + server.Socket + "?db=1")
+	if Compare(t.Context(), &there, &second, names) != Other {
+		t.Errorf("%+v and its second database %+v are the same", there, second)
+	}
+	other.Do("SET", "rl!id", id)
+	if copied := ask("redis://" + other.Addr); Compare(t.Context(), &there, &copied, names) != Copy {
+		t.Errorf("the copy %+v of %+v is not told", copied, there)
+	}
+	// Somebody who may do neither is not told, and no error of the store.
+	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+ping")
+	if known, err := Ask(t.Context(), "redis://poor:pw@"+server.Addr, connect.Options{Prefix: "rl", Timeout: time.Minute}); !errors.Is(err,
+		limiter.ErrRefused) || known.ID != "" || known.Servers != nil || known.Address != there.Address {
+		t.Errorf("without rights: %+v, %v", known, err)
+	}
+}

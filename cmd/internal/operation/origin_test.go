@@ -1,0 +1,75 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/backup"
+	"github.com/limitctl/limitctl/cmd/internal/identity"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// A backup goes back into the store that it came from, and into no other unless that is
+// asked for. The first reset gives the store its id, and writes it into the backup.
+func TestRestoreIntoItsOwnStore(t *testing.T) {
+	s := newSite(t)
+	address := "redis a:1 db 0"
+	s.Identify = func(ctx context.Context) identity.Store {
+		id, err := identity.ID(ctx, s.memory)
+		if err != nil {
+			t.Error(err)
+		}
+		return identity.Store{Address: address, Prefix: "rl", ID: id}
+	}
+	s.LookUp = func(context.Context, string) ([]string, error) { return nil, errors.New("no names") }
+	s.take(t, "a", 3)
+	path := s.reset(t)
+	id, _ := s.memory.StoreID(t.Context())
+	b := s.opened(t, path)
+	if !limiter.IsStoreID(id) || b.StoreID != id || b.Address != address || b.Records != 1 {
+		t.Fatalf("the store has the id %q, and the backup is %+v", id, b.Header)
+	}
+	result, err := s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
+	if err != nil || result.Restored != 1 {
+		t.Errorf("into its own store: %+v, %v", result, err)
+	}
+	address = "redis b:1 db 0"
+	var other *OtherStoreError
+	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
+	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, limiter.ErrInvalid) || len(s.trail.entries) > 2 {
+		t.Errorf("at another address with the same id: %v", err)
+	}
+	s.memory = newSite(t).memory
+	s.Store = s.memory
+	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.As(err, &other) || other.MaybeCopy {
+		t.Errorf("in another store: %v", err)
+	}
+	if id, _ := s.memory.StoreID(t.Context()); id != "" {
+		t.Error("the refusal has given the store an id")
+	}
+	result, err = s.Restore(t.Context(), &RestorePlan{Backup: b, IntoOther: true}, &watcher{})
+	if err != nil || result.Restored != 1 {
+		t.Errorf("in another store, as was asked: %+v, %v", result, err)
+	}
+	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
+	if other = nil; !errors.As(err, &other) || !strings.Contains(err.Error(), id[:8]+"…") || !strings.Contains(err.Error(), other.HereID[:8]+"…") {
+		t.Errorf("two ids: %v", err)
+	}
+}
+
+// What an earlier limitctl wrote has only the name of the store.
+func TestOriginOfAnEarlierBackup(t *testing.T) {
+	for store, want := range map[string]string{
+		"redis://night@db.example:6379": "redis db.example:6379 db 0",
+		"redis+cluster://a:1,b:2":       "redis+cluster a:1,b:2 db 0",
+		"/var/limits.db":                "file /var/limits.db",
+		"memory":                        "memory",
+		"\x1b://":                       "\x1b",
+	} {
+		if got := originOf(&backup.Header{Store: store, Prefix: "rl", StoreID: "forged"}); got.Address != want || got.ID != "" || got.Prefix != "rl" {
+			t.Errorf("%q is %+v, want %q", store, got, want)
+		}
+	}
+}

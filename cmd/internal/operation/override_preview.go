@@ -1,0 +1,239 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Change is how an override changes what a key is allowed.
+type Change uint8
+
+// The changes. One limit is looser than another if it allows no less over time and no less
+// at once, and more of one of them; a block is the tightest and an exemption the loosest.
+const (
+	Unchanged Change = iota
+	Loosened
+	Tightened
+	// Mixed: more over time and less at once, or the other way round.
+	Mixed
+	// Unknown: the limit of the key is not known.
+	Unknown
+	changes // how many there are
+)
+
+// Concerned is what an override would change for the keys that are in use.
+type Concerned struct {
+	// Keys is how many the override is about.
+	Keys int64
+	// Counts is how many of them are changed in which way.
+	Counts [changes]int64
+	// Examples are a few of them, changed ones first.
+	Examples []ChangedKey
+	// Winning are the overrides in force that apply instead, and to how many of the keys.
+	Winning []WinningOverride
+	// Incomplete is why not all keys could be looked at, nil if all were.
+	Incomplete error
+}
+
+// ChangedKey is a key with what applies to it now, and what would then.
+type ChangedKey struct {
+	Key       limiter.Key
+	StoreKey  string
+	Now, Then Rule
+	Change    Change
+}
+
+// Rule is what a key is decided by: a limit, or an override that blocks or exempts it.
+type Rule struct {
+	// Limit is zero if it is not known.
+	Limit limiter.Limit
+	// Override is the one that applies, nil if none does.
+	Override *limiter.Override
+}
+
+// WinningOverride is an override that applies in place of another one.
+type WinningOverride struct {
+	Override *limiter.Override
+	Keys     int64
+}
+
+// PreviewPlan says what to find out of an override that is not set yet.
+type PreviewPlan struct {
+	Override limiter.Override
+	// Selection finds the keys in use that it may be about.
+	Selection Selection
+	// Configured, if set, returns the limit that the configuration has for a key. Where it
+	// has none, the limit of the key's last charge counts.
+	Configured func(limiter.Key) (limiter.Limit, bool)
+}
+
+// PreviewOverride finds out what an override would change. It changes nothing.
+func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
+	inForce, err := r.Overrides(ctx)
+	if err != nil {
+		return nil, err
+	}
+	candidate := plan.Override
+	candidate.CreatedAt = time.Unix(1<<40, 0) // the newest
+	p := &preview{
+		candidate:  &candidate,
+		configured: plan.Configured,
+		now:        limiter.NewOverrideList(inForce),
+		then:       limiter.NewOverrideList(append(slices.Clone(inForce), candidate)),
+		winning:    map[string]*WinningOverride{},
+	}
+	found, err := Scan(ctx, r.Store, &plan.Selection, observer, p.add)
+	if err != nil && (ctx.Err() != nil || found.Looked == 0) {
+		return nil, found.WithProgress(err)
+	}
+	p.Incomplete = found.WithProgress(err)
+	return p.concerned(), nil
+}
+
+// preview counts the keys that a scan finds.
+type preview struct {
+	Concerned
+	candidate  *limiter.Override
+	configured func(limiter.Key) (limiter.Limit, bool)
+	now, then  *limiter.OverrideList
+	winning    map[string]*WinningOverride
+	unchanged  []ChangedKey // examples of last resort
+}
+
+// add adds a key.
+func (p *preview) add(e *limiter.Entry, _ error) error {
+	if !p.candidate.Matches(e.Key) {
+		return nil
+	}
+	p.Keys++
+	key := ChangedKey{Key: e.Key, StoreKey: e.StoreKey}
+	was, wins := p.now.For(e.Key), p.then.For(e.Key)
+	written, known := p.written(e, was)
+	key.Now, key.Then = ruleOf(was, written, known), ruleOf(wins, written, known)
+	if was != nil && !known && e.LimitKnown() { // the record tells at least what applies now
+		key.Now.Limit = e.Limit
+	}
+	key.Change = changeOf(key.Now, key.Then)
+	p.Counts[key.Change]++
+	if wins.ID != p.candidate.ID {
+		if p.winning[wins.ID] == nil {
+			p.winning[wins.ID] = &WinningOverride{Override: wins}
+		}
+		p.winning[wins.ID].Keys++
+	}
+	switch {
+	case key.Change == Unchanged && len(p.unchanged) < sampled:
+		p.unchanged = append(p.unchanged, key)
+	case key.Change != Unchanged && len(p.Examples) < sampled:
+		p.Examples = append(p.Examples, key)
+	}
+	return nil
+}
+
+// written returns the limit of a key without overrides: the configured one, else the one
+// that the key was charged by last, if no override made it.
+func (p *preview) written(e *limiter.Entry, was *limiter.Override) (limit limiter.Limit, known bool) {
+	if p.configured != nil {
+		if limit, known = p.configured(e.Key); known {
+			return limit, true
+		}
+	}
+	if !e.LimitKnown() {
+		return limit, false
+	}
+	if was == nil {
+		return e.Limit, true
+	}
+	limit = e.Limit
+	switch was.Effect {
+	case limiter.OverrideLimit:
+		// Charged by the override's limit, or by one that is written the same.
+		return limit, limit != was.Apply(limit)
+	case limiter.OverrideTimes:
+		limit.Count, limit.Burst = scaled(limit.Count, was.Thousandths), scaled(limit.Burst, was.Thousandths)
+	case limiter.OverrideAdd:
+		limit.Count, limit.Burst = limit.Count-was.Units, limit.Burst-was.Units
+	case limiter.OverrideBlock, limiter.OverrideExempt:
+		return limit, true
+	}
+	if limit, err := limit.Normalize(); err == nil && was.Apply(limit) == e.Limit {
+		return limit, true
+	}
+	return e.Limit, true // it was not charged since the override was set
+}
+
+// scaled is n thousandths less.
+func scaled(n, thousandths int64) int64 { return (n*1000 + thousandths/2) / max(1, thousandths) }
+
+// ruleOf is what applies to a key of a limit under an override, which may be nil.
+func ruleOf(o *limiter.Override, limit limiter.Limit, known bool) Rule {
+	rule := Rule{Override: o}
+	switch {
+	case o != nil && (known || o.Effect == limiter.OverrideLimit):
+		rule.Limit = o.Apply(limit)
+	case known:
+		rule.Limit = limit
+	}
+	return rule
+}
+
+// rank puts a block below all limits and an exemption above.
+func (r *Rule) rank() int {
+	switch {
+	case r.Override != nil && r.Override.Effect == limiter.OverrideBlock:
+		return 0
+	case r.Override != nil && r.Override.Effect == limiter.OverrideExempt:
+		return 2
+	}
+	return 1
+}
+
+// changeOf compares what applies to a key now with what would apply then.
+func changeOf(now, then Rule) Change {
+	if before, after := now.rank(), then.rank(); before != after || before != 1 {
+		return sign(cmp.Compare(after, before))
+	}
+	if now.Limit.Count == 0 || then.Limit.Count == 0 {
+		return Unknown
+	}
+	overTime := compareRates(then.Limit, now.Limit)
+	atOnce := cmp.Compare(then.Limit.Capacity(), now.Limit.Capacity())
+	if overTime*atOnce < 0 {
+		return Mixed
+	}
+	return sign(overTime + atOnce)
+}
+
+func sign(order int) Change {
+	switch {
+	case order > 0:
+		return Loosened
+	case order < 0:
+		return Tightened
+	}
+	return Unchanged
+}
+
+// compareRates compares how much two limits allow over time, exactly.
+func compareRates(a, b limiter.Limit) int {
+	aHigh, aLow := bits.Mul64(uint64(a.Count), uint64(b.Period))
+	bHigh, bLow := bits.Mul64(uint64(b.Count), uint64(a.Period))
+	return cmp.Or(cmp.Compare(aHigh, bHigh), cmp.Compare(aLow, bLow))
+}
+
+// concerned is what was found.
+func (p *preview) concerned() *Concerned {
+	p.Examples = append(p.Examples, p.unchanged[:min(len(p.unchanged), sampled-len(p.Examples))]...)
+	for _, winning := range p.winning {
+		p.Winning = append(p.Winning, *winning)
+	}
+	slices.SortFunc(p.Winning, func(a, b WinningOverride) int {
+		return cmp.Or(cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Override.ID, b.Override.ID))
+	})
+	return &p.Concerned
+}

@@ -1,0 +1,230 @@
+package operation
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// pattern reads a pattern that is right.
+func pattern(t *testing.T, text string) limiter.Pattern {
+	t.Helper()
+	p, err := limiter.ParsePattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// planToTriple triples the limits of some for an hour.
+func planToTriple(t *testing.T, subjects string) *OverridePlan {
+	t.Helper()
+	return &OverridePlan{Text: subjects + " --times 3", Lasts: time.Hour,
+		Override: limiter.Override{Subjects: pattern(t, subjects), Effect: limiter.OverrideTimes, Thousandths: 3000, Reason: "why"}}
+}
+
+// ended are the entries of runs that have ended.
+func (s *site) ended() []trail.Entry {
+	return slices.DeleteFunc(slices.Clone(s.trail.entries), func(e trail.Entry) bool { return e.Outcome == trail.Begun })
+}
+
+func TestAnOverrideIsAskedForSetAndWrittenDown(t *testing.T) {
+	s := newSite(t)
+	w := &watcher{}
+	set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), w)
+	if err != nil || set.ID == "" || set.By != "night" || len(w.questions) != 1 {
+		t.Fatalf("set was %+v, %v, after %+v", set, err, w.questions)
+	}
+	e := s.ended()[0]
+	if e.Command != "override set" || e.Selection != "a --times 3 ("+set.ID+")" || e.Reason != "why" || e.Outcome != trail.Done ||
+		e.Changed != 1 {
+		t.Errorf("the trail says %+v", e)
+	}
+	inForce, err := s.Overrides(t.Context())
+	if err != nil || len(inForce) != 1 || inForce[0].ID != set.ID {
+		t.Errorf("in force are %+v, %v", inForce, err)
+	}
+
+	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{set.ID}, Consent: Consent{Reason: "over"}}, w)
+	if err != nil || len(revoked) != 1 || revoked[0].ID != set.ID || len(w.questions) != 2 {
+		t.Fatalf("revoked were %+v, %v, after %+v", revoked, err, w.questions)
+	}
+	if e := s.ended()[1]; e.Command != "override revoke" || e.Selection != set.ID || e.Reason != "over" || e.Outcome != trail.Done {
+		t.Errorf("the trail says %+v", e)
+	}
+	if inForce, _ = s.Overrides(t.Context()); len(inForce) != 0 {
+		t.Errorf("in force are %+v", inForce)
+	}
+}
+
+// Nothing is set or revoked that nobody agreed to.
+func TestAnOverrideThatNobodyAgreedTo(t *testing.T) {
+	s := newSite(t)
+	kept, err := s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := &watcher{answer: errNo}
+	if set, err := s.SetOverride(t.Context(), planToTriple(t, "a"), no); set != nil || !errors.Is(err, errNo) {
+		t.Errorf("after a no was set %+v, %v", set, err)
+	}
+	revoke := &RevokePlan{IDs: []string{kept.ID}}
+	if revoked, err := s.RevokeOverrides(t.Context(), revoke, no); len(revoked) > 0 || !errors.Is(err, errNo) {
+		t.Errorf("after a no was revoked %+v, %v", revoked, err)
+	}
+	s.Place.Access = Access{Context: "prod", Protected: true}
+	plan := planToTriple(t, "a")
+	plan.Consent.Yes = true
+	if _, err := s.SetOverride(t.Context(), plan, no); !errors.Is(err, errNo) || no.questions[len(no.questions)-1].Context != "prod" {
+		t.Errorf("in a protected context it asked %+v, %v", no.questions, err)
+	}
+	s.Place.Access = Access{Context: "look", ReadOnly: true}
+	var readOnly *connect.ReadOnlyError
+	if _, err := s.SetOverride(t.Context(), plan, no); !errors.As(err, &readOnly) {
+		t.Errorf("in a read-only context: %v", err)
+	}
+	if _, err := s.RevokeOverrides(t.Context(), revoke, no); !errors.As(err, &readOnly) {
+		t.Errorf("in a read-only context: %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
+		t.Errorf("in force are %+v, and the trail has %+v", inForce, s.ended())
+	}
+}
+
+// If one of several is not in force, none is revoked.
+func TestRevokingWhatIsNotInForce(t *testing.T) {
+	s := newSite(t)
+	kept, err := s.SetOverride(t.Context(), planToTriple(t, "kept"), &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := &RevokePlan{IDs: []string{kept.ID, "nosuch"}, Consent: Consent{Yes: true}}
+	if _, err := s.RevokeOverrides(t.Context(), plan, &watcher{}); !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
+		t.Errorf("it says %v", err)
+	}
+	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {
+		t.Errorf("in force are %+v, and the trail has %+v", inForce, s.ended())
+	}
+}
+
+// A failure is written down, and is partly done if something was.
+func TestAnOverrideThatFails(t *testing.T) {
+	s := newSite(t)
+	first, _ := s.SetOverride(t.Context(), planToTriple(t, "a"), &watcher{})
+	second, _ := s.SetOverride(t.Context(), planToTriple(t, "b"), &watcher{})
+	broken := &brokenOverrides{Store: s.memory, table: s.memory, fails: second.ID}
+	s.Store = broken
+	revoked, err := s.RevokeOverrides(t.Context(), &RevokePlan{IDs: []string{first.ID, second.ID}}, &watcher{})
+	if len(revoked) != 1 || !errors.Is(err, outcome.ErrPartly) || !errors.Is(err, limiter.ErrUnavailable) {
+		t.Errorf("revoked were %+v, %v", revoked, err)
+	}
+	if e := s.ended()[2]; e.Outcome != trail.Partly || e.Matched != 2 || e.Changed != 1 {
+		t.Errorf("the trail says %+v", e)
+	}
+	if _, err := s.SetOverride(t.Context(), planToTriple(t, "c"), &watcher{}); !errors.Is(err, limiter.ErrUnavailable) {
+		t.Errorf("it says %v", err)
+	}
+	if e := s.ended()[3]; e.Outcome != trail.Failed || e.Changed != 0 || e.Error == "" {
+		t.Errorf("the trail says %+v", e)
+	}
+}
+
+// What an override would change, key by key.
+func TestWhatAnOverrideWouldChange(t *testing.T) {
+	s := newSite(t)
+	for _, subject := range []string{"a:1", "a:2", "a:3", "b:1"} {
+		s.take(t, subject, 1)
+	}
+	block := planToTriple(t, "a:2")
+	block.Override.Effect = limiter.OverrideBlock
+	blocked, err := s.SetOverride(t.Context(), block, &watcher{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	preview := func(o limiter.Override) *Concerned {
+		t.Helper()
+		c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: o, Selection: everything(t)}, &watcher{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	limit := func(count int64, period time.Duration) limiter.Override {
+		return limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideLimit,
+			Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: count, Burst: count, Period: period}}
+	}
+	for name, test := range map[string]struct {
+		override limiter.Override
+		want     Change
+	}{
+		"more":           {planToTriple(t, "a:*").Override, Loosened},
+		"another limit":  {limit(5, time.Hour), Tightened},
+		"the same":       {limit(10, time.Hour), Unchanged},
+		"the same rate":  {limit(20, 2*time.Hour), Loosened},
+		"mixed":          {limit(20, 20*time.Hour), Mixed},
+		"exempt":         {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideExempt}, Loosened},
+		"fewer units":    {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideAdd, Units: -3}, Tightened},
+		"another's name": {limiter.Override{Subjects: pattern(t, "a:*"), Effect: limiter.OverrideBlock, Names: pattern(t, "x")}, changes},
+	} {
+		c := preview(test.override)
+		if test.want == changes {
+			if c.Keys != 0 {
+				t.Errorf("%s: it concerns %+v", name, c)
+			}
+			continue
+		}
+		// a:2 stays blocked.
+		var want [changes]int64
+		want[test.want] += 2
+		want[Unchanged]++
+		if c.Keys != 3 || c.Counts != want || len(c.Examples) != 3 || len(c.Winning) != 1 || c.Winning[0].Override.ID != blocked.ID ||
+			c.Winning[0].Keys != 1 {
+			t.Errorf("%s: it concerns %+v", name, c)
+		}
+	}
+	if c := preview(limiter.Override{Subjects: pattern(t, "*"), Effect: limiter.OverrideBlock}); c.Counts[Tightened] != 3 || c.Keys != 4 {
+		t.Errorf("a block of all concerns %+v", c)
+	}
+	if len(s.ended()) != 1 {
+		t.Errorf("the trail has %+v", s.ended())
+	}
+}
+
+// A limit that an override has changed already is compared by what it was without it.
+func TestWhatAnOverrideWouldChangeOfAnOverride(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.SetOverride(t.Context(), planToTriple(t, "a:*"), &watcher{}); err != nil {
+		t.Fatal(err)
+	}
+	s.take(t, "a:before", 1) // as by a service that does not know of it yet
+	tripled := tenAnHour
+	tripled.Count = 30
+	if _, err := limiter.New(s.memory).Take(t.Context(), key("a:after"), tripled, 1); err != nil {
+		t.Fatal(err)
+	}
+	double := planToTriple(t, "a:*").Override
+	double.Thousandths = 2000
+	c, err := s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t)}, &watcher{})
+	if err != nil || c.Counts[Tightened] != 2 {
+		t.Fatalf("it concerns %+v, %v", c, err)
+	}
+	for _, e := range c.Examples {
+		if e.Now.Limit.Count != 30 || e.Then.Limit.Count != 20 {
+			t.Errorf("%s goes from %v to %v", e.Key.Subject, e.Now.Limit, e.Then.Limit)
+		}
+	}
+	configured := func(limiter.Key) (limiter.Limit, bool) {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Period: time.Hour}, true
+	}
+	c, err = s.PreviewOverride(t.Context(), &PreviewPlan{Override: double, Selection: everything(t), Configured: configured}, &watcher{})
+	if err != nil || c.Examples[0].Now.Limit.Count != 300 || c.Examples[0].Then.Limit.Count != 200 {
+		t.Fatalf("by the configuration it concerns %+v, %v", c, err)
+	}
+}

@@ -1,0 +1,180 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// preview finds out what an override would change, and shows it to whoever is asked.
+func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) (
+	*operation.Concerned, error) {
+	concerned, err := runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
+		Configured: o.configured()}, &observer{global: o.globalOptions})
+	if err != nil {
+		return nil, err
+	}
+	if o.quiet && o.dryRun {
+		return concerned, nil
+	}
+	if concerned.Keys == 0 {
+		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+	} else {
+		verb := "match"
+		if concerned.Keys == 1 {
+			verb = "matches"
+		}
+		o.say("%s in use %s %s in %s: %s", plural(concerned.Keys, "key"), verb, plan.selection.Text, place, changesText(concerned))
+	}
+	for i := range concerned.Examples {
+		e := &concerned.Examples[i]
+		o.say("  %s  %s → %s", output.Printable(e.StoreKey), ruleText(&e.Now), ruleText(&e.Then))
+	}
+	if more := concerned.Keys - int64(len(concerned.Examples)); more > 0 {
+		o.say("  … and %s more", output.Thousands(more))
+	}
+	for _, w := range concerned.Winning {
+		o.say("to %s of them %s applies instead, %s", output.Thousands(w.Keys), sentence(w.Override, o.env.Now()), "which comes first")
+	}
+	if concerned.Incomplete != nil {
+		o.note("warning: not all keys could be looked at: %s", message(concerned.Incomplete))
+	}
+	return concerned, nil
+}
+
+// changesText says how many keys are changed in which way.
+func changesText(c *operation.Concerned) string {
+	var parts []string
+	for _, count := range changeCounts(c) {
+		if count.keys > 0 {
+			parts = append(parts, output.Thousands(count.keys)+" "+count.word)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+type changeCount struct {
+	word string
+	keys int64
+}
+
+// changeCounts are the counts of changes, in the order in which they are said.
+func changeCounts(c *operation.Concerned) []changeCount {
+	var counts []changeCount
+	for _, change := range []operation.Change{operation.Loosened, operation.Tightened, operation.Mixed, operation.Unchanged,
+		operation.Unknown} {
+		counts = append(counts, changeCount{changeWord(change), c.Counts[change]})
+	}
+	return counts
+}
+
+// changeWord is the word of a change.
+func changeWord(c operation.Change) string {
+	switch c {
+	case operation.Loosened:
+		return "loosened"
+	case operation.Tightened:
+		return "tightened"
+	case operation.Mixed:
+		return "mixed"
+	case operation.Unknown:
+		return "unknown"
+	default:
+		return "unchanged"
+	}
+}
+
+// ruleText is what a key is decided by, in a few words.
+func ruleText(r *operation.Rule) string {
+	switch {
+	case r.Override != nil && r.Override.Effect == limiter.OverrideBlock:
+		return "blocked"
+	case r.Override != nil && r.Override.Effect == limiter.OverrideExempt:
+		return "exempt"
+	case r.Limit.Count == 0:
+		return "unknown limit"
+	}
+	return r.Limit.String()
+}
+
+// concernedDocument is what an override would change, in JSON.
+type concernedDocument struct {
+	Keys      int64                `json:"keys"`
+	Loosened  int64                `json:"loosened"`
+	Tightened int64                `json:"tightened"`
+	Mixed     int64                `json:"mixed"`
+	Unchanged int64                `json:"unchanged"`
+	Unknown   int64                `json:"unknown"`
+	Complete  bool                 `json:"complete"` // all keys could be looked at
+	Examples  []changedKeyDocument `json:"examples"`
+	Winning   []winningDocument    `json:"winning"` // overrides that apply instead
+}
+
+type changedKeyDocument struct {
+	Key    string `json:"key"`
+	Name   string `json:"name"`
+	Now    string `json:"now"`
+	Then   string `json:"then"`
+	Change string `json:"change"`
+}
+
+type winningDocument struct {
+	ID   string `json:"id"`
+	Keys int64  `json:"keys"`
+}
+
+// newConcernedDocument returns nil for what was not looked at.
+func newConcernedDocument(c *operation.Concerned) *concernedDocument {
+	if c == nil {
+		return nil
+	}
+	d := &concernedDocument{Keys: c.Keys, Loosened: c.Counts[operation.Loosened], Tightened: c.Counts[operation.Tightened],
+		Mixed: c.Counts[operation.Mixed], Unchanged: c.Counts[operation.Unchanged], Unknown: c.Counts[operation.Unknown],
+		Complete: c.Incomplete == nil, Examples: []changedKeyDocument{}, Winning: []winningDocument{}}
+	for i := range c.Examples {
+		e := &c.Examples[i]
+		d.Examples = append(d.Examples, changedKeyDocument{e.Key.Subject, e.Key.Name, ruleText(&e.Now), ruleText(&e.Then), changeWord(e.Change)})
+	}
+	for _, w := range c.Winning {
+		d.Winning = append(d.Winning, winningDocument{w.Override.ID, w.Keys})
+	}
+	return d
+}
+
+// previewAnswer is what a dry run found.
+type previewAnswer struct{ overrideAnswer }
+
+// Document implements output.Answer.
+func (a *previewAnswer) Document() any {
+	return struct {
+		SchemaVersion int                `json:"schema_version"`
+		DryRun        bool               `json:"dry_run"`
+		Overrides     []any              `json:"overrides"`
+		Concerned     *concernedDocument `json:"concerned"`
+	}{output.SchemaVersion, true, a.overrideAnswer.Lines(), newConcernedDocument(a.concerned)}
+}
+
+// Lines implements output.Answer.
+func (a *previewAnswer) Lines() []any { return []any{a.Document()} }
+
+// Records implements output.Answer.
+func (a *previewAnswer) Records() [][]string {
+	records := [][]string{{"change", "keys"}}
+	for _, count := range changeCounts(a.concerned) {
+		records = append(records, []string{count.word, number(count.keys)})
+	}
+	return records
+}
+
+// Print implements output.Answer.
+func (a *previewAnswer) Print(p *output.Printer) {
+	changed := changesText(a.concerned)
+	if changed != "" {
+		changed = ": " + changed
+	}
+	fmt.Fprintf(p.Out, "would concern %s in use%s (dry run)\n", plural(a.concerned.Keys, "key"), changed)
+}

@@ -1,0 +1,173 @@
+package limiter_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+func mustPattern(tb testing.TB, text string) limiter.Pattern {
+	tb.Helper()
+	if text == "" {
+		return limiter.Pattern{}
+	}
+	p, err := limiter.ParsePattern(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// literal is how many characters a pattern begins with before the first special one.
+func literal(pattern string) int {
+	if i := strings.IndexAny(pattern, "*?["); i >= 0 {
+		return i
+	}
+	return len(pattern)
+}
+
+// comesBefore is the rule of which override wins, word by word.
+func comesBefore(a, b *limiter.Override) bool {
+	class := func(o *limiter.Override) int {
+		return map[limiter.OverrideEffect]int{limiter.OverrideBlock: -2, limiter.OverrideExempt: -1}[o.Effect]
+	}
+	isExact := func(o *limiter.Override) bool {
+		return !o.Subjects.IsZero() && literal(o.Subjects.String()) == len(o.Subjects.String())
+	}
+	for _, difference := range []int{
+		class(b) - class(a),
+		map[bool]int{true: 1}[isExact(a)] - map[bool]int{true: 1}[isExact(b)],
+		literal(a.Subjects.String()) - literal(b.Subjects.String()),
+		len(a.Attributes) - len(b.Attributes),
+		map[bool]int{false: 1}[a.Names.IsZero()] - map[bool]int{false: 1}[b.Names.IsZero()],
+		a.CreatedAt.Compare(b.CreatedAt),
+		strings.Compare(b.ID, a.ID),
+	} {
+		if difference != 0 {
+			return difference > 0
+		}
+	}
+	return false
+}
+
+// isAbout tells by package policy whether an override is about a key.
+func isAbout(o *limiter.Override, key limiter.Key) bool {
+	parts, isPolicys := policy.ParseKey(key)
+	nameFits := o.Names.IsZero() || o.Names.Match(key.Name) || isPolicys && o.Names.Match(parts.LimitName())
+	return (o.Subjects.IsZero() || o.Subjects.Match(key.Subject)) && nameFits &&
+		(len(o.Attributes) == 0 || isPolicys && parts.Has(o.Attributes))
+}
+
+// For any overrides and key, the one that is found is the first of all by the rule.
+func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
+	subjects := []string{"", "*", "user:*", "user:4*", "user:42", "user:[0-9]*", "tenant:acme", "tenant:acme*", "tenant:acme:user:7", "*:7",
+		"te?ant:*", "ip:2001:db8::1"}
+	names := []string{"", "api/*", "api/user", "token-bucket/1m"}
+	attributes := []map[string]string{nil, nil, {"tenant": "acme"}, {"tenant": "acme", "user": "7"}, {"user": "7"}, {"ip": "2001:db8::1"},
+		{"tenant": "acme2"}, {"tenant": "a:c%"}}
+	keys := []limiter.Key{
+		{Subject: "user:42", Name: "token-bucket/1m"}, {Subject: "user:7", Name: "api/user"}, {Subject: "tenant:acme", Name: "api/user"},
+		{Subject: "tenant:acme2", Name: "api/user"}, {Subject: "tenant:acme:user:7", Name: "api/user"},
+		{Subject: "tenant:acme", Name: "api/user:user:7"}, {Subject: "tenant:acme", Name: "api/user:user:77"},
+		{Subject: "ip:2001:db8::1", Name: "login/ip"}, {Subject: "ip:2001:db8::11", Name: "login/ip"},
+		{Subject: "ip:2001%3Adb8%3A%3A1:user:7", Name: "login/ip"}, {Subject: "tenant:a%3Ac%25", Name: "api/user"},
+		{Subject: "xtenant:acme", Name: "api/user"}, {Subject: "tenant:acme", Name: "token-bucket/1m"},
+	}
+	applied := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var all []limiter.Override
+		for i := range rapid.IntRange(0, 12).Draw(t, "overrides") {
+			pattern := func(what string, of []string) limiter.Pattern {
+				text := rapid.SampledFrom(of).Draw(t, what)
+				if text == "" {
+					return limiter.Pattern{}
+				}
+				p, err := limiter.ParsePattern(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			}
+			all = append(all, limiter.Override{
+				ID: fmt.Sprint(i), Subjects: pattern("subjects", subjects), Names: pattern("names", names),
+				Attributes: rapid.SampledFrom(attributes).Draw(t, "attributes"),
+				Effect:     limiter.OverrideEffect(rapid.IntRange(0, 4).Draw(t, "effect")),
+				CreatedAt:  time.Unix(rapid.Int64Range(0, 2).Draw(t, "created"), 0),
+			})
+		}
+		list := limiter.NewOverrideList(all)
+		key := rapid.SampledFrom(keys).Draw(t, "key")
+		about := slices.DeleteFunc(slices.Clone(all), func(o limiter.Override) bool { return !isAbout(&o, key) })
+		for i := range all {
+			if got, want := all[i].Matches(key), isAbout(&all[i], key); got != want {
+				t.Fatalf("%+v matches %s: %v", all[i], key, got)
+			}
+		}
+		want := ""
+		for i := range about {
+			if want == "" || comesBefore(&about[i], find(about, want)) {
+				want = about[i].ID
+			}
+		}
+		got := ""
+		if o := list.For(key); o != nil {
+			got = o.ID
+			applied++
+		}
+		if got != want {
+			t.Fatalf("%s: %q applies, want %q, of %+v", key, got, want, all)
+		}
+	})
+	if applied == 0 {
+		t.Error("none ever applied")
+	}
+}
+
+func find(overrides []limiter.Override, id string) *limiter.Override {
+	i := slices.IndexFunc(overrides, func(o limiter.Override) bool { return o.ID == id })
+	return &overrides[i]
+}
+
+// What an override makes of a limit is a limit, and the more it gives the more is allowed.
+func TestAnOverriddenLimitIsWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom(limiter.Kinds()).Draw(t, "kind")
+		limit := limiter.Limit{Algorithm: kind.Algorithm(), Count: rapid.Int64Range(1, kind.Algorithm().MaxCount()).Draw(t, "count"),
+			Period: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, limiter.MaxPeriod}).Draw(t, "period")}
+		if limit.Algorithm.HasBurst() && rapid.Bool().Draw(t, "has burst") {
+			limit.Burst = rapid.Int64Range(1, limiter.MaxCount).Draw(t, "burst")
+		}
+		normalized, err := limit.Normalize()
+		if err != nil {
+			t.Skip()
+		}
+		times := limiter.Override{Effect: limiter.OverrideTimes, Thousandths: rapid.OneOf(rapid.Int64Range(1, 5000),
+			rapid.Int64Range(1, limiter.MaxOverrideThousandths)).Draw(t, "thousandths")}
+		add := limiter.Override{Effect: limiter.OverrideAdd, Units: rapid.Int64Range(-limiter.MaxCount, limiter.MaxCount).Draw(t, "units")}
+		for _, o := range []limiter.Override{times, add} {
+			for _, from := range []limiter.Limit{limit, normalized} {
+				got, err := o.Apply(from).Normalize()
+				if err != nil {
+					t.Fatalf("%s under %+v: %v", from, o, err)
+				}
+				if got.Algorithm != normalized.Algorithm || got.Period != normalized.Period || got.Slices != normalized.Slices {
+					t.Fatalf("%s under %+v is %s", from, o, got)
+				}
+			}
+		}
+		most := normalized.Algorithm.MaxCount()
+		if got := times.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count*times.Thousandths/1000 {
+			t.Fatalf("%s times %d/1000 has a count of %d", normalized, times.Thousandths, got)
+		}
+		if got := add.Apply(normalized).Count; got > 1 && got < most && got != normalized.Count+add.Units {
+			t.Fatalf("%s and %d has a count of %d", normalized, add.Units, got)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+func exactly(tb testing.TB, subject string) limiter.Pattern {
+	tb.Helper()
+	p, err := limiter.ExactPattern(subject)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// eventually waits until something is so, and fails if it is not within 20 s.
+func eventually(tb testing.TB, what string, is func() bool) (after time.Duration) {
+	tb.Helper()
+	for began := time.Now(); ; time.Sleep(2 * time.Millisecond) {
+		if is() {
+			return time.Since(began)
+		}
+		if time.Since(began) > 20*time.Second {
+			tb.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// A service that runs lets somebody through for as long as an operator says, on a server, on a
+// Cluster and behind Sentinels.
+func TestARunningServiceAppliesOverrides(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		client func(t *testing.T) (service, operator redis.UniversalClient)
+	}{
+		{"server", func(t *testing.T) (service, operator redis.UniversalClient) {
+			server := redistest.Start(t)
+			return redis.NewClient(&redis.Options{Addr: server.Addr}), redis.NewClient(&redis.Options{Addr: server.Addr})
+		}},
+		{"cluster", func(t *testing.T) (service, operator redis.UniversalClient) {
+			cluster := redistest.StartCluster(t)
+			return clusterClient(t, cluster, redis.ClusterOptions{}), clusterClient(t, cluster, redis.ClusterOptions{})
+		}},
+		{"sentinel", func(t *testing.T) (service, operator redis.UniversalClient) {
+			sentinel := redistest.StartSentinel(t)
+			options := redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs()}
+			return redis.NewFailoverClient(&options), redis.NewFailoverClient(&options)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			service, operator := c.client(t)
+			table := newDenialStore(t, operator)
+			defer table.Close()
+			store := limiter.WithOverrides(newDenialStore(t, service), limiter.Overrides{OnError: func(err error) { t.Error(err) }})
+			defer store.Close()
+			limits := limiter.New(store)
+			take := func() limiter.Decision {
+				t.Helper()
+				d, err := limits.Take(context.Background(), limiter.Key{Subject: "tenant:acme"}, limiter.Limit{Count: 1, Period: time.Hour}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			take()
+			if d := take(); d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+			set, err := table.SetOverride(context.Background(), limiter.Override{Subjects: exactly(t, "tenant:acme"),
+				Effect: limiter.OverrideTimes, Thousandths: limiter.MaxOverrideThousandths, Reason: "INC-7", By: "ann"}, 3*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "let through", func() bool { return take().Allowed })
+			if d := take(); d.Override == nil || d.Override.Reason != "INC-7" || d.Override.ID != set.ID {
+				t.Errorf("%+v", d)
+			}
+			eventually(t, "the end", func() bool { return !take().Allowed })
+			if list, version, err := table.Overrides(context.Background()); err != nil || len(list) > 0 || version != "" {
+				t.Errorf("after the end: %+v, %q, %v", list, version, err)
+			}
+		})
+	}
+}
+
+// The keys of overrides end by themselves, are in one slot, and no scan of limits sees them. One
+// look is one GETRANGE.
+func TestOverridesAreKeysThatEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client())
+	set, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for key, most := range map[string]time.Duration{"rl!{override}": time.Hour, "rl!{override}:" + set.ID: time.Hour} {
+		ttl, _ := server.Do("PTTL", key).(int64)
+		if left := time.Duration(ttl) * time.Millisecond; left > most || left < most-time.Minute {
+			t.Errorf("%s ends in %s", key, left)
+		}
+	}
+	if all := fmt.Sprint(server.Do("KEYS", "rl:*")); strings.Contains(all, "override") {
+		t.Errorf("rl:* finds %s", all)
+	}
+	server.Do("CONFIG", "RESETSTAT")
+	if _, err := store.OverrideVersion(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	stats := fmt.Sprint(server.Do("INFO", "commandstats"))
+	if server.CommandCalls("getrange") != 1 || strings.Contains(stats, "evalsha") || strings.Contains(stats, "scan") {
+		t.Errorf("a look runs %s", stats)
+	}
+}
+
+// A version does not come back after a flush, nor an override that was lost.
+func TestAVersionNeverComesBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client())
+	seen := map[string]bool{}
+	for range 20 {
+		if _, err := store.SetOverride(context.Background(), limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		version, err := store.OverrideVersion(context.Background())
+		if err != nil || version == "" || seen[version] {
+			t.Fatalf("version %q, %v", version, err)
+		}
+		seen[version] = true
+		server.Do("FLUSHALL")
+		if version, err := store.OverrideVersion(context.Background()); err != nil || version != "" {
+			t.Fatalf("after a flush: %q, %v", version, err)
+		}
+	}
+}
+
+// A user who may not use these keys decides, without overrides, and is told of it once. One who may
+// only read limits reads overrides, too.
+func TestOverridesWithoutTheRightToTheirKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	block := limiter.Override{Effect: limiter.OverrideBlock}
+	if _, err := newDenialStore(t, server.Client()).SetOverride(context.Background(), block, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("ACL", "SETUSER", "old", "on", ">pw", "~rl:*", "+@all")
+	server.Do("ACL", "SETUSER", "reader", "on", ">pw", "%R~rl:*", "%R~rl!*", "-@all", "+evalsha_ro", "+eval_ro", "+getrange", "+time")
+	as := func(user string) *redis.Client {
+		return redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "pw", DisableIdentity: true})
+	}
+	told := make(chan error, 100)
+	store := limiter.WithOverrides(newDenialStore(t, as("old")), limiter.Overrides{Every: time.Millisecond,
+		OnError: func(err error) { told <- err }})
+	takeOften(t, store, "user:42", 2)
+	if err := <-told; !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "rl!") {
+		t.Errorf("told %v", err)
+	}
+	takeOften(t, store, "user:42", 500)
+	store.Close()
+	if len(told) > 0 {
+		t.Errorf("told again: %v", <-told)
+	}
+	reader := newDenialStore(t, as("reader"))
+	defer reader.Close()
+	if list, version, err := reader.Overrides(context.Background()); err != nil || len(list) != 1 || version == "" {
+		t.Errorf("a reader finds %+v, %q, %v", list, version, err)
+	}
+	if _, err := reader.SetOverride(context.Background(), block, time.Hour); !errors.Is(err, limiter.ErrRefused) {
+		t.Errorf("a reader sets: %v", err)
+	}
+}
+
+// What somebody else has put there stays as it is, is said, and the overrides that can be read apply.
+func TestForeignOverrides(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client())
+	ctx := context.Background()
+	var set [2]limiter.Override
+	for i := range set {
+		var err error
+		if set[i], err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const index = "rl!{override}"
+	key := index + ":" + set[0].ID
+	record, _ := server.Do("GET", key).(string)
+	whole, _ := server.Do("GET", index).(string)
+	damaged := func(value string) {
+		t.Helper()
+		list, _, err := store.Overrides(ctx)
+		if !errors.Is(err, limiter.ErrForeign) || !strings.Contains(err.Error(), key) || len(list) != 1 || list[0].ID != set[1].ID {
+			t.Errorf("%.60q: %+v, %v", value, list, err)
+		}
+	}
+	for _, value := range []string{"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
+		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" + record[3:],
+		record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
+		server.Do("SET", key, value)
+		damaged(value)
+	}
+	server.Do("DEL", key)
+	server.Do("RPUSH", key, "x")
+	damaged("a list")
+	if _, _, err := store.RevokeOverride(ctx, set[0].ID); !errors.Is(err, limiter.ErrForeign) {
+		t.Errorf("revoked a list: %v", err)
+	}
+	server.Do("SET", key, "x")
+	if _, _, err := store.RevokeOverride(ctx, set[0].ID); !errors.Is(err, limiter.ErrForeign) || server.Do("GET", key) != "x" {
+		t.Errorf("revoked a foreign value: %v", err)
+	}
+	plant := [][]any{{"SET", index, "x"}, {"SET", index, whole[:40]}, {"SET", index, whole + "x"}, {"SET", index, "RI\x02" + whole[3:]},
+		{"SET", index, whole[:41] + "a:b c\x00d*" + whole[49:]}, {"SET", index, whole + strings.Repeat(whole[41:55], 1000)},
+		{"RPUSH", index, "x"}}
+	for _, words := range plant {
+		server.Do("DEL", index)
+		server.Do(words...)
+		before := fmt.Sprint(server.Do("DUMP", index))
+		if list, _, err := store.Overrides(ctx); !errors.Is(err, limiter.ErrForeign) || len(list) > 0 {
+			t.Errorf("%.80q: %+v, %v", words, list, err)
+		}
+		if words[0] == "RPUSH" || words[2] == "x" {
+			if _, err := store.OverrideVersion(ctx); !errors.Is(err, limiter.ErrForeign) {
+				t.Errorf("%.80q: looked, %v", words, err)
+			}
+			if _, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour); !errors.Is(err, limiter.ErrForeign) {
+				t.Errorf("%.80q: set, %v", words, err)
+			}
+			if fmt.Sprint(server.Do("DUMP", index)) != before {
+				t.Errorf("%.80q: it was changed", words)
+			}
+		}
+	}
+}
+
+// An evicted index takes no override with it that is set later.
+func TestAnEvictedOverrideIsLeftOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newDenialStore(t, server.Client(), redisstore.WithPrefix("app"))
+	ctx := context.Background()
+	var last limiter.Override
+	for range 2 {
+		var err error
+		if last, err = store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideExempt}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Do("DEL", "app!{override}:"+last.ID)
+	if list, _, err := store.Overrides(ctx); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, found, err := store.RevokeOverride(ctx, last.ID); found || err != nil {
+		t.Errorf("revoked what is gone: %v, %v", found, err)
+	}
+	server.Do("DEL", "app!{override}")
+	if list, version, err := store.Overrides(ctx); err != nil || len(list) > 0 || version != "" {
+		t.Errorf("%+v, %q, %v", list, version, err)
+	}
+}
