@@ -76,7 +76,7 @@ func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []stri
 func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
 	answer := &partialAnswer{partialCheck: check}
 	if len(check.asked) > 0 {
-		store, err := openToDecide(o.globalOptions, limiter.Peek, o.onError, check.request)
+		store, err := openToDecide(ctx, o.globalOptions, limiter.Peek, o.onError, check.request)
 		if err != nil {
 			return err
 		}
