@@ -28,7 +28,9 @@ func newCheckCmd(global *globalOptions) *cobra.Command {
 code is the answer: 0 yes, 1 no. Used and remaining are shown as they are now.
 
 With --policy, the limits are those of a policy of the configuration, and
-attributes say who is limited.`,
+attributes say who is limited. Without some of the attributes, check asks the
+limits that it can ask and says what the others would be. The exit code is then
+1 if one of them denies, and 2 otherwise, since it is not known.`,
 		Example: `  limitctl check user:42 --limit 10/1m
   limitctl check user:42 --limit 10/1m --limit 100/1h --cost 5 -o json
   limitctl check --policy login ip=203.0.113.9 email=a@example.com
@@ -36,6 +38,9 @@ attributes say who is limited.`,
   limitctl check -q user:42 --limit 10/1m --on-error allow`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.request, err = o.requestFlags.request(cmd, global, limiter.Peek, args); err != nil {
+				if check := o.partial(cmd, global, args); check != nil && o.watch == "" {
+					return runPartialCheck(cmd.Context(), o, check)
+				}
 				return err
 			}
 			if o.interval, err = parseWatch(o.watch); err != nil {

@@ -32,7 +32,8 @@ docs/configuration.md describes every field.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global), newConfigSchemaCmd(global))
+	cmd.AddCommand(newConfigValidateCmd(global), newConfigShowCmd(global), newConfigExplainCmd(global),
+		newConfigDiffCmd(global), newConfigSchemaCmd(global))
 	return cmd
 }
 

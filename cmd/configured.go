@@ -1,9 +1,72 @@
 package cmd
 
 import (
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
+
+// configuredLimits are the limits of a configuration by policy and name.
+type configuredLimits map[[2]string]*policy.Limit
+
+func newConfiguredLimits(c *config.Config) configuredLimits {
+	limits := configuredLimits{}
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			limits[[2]string{p.Name, p.Limits[i].Name}] = &p.Limits[i]
+		}
+	}
+	return limits
+}
+
+// candidates returns the limits that may count for a key, if it is of a policy's limit that
+// is configured: see [policy.Limit.Candidates].
+func (c configuredLimits) candidates(key limiter.Key) []policy.Candidate {
+	if len(c) == 0 {
+		return nil
+	}
+	parts, isPolicys := policy.ParseKey(key)
+	if !isPolicys {
+		return nil
+	}
+	l := c[[2]string{parts.Policy, parts.Limit}]
+	if l == nil {
+		return nil
+	}
+	candidates := l.Candidates(attributesOf(parts.Attributes))
+	for i := range candidates {
+		if limit, err := candidates[i].Limit.Normalize(); err == nil {
+			candidates[i].Limit = limit
+		}
+	}
+	return candidates
+}
+
+// attributesOf returns the attributes of a key as a map.
+func attributesOf(list []policy.Attribute) policy.Attributes {
+	attributes := make(policy.Attributes, len(list))
+	for _, attribute := range list {
+		attributes[attribute.Name] = attribute.Value
+	}
+	return attributes
+}
+
+// otherLimit returns the limit that the configuration has for a key, if that is not the one
+// that the key has, as an operator's override may have changed it. Where it depends on
+// attributes that are not part of the key, any of the limits that may count is taken for
+// right.
+func (c configuredLimits) otherLimit(e *limiter.Entry, override *limiter.Override) (other limiter.Limit, differs bool) {
+	candidates := c.candidates(e.Key)
+	if len(candidates) == 0 || !e.LimitKnown() {
+		return other, false
+	}
+	for _, candidate := range candidates {
+		if candidate.Limit == e.Limit || override != nil && override.Apply(candidate.Limit) == e.Limit {
+			return other, false
+		}
+	}
+	return candidates[len(candidates)-1].Limit, true
+}
 
 // configured returns the limit that the configuration has for a key, if it is that of a
 // policy and follows from what is in the key; nil if there is no configuration to ask.
@@ -12,35 +75,12 @@ func (g *globalOptions) configured() func(limiter.Key) (limiter.Limit, bool) {
 	if err != nil || len(c.Policies) == 0 {
 		return nil
 	}
+	limits := newConfiguredLimits(c)
 	return func(key limiter.Key) (limit limiter.Limit, known bool) {
-		parts, is := policy.ParseKey(key)
-		if !is {
+		candidates := limits.candidates(key)
+		if len(candidates) != 1 { // an override may go by an attribute that the key does not have
 			return limit, false
 		}
-		p, err := c.Policy(parts.Policy)
-		if err != nil {
-			return limit, false
-		}
-		attributes := policy.Attributes{}
-		for _, a := range parts.Attributes {
-			attributes[a.Name] = a.Value
-		}
-		for i := range p.Limits {
-			l := &p.Limits[i]
-			if l.Name != parts.Limit {
-				continue
-			}
-			for j := range l.Overrides { // one may go by an attribute that the key does not have
-				for name := range l.Overrides[j].When {
-					if _, has := attributes[name]; !has {
-						return limit, false
-					}
-				}
-			}
-			limit, _ = l.For(attributes)
-			limit, err = limit.Normalize()
-			return limit, err == nil
-		}
-		return limit, false
+		return candidates[0].Limit, true
 	}
 }

@@ -136,9 +136,8 @@ func (a *dashActions) SetOverride(ctx context.Context, o limiter.Override, lasts
 
 // RevokeOverride implements dash.Actions.
 func (a *dashActions) RevokeOverride(ctx context.Context, id, reason string) error {
-	consent := a.consent
-	consent.Reason = reason
-	plan := &operation.RevokePlan{IDs: []string{id}, Consent: consent}
+	plan := &operation.RevokePlan{IDs: []string{id}, Consent: a.consent}
+	plan.Consent.Reason = reason
 	_, err := a.runner.RevokeOverrides(ctx, plan, &a.observer)
 	return err
 }

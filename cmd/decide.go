@@ -117,8 +117,8 @@ func decide(ctx context.Context, store limiter.Store, op limiter.Op, reqs []limi
 // printDecision prints a decision, and returns a denial as the error that it is to a script.
 func printDecision(g *globalOptions, a *decisionAnswer) error {
 	a.now = g.env.Now()
-	if err := a.withoutOverrides; err != nil && !limiter.Summarize(a.decisions).Unguarded {
-		g.warnOfOverrides(err)
+	if err := a.withoutOverrides; err != nil && limiter.Summarize(a.decisions).DecidedBy == limiter.DecidedByStore {
+		g.warnOfOverrides(err) // who else decided was told of already
 	}
 	if err := g.print(a); err != nil {
 		return err

@@ -181,7 +181,8 @@ func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
 	}
 	term.press("\r", "1 of 10 used")
 	term.press("\x1b", `\? help`)
-	term.press("g", "groups|KEYS")
+	term.press("g", "Group by")
+	term.press("\r", "KEYS")
 	term.press("\x1b", `\? help`)
 	// The very one that was chosen is reset, though others look like it.
 	victim := "user:\u200bzero"

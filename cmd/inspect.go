@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 type inspectOptions struct {
@@ -20,16 +23,20 @@ type inspectOptions struct {
 	selectionOptions
 	sort     string
 	limit    int
+	all      bool
 	bytes    bool
 	summary  bool
+	by       string
+	failIf   bool
 	watch    string
 	interval time.Duration
 	keys     operation.Selection
 	where    string // the open store's name
+	layout   limiter.OwnLayout
 }
 
 func newInspectCmd(global *globalOptions) *cobra.Command {
-	o := &inspectOptions{globalOptions: global}
+	o := &inspectOptions{globalOptions: global, selectionOptions: selectionOptions{judgesPolicy: true}}
 	cmd := &cobra.Command{
 		Use:   "inspect PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Show the state of every matching key",
@@ -38,16 +45,35 @@ closest to their limit first. It writes nothing.
 
 ` + selectionHelp + `
 
+DENIED counts the denials of a key in the last 10 minutes, as the command denials
+does. A key at its limit has nothing left now, and may have denied nobody. The
+sign ` + drifted + ` marks a key whose limit is not the one of the configuration: the key has
+not been used since the limit changed, or by services with another configuration.
+
+A terminal gets the first ` + strconv.Itoa(terminalRows) + ` rows, unless --all or --limit-rows says otherwise.
 As jsonl or csv, without --sort and --limit-rows, keys are printed as they are
-found, however many there are.`,
+found, however many there are.
+
+In a store of more than ` + output.Thousands(operation.ScannedWhole) + ` keys a subject without glob characters is not
+looked for in all of them. Inspect asks for the limits of the configuration, and
+for limits without a name with usual periods. If it finds any, it says so with
+"complete": false. Add --limit-name '*' to look at all.`,
 		Example: `  limitctl inspect user:42
-  limitctl inspect 'tenant:acme:*' --denied
+  limitctl inspect 'tenant:acme:*' --at-limit
   limitctl inspect --policy api tenant=acme
   limitctl inspect '*' --sort bytes --limit-rows 10
+  limitctl inspect '*' --sort denied --limit-rows 10
   limitctl inspect '*' --summary
+  limitctl inspect '*' --summary --by tenant
+  limitctl inspect -q --policy api --at-limit --fail-if-any
   limitctl inspect '*' -o csv > limits.csv`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("by") {
+				if err := policy.ValidateName("attribute", o.by); err != nil {
+					return usagef("--by: %s", err)
+				}
+			}
 			if err := o.parse(args); err != nil {
 				return err
 			}
@@ -58,14 +84,22 @@ found, however many there are.`,
 	o.addSelectionFlags(cmd, global)
 	flags := cmd.Flags()
 	flags.StringVar(&o.sort, "sort", "",
-		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, bytes, reset or key")
+		"`ORDER` of the keys: share (of the limit that is used, the default), used, remaining, denied, bytes, reset or key")
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the first `N` in that order")
+	flags.BoolVar(&o.all, "all", false, "show all rows on a terminal, too")
 	flags.BoolVar(&o.bytes, "bytes", false, "show the memory each key takes in the store, too")
-	flags.BoolVar(&o.summary, "summary", false, "show how many keys each limit has, how many are at their limit, and the memory they take")
+	flags.BoolVar(&o.summary, "summary", false,
+		"show how many keys each limit has, how many are at their limit, how often they were denied, and the memory they take")
+	flags.StringVar(&o.by, "by", "", "sum up by the values of `ATTRIBUTE`, such as tenant, instead of by limit")
+	flags.BoolVar(&o.failIf, "fail-if-any", false, "exit with 1 if any key is selected, for alerts")
 	addWatchFlag(cmd, &o.watch)
+	cmd.RegisterFlagCompletionFunc("by", completer{global}.allAttributes)
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(orderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
+
+// terminalRows is how many rows a terminal gets unless more are asked for.
+const terminalRows = 100
 
 func (o *inspectOptions) parse(args []string) (err error) {
 	if o.keys, err = o.selected(o.globalOptions, args); err != nil {
@@ -77,15 +111,25 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of keys, or 0 for all", o.limit)
 	}
-	if o.summary && (o.sort != "" || o.limit > 0 || o.foreign) {
-		return usagef("--summary shows no keys; it cannot be given with --sort, --limit-rows or --foreign")
+	if o.all && o.limit > 0 {
+		return usagef("--all and --limit-rows both say how many rows to show; give one of them")
+	}
+	o.summary = o.summary || o.by != ""
+	if o.summary && (o.limit > 0 || o.foreign || o.sort != "" && o.sort != "denied") {
+		return usagef("--summary shows no keys; it cannot be given with --limit-rows, --foreign or a --sort other than denied")
 	}
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
+	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.selectionOptions.limit == "" && !o.foreign {
+		o.keys.Likely = o.likelyKeys(subject)
+	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {
 		return err
+	}
+	if o.failIf && o.interval > 0 {
+		return usagef("--fail-if-any ends with an exit code, but --watch goes on; give one of them")
 	}
 	return o.checkWatch(o.interval)
 }
@@ -96,20 +140,47 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	defer store.Close()
-	o.where = where
+	s, err := o.settings()
+	if err != nil {
+		return err
+	}
+	o.where, o.layout = where, limiter.OwnLayout(s.prefix.value)
 	if o.interval > 0 {
 		return o.watchInspect(ctx, store)
 	}
-	if p := o.printer(); p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
+	p := o.printer()
+	if p.Streams() && !p.Quiet && !o.summary && o.sort == "" && o.limit == 0 {
 		return o.stream(ctx, store, p)
 	}
-	answer, f, err := o.look(ctx, store, o.limit)
+	most := o.limit
+	if most == 0 && !o.all && o.env.OutIsTerminal && o.format.String() == "table" {
+		most = terminalRows
+	}
+	answer, f, err := o.look(ctx, store, most)
 	if err == nil || f.Matched > 0 {
-		if err := o.print(answer); err != nil {
+		if err := o.printInspection(answer, p); err != nil {
 			return err
 		}
 	}
-	return o.conclude(ctx, store, answer.rows(), &f, err)
+	return o.conclude(ctx, store, answer, &f, err)
+}
+
+// printInspection prints an answer. Where that is possible it goes row by row: as
+// documents millions of keys would take much more memory.
+func (o *inspectOptions) printInspection(answer inspection, p *output.Printer) error {
+	keys, is := answer.(*inspectAnswer)
+	if !is || !p.Streams() || p.Quiet {
+		return o.print(answer)
+	}
+	stream, err := p.Stream(keys.header())
+	if err != nil {
+		return &outputError{err}
+	}
+	if err := errors.Join(keys.write(stream), stream.Flush()); err != nil {
+		return &outputError{err}
+	}
+	warnOfFormulas(o.globalOptions, p)
+	return nil
 }
 
 // inspection is an answer of inspect.
@@ -120,13 +191,21 @@ type inspection interface {
 
 // look scans once, for an answer of at most that many rows. 0 means all.
 func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most int) (inspection, operation.Found, error) {
+	facts, err := o.keyFacts(ctx, store, o.sort == "denied")
 	if o.summary {
-		answer := newSummaryAnswer(most)
+		answer := newSummaryAnswer(o.by, most, facts)
+		if err != nil {
+			return answer, operation.Found{}, err
+		}
 		f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, _ error) error {
-			answer.add(e)
+			row := facts.row(e, nil)
+			answer.add(&row)
 			return nil
 		})
-		answer.finish()
+		if o.keys.Keep == nil {
+			answer.addUnused(&o.keys.Query)
+		}
+		answer.finish(o.sort == "denied")
 		return answer, f, err
 	}
 	order := "share"
@@ -136,13 +215,20 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if o.sort != "" {
 		order = o.sort
 	}
-	overrides := o.overridesOf(ctx, store)
-	kept := newTopRows(orders()[order], most)
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, denied: order == "denied",
+		now: o.env.Now()}
+	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
+	if err != nil {
+		return answer, operation.Found{}, err
+	}
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		kept.add(newInspectRow(e, foreign, overrides))
+		row := facts.row(e, foreign)
+		answer.kept.add(&row)
 		return nil
 	})
-	return &inspectAnswer{inspected: kept.sorted(), bytes: o.keys.Query.Bytes, foreign: o.foreign, now: o.env.Now()}, f, err
+	answer.kept.sort()
+	answer.complete = err == nil && !f.Incomplete
+	return answer, f, err
 }
 
 func foreignText(err error) string {
@@ -155,16 +241,17 @@ func foreignText(err error) string {
 
 // stream prints the keys as they are found.
 func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *output.Printer) error {
-	answer := &inspectAnswer{bytes: o.keys.Query.Bytes, foreign: o.foreign}
+	facts, err := o.keyFacts(ctx, store, false)
+	if err != nil {
+		return err
+	}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
 		return &outputError{err}
 	}
-	overrides := o.overridesOf(ctx, store)
-	n := 0
 	f, err := o.scan(ctx, store, &o.keys, func(e *limiter.Entry, foreign error) error {
-		row := newInspectRow(e, foreign, overrides)
-		n++
+		row := facts.row(e, foreign)
 		if err := stream.Write(answer.line(&row), func() []string { return answer.csvRow(&row) }); err != nil {
 			return &outputError{err}
 		}
@@ -174,11 +261,12 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 		return &outputError{flushErr}
 	}
 	warnOfFormulas(o.globalOptions, p)
-	return o.conclude(ctx, store, n, &f, err)
+	return o.conclude(ctx, store, nil, &f, err)
 }
 
-// conclude says what the answer does not, and what went wrong after all.
-func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, rows int, f *operation.Found, err error) error {
+// conclude says what the answer does not, and what went wrong after all. answer is nil if
+// all keys were printed.
+func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found, err error) error {
 	var printing *outputError
 	switch {
 	case errors.As(err, &printing):
@@ -188,18 +276,48 @@ func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, r
 	case err != nil:
 		return f.WithProgress(err)
 	}
+	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
+		return unknown
+	} else if unknown != nil && !o.quiet {
+		o.note("warning: %s", message(unknown))
+	}
 	if !o.quiet {
-		if o.limit > 0 && f.Matched > int64(rows) && !o.summary {
-			fmt.Fprintf(o.env.Err, "limitctl: %d of %d keys shown\n", rows, f.Matched)
-		}
-		if f.Matched == 0 && f.Foreign.Count() == 0 {
-			o.sayNothingMatches(ctx, store, &o.keys, o.where)
-		}
+		o.explain(ctx, store, answer, f)
+	}
+	if o.failIf && (f.Matched > 0 || o.foreign && f.Foreign.Count() > 0) {
+		return errDenied
 	}
 	if o.foreign {
 		return nil
 	}
 	return f.Foreign.Err(f.Matched > 0)
+}
+
+// explain says what the rows do not.
+func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, answer inspection, f *operation.Found) {
+	switch answer := answer.(type) {
+	case *inspectAnswer:
+		all := f.Matched
+		if o.foreign {
+			all = int64(f.Foreign.Count())
+		}
+		if shown := int64(answer.rows()); shown < all && o.limit > 0 {
+			o.note("%d of %d keys shown", shown, all)
+		} else if shown < all {
+			o.note("%s of %s keys shown; add --all for all, or --limit-rows N", output.Thousands(shown), output.Thousands(all))
+		}
+	case *summaryAnswer:
+		if shown := len(answer.shown()); shown < answer.rows() {
+			o.note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
+		}
+	}
+	switch {
+	case f.Incomplete:
+		o.note("the store has many keys, so only limits with known names were looked for; add %s to look at all",
+			shell.Command("--limit-name", "*"))
+	case f.Matched == 0 && f.Foreign.Count() == 0:
+		o.sayNothingMatches(ctx, store, &o.keys, o.where)
+	}
 }
 
 // watchInspect looks again and again.
@@ -212,7 +330,7 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspac
 		note := output.Plural(int(f.Matched), "key")
 		if summary, is := answer.(*summaryAnswer); is {
 			if shown, all := len(summary.shown()), summary.rows(); shown < all {
-				note += fmt.Sprintf(", %d of %s", shown, output.Plural(all, "limit"))
+				note += fmt.Sprintf(", %d of %s", shown, output.Plural(all, summary.noun()))
 			}
 		} else if shown := answer.rows(); int64(shown) < f.Matched {
 			note = fmt.Sprintf("%d of %s", shown, note)

@@ -3,6 +3,7 @@ package cmd
 import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // entryDocument is an entry in JSON. What is not known is null.
@@ -24,13 +25,22 @@ type entryDocument struct {
 	Bytes        int64   `json:"bytes,omitempty"`
 	// Override is an operator's that applies to the key.
 	Override *appliedOverride `json:"override,omitempty"`
+	// Denied is how often the key was denied in the last 10 minutes; null if nothing tells.
+	Denied *int64 `json:"denied"`
+	// Policy, Limit and Attributes are what the key was made of, as far as that can be told.
+	Policy     string            `json:"policy,omitempty"`
+	Limit      string            `json:"limit,omitempty"`
+	Attributes policy.Attributes `json:"attributes,omitempty"`
+	// ConfiguredLimit is the limit of the configuration, if that is another one.
+	ConfiguredLimit string `json:"configured_limit,omitempty"`
 
 	// What the pointers above point to, in one piece: there can be millions of entries.
 	algorithm string
-	numbers   [8]int64
+	numbers   [9]int64
 }
 
-func newEntryDocument(e *limiter.Entry) *entryDocument {
+func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
+	e := &row.entry
 	d := &entryDocument{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name,
 		Slices: e.Limit.Slices, Bytes: e.Bytes}
 	if e.TTL < 0 {
@@ -53,11 +63,21 @@ func newEntryDocument(e *limiter.Entry) *entryDocument {
 		{&d.RetryAfterMS, e.RetryKnown(), output.Milliseconds(e.RetryAfter)},
 		{&d.ResetAfterMS, e.ResetKnown(), output.Milliseconds(e.ResetAfter)},
 		{&d.DelayMS, e.RetryKnown(), output.Milliseconds(e.Delay)},
+		{&d.Denied, facts.counted, row.denied},
 	} {
 		if field.known {
 			d.numbers[i] = field.value
 			*field.to = &d.numbers[i]
 		}
+	}
+	if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
+		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, attributesOf(parts.Attributes)
+	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
+		d.Attributes = attributesOf(attributes)
+	}
+	d.Override = newAppliedOverride(row.override, limiter.Limit{})
+	if row.hasDrifted() {
+		d.ConfiguredLimit = row.configured.String()
 	}
 	return d
 }

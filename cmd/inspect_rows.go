@@ -1,110 +1,24 @@
 package cmd
 
 import (
-	"cmp"
-	"container/heap"
-	"maps"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// inspectRow is a key that inspect shows; holds says what a foreign one holds.
-type inspectRow struct {
-	entry limiter.Entry
-	holds string
-	// override is an operator's that applies to it, nil if none does.
-	override *limiter.Override
-}
-
-// newInspectRow returns the row of a key; foreign is the error of a foreign one.
-func newInspectRow(e *limiter.Entry, foreign error, overrides *limiter.OverrideList) inspectRow {
-	if foreign != nil {
-		return inspectRow{entry: *e, holds: foreignText(foreign)}
-	}
-	return inspectRow{entry: *e, override: overrides.For(e.Key)}
-}
-
-// orders are the orders that keys can be shown in. Keys without the figure that
-// the order needs come last. Equals are in the order of their names.
-func orders() map[string]func(a, b *inspectRow) int {
-	byName := func(a, b *inspectRow) int {
-		return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
-	}
-	most := func(value func(e *limiter.Entry) (n float64, known bool)) func(a, b *inspectRow) int {
-		orLast := func(e *limiter.Entry) float64 {
-			if n, known := value(e); known {
-				return n
-			}
-			return math.Inf(-1)
-		}
-		return func(a, b *inspectRow) int {
-			return cmp.Or(cmp.Compare(orLast(&b.entry), orLast(&a.entry)), byName(a, b))
-		}
-	}
-	return map[string]func(a, b *inspectRow) int{
-		"key":       byName,
-		"share":     most((*limiter.Entry).Share),
-		"used":      most(func(e *limiter.Entry) (float64, bool) { return float64(e.Used), e.UsedKnown() }),
-		"remaining": most(func(e *limiter.Entry) (float64, bool) { return -float64(e.Remaining), e.RemainingKnown() }),
-		"bytes":     most(func(e *limiter.Entry) (float64, bool) { return float64(e.Bytes), true }),
-		"reset":     most(func(e *limiter.Entry) (float64, bool) { return float64(e.ResetAfter), e.ResetKnown() }),
-	}
-}
-
-func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
-
-// topRows keeps the first rows in an order, never more than its bound.
-type topRows struct {
-	rows  []inspectRow
-	order func(a, b *inspectRow) int
-	most  int // 0: all
-}
-
-func newTopRows(order func(a, b *inspectRow) int, most int) *topRows {
-	return &topRows{order: order, most: most}
-}
-
-func (t *topRows) add(row inspectRow) {
-	switch {
-	case t.most == 0:
-		t.rows = append(t.rows, row)
-	case len(t.rows) < t.most:
-		heap.Push(t, row)
-	case t.order(&row, &t.rows[0]) < 0: // before the last that is kept
-		t.rows[0] = row
-		heap.Fix(t, 0)
-	}
-}
-
-func (t *topRows) sorted() []inspectRow {
-	slices.SortFunc(t.rows, func(a, b inspectRow) int { return t.order(&a, &b) })
-	return t.rows
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface, the last row on top.
-func (t *topRows) Len() int           { return len(t.rows) }
-func (t *topRows) Less(i, j int) bool { return t.order(&t.rows[i], &t.rows[j]) > 0 }
-func (t *topRows) Swap(i, j int)      { t.rows[i], t.rows[j] = t.rows[j], t.rows[i] }
-func (t *topRows) Push(row any)       { t.rows = append(t.rows, row.(inspectRow)) }
-func (t *topRows) Pop() any {
-	last := t.rows[len(t.rows)-1]
-	t.rows = t.rows[:len(t.rows)-1]
-	return last
-}
-
 // inspectAnswer is the state of keys.
 type inspectAnswer struct {
-	inspected []inspectRow
-	bytes     bool // show them
-	foreign   bool // the keys are foreign
-	now       time.Time
+	kept     *keptRows
+	facts    *keyFacts
+	bytes    bool // show them
+	foreign  bool // the keys are foreign
+	denied   bool // show how often keys were denied, even if none was
+	complete bool // all keys that are selected were looked for
+	now      time.Time
 }
 
-func (a *inspectAnswer) rows() int { return len(a.inspected) }
+func (a *inspectAnswer) rows() int { return len(a.kept.rows) }
 
 // foreignDocument is a value that limitctl did not write.
 type foreignDocument struct {
@@ -119,9 +33,7 @@ func (a *inspectAnswer) line(row *inspectRow) any {
 	if a.foreign {
 		return foreignDocument{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
 	}
-	d := newEntryDocument(&row.entry)
-	d.Override = newAppliedOverride(row.override, limiter.Limit{})
-	return d
+	return newEntryDocument(row, a.facts)
 }
 
 func (a *inspectAnswer) header() []string {
@@ -133,7 +45,7 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	return append(header, "override")
+	return append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit")
 }
 
 // csvRow is one row of CSV. What is not known is an empty cell.
@@ -141,7 +53,7 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if a.foreign {
 		return []string{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
 	}
-	d := newEntryDocument(&row.entry)
+	d := newEntryDocument(row, a.facts)
 	cell := func(n *int64) string {
 		if n == nil {
 			return ""
@@ -164,22 +76,24 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if row.override != nil {
 		override = row.override.ID
 	}
-	return append(cells, override)
+	return append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
 }
 
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
 	return struct {
 		SchemaVersion int   `json:"schema_version"`
+		Complete      bool  `json:"complete"`
 		Keys          []any `json:"keys"`
-	}{output.SchemaVersion, a.Lines()}
+	}{output.SchemaVersion, a.complete, a.Lines()}
 }
 
 // Lines implements output.Answer.
 func (a *inspectAnswer) Lines() []any {
-	lines := make([]any, len(a.inspected))
-	for i := range a.inspected {
-		lines[i] = a.line(&a.inspected[i])
+	lines := make([]any, a.rows())
+	for i := range lines {
+		row := a.kept.row(i)
+		lines[i] = a.line(&row)
 	}
 	return lines
 }
@@ -187,52 +101,112 @@ func (a *inspectAnswer) Lines() []any {
 // Records implements output.Answer.
 func (a *inspectAnswer) Records() [][]string {
 	records := [][]string{a.header()}
-	for i := range a.inspected {
-		records = append(records, a.csvRow(&a.inspected[i]))
+	for i := range a.kept.rows {
+		row := a.kept.row(i)
+		records = append(records, a.csvRow(&row))
 	}
 	return records
 }
 
+// write writes the rows one after the other, in a format that streams.
+func (a *inspectAnswer) write(stream *output.Stream) error {
+	for i := range a.kept.rows {
+		row := a.kept.row(i)
+		if err := stream.Write(a.line(&row), func() []string { return a.csvRow(&row) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drifted marks a key whose limit is not the configuration's.
+const drifted = "≠"
+
 // Print implements output.Answer.
 func (a *inspectAnswer) Print(p *output.Printer) {
-	if len(a.inspected) == 0 {
+	if a.rows() == 0 {
 		return
 	}
 	if a.foreign {
 		a.printForeign(p)
 		return
 	}
-	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true}, {Header: "LIMIT", Shrinks: 8, Drops: 3},
-		{Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}, {Header: "RESETS IN", Right: true}}
+	rows := make([]inspectRow, a.rows())
+	denied, drifting := a.denied, 0
+	for i := range rows {
+		rows[i] = a.kept.row(i)
+		denied = denied || rows[i].denied > 0
+		if rows[i].hasDrifted() {
+			drifting++
+		}
+	}
+	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
+		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
+	if drifting > 0 {
+		columns = append(columns, output.Column{})
+	}
+	if denied {
+		columns = append(columns, output.Column{Header: "DENIED", Right: true})
+	}
+	columns = append(columns, output.Column{Header: "RESETS IN", Right: true})
 	if a.bytes {
 		columns = append(columns, output.Column{Header: "BYTES", Right: true})
 	}
-	var rows [][]output.Cell
+	cells := make([][]output.Cell, len(rows))
 	var applied []*limiter.Override
-	for i := range a.inspected {
-		e := &a.inspected[i].entry
+	for i := range rows {
+		e := &rows[i].entry
 		style := closeness(e)
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
-			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}, resetText(e)}
-		if o := a.inspected[i].override; o != nil {
+			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
+		if o := rows[i].override; o != nil {
 			row[2].Text += " " + effectText(o)
 			row[4].Text += overrideMark
 		}
+		applied = append(applied, rows[i].override)
+		if drifting > 0 {
+			mark := output.Cell{Style: output.Near}
+			if rows[i].hasDrifted() {
+				mark.Text = drifted
+			}
+			row = append(row, mark)
+		}
+		if denied {
+			row = append(row, a.facts.deniedCell(rows[i].denied))
+		}
+		row = append(row, resetText(e))
 		if a.bytes {
 			row = append(row, output.Cell{Text: number(e.Bytes)})
 		}
-		rows = append(rows, row)
-		applied = append(applied, a.inspected[i].override)
+		cells[i] = row
 	}
-	p.Table(columns, rows)
+	p.Table(columns, cells)
 	printApplied(p, applied, a.now)
+	if drifting > 0 {
+		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
+	}
+}
+
+// deniedCell says how often keys were denied.
+func (f *keyFacts) deniedCell(n int64) output.Cell {
+	switch text := output.Thousands(n); {
+	case !f.counted:
+		return output.Cell{Text: notKnown}
+	case n == 0:
+		return output.Cell{Text: "-"}
+	case f.exact:
+		return output.Cell{Text: text, Style: output.AtEnd}
+	default:
+		return output.Cell{Text: "≥" + text, Style: output.AtEnd}
+	}
 }
 
 func (a *inspectAnswer) printForeign(p *output.Printer) {
 	columns := []output.Column{{Header: "STORE KEY", Shrinks: 12, Names: true}, {Header: "HOLDS", Shrinks: 8}}
 	var rows [][]output.Cell
-	for i := range a.inspected {
-		rows = append(rows, []output.Cell{{Text: a.inspected[i].entry.StoreKey}, {Text: a.inspected[i].holds}})
+	for i := range a.kept.rows {
+		row := a.kept.row(i)
+		rows = append(rows, []output.Cell{{Text: row.entry.StoreKey}, {Text: row.holds}})
 	}
 	p.Table(columns, rows)
 }

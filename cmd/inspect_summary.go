@@ -3,78 +3,146 @@ package cmd
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// summaryAnswer is what inspect --summary says of the keys of each limit.
+// summaryAnswer is what inspect --summary says of the keys of each limit, or with --by of
+// each value of an attribute.
 type summaryAnswer struct {
+	by      string
+	facts   *keyFacts
 	groups  []*summaryGroup
-	byName  map[[2]string]*summaryGroup
+	byName  map[summaryName]*summaryGroup
 	overall summaryGroup
 	most    int // lines of groups that there is room for, 0 being any number
+	seen    map[limiter.Key]bool
 }
 
-// summaryGroup counts the keys of one limit. A key of no policy's is counted under
-// its name alone.
+// summaryName is what the keys of a group have in common: a policy and its limit, the name of
+// a limit that is of no policy, or the value of an attribute.
+type summaryName struct {
+	policy, limit string
+	value         string
+	isNone        bool // the keys do not have the attribute
+}
+
+// summaryGroup counts keys.
 type summaryGroup struct {
-	Policy  string `json:"policy"`
-	Limit   string `json:"limit"`
-	Keys    int64  `json:"keys"`
-	AtLimit int64  `json:"at_limit"`
-	Bytes   int64  `json:"bytes"`
-	// Unknown are the keys that may or may not be at their limit: nothing tells which.
-	Unknown int64 `json:"unknown,omitempty"`
+	name    summaryName
+	keys    int64
+	atLimit int64
+	denied  int64 // denials
+	drifted int64 // keys whose limit is not the configuration's
+	bytes   int64
+	unknown int64 // keys that may or may not be at their limit: nothing tells which
+}
+
+// summaryDocument is a group in JSON.
+type summaryDocument struct {
+	Policy  *string `json:"policy,omitempty"`
+	Limit   *string `json:"limit,omitempty"`
+	By      string  `json:"by,omitempty"`
+	Value   *string `json:"value,omitempty"`
+	Keys    int64   `json:"keys"`
+	AtLimit int64   `json:"at_limit"`
+	Denied  *int64  `json:"denied"`
+	Drifted int64   `json:"drifted"`
+	Bytes   int64   `json:"bytes"`
+	Unknown int64   `json:"unknown,omitempty"`
 }
 
 // atLimitText is how many keys are at their limit, and notKnown if that can be told of
 // none of them.
 func (g *summaryGroup) atLimitText() string {
-	if g.Unknown > 0 && g.Unknown == g.Keys {
+	if g.unknown > 0 && g.unknown == g.keys {
 		return notKnown
 	}
-	return number(g.AtLimit)
+	return number(g.atLimit)
 }
 
 // newSummaryAnswer returns a summary of at most that many lines, including the line of
 // all keys.
-func newSummaryAnswer(most int) *summaryAnswer {
-	return &summaryAnswer{groups: []*summaryGroup{}, byName: map[[2]string]*summaryGroup{}, most: max(0, most-1)}
+func newSummaryAnswer(by string, most int, facts *keyFacts) *summaryAnswer {
+	return &summaryAnswer{by: by, facts: facts, byName: map[summaryName]*summaryGroup{}, most: max(0, most-1),
+		seen: map[limiter.Key]bool{}}
 }
 
-func (a *summaryAnswer) add(e *limiter.Entry) {
-	name := [2]string{"", e.Key.Name}
-	if parts, ok := policy.ParseKey(e.Key); ok {
-		name = [2]string{parts.Policy, parts.Limit}
+// group returns the group of a key.
+func (a *summaryAnswer) group(key limiter.Key) *summaryGroup {
+	name := summaryName{limit: key.Name}
+	if a.by != "" {
+		value, has := attributeOf(key, a.by)
+		name = summaryName{value: value, isNone: !has}
+	} else if parts, ok := policy.ParseKey(key); ok {
+		name = summaryName{policy: parts.Policy, limit: parts.Limit}
 	}
 	group := a.byName[name]
 	if group == nil {
-		group = &summaryGroup{Policy: name[0], Limit: name[1]}
+		name.value = strings.Clone(name.value) // the key is not to stay for it
+		group = &summaryGroup{name: name}
 		a.byName[name] = group
 		a.groups = append(a.groups, group)
 	}
-	for _, g := range []*summaryGroup{group, &a.overall} {
-		g.Keys++
-		g.Bytes += e.Bytes
+	return group
+}
+
+func (a *summaryAnswer) add(row *inspectRow) {
+	e := &row.entry
+	for _, g := range []*summaryGroup{a.group(e.Key), &a.overall} {
+		g.keys++
+		g.bytes += e.Bytes
+		g.denied += row.denied
 		if e.AtLimit() {
-			g.AtLimit++
+			g.atLimit++
 		}
 		if !e.RemainingKnown() {
-			g.Unknown++
+			g.unknown++
+		}
+		if row.hasDrifted() {
+			g.drifted++
+		}
+	}
+	if row.denied > 0 {
+		a.seen[shortenedKey(e.Key)] = true
+	}
+}
+
+// addUnused adds the denials of keys that the query selects and that are unused again.
+func (a *summaryAnswer) addUnused(query *limiter.Query) {
+	for _, row := range a.facts.denials {
+		if !a.seen[row.Key] && selects(query, row.Key) {
+			a.group(row.Key).denied += row.Count
+			a.overall.denied += row.Count
 		}
 	}
 }
 
-// finish orders the groups, those with the most keys first.
-func (a *summaryAnswer) finish() {
+// finish orders the groups: those with the most keys first, or with the most denials.
+func (a *summaryAnswer) finish(byDenied bool) {
 	slices.SortFunc(a.groups, func(x, y *summaryGroup) int {
-		return cmp.Or(cmp.Compare(y.Keys, x.Keys), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Limit, y.Limit))
+		if byDenied {
+			if order := cmp.Compare(y.denied, x.denied); order != 0 {
+				return order
+			}
+		}
+		return cmp.Or(cmp.Compare(y.keys, x.keys), cmp.Compare(x.name.policy, y.name.policy), cmp.Compare(x.name.limit, y.name.limit),
+			cmp.Compare(x.name.value, y.name.value))
 	})
 }
 
 func (a *summaryAnswer) rows() int { return len(a.groups) }
+
+// noun is what a row is about.
+func (a *summaryAnswer) noun() string {
+	if a.by != "" {
+		return "value"
+	}
+	return "limit"
+}
 
 // shown are the groups that there is room for.
 func (a *summaryAnswer) shown() []*summaryGroup {
@@ -84,36 +152,66 @@ func (a *summaryAnswer) shown() []*summaryGroup {
 	return a.groups
 }
 
+// document returns a group as its document.
+func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
+	d := summaryDocument{Keys: g.keys, AtLimit: g.atLimit, Drifted: g.drifted, Bytes: g.bytes, Unknown: g.unknown}
+	switch {
+	case a.by == "":
+		d.Policy, d.Limit = &g.name.policy, &g.name.limit
+	case g.name.isNone:
+		d.By = a.by
+	default:
+		d.By, d.Value = a.by, &g.name.value
+	}
+	if a.facts.counted {
+		d.Denied = &g.denied
+	}
+	return d
+}
+
 // Document implements output.Answer.
 func (a *summaryAnswer) Document() any {
+	all := a.document(&a.overall)
 	return struct {
-		SchemaVersion int             `json:"schema_version"`
-		Groups        []*summaryGroup `json:"groups"`
-		Keys          int64           `json:"keys"`
-		AtLimit       int64           `json:"at_limit"`
-		Bytes         int64           `json:"bytes"`
-		Unknown       int64           `json:"unknown,omitempty"`
-	}{output.SchemaVersion, a.groups, a.overall.Keys, a.overall.AtLimit, a.overall.Bytes, a.overall.Unknown}
+		SchemaVersion int    `json:"schema_version"`
+		Groups        []any  `json:"groups"`
+		Keys          int64  `json:"keys"`
+		AtLimit       int64  `json:"at_limit"`
+		Denied        *int64 `json:"denied"`
+		Drifted       int64  `json:"drifted"`
+		Bytes         int64  `json:"bytes"`
+		Unknown       int64  `json:"unknown,omitempty"`
+	}{output.SchemaVersion, a.Lines(), all.Keys, all.AtLimit, all.Denied, all.Drifted, all.Bytes, all.Unknown}
 }
 
 // Lines implements output.Answer.
 func (a *summaryAnswer) Lines() []any {
 	lines := make([]any, len(a.groups))
 	for i, group := range a.groups {
-		lines[i] = group
+		lines[i] = a.document(group)
 	}
 	return lines
 }
 
 // Records implements output.Answer.
 func (a *summaryAnswer) Records() [][]string {
-	records := [][]string{{"policy", "limit", "keys", "at_limit", "bytes"}}
+	records := [][]string{{"policy", "limit", "keys", "at_limit", "bytes", "denied", "drifted"}}
+	if a.by != "" {
+		records[0][0], records[0][1] = "by", "value"
+	}
 	for _, g := range a.groups {
-		atLimit := ""
+		atLimit, denied := "", ""
 		if text := g.atLimitText(); text != notKnown {
 			atLimit = text
 		}
-		records = append(records, []string{g.Policy, g.Limit, number(g.Keys), atLimit, number(g.Bytes)})
+		if a.facts.counted {
+			denied = number(g.denied)
+		}
+		names := []string{g.name.policy, g.name.limit}
+		if a.by != "" {
+			names = []string{a.by, g.name.value}
+		}
+		records = append(records, append(names, number(g.keys), atLimit, number(g.bytes), denied, number(g.drifted)))
 	}
 	return records
 }
@@ -123,20 +221,46 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 	if len(a.groups) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "POLICY", Shrinks: 6}, {Header: "LIMIT", Shrinks: 8}, {Header: "KEYS", Right: true},
-		{Header: "AT LIMIT", Right: true}, {Header: "BYTES", Right: true, Drops: 1}}
+	columns := []output.Column{{Header: "POLICY", Shrinks: 8, Names: true}, {Header: "LIMIT", Shrinks: 8, Names: true}}
+	if a.by != "" {
+		columns = []output.Column{{Header: strings.ToUpper(a.by), Shrinks: 8, Names: true}}
+	}
+	columns = append(columns, output.Column{Header: "KEYS", Right: true}, output.Column{Header: "AT LIMIT", Right: true},
+		output.Column{Header: "DENIED", Right: true})
+	if a.overall.drifted > 0 {
+		columns = append(columns, output.Column{Header: drifted, Right: true})
+	}
+	columns = append(columns, output.Column{Header: "BYTES", Right: true, Drops: 1})
 	var rows [][]output.Cell
 	for _, g := range append(slices.Clone(a.shown()), &a.overall) {
 		style := output.Plain
-		if g.AtLimit > 0 {
+		if g.atLimit > 0 {
 			style = output.AtEnd
 		}
-		row := []output.Cell{{Text: cmp.Or(g.Policy, "-")}, {Text: g.Limit}, {Text: number(g.Keys)},
-			{Text: g.atLimitText(), Style: style}, {Text: output.Bytes(g.Bytes)}}
-		if g == &a.overall {
-			row[0].Text, row[1].Text = "all", ""
+		row := a.nameCells(g)
+		row = append(row, output.Cell{Text: number(g.keys)}, output.Cell{Text: g.atLimitText(), Style: style}, a.facts.deniedCell(g.denied))
+		if a.overall.drifted > 0 {
+			row = append(row, output.Cell{Text: number(g.drifted), Style: output.Near})
 		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, output.Cell{Text: output.Bytes(g.bytes)}))
 	}
 	p.Table(columns, rows)
+	if a.overall.drifted > 0 {
+		p.Line("%s the configuration has another limit for these keys; it applies from the next request on", drifted)
+	}
+}
+
+// nameCells are what a group is called.
+func (a *summaryAnswer) nameCells(g *summaryGroup) []output.Cell {
+	switch {
+	case g == &a.overall && a.by != "":
+		return []output.Cell{{Text: "all"}}
+	case g == &a.overall:
+		return []output.Cell{{Text: "all"}, {Text: ""}}
+	case g.name.isNone:
+		return []output.Cell{{Text: "(none)", Style: output.Faint}}
+	case a.by != "":
+		return []output.Cell{{Text: g.name.value}}
+	}
+	return []output.Cell{{Text: cmp.Or(g.name.policy, "-")}, {Text: g.name.limit}}
 }

@@ -269,7 +269,7 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)
 	if !o.quiet || printErr != nil {
-		o.note("end it sooner with: %s", o.commandHere(s, "limitctl", "override", "revoke", set.ID))
+		o.note("end it sooner with: %s", o.commandHere(s, "override", "revoke", set.ID))
 	}
 	return errors.Join(err, printErr)
 }

@@ -30,11 +30,13 @@ type selectionOptions struct {
 	exact    bool
 	policy   string
 	limit    string
-	denied   bool
+	atLimit  bool
 	minUsed  string
 	noTTL    bool
 	foreign  bool
 	scanRate int
+	// judgesPolicy: the command itself says what it makes of a --policy that is not configured.
+	judgesPolicy bool
 }
 
 func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalOptions) {
@@ -42,7 +44,9 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 	flags.BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
 	flags.StringVar(&s.limit, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
-	flags.BoolVar(&s.denied, "denied", false, "only keys with nothing left now")
+	flags.BoolVar(&s.atLimit, "at-limit", false, "only keys with nothing left now")
+	flags.BoolVar(&s.atLimit, "denied", false, "the old name of --at-limit")
+	flags.MarkHidden("denied")
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
@@ -89,8 +93,8 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 			return selection, err
 		}
 	}
-	if s.foreign && (s.denied || s.minUsed != "" || s.noTTL) {
-		return selection, usagef("--foreign cannot be given with --denied, --min-used or --no-ttl: a foreign value is not a limit")
+	if s.foreign && (s.atLimit || s.minUsed != "" || s.noTTL) {
+		return selection, usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
 	}
 	if s.scanRate < 0 {
 		return selection, usagef("--rate-limit-scan %d is negative; give keys per second", s.scanRate)
@@ -101,7 +105,7 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.denied, "--denied"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
+	}{{s.atLimit, "--at-limit"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
 		if flag.set {
 			selection.Text += " " + flag.text
 		}
@@ -111,13 +115,13 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 
 // keep says which states of keys the flags select; nil for all.
 func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
-	denied, noTTL, minUsed := s.denied, s.noTTL, s.minUsed != ""
-	if !denied && !noTTL && !minUsed {
+	atLimit, noTTL, minUsed := s.atLimit, s.noTTL, s.minUsed != ""
+	if !atLimit && !noTTL && !minUsed {
 		return nil
 	}
 	return func(e *limiter.Entry) bool {
 		share, known := e.Share()
-		return (!denied || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
 	}
 }
 
@@ -166,7 +170,9 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 	if err != nil {
 		return selection, err
 	}
-	s.warnOfUnknownPolicy(g, c)
+	if !s.judgesPolicy {
+		s.warnOfUnknownPolicy(g, c)
+	}
 	if s.exact {
 		return selection, usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
 	}

@@ -14,6 +14,7 @@ import (
 // changes are what is asked for, and was done, to keys from here.
 type changes struct {
 	question  *question
+	menu      *groupMenu       // where a grouping is chosen; nil if it is not open
 	form      *form            // where an override is typed in; nil if it is not open
 	lastReset *Changed         // what u undoes; nil if there is nothing to undo
 	lastKeys  []limiter.Key    // those of lastReset

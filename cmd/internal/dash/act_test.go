@@ -17,7 +17,7 @@ func TestReset(t *testing.T) {
 		keys, want string // what was reset
 	}{
 		{"ry", "full"}, {"r", ""}, {"rn", ""}, {"r<enter>", ""}, {"r<esc>", ""}, {"jry", "near"}, {"mmry",
-			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"gr", ""},
+			"full near"}, {"<enter>ry", "full"}, {"g", ""}, {"g<enter>r", ""},
 		{"/nobody<enter>ry", ""},
 	} {
 		d := begin(t, three, nil)
@@ -170,7 +170,8 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 		t.Errorf("asked:\n%s", text)
 	}
 	d.press("y<esc>")
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[limiter.Key{Subject: "full", Name: "token-bucket/1m"}] {
+	full := limiter.Key{Subject: "full", Name: "token-bucket/1m"}
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[full] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
 	d = begin(t, three, nil)

@@ -95,37 +95,41 @@ func (m *model) wishes() []wish {
 	return wanted
 }
 
-// fit gives columns their widths, wish by wish, to the first that there is no room for. So
-// a wider terminal never shows less.
-func (m *model) fit() []column {
-	all := columns()
-	room := m.width - markWidth + gap
-	for _, w := range m.wishes() {
-		c := &all[w.of]
-		more := w.width - c.width
-		if c.width == 0 {
+// allot gives columns their widths, wish by wish, to the first that there is no room for. So
+// a wider terminal never shows less. A column of width 0 is not shown.
+func allot(columns int, wishes []wish) (widths [columnNames]int) {
+	room := columns - markWidth + gap
+	for _, w := range wishes {
+		more := w.width - widths[w.of]
+		if widths[w.of] == 0 {
 			more += gap
 		}
 		if more <= 0 {
 			continue
 		}
 		if more > room {
-			if w.grows && c.width > 0 {
-				c.width += room
+			if w.grows && widths[w.of] > 0 {
+				widths[w.of] += room
 			}
 			break
 		}
-		c.width = w.width
+		widths[w.of] = w.width
 		room -= more
 	}
-	if all[subjectColumn].width == 0 {
-		all[subjectColumn].width = max(1, m.width-markWidth)
+	if widths[subjectColumn] == 0 {
+		widths[subjectColumn] = max(1, columns-markWidth)
 	}
+	return widths
+}
+
+// fit returns the columns of the list of keys that are shown.
+func (m *model) fit() []column {
+	all, widths := columns(), allot(m.width, m.wishes())
 	shown := make([]column, 0, len(all))
 	at := markWidth
 	for i := range all {
-		if c := all[i]; c.width > 0 {
-			c.at, c.name = at, columnName(i)
+		if c := all[i]; widths[i] > 0 {
+			c.at, c.name, c.width = at, columnName(i), widths[i]
 			at += c.width + gap
 			shown = append(shown, c)
 		}

@@ -94,7 +94,8 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		t.Fatal(err)
 	}
 	o := Options{
-		Store: d.store, Denials: d.store, Overrides: d.store, Query: limiter.Query{Subjects: all}, Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
+		Store: d.store, Denials: d.store, Overrides: d.store, Query: limiter.Query{Subjects: all},
+		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
 		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },

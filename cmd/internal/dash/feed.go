@@ -23,7 +23,8 @@ type feed struct {
 	problem   error // why the last look failed
 	denials   denials
 	overrides overrides
-	scanError error // why the last scan failed
+	groups    *groupTotals // what the last whole scan found; nil before it
+	scanError error        // why the last scan failed
 }
 
 // look reads the followed keys, unless that is under way.
@@ -112,7 +113,7 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate()}
+	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
 	for key, r := range m.feed.rows {
 		p.followed[key] = true
 		if !r.inUse || !m.selects(r) {
@@ -122,6 +123,7 @@ func (m *model) scan() tea.Cmd {
 		if r.isAtLimit() {
 			p.atLimit++
 		}
+		p.groups.add(r.Key, r.isAtLimit())
 	}
 	return p.start(m.ctx)
 }
@@ -149,6 +151,7 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
 		f.coverage.Full = s.matched > int64(m.MaxKeys)
+		f.groups = s.groups
 	}
 	return m.after(max(passEvery-s.took, passEvery/2), passDue{})
 }
@@ -207,17 +210,14 @@ func (m *model) atLimit() (n int64, exact bool) {
 func (f *feed) attributes() []string {
 	var names []string
 	for _, r := range f.rows {
-		if r.parts == nil {
-			continue
-		}
-		for _, attribute := range r.parts.Attributes {
+		for _, attribute := range r.attributes {
 			if !slices.Contains(names, attribute.Name) {
 				names = append(names, attribute.Name)
 			}
 		}
 	}
 	slices.Sort(names)
-	return names
+	return names[:min(len(names), mostGroupings)]
 }
 
 // roundTripOf returns the longest round trip to any of the servers.

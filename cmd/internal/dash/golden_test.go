@@ -50,7 +50,8 @@ func traffic(d *driver) {
 // routes are keys whose subjects begin alike and end alike, and some that differ by their
 // limits alone.
 func routes(d *driver) {
-	for i, route := range []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"} {
+	all := []string{"/v1/charges/capture", "/v1/charges/refund", "/v1/charges", "/v1/customers/sources", "/v1/customers/cards"}
+	for i, route := range all {
 		for _, user := range []int{7, 17, 170} {
 			subject := fmt.Sprintf("tenant:acme:user:%d:route:%s", user, route)
 			d.take(limiter.Key{Subject: subject}, "100/1m", int64(95-user/2-i))
@@ -81,8 +82,10 @@ func TestFrames(t *testing.T) {
 		{name: "keys-chosen", keys: "jmmj"},
 		{name: "filter", keys: "/acme !user:0"},
 		{name: "filter-none", keys: "/nobody<enter>"},
-		{name: "groups", keys: "g"},
-		{name: "groups-tenant", keys: "gg"},
+		{name: "groups-menu", keys: "g"},
+		{name: "groups", keys: "g<enter>"},
+		{name: "groups-tenant", keys: "gt"},
+		{name: "groups-some-followed", keys: "gt", change: func(o *Options) { o.MaxKeys = 8 }},
 		{name: "detail", keys: "j<enter>"},
 		{name: "detail-log", keys: "/利用者<enter><enter>"},
 		{name: "help", keys: "?"},
@@ -134,7 +137,8 @@ func TestFrames(t *testing.T) {
 
 // No terminal is too small, or of a size that a frame does not fill.
 func TestFramesFitAnyTerminal(t *testing.T) {
-	for _, keys := range []string{"", "/acme", "g", "gg", "<enter>", "?", "mmmr", "o", "o<enter>x<enter><enter><enter><enter>"} {
+	for _, keys := range []string{"", "/acme", "g", "gt", "g<enter>", "<enter>", "?", "mmmr", "o",
+		"o<enter>x<enter><enter><enter><enter>"} {
 		d := begin(t, three, func(o *Options) { o.Servers = threeServers })
 		d.press(keys)
 		for width := 1; width < 130; width += 3 {

@@ -2,12 +2,14 @@ package dash
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/internal/textcut"
 )
 
 // groupList is the screen that lists groups of keys.
@@ -17,24 +19,28 @@ type groupList struct {
 	cursor, top int
 }
 
-// group is rows that have something in common.
+// group is keys that have something in common.
 type group struct {
-	by      *grouping
-	name    string
-	keys    int
-	atLimit int
-	rate    float64
-	closest *row // to its limit
+	by   *grouping
+	name string
+	// keys and atLimit are of all keys, also of those that are not followed; if least is
+	// true there may be more.
+	keys, atLimit int64
+	least         bool
+	followed      int64
+	rate          float64 // of those that are followed, in units a second
+	denied        float64 // denials a second
+	closest       *row    // to its limit; nil if none of its keys is followed
 }
 
 // grouping is a way to make groups: by limit, which is the zero grouping, or by an
 // attribute.
 type grouping struct{ attribute string }
 
-// title is the header of the groups' names.
+// title is what groups are made by.
 func (g *grouping) title() string {
 	if g.attribute == "" {
-		return "LIMIT"
+		return "limit"
 	}
 	return g.attribute
 }
@@ -44,45 +50,98 @@ func (g *grouping) of(r *row) string {
 	if g.attribute == "" {
 		return r.limitName()
 	}
-	if r.parts != nil {
-		for _, attribute := range r.parts.Attributes {
-			if attribute.Name == g.attribute {
-				return attribute.Value
-			}
+	for i := range r.attributes {
+		if r.attributes[i].Name == g.attribute {
+			return r.attributes[i].Value
 		}
 	}
 	return ""
 }
 
-// arrange makes the groups of the rows in the list of keys.
+// arrange makes the groups of the rows in the list of keys, and counts all keys where not all
+// are followed.
 func (l *groupList) arrange(m *model) {
 	byName := map[string]*group{}
 	l.groups = l.groups[:0]
-	for _, r := range m.keys.rows {
-		if !r.inUse {
-			continue
-		}
-		name := l.by.of(r)
+	of := func(name string) *group {
 		g := byName[name]
 		if g == nil {
 			by := l.by
-			g = &group{by: &by, name: name, closest: r}
+			g = &group{by: &by, name: name}
 			byName[name] = g
 			l.groups = append(l.groups, g)
 		}
-		g.keys++
+		return g
+	}
+	for _, r := range m.keys.rows {
+		if !r.inUse && r.deniedRate() == 0 {
+			continue
+		}
+		g := of(l.by.of(r))
 		g.rate += r.rate()
+		g.denied += r.deniedRate()
+		if g.closest == nil || byDenied.compare(r, g.closest) < 0 {
+			g.closest = r
+		}
+		if !r.inUse {
+			continue
+		}
+		g.keys++
 		if r.isAtLimit() {
 			g.atLimit++
 		}
-		if byCloseness.compare(r, g.closest) < 0 {
-			g.closest = r
-		}
 	}
+	for _, g := range l.groups {
+		g.followed = g.keys
+	}
+	l.addUnfollowed(m, of)
 	slices.SortFunc(l.groups, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.atLimit, a.atLimit), byCloseness.compare(a.closest, b.closest), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(math.Round(b.denied), math.Round(a.denied)), cmp.Compare(b.atLimit, a.atLimit),
+			compareClosest(a.closest, b.closest), cmp.Compare(a.name, b.name))
 	})
 	l.move(m, 0)
+}
+
+// addUnfollowed counts the keys that are not followed, as the last whole scan found them. What
+// that does not know is the least that there are.
+func (l *groupList) addUnfollowed(m *model, of func(name string) *group) {
+	totals := m.feed.groups
+	isWhole := m.Query.Keys != nil || m.feed.coverage.Passes > 0
+	switch {
+	case isWhole && !m.feed.coverage.Full: // all are followed
+		return
+	case !isWhole || totals == nil || m.filter.text != "":
+		for _, g := range l.groups {
+			g.least = true
+		}
+		return
+	}
+	counted, none := totals.by[l.by], groupTotal{keys: m.feed.coverage.Matched, atLimit: m.feed.coverage.AtLimit}
+	for name, total := range counted {
+		none.keys -= total.keys
+		none.atLimit -= total.atLimit
+		g := of(name)
+		g.keys, g.atLimit = max(g.keys, total.keys), max(g.atLimit, total.atLimit)
+	}
+	more := totals.more[l.by]
+	if !more && none.keys > 0 {
+		g := of("")
+		g.keys, g.atLimit = max(g.keys, none.keys), max(g.atLimit, none.atLimit)
+	}
+	for _, g := range l.groups {
+		_, known := counted[g.name]
+		g.least = !known && (more || g.name != "")
+	}
+}
+
+// compareClosest compares the closest keys of groups. A group without any comes last.
+func compareClosest(a, b *row) int {
+	switch {
+	case a == nil || b == nil:
+		return compareBool(a != nil, b != nil)
+	default:
+		return byCloseness.compare(a, b)
+	}
 }
 
 func (l *groupList) move(m *model, by int) {
@@ -92,6 +151,10 @@ func (l *groupList) move(m *model, by int) {
 
 // enter lists the keys of the group under the cursor.
 func (l *groupList) enter(m *model) tea.Cmd {
+	if l.cursor < len(l.groups) && l.groups[l.cursor].closest == nil {
+		m.say("none of its keys is followed; give the dashboard a pattern for them")
+		return nil
+	}
 	if l.cursor < len(l.groups) {
 		m.keys.within = l.groups[l.cursor]
 		m.show(&m.keys)
@@ -115,65 +178,92 @@ func (l *groupList) click(m *model, _, line int) tea.Cmd {
 }
 
 func (l *groupList) hints(*model) string {
-	return "enter keys  g by the next attribute  / filter  esc back"
+	return "enter keys  g group by…  / filter  esc back"
 }
 
-// nextGrouping goes from the keys to their groups by limit, then by one attribute after
-// the other, and then back to the keys.
-func (m *model) nextGrouping() tea.Cmd {
-	if m.screen == &m.keys {
-		m.keys.within = nil
-		m.groups = groupList{}
-		m.back = nil
-		m.show(&m.groups)
-		m.arrange()
-		return nil
+// wishes are for the widths of a list of groups. It uses the columns of the list of keys:
+// left for the keys, used for how many are at their limit, history for the closest key.
+func (l *groupList) wishes(m *model, name, closest int) []wish {
+	const widestName = 40
+	all := []wish{
+		{of: subjectColumn, width: 8}, {of: leftColumn, width: 7}, {of: deniedColumn, width: 9}, {subjectColumn, 12, true},
+		{of: usedColumn, width: 8}, {of: rateColumn, width: 6}, {subjectColumn, min(name, widestName), true},
+		{of: historyColumn, width: 14}, {historyColumn, closest, true}, {subjectColumn, name, true},
 	}
-	names := append([]string{""}, m.feed.attributes()...)
-	if i := slices.Index(names, m.groups.by.attribute); i >= 0 && i+1 < len(names) {
-		m.groups = groupList{by: grouping{names[i+1]}}
-	} else {
-		m.back, m.screen = nil, &m.keys
-	}
-	m.arrange()
-	return nil
+	return slices.DeleteFunc(all, func(w wish) bool { return w.of == deniedColumn && !m.feed.denials.known })
 }
 
 // lines are the groups in sight, below their header.
 func (l *groupList) lines(m *model) []line {
-	name := max(12, min(40, m.width-markWidth-4*(8+gap)-14))
-	wide := m.width >= 70
-	closest := m.width - markWidth - name - 3*(8+gap) - gap
-	cells := func(style output.Style, names ...string) line {
-		cells := line{{pad(names[0], name, false), style}, {"  " + pad(names[1], 8, true), style}, {"  " + pad(names[2], 8, true), style}}
-		if wide {
-			cells = append(cells, span{"  " + pad(names[3], 8, true), style}, span{"  " + cut(names[4], closest), style})
+	const percent = 5 // of the closest key, before its subject
+	inSight := l.groups[l.top:min(l.top+m.listHeight(), len(l.groups))]
+	names, closest := make([]string, len(inSight)), make([]string, len(inSight))
+	nameWidth, closestWidth := width(l.by.title()), len("CLOSEST KEY")
+	for i, g := range inSight {
+		if names[i] = output.Printable(g.name); g.name == "" {
+			names[i] = "(none)"
+		}
+		if g.closest != nil {
+			closest[i] = output.Printable(g.closest.Key.Subject)
+		}
+		nameWidth, closestWidth = max(nameWidth, width(names[i])), max(closestWidth, width(closest[i])+percent)
+	}
+	widths := allot(m.width, l.wishes(m, nameWidth, closestWidth))
+	prefix, closestPrefix := "", ""
+	if len(inSight) > 0 {
+		prefix, names = textcut.Distinct(names, widths[subjectColumn])
+		closestPrefix, closest = textcut.Distinct(closest, max(0, widths[historyColumn]-percent))
+	}
+	cells := func(style output.Style, texts map[columnName]string) line {
+		var cells line
+		for _, c := range []columnName{subjectColumn, leftColumn, usedColumn, deniedColumn, rateColumn, historyColumn} {
+			if widths[c] == 0 {
+				continue
+			}
+			right := c != subjectColumn && c != historyColumn
+			if cells != nil {
+				cells = append(cells, span{strings.Repeat(" ", gap), output.Plain})
+			}
+			cells = append(cells, span{pad(texts[c], widths[c], right), style})
 		}
 		return cells
 	}
 	indent := strings.Repeat(" ", markWidth)
-	header := cells(output.Faint, strings.ToUpper(l.by.title()), "KEYS", "AT LIMIT", "/S", "CLOSEST KEY")
+	header := cells(output.Faint, map[columnName]string{
+		subjectColumn: prefixTitle(strings.ToUpper(l.by.title()), prefix, widths[subjectColumn]), leftColumn: "KEYS", usedColumn: "AT LIMIT",
+		deniedColumn: "DENIED/S", rateColumn: "/S", historyColumn: prefixTitle("CLOSEST KEY", closestPrefix, widths[historyColumn]),
+	})
 	lines := []line{append(plain(indent), header...)}
 	if len(l.groups) == 0 {
 		return append(lines, plain(indent+m.nothing()))
 	}
-	for i := l.top; i < min(l.top+m.listHeight(), len(l.groups)); i++ {
-		g := l.groups[i]
-		title := output.Printable(g.name)
-		if g.name == "" {
-			title = "(none)"
+	for i, g := range inSight {
+		least := ""
+		if g.least {
+			least = "≥"
 		}
-		share := pad(percentText(g.closest), 4, true)
-		drawn := cells(output.Plain, title, output.Thousands(int64(g.keys)), output.Thousands(int64(g.atLimit)), short(g.rate),
-			share+" "+output.Printable(g.closest.Key.Subject))
-		if g.atLimit > 0 {
-			drawn[2].style = output.AtEnd
+		denied, share := "-", ""
+		if g.denied > 0 {
+			denied = deniedSign + " " + short(g.denied)
 		}
-		if wide {
-			drawn[4].style = closeness(g.closest)
+		if g.closest != nil {
+			share = pad(percentText(g.closest), percent-1, true) + " " + closest[i]
 		}
-		drawn = append(line{{pad(cursorMark(i == l.cursor), markWidth, false), bold}}, drawn...)
-		if i == l.cursor {
+		drawn := cells(output.Plain, map[columnName]string{
+			subjectColumn: names[i], leftColumn: least + output.Thousands(g.keys), usedColumn: least + output.Thousands(g.atLimit),
+			deniedColumn: denied, rateColumn: short(g.rate), historyColumn: share,
+		})
+		for n := range drawn {
+			switch text := strings.TrimSpace(drawn[n].text); {
+			case g.denied > 0 && text == denied:
+				drawn[n] = span{drawn[n].text, output.AtEnd}
+			case g.closest != nil && text == strings.TrimSpace(share):
+				drawn[n].style = closeness(g.closest)
+			}
+		}
+		selected := l.top+i == l.cursor
+		drawn = append(line{{pad(cursorMark(selected), markWidth, false), bold}}, drawn...)
+		if selected {
 			drawn = drawn.reverse(m.width)
 		}
 		lines = append(lines, drawn)

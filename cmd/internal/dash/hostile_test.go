@@ -60,7 +60,7 @@ func TestFramesOfHostileNames(t *testing.T) {
 	})
 	for _, size := range []tea.WindowSizeMsg{{Width: 200, Height: 300}, {Width: 33, Height: 12}, {Width: 80, Height: 24}} {
 		d.send(size)
-		for _, keys := range []string{"", "g", "<down><down>", "g", "<enter>", "<esc><esc>", "?", "<esc>"} {
+		for _, keys := range []string{"", "g", "<enter>", "<down><down>", "g<down>", "<enter><enter>", "<esc><esc><esc>", "?", "<esc>"} {
 			d.press(keys)
 			d.checkFrame(keys)
 		}
@@ -151,7 +151,7 @@ func play(t *testing.T, recording string) (d *driver, slept []time.Duration) {
 		o.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
 	})
 	d.send(tea.WindowSizeMsg{Width: 120, Height: 40})
-	for _, keys := range []string{"", "<enter>", "<esc>g", "<esc>?"} {
+	for _, keys := range []string{"", "<enter>", "<esc>g", "<enter><esc>?"} {
 		d.press(keys)
 		d.checkFrame(keys)
 	}

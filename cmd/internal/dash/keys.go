@@ -35,7 +35,7 @@ func (m *model) bindings() []binding {
 		bind([]string{"/"}, "/", "filter: a part or a glob, !inverted, >80%", lists, (*model).editFilter),
 		bind([]string{"s"}, "s", "sort by another column (or click a header)", []screen{&m.keys}, (*model).nextOrder),
 		bind([]string{"S"}, "S", "reverse the order", []screen{&m.keys}, (*model).turnOrder),
-		bind([]string{"g"}, "g", "group by limit, then by each attribute", lists, (*model).nextGrouping),
+		bind([]string{"g"}, "g", "group by limit or by an attribute: a menu", lists, (*model).askGrouping),
 		bind([]string{"c"}, "c", "copy the subject to where one pastes from", rows, (*model).copySubject),
 		bind([]string{" "}, "space", "pause or go on", nil, (*model).pause),
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
@@ -72,6 +72,8 @@ func (m *model) press(msg tea.KeyMsg) tea.Cmd {
 		return m.answer(msg)
 	case m.changes.form != nil:
 		return m.fill(msg)
+	case m.changes.menu != nil:
+		return m.choose(msg)
 	case m.filter.editing:
 		return m.typeFilter(msg)
 	}

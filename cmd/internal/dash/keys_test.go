@@ -41,10 +41,11 @@ func TestKeysDo(t *testing.T) {
 		{"mm", "full* near* [tenant:acme:user:7] calm"},
 		{"mkm", "full [near] tenant:acme:user:7 calm"},
 		{"m<esc>", "full [near] tenant:acme:user:7 calm"},
-		{"g<enter>", "[full] near"},
-		{"g<enter><esc><esc>", "[full] near tenant:acme:user:7 calm"},
-		{"gg<down><enter>", "[tenant:acme:user:7]"},
-		{"gggg", "[full] near tenant:acme:user:7 calm"},
+		{"g<enter><enter>", "[full] near"},
+		{"g<enter><enter><esc><esc>", "[full] near tenant:acme:user:7 calm"},
+		{"gt<down><enter>", "[tenant:acme:user:7]"},
+		{"gtgk<enter>", "[full] near tenant:acme:user:7 calm"},
+		{"g4", "[full] near tenant:acme:user:7 calm"},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)
@@ -60,8 +61,9 @@ func TestKeysGoToScreensAndBack(t *testing.T) {
 		want string
 	}{
 		{"?", "help"}, {"??", "keys"}, {"?<esc>", "keys"}, {"<enter>", "detail"}, {"<enter><esc>", "keys"},
-		{"g", "groups"}, {"g<esc>", "keys"}, {"g<enter>", "keys"}, {"g<enter><enter>", "detail"},
-		{"g<enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
+		{"g<enter>", "groups"}, {"g<esc>", "keys"}, {"g<enter><esc>", "keys"}, {"gt", "groups"}, {"gtg<esc>", "groups"}, {"gt<enter>", "keys"},
+		{"g<enter><enter><enter>", "detail"},
+		{"g<enter><enter><enter><esc><esc>", "groups"}, {"<enter>?<esc>", "detail"}, {"<enter>?<esc><esc>", "keys"}, {"?jjj<esc>", "keys"},
 	} {
 		d := begin(t, three, nil)
 		d.press(test.keys)

@@ -46,7 +46,8 @@ const (
 )
 
 func (o order) String() string {
-	return [...]string{"denials a second", "closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject", "limit"}[o]
+	return [...]string{"denials a second", "closeness to the limit", "units a second", "used", "remaining", "time to reset", "subject",
+		"limit"}[o]
 }
 
 // compare says which row comes first, 0 if neither does.
@@ -86,6 +87,9 @@ func compareBool(a, b bool) int {
 func percentText(r *row) string {
 	if r.isUnknown() {
 		return "?"
+	}
+	if !r.found() {
+		return "-"
 	}
 	return output.Thousands(int64(percent(r.share()))) + "%"
 }

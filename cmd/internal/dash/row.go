@@ -19,6 +19,8 @@ type row struct {
 	shares  history   // of the limit that was used
 	taken   history   // units a second
 	parts   *policy.Parts
+	// attributes are those of the key: of a policy's, or of a subject that is written alike.
+	attributes []policy.Attribute
 	// subjectWidth and limitWidth are the columns that its names take.
 	subjectWidth, limitWidth int
 
@@ -40,8 +42,19 @@ func newRow(reading Reading, now time.Time) *row {
 	if parts, is := policy.ParseKey(reading.Key); is {
 		r.parts = &parts
 	}
+	r.attributes = attributesOf(reading.Key)
 	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
+}
+
+// attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
+// writes subjects like tenant:acme:user:42.
+func attributesOf(key limiter.Key) []policy.Attribute {
+	if parts, is := policy.ParseKey(key); is {
+		return parts.Attributes
+	}
+	attributes, _ := policy.ParseSubject(key.Subject)
+	return attributes
 }
 
 // update takes in what the key is like at now.
@@ -82,7 +95,7 @@ func (r *row) isAtLimit() bool {
 	}
 	const (
 		looks    = 2
-		hardlyOf = 5 // a fifth of all
+		hardlyOf = 20 // a twentieth of all
 	)
 	recently := r.sinceFull <= looks || r.updated.Sub(r.fullAt) < lately*time.Second
 	return !r.fullAt.IsZero() && recently && r.RemainingKnown() && r.Remaining <= max(1, r.Limit.Capacity()/hardlyOf)

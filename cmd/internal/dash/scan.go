@@ -50,6 +50,7 @@ type scanned struct {
 	done          bool
 	err           error
 	took          time.Duration
+	groups        *groupTotals // of the whole pass, once it is done
 
 	next <-chan scanned
 }
@@ -61,6 +62,8 @@ type pass struct {
 	followed map[limiter.Key]bool
 	// matched and atLimit are how many of those are in use, and at their limit.
 	matched, atLimit int64
+	// groups counts them all by what they have in common.
+	groups *groupTotals
 	// rate is how many keys a second are looked at. The options it follows from are
 	// the loop's to change.
 	rate int
@@ -101,7 +104,9 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	report := func(done bool) {
 		slices.SortFunc(now.readings, closestFirst)
 		now.readings = slices.Clip(now.readings[:min(len(now.readings), p.MaxKeys)])
-		now.done, now.took = done, p.Now().Sub(begun)
+		if now.done, now.took = done, p.Now().Sub(begun); done {
+			now.groups = p.groups
+		}
 		select {
 		case found <- now:
 		case <-ctx.Done():
@@ -136,6 +141,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		if reading.atLimit() {
 			now.atLimit++
 		}
+		p.groups.add(entry.Key, reading.atLimit())
 		now.readings = append(now.readings, reading)
 	}
 	if ctx.Err() == nil {

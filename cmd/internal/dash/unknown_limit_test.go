@@ -114,7 +114,7 @@ func TestDetailSaysWhatIsNotKnown(t *testing.T) {
 
 func TestGroupsOfWhatIsNotKnown(t *testing.T) {
 	d := beginWithUnknown(t, storetest.NotAllKnown()[3:])
-	d.press("g")
+	d.press("g<enter>")
 	if text := d.View(); !strings.Contains(text, "? silent") && !strings.Contains(text, "? used-only") {
 		t.Errorf("the groups are\n%s", text)
 	}

@@ -110,7 +110,7 @@ func (m *model) nextLook(took time.Duration) tea.Cmd {
 
 // mouse follows the wheel, and clicks on headers and rows.
 func (m *model) mouse(msg tea.MouseMsg) tea.Cmd {
-	if m.changes.question != nil || m.changes.form != nil || msg.Action != tea.MouseActionPress {
+	if m.isAsking() || msg.Action != tea.MouseActionPress {
 		return nil
 	}
 	const step = 3

@@ -23,6 +23,8 @@ func (m *model) View() string {
 	switch {
 	case m.changes.question != nil:
 		body = m.over(body, m.changes.question.box(m.bodyHeight(), m.width))
+	case m.changes.menu != nil:
+		body = m.over(body, m.changes.menu.box(m.bodyHeight(), m.width))
 	case m.changes.form != nil:
 		body = m.over(body, m.changes.form.box(m.bodyHeight(), m.width))
 	}
@@ -33,10 +35,15 @@ func (m *model) View() string {
 			b.WriteByte('\n')
 		}
 		inBody := i >= len(m.headLines()) && i < m.height-1
-		p := painter{color: m.Color, faint: m.isAway() && inBody && m.changes.question == nil && m.changes.form == nil}
+		p := painter{color: m.Color, faint: m.isAway() && inBody && !m.isAsking()}
 		p.paint(&b, l.fit(m.width))
 	}
 	return b.String()
+}
+
+// isAsking reports whether something is to be answered, chosen or filled in.
+func (m *model) isAsking() bool {
+	return m.changes.question != nil || m.changes.form != nil || m.changes.menu != nil
 }
 
 // bodyHeight is how many lines are between the head and the foot.
@@ -97,7 +104,7 @@ func (m *model) footLine() line {
 			return styled(fmt.Sprintf("… and %s; a pipe or a pattern shows them", output.Plural(more, "more row")), output.Faint)
 		}
 		return nil
-	case m.changes.question != nil || m.changes.form != nil:
+	case m.isAsking():
 		return nil
 	case m.filter.editing:
 		l := line{{"filter: ", bold}, {m.filter.input.Value(), output.Plain}, {"▏", output.Plain}}

@@ -64,12 +64,14 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 		"routes": routes, "traffic": traffic, "nobody": nil, "hostile": hostile,
 		"one subject": func(d *driver) {
 			for i := range 12 {
-				d.take(limiter.Key{Subject: "tenant:acme", Name: fmt.Sprintf("api/a-rather-long-name-of-a-limit-%d-of-many", i)}, "10/1h", int64(i%10+1))
+				name := fmt.Sprintf("api/a-rather-long-name-of-a-limit-%d-of-many", i)
+				d.take(limiter.Key{Subject: "tenant:acme", Name: name}, "10/1h", int64(i%10+1))
 			}
 		},
 		"long": func(d *driver) {
 			for i := range 30 {
-				d.take(limiter.Key{Subject: fmt.Sprintf("%s:%02d:%s", strings.Repeat("a", 90), i, strings.Repeat("b", 90))}, "10/1h", int64(i%10+1))
+				subject := fmt.Sprintf("%s:%02d:%s", strings.Repeat("a", 90), i, strings.Repeat("b", 90))
+				d.take(limiter.Key{Subject: subject}, "10/1h", int64(i%10+1))
 			}
 		},
 		"texts": func(d *driver) {
@@ -100,7 +102,8 @@ func TestAWiderTerminalShowsNoLess(t *testing.T) {
 					}
 					for i := range before.subjects {
 						if now.subjects[i] < before.subjects[i] {
-							t.Fatalf("at %d columns %d of row %d are shown, and one fewer showed %d:\n%s", width, now.subjects[i], i, before.subjects[i], d.View())
+							t.Fatalf("at %d columns %d of row %d are shown, and one fewer showed %d:\n%s", width, now.subjects[i], i,
+								before.subjects[i], d.View())
 						}
 					}
 					for _, word := range before.head {

@@ -35,6 +35,9 @@ func embedded(ctx context.Context, store limiter.Store) (*Report, error) {
 	return nil, nil
 }
 
+// muchFree is how much free space in a file is worth a word.
+const muchFree = 16 << 20
+
 const busyAdvice = "find out who holds the file, for example with fuser; wait for them to end, or longer (--timeout)"
 
 func judgeFile(h filestore.Health, err error) []Finding {
@@ -56,7 +59,8 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	}
 	reach.Summary = fmt.Sprintf("%s, %s", path, output.Bytes(h.Bytes))
 	file := Finding{Check: "file", Status: OK, Summary: "sound, writable, journal mode " + h.JournalMode,
-		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil}}
+		Data: map[string]any{"journal_mode": h.JournalMode, "damage": h.Damage, "writable": h.NotWritable == nil,
+			"free_bytes": h.Free, "shrinks": h.Shrinks}}
 	switch {
 	case h.Damage != "":
 		file.Status, file.Summary = Fail, "damaged: "+h.Damage
@@ -70,8 +74,12 @@ func judgeFile(h filestore.Health, err error) []Finding {
 	case h.JournalMode != "wal":
 		file.Status, file.Summary = Warn, "journal mode "+h.JournalMode+": readers and a writer wait for each other"
 		file.Advice = "sqlite3 FILE 'PRAGMA journal_mode = wal' while nobody uses it; on a network file system it cannot be"
+	case !h.Shrinks && h.Free >= muchFree && h.Free > h.Bytes/2:
+		file.Status, file.Summary = Warn, output.Bytes(h.Free)+" of it hold nothing; an earlier limitctl made it, so it keeps them for new keys"
+		file.Advice = "to shrink it, while nobody uses it: sqlite3 FILE 'PRAGMA auto_vacuum = incremental; VACUUM'; it needs as much free disk " +
+			"as is in use"
 	}
-	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, whose space is reused",
+	keys := Finding{Check: "keys", Status: OK, Summary: fmt.Sprintf("%s, and %d expired, which go as others are written",
 		plural(h.Keys-h.Lapsed, "limit"), h.Lapsed),
 		Data: map[string]any{"limits": h.Keys - h.Lapsed, "lapsed": h.Lapsed}}
 	return []Finding{reach, file, keys}

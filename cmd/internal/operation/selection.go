@@ -14,6 +14,9 @@ type Selection struct {
 	Query limiter.Query
 	// Keep, if set, says which of the states that the query finds are selected.
 	Keep func(*limiter.Entry) bool
+	// Likely, if set, are keys that the query selects and that are likely to be all of them. In
+	// a store of more than ScannedWhole keys, if any of these is found, no others are looked for.
+	Likely []limiter.Key
 	// Foreign selects the values that limitctl did not write, instead of limits.
 	Foreign bool
 	// Text is the selection in words, for people.
@@ -29,7 +32,13 @@ type Found struct {
 	// Looked is how many keys were looked at, of about Total.
 	Looked, Total int64
 	Foreign       Foreign
+	// Incomplete: there may be more keys than the likely ones, which were found.
+	Incomplete bool
 }
+
+// ScannedWhole is up to how many keys a store has to be scanned for a subject whose likely
+// keys are known.
+const ScannedWhole = 100_000
 
 // manyKeys is from how many selected keys on a scan is careful with memory.
 const manyKeys = 1_000_000
@@ -38,12 +47,41 @@ const manyKeys = 1_000_000
 // do ends the scan.
 func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
 	do func(e *limiter.Entry, foreign error) error) (found Found, err error) {
+	if len(s.Likely) > 0 {
+		counting, enough := context.WithCancel(ctx)
+		defer enough()
+		whole := true
+		found, err := scan(counting, store, s, observer, do, func(f *Found) {
+			if f.Looked == 0 && f.Total > ScannedWhole {
+				whole = false
+				enough()
+			}
+		})
+		if whole || ctx.Err() != nil {
+			return found, err
+		}
+		likely := *s
+		likely.Query.Keys = s.Likely
+		if found, err = scan(ctx, store, &likely, observer, do, nil); err != nil || found.Matched > 0 || found.Foreign.Count() > 0 {
+			found.Incomplete = true
+			return found, err
+		}
+	}
+	return scan(ctx, store, s, observer, do, nil)
+}
+
+// scan is Scan of the query. look, if set, is called when it is known how far it has come.
+func scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Observer,
+	do func(e *limiter.Entry, foreign error) error, look func(*Found)) (found Found, err error) {
 	progress := observer.Begin(Scanning)
 	defer progress.Close()
 	query := s.Query
 	query.Progress = func(looked, total int64) {
 		found.Looked, found.Total = looked, total
 		progress.Set(looked, total, found.Matched)
+		if look != nil {
+			look(&found)
+		}
 	}
 	for entry, err := range store.Scan(ctx, query) {
 		switch {

@@ -91,6 +91,9 @@ func (b *batch) store() (isChanged bool, err error) {
 	if fresh > 0 {
 		err = b.reclaim(b.now, fresh*reclaimed)
 	}
+	if isChanged && err == nil {
+		err = b.tidy(b.now)
+	}
 	return isChanged, err
 }
 
@@ -138,6 +141,9 @@ type connection struct {
 
 	beginning, committing, rollingBack                            statement
 	finding, inserting, updating, extending, deleting, reclaiming statement
+	countingFree, shrinking                                       statement
+
+	tidied time.Time // when tidy last did something
 
 	raw       any  // the driver's connection
 	hasTokens bool // the table of tokens is there
@@ -179,6 +185,8 @@ func (c *connection) prepare(ctx context.Context) (err error) {
 			{&c.updating, "UPDATE limits SET record = ? WHERE rowid = ?"},
 			{&c.extending, "UPDATE limits SET record = ?, unused_at = ? WHERE rowid = ?"},
 			{&c.deleting, "DELETE FROM limits WHERE rowid = ?"},
+			{&c.countingFree, countFree},
+			{&c.shrinking, shrink},
 			{&c.reclaiming, "DELETE FROM limits WHERE rowid IN (SELECT rowid FROM limits WHERE unused_at <= ?+0 ORDER BY unused_at LIMIT ?)"},
 		} {
 			prepared, err := raw.(driver.ConnPrepareContext).PrepareContext(ctx, s.text)
@@ -201,7 +209,7 @@ func (c *connection) close() error {
 	if c.conn != nil {
 		errs = append(errs, c.conn.Raw(func(any) error {
 			for _, s := range []statement{c.beginning, c.committing, c.rollingBack, c.finding, c.inserting, c.updating,
-				c.extending, c.deleting, c.reclaiming} {
+				c.extending, c.deleting, c.reclaiming, c.countingFree, c.shrinking} {
 				if s != nil {
 					errs = append(errs, s.Close())
 				}

@@ -23,6 +23,10 @@ type Health struct {
 	// Keys are the limits of this prefix, Lapsed those of them that are unused
 	// by now and wait to be reclaimed.
 	Keys, Lapsed int64
+	// Free is how many bytes of the file hold nothing. Shrinks says that they are given back
+	// to the file system, a few at a time; a file made by an earlier limitctl only uses them again.
+	Free    int64
+	Shrinks bool
 }
 
 // Health examines the file. It writes nothing, and waits for the write lock.
@@ -49,6 +53,8 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		return errors.Join(
 			s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&h.JournalMode),
 			s.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&h.Damage),
+			s.db.QueryRowContext(ctx, `SELECT freelist_count * page_size, auto_vacuum = 2
+				FROM pragma_freelist_count, pragma_page_size, pragma_auto_vacuum`).Scan(&h.Free, &h.Shrinks),
 			s.db.QueryRowContext(ctx, "SELECT count(*), count(CASE WHEN unused_at <= ? THEN 1 END) FROM limits WHERE prefix = ?",
 				int64(limiter.InstantOf(s.clock())), s.prefix).Scan(&h.Keys, &h.Lapsed))
 	})

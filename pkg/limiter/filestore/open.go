@@ -146,9 +146,9 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	case id != 0 || objects > 0:
 		return errors.New("it is another program's database")
 	}
-	// Readers and a writer side by side. It is a property of the file, set
-	// outside a transaction.
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = wal"); err != nil {
+	// The file can shrink, a few pages at a time, and readers and a writer go side by side. Both
+	// are properties of the file, set outside a transaction, the first in an empty file only.
+	if _, err := db.ExecContext(ctx, "PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal"); err != nil {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)

@@ -1,0 +1,242 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// partialCheck is a check under a policy without all of its attributes. The limits whose
+// attributes are given are asked; of the others it is said what they would be.
+type partialCheck struct {
+	policy     *policy.Policy
+	attributes policy.Attributes
+	missing    []string
+	// asked are the limits that can be asked, by their index in the policy, and request
+	// what they are asked.
+	asked   []int
+	request *limitRequest
+}
+
+// partial returns what can be checked with some of a policy's attributes. It is nil if none is
+// missing, or the command line has another mistake.
+func (o *requestFlags) partial(cmd *cobra.Command, g *globalOptions, args []string) *partialCheck {
+	for _, flag := range []string{"limit", "algorithm", "burst"} {
+		if cmd.Flags().Changed(flag) {
+			return nil
+		}
+	}
+	c, err := g.config()
+	if err != nil {
+		return nil
+	}
+	p, err := c.Policy(o.policy)
+	if err != nil {
+		return nil
+	}
+	attributes, err := policy.ParseAttributes(args)
+	if err != nil || p.CheckAttributes(attributes) != nil {
+		return nil
+	}
+	check := &partialCheck{policy: p, attributes: attributes, request: &limitRequest{key: strings.Join(args, " "), policy: p}}
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		missing := l.Missing(attributes)
+		for _, name := range missing {
+			if !slices.Contains(check.missing, name) {
+				check.missing = append(check.missing, name)
+			}
+		}
+		if len(missing) == 0 {
+			limit, _ := l.For(attributes)
+			check.asked = append(check.asked, i)
+			check.request.reqs = append(check.request.reqs,
+				limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: o.cost, Shadow: l.Shadow})
+		}
+	}
+	if len(check.request.reqs) > 0 {
+		check.request.reqs, err = limiter.NormalizeAll(nil, limiter.Peek, check.request.reqs)
+	}
+	if err != nil || len(check.missing) == 0 {
+		return nil
+	}
+	return check
+}
+
+// runPartialCheck asks the limits that can be asked. A denial by one of them is a no. Without
+// one it is not known whether the request would be allowed, which must not look like a yes.
+func runPartialCheck(ctx context.Context, o *checkOptions, check *partialCheck) error {
+	answer := &partialAnswer{partialCheck: check}
+	if len(check.asked) > 0 {
+		store, err := openToDecide(ctx, o.globalOptions, limiter.Peek, o.onError, check.request)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		if answer.decisions, err = decide(ctx, store, limiter.Peek, check.request.reqs); err != nil {
+			return err
+		}
+	}
+	if err := o.print(answer); err != nil {
+		return err
+	}
+	if answer.isDenied() {
+		return errDenied
+	}
+	return usagef("policy %q was not decided: it needs %s; add %s", check.policy.Name, strings.Join(check.missing, " and "),
+		attributesWanted(check.missing))
+}
+
+// attributesWanted are arguments to be filled in.
+func attributesWanted(names []string) string { return strings.Join(names, "=VALUE ") + "=VALUE" }
+
+// partialAnswer is what is known of a policy with some of its attributes.
+type partialAnswer struct {
+	*partialCheck
+	decisions []limiter.Decision // of what is asked
+}
+
+// isDenied reports whether a limit that was asked denies, whatever the others say.
+func (a *partialAnswer) isDenied() bool {
+	return slices.ContainsFunc(a.decisions, func(d limiter.Decision) bool { return !d.Allowed && !d.Shadow })
+}
+
+// decision returns the decision of a limit of the policy, if it was asked.
+func (a *partialAnswer) decision(i int) (request *limiter.Request, d *limiter.Decision) {
+	if n := slices.Index(a.asked, i); n >= 0 {
+		return &a.request.reqs[n], &a.decisions[n]
+	}
+	return nil, nil
+}
+
+// partialLimitDocument is a limit in JSON: decided, or what it may be.
+type partialLimitDocument struct {
+	Limit string   `json:"limit"`
+	By    []string `json:"by"`
+	// Missing are the attributes that keep it from being asked.
+	Missing []string `json:"missing,omitempty"`
+	// MayAllow are the limits that may count, the first whose attributes fit.
+	MayAllow []candidateDocument `json:"may_allow,omitempty"`
+	Decided  *limitDocument      `json:"decided,omitempty"`
+	Key      string              `json:"key,omitempty"`
+	Shadow   bool                `json:"shadow,omitempty"`
+}
+
+type candidateDocument struct {
+	Limit string `json:"limit"`
+	// When are the attributes that make it count, if they are not all known.
+	When policy.Attributes `json:"when,omitempty"`
+}
+
+func (a *partialAnswer) document(i int) partialLimitDocument {
+	l := &a.policy.Limits[i]
+	d := partialLimitDocument{Limit: l.Name, By: l.By, Missing: l.Missing(a.attributes), Shadow: l.Shadow}
+	if request, decision := a.decision(i); decision != nil {
+		decided := newLimitDocument(request.Key.Name, request.Limit, *decision)
+		decided.Allowed = &decision.Allowed
+		d.Decided, d.Key = &decided, request.Key.Subject
+		return d
+	}
+	for _, candidate := range l.Candidates(a.attributes) {
+		document := candidateDocument{Limit: candidate.Limit.String()}
+		if len(candidate.Unknown) > 0 {
+			document.When = l.Overrides[candidate.Override].When
+		}
+		d.MayAllow = append(d.MayAllow, document)
+	}
+	return d
+}
+
+// Document implements output.Answer.
+func (a *partialAnswer) Document() any {
+	var allowed *bool // null: it is not known
+	if a.isDenied() {
+		allowed = new(bool)
+	}
+	return struct {
+		SchemaVersion int      `json:"schema_version"`
+		Policy        string   `json:"policy"`
+		Allowed       *bool    `json:"allowed"`
+		Missing       []string `json:"missing"`
+		Limits        []any    `json:"limits"`
+	}{output.SchemaVersion, a.policy.Name, allowed, a.missing, a.Lines()}
+}
+
+// Lines implements output.Answer.
+func (a *partialAnswer) Lines() []any {
+	lines := make([]any, len(a.policy.Limits))
+	for i := range lines {
+		lines[i] = a.document(i)
+	}
+	return lines
+}
+
+// Records implements output.Answer.
+func (a *partialAnswer) Records() [][]string {
+	records := [][]string{{"limit", "by", "missing", "key", "allowed", "used", "remaining", "may_allow"}}
+	for i := range a.policy.Limits {
+		d := a.document(i)
+		record := []string{d.Limit, strings.Join(d.By, " "), strings.Join(d.Missing, " "), d.Key, "", "", "", a.mayAllow(i)}
+		if d.Decided != nil {
+			record[4], record[5], record[6] = fmt.Sprint(*d.Decided.Allowed), number(d.Decided.Used), number(d.Decided.Remaining)
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// mayAllow says which limits may count.
+func (a *partialAnswer) mayAllow(i int) string {
+	var texts []string
+	for _, candidate := range a.document(i).MayAllow {
+		text := candidate.Limit
+		if len(candidate.When) > 0 {
+			text += " if " + attributesText(candidate.When)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", else ")
+}
+
+// Print implements output.Answer.
+func (a *partialAnswer) Print(p *output.Printer) {
+	mark := p.Paint(output.Near, "? not decided")
+	if a.isDenied() {
+		mark = p.Paint(output.AtEnd, "✗ denied")
+	}
+	p.Line("%s  %s: without %s, not all limits of policy %s can be asked", mark, output.Printable(cmp.Or(a.request.key, a.policy.Name)),
+		strings.Join(a.missing, " and "), a.policy.Name)
+	columns := []output.Column{{Header: ""}, {Header: "LIMIT", Shrinks: 12}, {Header: "USED", Right: true},
+		{Header: "REMAINING", Right: true, Drops: 1}, {Header: "RETRY IN", Right: true}, {Header: "NOTE", Shrinks: 24}}
+	var rows [][]output.Cell
+	for i := range a.policy.Limits {
+		l := &a.policy.Limits[i]
+		request, d := a.decision(i)
+		row := []output.Cell{{Text: "?", Style: output.Near}, {Text: l.Name}, {Text: "-"}, {Text: "-"}, {Text: "-"},
+			{Text: "needs " + strings.Join(l.Missing(a.attributes), " and ") + "; would allow " + a.mayAllow(i)}}
+		if d != nil {
+			note := request.Key.Subject
+			if l.Shadow {
+				note += ", shadow"
+			}
+			row = []output.Cell{{Text: "✓", Style: output.Calm}, {Text: l.Name}, {Text: fmt.Sprintf("%d/%d", d.Used, request.Limit.Capacity())},
+				{Text: number(d.Remaining)}, {Text: orDash(d.RetryAfter)}, {Text: note}}
+			switch {
+			case !d.Allowed && l.Shadow:
+				row[0] = output.Cell{Text: "~", Style: output.Near}
+			case !d.Allowed:
+				row[0] = output.Cell{Text: "✗", Style: output.AtEnd}
+			}
+		}
+		rows = append(rows, row)
+	}
+	p.Table(columns, rows)
+}

@@ -1,0 +1,107 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// inspectedDenials is of how long inspect shows denials.
+const inspectedDenials = 10 * time.Minute
+
+// inspectRow is a key that inspect shows, and what is known of it besides its state.
+type inspectRow struct {
+	entry  limiter.Entry
+	holds  string // what a foreign value is
+	denied int64  // denials of the last inspectedDenials
+	// configured is what the configuration says is allowed, if that is not the entry's limit.
+	configured limiter.Limit
+	// override is the operator's override that applies to the key, or nil.
+	override *limiter.Override
+}
+
+// hasDrifted reports whether the configuration has another limit than the key.
+func (r *inspectRow) hasDrifted() bool { return r.configured != (limiter.Limit{}) }
+
+// keyFacts are what is known of keys besides their state: how often they were denied, and
+// what the configuration allows them.
+type keyFacts struct {
+	// counted: the store could say who was denied. exact: no count is more than is told.
+	counted, exact bool
+	denials        []limiter.Denied
+	denied         map[limiter.Key]int64
+	limits         configuredLimits
+	overrides      *limiter.OverrideList
+}
+
+// keyFacts reads what is known of keys. needed says that the denials have to be known.
+func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, needed bool) (*keyFacts, error) {
+	f := &keyFacts{denied: map[limiter.Key]int64{}}
+	if c, err := o.config(); err == nil {
+		f.limits = newConfiguredLimits(c)
+	}
+	f.overrides = o.overridesOf(ctx, store)
+	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	defer cancel()
+	table, has := limiter.DenialTableOf(store)
+	if !has {
+		if needed {
+			return f, limiter.Invalidf("this store keeps no denials")
+		}
+		return f, nil
+	}
+	denials, err := table.Denials(ctx, inspectedDenials)
+	if err != nil { // such as a user without the right to read them
+		if needed {
+			return f, err
+		}
+		return f, nil
+	}
+	f.counted, f.exact, f.denials = true, denials.Exact(), denials.Rows
+	for _, row := range denials.Rows {
+		f.denied[row.Key] = row.Count
+	}
+	return f, nil
+}
+
+// row returns what inspect shows of a key.
+func (f *keyFacts) row(e *limiter.Entry, foreign error) inspectRow {
+	row := inspectRow{entry: *e, holds: foreignText(foreign)}
+	if len(f.denied) > 0 {
+		row.denied = f.deniedOf(e.Key)
+	}
+	if f.overrides != nil && foreign == nil {
+		row.override = f.overrides.For(e.Key)
+	}
+	row.configured, _ = f.limits.otherLimit(e, row.override)
+	return row
+}
+
+// deniedOf returns how often a key was denied.
+func (f *keyFacts) deniedOf(key limiter.Key) int64 {
+	return f.denied[shortenedKey(key)]
+}
+
+// shortenedKey is the key that the table of denials has for a key.
+func shortenedKey(key limiter.Key) limiter.Key {
+	if len(key.Subject) <= limiter.MaxDenialText && len(key.Name) <= limiter.MaxDenialText {
+		return key
+	}
+	shortened := limiter.Denied{Key: key}
+	shortened.Shorten()
+	return shortened.Key
+}
+
+// selects reports whether a query is of a key.
+func selects(query *limiter.Query, key limiter.Key) bool {
+	if query.Keys == nil {
+		return query.Selects(key)
+	}
+	for _, one := range query.Keys {
+		if one == key {
+			return true
+		}
+	}
+	return false
+}

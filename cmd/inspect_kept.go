@@ -1,0 +1,173 @@
+package cmd
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// keyOrder is the figure that keys are ordered by, the greatest first. Keys that have it
+// not known come last. Equals are in the order of their names.
+type keyOrder func(row *inspectRow) (figure float64, known bool)
+
+// orders are the orders that keys can be shown in.
+func orders() map[string]keyOrder {
+	return map[string]keyOrder{
+		"key":       func(*inspectRow) (float64, bool) { return 0, false },
+		"share":     func(r *inspectRow) (float64, bool) { return r.entry.Share() },
+		"used":      func(r *inspectRow) (float64, bool) { return float64(r.entry.Used), r.entry.UsedKnown() },
+		"remaining": func(r *inspectRow) (float64, bool) { return -float64(r.entry.Remaining), r.entry.RemainingKnown() },
+		"bytes":     func(r *inspectRow) (float64, bool) { return float64(r.entry.Bytes), true },
+		"reset":     func(r *inspectRow) (float64, bool) { return float64(r.entry.ResetAfter), r.entry.ResetKnown() },
+		"denied":    func(r *inspectRow) (float64, bool) { return float64(r.denied), true },
+	}
+}
+
+func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
+
+// keptRows keeps the first rows in an order, never more than its bound. There can be
+// millions, so a row is kept as few bytes.
+type keptRows struct {
+	rows    []keptRow
+	order   keyOrder
+	most    int // 0: all
+	layout  limiter.OwnLayout
+	facts   *keyFacts
+	limits  []limiter.Limit // that rows refer to
+	limitAt map[limiter.Limit]uint64
+	buffer  []byte
+}
+
+// keptRow is a row that is kept: what it is ordered by, and all of it.
+type keptRow struct {
+	figure float64
+	packed string
+}
+
+func newKeptRows(order keyOrder, most int, layout limiter.OwnLayout, facts *keyFacts) *keptRows {
+	return &keptRows{order: order, most: most, layout: layout, facts: facts, limitAt: map[limiter.Limit]uint64{}}
+}
+
+func (k *keptRows) add(row *inspectRow) {
+	figure, known := k.order(row)
+	if !known {
+		figure = math.Inf(-1)
+	}
+	switch {
+	case k.most == 0:
+		k.rows = append(k.rows, keptRow{figure, k.pack(row)})
+	case len(k.rows) < k.most:
+		heap.Push(k, keptRow{figure, k.pack(row)})
+	case figure < k.rows[0].figure: // behind the last that is kept
+	default:
+		if kept := (keptRow{figure, k.pack(row)}); kept.compare(&k.rows[0]) < 0 {
+			k.rows[0] = kept
+			heap.Fix(k, 0)
+		}
+	}
+}
+
+// sort puts the rows into their order.
+func (k *keptRows) sort() {
+	slices.SortFunc(k.rows, func(a, b keptRow) int { return a.compare(&b) })
+}
+
+func (r *keptRow) compare(other *keptRow) int {
+	if order := cmp.Compare(other.figure, r.figure); order != 0 {
+		return order
+	}
+	subject, rest := unpackText(r.packed)
+	otherSubject, otherRest := unpackText(other.packed)
+	if order := cmp.Compare(subject, otherSubject); order != 0 {
+		return order
+	}
+	name, _ := unpackText(rest)
+	otherName, _ := unpackText(otherRest)
+	return cmp.Compare(name, otherName)
+}
+
+// pack returns a row as few bytes: its texts, and its numbers as varints.
+func (k *keptRows) pack(row *inspectRow) string {
+	e := &row.entry
+	storeKey := e.StoreKey
+	if storeKey == k.layout.StoreKey(e.Key) {
+		storeKey = ""
+	}
+	limit, known := k.limitAt[e.Limit]
+	if !known {
+		limit = uint64(len(k.limits))
+		k.limits, k.limitAt[e.Limit] = append(k.limits, e.Limit), limit
+	}
+	flags := uint64(0)
+	if e.UsedUnknown {
+		flags = 1
+	}
+	b := k.buffer[:0]
+	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	b = binary.AppendUvarint(binary.AppendUvarint(b, limit), flags)
+	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL), e.Bytes} {
+		b = binary.AppendVarint(b, number)
+	}
+	k.buffer = b
+	return string(b)
+}
+
+func unpackText(packed string) (text, rest string) {
+	length, rest := unpackNumber(packed)
+	return rest[:length], rest[length:]
+}
+
+func unpackNumber(packed string) (number uint64, rest string) {
+	for i, shift := 0, 0; ; i, shift = i+1, shift+7 {
+		number |= uint64(packed[i]&0x7f) << shift
+		if packed[i] < 0x80 {
+			return number, packed[i+1:]
+		}
+	}
+}
+
+// row returns a row that was kept.
+func (k *keptRows) row(i int) inspectRow {
+	var texts [4]string
+	rest := k.rows[i].packed
+	for n := range texts {
+		texts[n], rest = unpackText(rest)
+	}
+	limit, rest := unpackNumber(rest)
+	flags, rest := unpackNumber(rest)
+	var numbers [7]int64
+	for n := range numbers {
+		var folded uint64
+		folded, rest = unpackNumber(rest)
+		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
+	}
+	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2], Limit: k.limits[limit],
+		UsedUnknown: flags&1 != 0, TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
+	e.Used, e.Remaining = numbers[0], numbers[1]
+	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])
+	if e.StoreKey == "" {
+		e.StoreKey = k.layout.StoreKey(e.Key)
+	}
+	row := k.facts.row(&e, nil)
+	row.holds = texts[3]
+	return row
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface, the last row on top.
+func (k *keptRows) Len() int           { return len(k.rows) }
+func (k *keptRows) Less(i, j int) bool { return k.rows[i].compare(&k.rows[j]) > 0 }
+func (k *keptRows) Swap(i, j int)      { k.rows[i], k.rows[j] = k.rows[j], k.rows[i] }
+func (k *keptRows) Push(row any)       { k.rows = append(k.rows, row.(keptRow)) }
+func (k *keptRows) Pop() any {
+	last := k.rows[len(k.rows)-1]
+	k.rows = k.rows[:len(k.rows)-1]
+	return last
+}

@@ -1,0 +1,89 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// What is kept of a row is all of it, and those that are kept are the first in the order.
+func TestKeptRowsAreTheFirstAndWhole(t *testing.T) {
+	number := rapid.OneOf(rapid.Int64Range(-1, 3), rapid.Int64())
+	rapid.Check(t, func(t *rapid.T) {
+		var rows []inspectRow
+		for i := range rapid.IntRange(0, 40).Draw(t, "rows") {
+			key := limiter.Key{Subject: rapid.SampledFrom([]string{"a", "b", "tenant:日本"}).Draw(t, "subject"), Name: fmt.Sprint("n", i)}
+			e := limiter.Entry{Key: key, StoreKey: limiter.OwnLayout("rl").StoreKey(key), UsedUnknown: rapid.Bool().Draw(t, "unknown"),
+				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: rapid.Int64Range(1, 3).Draw(t, "count"), Period: time.Minute}}
+			if rapid.Bool().Draw(t, "other layout") {
+				e.StoreKey = "other:" + key.Subject
+			}
+			e.Used, e.Remaining, e.Bytes = number.Draw(t, "used"), number.Draw(t, "remaining"), number.Draw(t, "bytes")
+			e.TTL, e.ResetAfter = time.Duration(number.Draw(t, "ttl")), time.Duration(number.Draw(t, "reset"))
+			rows = append(rows, inspectRow{entry: e, holds: rapid.SampledFrom([]string{"", "a list"}).Draw(t, "holds")})
+		}
+		order := orders()[rapid.SampledFrom(orderNames()).Draw(t, "order")]
+		most := rapid.IntRange(0, 10).Draw(t, "most")
+		kept := newKeptRows(order, most, "rl", &keyFacts{})
+		for i := range rows {
+			kept.add(&rows[i])
+		}
+		kept.sort()
+		slices.SortFunc(rows, func(a, b inspectRow) int {
+			x, xKnown := order(&a)
+			y, yKnown := order(&b)
+			if xKnown != yKnown {
+				return cmp.Compare(map[bool]int{true: 0, false: 1}[xKnown], map[bool]int{true: 0, false: 1}[yKnown])
+			}
+			if xKnown && x != y {
+				return cmp.Compare(y, x)
+			}
+			return cmp.Or(cmp.Compare(a.entry.Key.Subject, b.entry.Key.Subject), cmp.Compare(a.entry.Key.Name, b.entry.Key.Name))
+		})
+		if most > 0 {
+			rows = rows[:min(most, len(rows))]
+		}
+		if len(kept.rows) != len(rows) {
+			t.Fatalf("%d are kept, want %d", len(kept.rows), len(rows))
+		}
+		for i := range rows {
+			if got := kept.row(i); !reflect.DeepEqual(got, rows[i]) {
+				t.Fatalf("row %d is\n%+v, want\n%+v", i, got, rows[i])
+			}
+		}
+	})
+}
+
+// Millions of keys can be put into an order: one takes at most 200 bytes.
+func TestAKeptRowIsSmall(t *testing.T) {
+	const keys = 200_000
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	kept := newKeptRows(orders()["used"], 0, "rl", &keyFacts{})
+	for i := range keys {
+		key := limiter.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i), Name: "api/user-route"}
+		e := limiter.Entry{Key: key, StoreKey: limiter.OwnLayout("rl").StoreKey(key), TTL: time.Hour,
+			Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 5000, Period: time.Hour, Burst: 5000}}
+		e.Used, e.Remaining, e.ResetAfter = int64(i%5000), 5000-int64(i%5000), time.Hour
+		kept.add(&inspectRow{entry: e})
+	}
+	bytes := float64(heap()-before) / keys
+	t.Logf("%.0f bytes a key", bytes)
+	if bytes > 200 {
+		t.Errorf("a key takes %.0f bytes", bytes)
+	}
+	runtime.KeepAlive(kept)
+}

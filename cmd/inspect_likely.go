@@ -1,0 +1,70 @@
+package cmd
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// usualPeriods are the periods of limits without a name that a subject is likely to have.
+func usualPeriods() []time.Duration {
+	const day = 24 * time.Hour
+	return []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+		time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 7 * day, 30 * day, 365 * day}
+}
+
+// likelyKeys returns the keys that a subject has by the configuration, if there is one
+// without mistakes, and those of limits without a name with the usual periods.
+func (o *inspectOptions) likelyKeys(subject string) []limiter.Key {
+	c, err := o.config()
+	if err != nil {
+		c = &config.Config{}
+	}
+	var keys []limiter.Key
+	periods := usualPeriods()
+	list, _ := policy.ParseSubject(subject)
+	attributes := attributesOf(list)
+	for _, p := range c.Policies {
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			periods = append(periods, l.Limit.Period)
+			if len(l.Missing(attributes)) > 0 {
+				continue
+			}
+			if key := p.Key(l, attributes); key.Subject == subject {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(periods)
+	periods = slices.Compact(periods)
+	for _, algorithm := range limiter.Algorithms() {
+		for _, period := range periods {
+			limit := limiter.Limit{Algorithm: algorithm, Count: 1, Period: period}
+			keys = append(keys, limiter.Key{Subject: subject, Name: limit.DefaultName()})
+		}
+	}
+	return keys
+}
+
+// unknownPolicy is the mistake of a --policy without a glob that the configuration does not
+// have. Where its keys are found it may be one of an earlier configuration; but if nothing is,
+// it is more likely a slip, and would look like good news.
+func (o *inspectOptions) unknownPolicy() error {
+	c, err := o.config()
+	if err != nil || o.policy == "" || len(c.Policies) == 0 {
+		return nil
+	}
+	name, err := limiter.ParsePattern(o.policy)
+	if err != nil {
+		return err
+	}
+	if exact, is := name.Exact(); is {
+		_, err = c.Policy(exact)
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Change is what becomes of a limit.
+type Change string
+
+// The changes.
+const (
+	Loosened  Change = "loosened"  // more is allowed
+	Tightened Change = "tightened" // less is allowed
+	Changed   Change = "changed"   // in some ways more, in others less
+	Dropped   Change = "dropped"   // nothing limits any more
+	Added     Change = "added"     // nothing limited before
+)
+
+// Difference is what changes for somebody between two configurations.
+type Difference struct {
+	Policy, Limit string
+	// When are the attributes of those it changes for; empty for all others.
+	When policy.Attributes
+	Change
+	// Old and New are the limits, or what else differs. One that is not there is empty.
+	Old, New string
+}
+
+// Differences returns what changes for whom from one configuration to another, in the order
+// of the new one, and what is dropped at the end.
+func Differences(before, after *Config) []Difference {
+	var all []Difference
+	if before.Prefix != after.Prefix {
+		all = append(all, Difference{Change: Changed, Old: "prefix " + before.Prefix, New: "prefix " + after.Prefix})
+	}
+	for _, p := range after.Policies {
+		old := policyOf(before, p.Name)
+		if old != nil {
+			all = append(all, policyDifferences(old, p)...)
+		}
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			if was := limitOf(old, l.Name); was != nil {
+				all = append(all, limitDifferences(p.Name, was, l)...)
+			} else {
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Added, New: limitText(l.Limit, l.Shadow)})
+			}
+		}
+	}
+	for _, p := range before.Policies {
+		for i := range p.Limits {
+			if l := &p.Limits[i]; limitOf(policyOf(after, p.Name), l.Name) == nil {
+				all = append(all, Difference{Policy: p.Name, Limit: l.Name, Change: Dropped, Old: limitText(l.Limit, l.Shadow)})
+			}
+		}
+	}
+	return all
+}
+
+func policyOf(c *Config, name string) *policy.Policy {
+	for _, p := range c.Policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func limitOf(p *policy.Policy, name string) *policy.Limit {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Limits {
+		if p.Limits[i].Name == name {
+			return &p.Limits[i]
+		}
+	}
+	return nil
+}
+
+// policyDifferences are those that are of all limits of a policy.
+func policyDifferences(before, after *policy.Policy) (all []Difference) {
+	for _, of := range []struct{ what, before, after string }{
+		{"on_error", failureText(before), failureText(after)},
+		{"hash_by", strings.Join(before.HashBy, ", "), strings.Join(after.HashBy, ", ")},
+	} {
+		if of.before != of.after {
+			all = append(all, Difference{Policy: after.Name, Change: Changed, Old: of.what + " " + of.before, New: of.what + " " + of.after})
+		}
+	}
+	return all
+}
+
+func failureText(p *policy.Policy) string {
+	if p.OnError == limiter.LocalOnError {
+		return fmt.Sprintf("%s with %s", p.OnError, p.LocalShare)
+	}
+	return p.OnError.String()
+}
+
+// limitDifferences returns what changes under a limit, for those of each override and for
+// all others.
+func limitDifferences(policyName string, before, after *policy.Limit) (all []Difference) {
+	if old, now := strings.Join(before.By, ", "), strings.Join(after.By, ", "); old != now {
+		all = append(all, Difference{Policy: policyName, Limit: after.Name, Change: Changed, Old: "by " + old, New: "by " + now})
+	}
+	whos := []policy.Attributes{{}}
+	for _, override := range slices.Concat(before.Overrides, after.Overrides) {
+		if !slices.ContainsFunc(whos, func(who policy.Attributes) bool { return maps.Equal(who, override.When) }) {
+			whos = append(whos, override.When)
+		}
+	}
+	for _, who := range whos {
+		old, _ := before.For(who)
+		now, _ := after.For(who)
+		change, differs := Compare(old, now)
+		switch {
+		case before.Shadow && after.Shadow && !differs:
+			continue
+		case before.Shadow && !after.Shadow: // it did not deny
+			change = Tightened
+		case after.Shadow && !before.Shadow:
+			change = Loosened
+		case !differs:
+			continue
+		}
+		all = append(all, Difference{Policy: policyName, Limit: after.Name, When: who, Change: change,
+			Old: limitText(old, before.Shadow), New: limitText(now, after.Shadow)})
+	}
+	return all
+}
+
+func limitText(l limiter.Limit, shadow bool) string {
+	if shadow {
+		return l.String() + ", shadow"
+	}
+	return l.String()
+}
+
+// Compare says what becomes of a limit that is replaced by another: whether more is allowed
+// at once and in the long run. differs is false if they are the same.
+func Compare(before, after limiter.Limit) (change Change, differs bool) {
+	if normal, err := before.Normalize(); err == nil {
+		before = normal
+	}
+	if normal, err := after.Normalize(); err == nil {
+		after = normal
+	}
+	if before == after {
+		return "", false
+	}
+	rate := func(l limiter.Limit) *big.Rat { return big.NewRat(l.Count, max(1, int64(l.Period))) }
+	inTheLongRun := rate(after).Cmp(rate(before))
+	atOnce := int(max(-1, min(1, after.Capacity()-before.Capacity())))
+	switch {
+	case before.Algorithm != after.Algorithm || inTheLongRun*atOnce < 0 || inTheLongRun == 0 && atOnce == 0:
+		return Changed, true
+	case inTheLongRun > 0 || atOnce > 0:
+		return Loosened, true
+	}
+	return Tightened, true
+}

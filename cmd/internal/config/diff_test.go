@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func TestCompareLimits(t *testing.T) {
+	for _, test := range []struct {
+		before, after string
+		want          Change
+	}{
+		{"10/1m", "10/1m", ""}, {"10/1m", "token-bucket:10/60s,burst=10", ""},
+		{"10/1m", "20/1m", Loosened}, {"20/1m", "10/1m", Tightened},
+		{"10/1m,burst=20", "10/1m", Tightened}, {"10/1m", "10/1m,burst=20", Loosened},
+		{"10/1m", "600/1h", Loosened}, {"600/1h", "10/1m", Tightened}, // the same rate, more at once
+		{"10/1s", "100/1m", Changed}, // more at once, less in the long run
+		{"10/1m", "fixed-window:20/1m", Changed},
+	} {
+		before, err := limiter.ParseLimit(test.before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := limiter.ParseLimit(test.after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, differs := Compare(before, after); got != test.want || differs != (test.want != "") {
+			t.Errorf("from %s to %s it is %q, want %q", test.before, test.after, got, test.want)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	parse := func(text string) *Config {
+		c, err := Parse("limitctl.yaml", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before := parse(`
+policies:
+  api:
+    limits:
+      - {name: same, by: [tenant], limit: 10/1m}
+      - {name: user, by: [user], limit: 10/1m, overrides: [{when: {plan: big}, limit: 100/1m}, {when: {plan: old}, limit: 50/1m}]}
+      - {name: trial, by: [tenant], limit: 10/1m, shadow: true}
+      - {name: gone, by: [tenant], limit: 1/1s}
+      - {name: other, by: [tenant], limit: 1/1s}
+  unused:
+    limits: [{name: all, by: [ip], limit: 5/1s}]
+`)
+	after := parse(`
+policies:
+  api:
+    on_error: allow
+    limits:
+      - {name: same, by: [tenant], limit: 10/1m}
+      - {name: user, by: [user], limit: 10/1m, overrides: [{when: {plan: big}, limit: 90/1m}, {when: {plan: new}, limit: 20/1m}]}
+      - {name: trial, by: [tenant], limit: 10/1m}
+      - {name: other, by: [tenant, user], limit: 1/1s}
+      - {name: born, by: [tenant], limit: 1/1s}
+`)
+	var got []string
+	for _, d := range Differences(before, after) {
+		got = append(got, fmt.Sprintf("%s/%s %v %s %s -> %s", d.Policy, d.Limit, d.When, d.Change, d.Old, d.New))
+	}
+	want := []string{
+		"api/ map[] changed on_error fail -> on_error allow",
+		"api/user map[plan:big] tightened token-bucket:100/1m -> token-bucket:90/1m",
+		"api/user map[plan:old] tightened token-bucket:50/1m -> token-bucket:10/1m",
+		"api/user map[plan:new] loosened token-bucket:10/1m -> token-bucket:20/1m",
+		"api/trial map[] tightened token-bucket:10/1m, shadow -> token-bucket:10/1m",
+		"api/other map[] changed by tenant -> by tenant, user",
+		"api/born map[] added  -> token-bucket:1/1s",
+		"api/gone map[] dropped token-bucket:1/1s -> ",
+		"unused/all map[] dropped token-bucket:5/1s -> ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("they are\n%q\nwant\n%q", got, want)
+	}
+	if same := Differences(before, before); len(same) > 0 {
+		t.Errorf("of the same they are %v", same)
+	}
+}

@@ -1,0 +1,99 @@
+package dash
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// groupLine is the line of a group on the screen.
+func (d *driver) groupLine(name string) string {
+	for text := range strings.Lines(d.View()) {
+		if strings.Contains(text, name+" ") {
+			return strings.Join(strings.Fields(text), " ")
+		}
+	}
+	return ""
+}
+
+// Groups count all keys, also those that are not followed.
+func TestGroupsCountAllKeys(t *testing.T) {
+	fill := func(d *driver) {
+		for i := range 60 {
+			d.take(limiter.Key{Subject: fmt.Sprintf("tenant:acme:user:%d", i)}, "100/1h", int64(1+i))
+		}
+		for i := range 30 {
+			d.take(limiter.Key{Subject: fmt.Sprintf("tenant:globex:user:%d", i), Name: "api/user"}, "10/1h", 10)
+		}
+		d.take(limiter.Key{Subject: "someone"}, "100/1h", 1)
+	}
+	for _, most := range []int{5000, 5} {
+		d := begin(t, fill, func(o *Options) { o.MaxKeys = most })
+		d.send(tea.WindowSizeMsg{Width: 120, Height: 24})
+		d.press("gt")
+		for name, want := range map[string]string{"globex": "globex 30 30 -", "acme": "acme 60 0 -", "(none)": "(none) 1 0 -"} {
+			if line := d.groupLine(name); !strings.Contains(line, want) {
+				t.Errorf("with %d followed the group is %q, want %q:\n%s", most, line, want, d.View())
+			}
+		}
+		d.press("g1")
+		if line := d.groupLine("api/user"); !strings.Contains(line, "api/user 30 30") {
+			t.Errorf("with %d followed the group is %q", most, line)
+		}
+		d.press("gt/globex<enter>")
+		if line, least := d.groupLine("globex"), most == 5; strings.Contains(line, "≥") != least {
+			t.Errorf("filtered, with %d followed the group is %q", most, line)
+		}
+	}
+}
+
+// Of more groups than are counted those that are not are marked.
+func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
+	totals := newGroupTotals()
+	for i := range mostGroups + 10 {
+		totals.add(limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, i == 0)
+	}
+	totals.add(limiter.Key{Subject: "user:0", Name: "other"}, false)
+	if len(totals.by[grouping{"user"}]) != mostGroups || !totals.more[grouping{"user"}] || totals.more[grouping{}] ||
+		totals.by[grouping{"user"}]["0"] != (groupTotal{2, 1}) {
+		t.Errorf("counted are %d, more: %v", len(totals.by[grouping{"user"}]), totals.more)
+	}
+	d := begin(t, three, func(o *Options) { o.MaxKeys = 2 })
+	totals.more[grouping{"tenant"}] = true
+	d.feed.groups = totals
+	d.take(limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, "100/1m", 50)
+	d.send(refreshDue{d.ticks})
+	d.send(denialsDue{})
+	d.deny(limiter.Denials{Rows: []limiter.Denied{{Key: limiter.Key{Subject: "tenant:acme:user:7", Name: "api/user"}, Count: 9}}})
+	d.now = d.now.Add(2e9)
+	d.send(denialsDue{})
+	d.send(refreshDue{d.ticks})
+	d.press("gt")
+	if line := d.groupLine("acme"); !strings.Contains(line, "acme ≥1 ≥0 ✗ 4.5") {
+		t.Errorf("the group is %q:\n%s", line, d.View())
+	}
+}
+
+// The menu remembers what was chosen, and a grouping is one letter away.
+func TestTheMenuOfGroupings(t *testing.T) {
+	d := begin(t, three, nil)
+	if d.press("gt"); d.groups.by.attribute != "tenant" || d.screen != &d.groups {
+		t.Errorf("grouped by %q", d.groups.by.attribute)
+	}
+	if d.press("<esc>g<enter>"); d.groups.by.attribute != "tenant" || d.screen != &d.groups {
+		t.Errorf("again it is grouped by %q", d.groups.by.attribute)
+	}
+	if d.press("gg<enter>"); d.groups.by.attribute != "user" {
+		t.Errorf("by the next one it is grouped by %q", d.groups.by.attribute)
+	}
+	if d.press("g<esc>"); d.screen != &d.groups || d.isAsking() {
+		t.Error("esc does not leave the menu alone")
+	}
+	if d.press("gk"); d.changes.menu == nil || d.changes.menu.choices[d.changes.menu.cursor] != "tenant" {
+		t.Error("k does not go up")
+	}
+}

@@ -1,0 +1,142 @@
+package filestore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+// filled returns a store with so many keys of an hour, and what moves its clock.
+func filled(t *testing.T, path string, keys int) (store *filestore.Store, advance func(time.Duration)) {
+	t.Helper()
+	var ahead atomic.Int64
+	begin := time.Now()
+	store, err := filestore.New(path, filestore.WithClock(func() time.Time { return begin.Add(time.Duration(ahead.Load())) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	limit, err := limiter.ParseLimit("100/1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	first := limiter.Key{Subject: "tenant:0:user:0"}
+	if _, err := limiter.New(store).Take(ctx, first, limit, 50); err != nil {
+		t.Fatal(err)
+	}
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value []byte
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: all, Records: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		value = entry.Record.Value
+	}
+	records := make([]limiter.Record, keys)
+	for i := range records {
+		key := limiter.Key{Subject: fmt.Sprintf("tenant:%d:user:%d", i%20, i), Name: "token-bucket/1h"}
+		records[i] = limiter.Record{Key: key, Value: value, Expires: begin.Add(time.Hour)}
+	}
+	if _, err := store.Import(ctx, false, records...); err != nil {
+		t.Fatal(err)
+	}
+	return store, func(d time.Duration) { ahead.Add(int64(d)) }
+}
+
+// Expired rows go although no key is new, and the file shrinks while it is used.
+func TestSpaceIsGivenBack(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store, advance := filled(t, path, 20_000)
+	limits := limiter.New(store)
+	day, err := limiter.ParseLimit("1000000/1d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func() {
+		t.Helper()
+		if _, err := limits.Take(ctx, limiter.Key{Subject: "always"}, day, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := size(t, path)
+	advance(3 * time.Hour)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		take()
+		health, err := store.Health(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !health.Shrinks {
+			t.Fatal("a new file cannot shrink")
+		}
+		if health.Lapsed == 0 && health.Free < 2<<20 && health.Keys == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute %d expired rows and %d free bytes are left", health.Lapsed, health.Free)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := size(t, path); after > before*2/3 {
+		t.Errorf("the file had %d bytes and has %d", before, after)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// A pattern that begins with characters looks at the keys that begin so, and an exact subject
+// at its own: that is how many the progress tells.
+func TestScanLooksAtItsKeysOnly(t *testing.T) {
+	store, _ := filled(t, filepath.Join(t.TempDir(), "limits.db"), 2000)
+	for pattern, want := range map[string]struct{ found, looked int }{
+		"tenant:3:*":       {100, 100},
+		"tenant:3:user:3":  {1, 1},
+		"tenant:3:user:*3": {50, 100},
+		"tenant:1*:user:3": {0, 1100},
+		"*:user:1999":      {1, 2000},
+		"tenant:[34]:*":    {200, 2000},
+		"tenant:3:user:44": {0, 0},
+	} {
+		subjects, err := limiter.ParsePattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var looked, total int64
+		found := 0
+		query := limiter.Query{Subjects: subjects, Progress: func(l, of int64) { looked, total = l, of }}
+		for _, err := range store.Scan(context.Background(), query) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found++
+		}
+		if found != want.found || looked != int64(want.looked) || total != int64(want.looked) {
+			t.Errorf("%s finds %d keys and looks at %d of %d, want %+v", pattern, found, looked, total, want)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Candidate is a limit that may count for a request.
+type Candidate struct {
+	Limit limiter.Limit
+	// Override is the index of the override that it comes from, or -1.
+	Override int
+	// Unknown are the attributes of the override that are not known, in order. Without any
+	// the limit counts unless one before it does.
+	Unknown []string
+}
+
+// Candidates returns the limits that may count for a request of which only those attributes
+// are known, in the order in which they go first. The last one counts if none before it does.
+func (l *Limit) Candidates(known Attributes) []Candidate {
+	var candidates []Candidate
+	for i, override := range l.Overrides {
+		var unknown []string
+		contradicted := false
+		for _, name := range override.When.Names() {
+			value, has := known[name]
+			if !has {
+				unknown = append(unknown, name)
+			}
+			contradicted = contradicted || has && value != override.When[name]
+		}
+		if contradicted {
+			continue
+		}
+		candidates = append(candidates, Candidate{override.Limit, i, unknown})
+		if len(unknown) == 0 {
+			return candidates
+		}
+	}
+	return append(candidates, Candidate{l.Limit, -1, nil})
+}
+
+// Missing returns the attributes of By that are not known, in order.
+func (l *Limit) Missing(known Attributes) []string {
+	var missing []string
+	for _, name := range l.By {
+		if known[name] == "" && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
