@@ -388,6 +388,7 @@ var varies = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
 	{regexp.MustCompile(`(^|[ (])((\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)? ?(ns|µs|ms|s)|(\d+d)?(\d+h)?\d+m|(\d+d)?\d+h|\d+d)\b`), "${1}DURATION"},
 	{regexp.MustCompile(`Redis \d+\.\d+\.\d+`), "Redis VERSION"},
+	{regexp.MustCompile(`\bme( as \S+)?@\S+`), "me@HOST"},
 }
 
 // figures are what varies besides in an output that is about speed.

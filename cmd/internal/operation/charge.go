@@ -62,7 +62,8 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 	}
 	entry := r.newEntry(c.command, c.text)
 	entry.Matched = int64(len(c.requests))
-	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: c.verb + " " + unitsOf(c.requests), make: func() error {
+	question := c.verb + " " + unitsOf(c.requests)
+	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: question, make: func() error {
 		decisions, err := c.decide(ctx)
 		switch {
 		case errors.Is(err, limiter.ErrOutcomeUnknown):
