@@ -154,7 +154,7 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !o.dryRun {
-		if err := o.check(s.access(), o.env.InIsTerminal, cmd.Name(), "sets an override", ", or --dry-run to look first"); err != nil {
+		if err := o.check(s.access(), o.env.InIsTerminal, strings.TrimPrefix(cmd.CommandPath(), "limitctl "), "sets an override", ", or --dry-run to look first"); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
-	{"drills", drillsSection}, {"failures", failuresSection},
+	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 
 func main() {

@@ -59,6 +59,10 @@ const (
 	denialParts     = 8 // so that callers who are denied rarely wait for each other
 	countersPerPart = 128
 
+	// denialBytes is about how large one write is at most: all 200 rows, unless their names are long.
+	denialBytes    = 56 << 10
+	denialRowBytes = 24 // of a row besides its names
+
 	denialTimeout = time.Second      // of one write
 	mostAwayPause = 30 * time.Second // between writes to a store that is away
 	refusedPause  = time.Minute      // after a refusal, which somebody has to do something about
@@ -218,14 +222,17 @@ func (s *denialLogStore) drain() (counts []spacesaving.Count[Key], d Denials) {
 		d.Others += lost
 	}
 	slices.SortFunc(counts, func(a, b spacesaving.Count[Key]) int { return cmp.Compare(b.N, a.N) })
-	if len(counts) > MaxDenialRows { // the others stay, and count on until they are among the first
-		s.putBack(counts[MaxDenialRows:], 0)
-		counts = counts[:MaxDenialRows]
-	}
-	d.Rows = make([]Denied, len(counts))
+	room := denialBytes
 	for i, c := range counts {
-		d.Rows[i] = Denied{Key: c.Key, Count: c.N, LastAt: Instant(c.Last)}
-		d.Rows[i].Shorten()
+		row := Denied{Key: c.Key, Count: c.N, LastAt: Instant(c.Last)}
+		row.Shorten()
+		room -= len(row.Key.Subject) + len(row.Key.Name) + denialRowBytes
+		if i == MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
+			s.putBack(counts[i:], 0)
+			counts = counts[:i]
+			break
+		}
+		d.Rows = append(d.Rows, row)
 	}
 	d.Now = s.now()
 	return counts, d

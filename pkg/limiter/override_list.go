@@ -18,7 +18,9 @@ import (
 type OverrideList struct {
 	all      []Override // the one that applies first
 	subjects map[string][]*rankedOverride
-	// globs are the patterns by their literal beginnings, and lengths those that there are.
+	// attributes are those of no exact subject that ask for attributes, by one of these as it stands in keys.
+	attributes map[string][]*rankedOverride
+	// globs are the others, by the literal beginnings of their patterns, and lengths those that there are.
 	globs   map[string][]*rankedOverride
 	lengths []int
 }
@@ -39,7 +41,8 @@ type neededAttribute struct {
 
 // NewOverrideList returns a list of copies of overrides. When they end is not looked at.
 func NewOverrideList(overrides []Override) *OverrideList {
-	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{}}
+	l := &OverrideList{all: slices.Clone(overrides), subjects: map[string][]*rankedOverride{},
+		attributes: map[string][]*rankedOverride{}, globs: map[string][]*rankedOverride{}}
 	slices.SortStableFunc(l.all, func(a, b Override) int { return compareOverrides(&a, &b) })
 	for i := range l.all {
 		r := &rankedOverride{Override: &l.all[i], rank: i, expires: InstantOf(l.all[i].ExpiresAt)}
@@ -50,6 +53,11 @@ func NewOverrideList(overrides []Override) *OverrideList {
 		}
 		if subject, exact := r.Subjects.Exact(); exact {
 			l.subjects[subject] = append(l.subjects[subject], r)
+			continue
+		}
+		if i := slices.IndexFunc(r.needed, neededAttribute.isOnePair); i >= 0 {
+			text := r.needed[i].escaped
+			l.attributes[text] = append(l.attributes[text], r)
 			continue
 		}
 		begin := r.Subjects.LiteralBeginning()
@@ -117,10 +125,30 @@ func (l *OverrideList) find(key *Key, now Instant) *Override {
 			best = first(l.globs[key.Subject[:length]], key, now, best)
 		}
 	}
+	if len(l.attributes) > 0 {
+		best = l.byAttribute(key.Subject, key, now, best)
+		best = l.byAttribute(key.Name, key, now, best)
+	}
 	if best == nil {
 		return nil
 	}
 	return best.Override
+}
+
+// byAttribute returns the first that applies to key of those that ask for an attribute which stands in
+// text, two parts between colons, or best if that comes before it.
+func (l *OverrideList) byAttribute(text string, key *Key, now Instant, best *rankedOverride) *rankedOverride {
+	before, start := -1, 0 // of the part before, and of this one
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && text[i] != ':' {
+			continue
+		}
+		if before >= 0 {
+			best = first(l.attributes[text[before:i]], key, now, best)
+		}
+		before, start = start, i+1
+	}
+	return best
 }
 
 // first returns the first of some that applies to key, or best if that comes before it.
@@ -145,6 +173,10 @@ func (r *rankedOverride) isAbout(key *Key) bool {
 	}
 	return r.Matches(*key)
 }
+
+// isOnePair reports whether n is always written in one way, and without another colon. An IPv6 address
+// is not.
+func (n neededAttribute) isOnePair() bool { return !subjecttext.IsPlainIPv6(n.Value) }
 
 func (n *neededAttribute) isIn(text string) bool {
 	return strings.Contains(text, n.escaped) || n.plain != n.escaped && strings.Contains(text, n.plain)

@@ -32,7 +32,21 @@ func (s *overrideStore) Decide(ctx context.Context, op Op, reqs []Request, decis
 	}
 	for i := range reqs {
 		if o, now := s.find(known, &reqs[i]); o != nil {
-			return s.decideUnder(ctx, known, now, op, reqs, decisions)
+			c := s.calls.Get().(*overriddenCall)
+			defer c.release(&s.calls)
+			c.op, c.now = op, now
+			for j := range reqs {
+				switch {
+				case j < i:
+					c.add(reqs[j], nil, known, false)
+				case j > i:
+					o, _ = s.find(known, &reqs[j])
+					fallthrough
+				default:
+					c.add(reqs[j], o, known, len(reqs) == 1)
+				}
+			}
+			return s.decideUnder(ctx, c, reqs, decisions)
 		}
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
@@ -74,26 +88,19 @@ type overriddenPart struct {
 
 func isTake(op Op) bool { return op == Take || op == Peek || op == TakeUpTo }
 
-func (s *overrideStore) decideUnder(ctx context.Context, known *knownOverrides, now Instant, op Op, reqs []Request, decisions []Decision,
-) error {
-	c := s.calls.Get().(*overriddenCall)
-	defer c.release(&s.calls)
-	c.op, c.now = op, now
-	denied := false
-	for i := range reqs {
-		o, _ := s.find(known, &reqs[i])
-		c.add(reqs[i], o, known, len(reqs) == 1)
-		denied = denied || c.parts[i].denied > 0 && !reqs[i].Shadow
+// decideUnder decides reqs, which c has as overrides have changed them.
+func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []Request, decisions []Decision) error {
+	for i := range c.parts {
+		if c.parts[i].denied > 0 && !reqs[i].Shadow {
+			return s.deny(ctx, c, reqs, decisions)
+		}
 	}
-	if denied {
-		return s.deny(ctx, c, reqs, decisions)
-	}
-	err := s.Store.Decide(ctx, op, c.reqs, decisions)
+	err := s.Store.Decide(ctx, c.op, c.reqs, decisions)
 	switch {
-	case errors.Is(err, ErrInvalid) && (op == Charge || op == Settle):
+	case errors.Is(err, ErrInvalid) && (c.op == Charge || c.op == Settle):
 		// So much cannot be in use under the override's limit. Nothing was charged.
-		return s.Store.Decide(ctx, op, reqs, decisions)
-	case errors.Is(err, ErrUnknownToken) && op == Settle && c.isExempt():
+		return s.Store.Decide(ctx, c.op, reqs, decisions)
+	case errors.Is(err, ErrUnknownToken) && c.op == Settle && c.isExempt():
 		return s.answerUncharged(ctx, c, decisions)
 	case err != nil:
 		return err

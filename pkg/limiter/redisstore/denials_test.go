@@ -209,3 +209,32 @@ func BenchmarkAddDenials(b *testing.B) {
 		})
 	}
 }
+
+// However long the names are, a write takes no more than 64 KB on its way.
+func TestAWriteOfDenialsIsBounded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := limiter.WithDenialLog(newDenialStore(t, server.Client()), limiter.DenialLog{Every: time.Hour})
+	const keys = 300
+	for i := range keys {
+		takeOften(t, store, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 500)), 2)
+	}
+	received := func() (bytes int) {
+		_, after, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "stats")), "total_net_input_bytes:")
+		fmt.Sscan(after, &bytes)
+		return bytes
+	}
+	server.Do("CONFIG", "RESETSTAT")
+	before := received()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writes := server.CommandCalls("hset")
+	if bytes := received() - before; writes < 2 || bytes > writes*(64<<10) {
+		t.Errorf("%d writes of %d bytes in all", writes, bytes)
+	}
+	d, err := newDenialStore(t, server.Client()).Denials(context.Background(), time.Hour)
+	if err != nil || len(d.Rows) != keys || !d.Exact() {
+		t.Errorf("%d of %d keys, %d others; %v", len(d.Rows), keys, d.Others, err)
+	}
+}

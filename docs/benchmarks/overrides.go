@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// operatorsSection measures what it costs a service that operators can look in and step in:
+// overrides, and the count of denials.
+func operatorsSection(ctx context.Context, p plan, out io.Writer) error {
+	if err := overriddenTakes(ctx, p, out); err != nil {
+		return err
+	}
+	if err := overrideLooks(ctx, out); err != nil {
+		return err
+	}
+	return denialWrites(ctx, out)
+}
+
+// setOverrides sets 1,000: of subjects, patterns and attributes. None is about the keys that are taken,
+// or one is about all of them.
+func setOverrides(ctx context.Context, table limiter.OverrideTable, one limiter.Override) error {
+	for i := range limiter.MaxOverrides {
+		o, text := limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 2000}, fmt.Sprintf("tenant:%d", i)
+		switch i % 10 {
+		case 0:
+			o.Attributes, text = map[string]string{"tenant": fmt.Sprint(i)}, "*"
+		case 1, 2, 3:
+			text += ":*"
+		case 9:
+			if i == limiter.MaxOverrides-1 && one.Thousandths > 0 {
+				o, text = one, "*"
+			}
+		}
+		var err error
+		if o.Subjects, err = limiter.ParsePattern(text); err != nil {
+			return err
+		}
+		if _, err := table.SetOverride(ctx, o, time.Hour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// underOverrides takes from memory under what set sets, nil for a store without the wrapper.
+func underOverrides(ctx context.Context, name string, set func(limiter.OverrideTable) error) (contestant, error) {
+	inner := memorystore.New()
+	var store limiter.Store = inner
+	if set != nil {
+		if err := set(inner); err != nil {
+			return contestant{}, err
+		}
+		watch := limiter.WatchOverrides(inner, limiter.Overrides{})
+		if err := watch.Load(ctx); err != nil {
+			return contestant{}, err
+		}
+		store = watch.Wrap(inner)
+	}
+	limit, err := limiter.Limit{Count: int64(manyKeysQuota.count), Period: manyKeysQuota.period}.Normalize()
+	if err != nil {
+		return contestant{}, err
+	}
+	return contestant{name, func() take {
+		reqs, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
+		return func(ctx context.Context, key string) (bool, error) {
+			reqs[0] = limiter.Request{Key: limiter.Key{Subject: key, Name: "api/user"}, Limit: limit, Cost: 1}
+			err := store.Decide(ctx, limiter.Take, reqs, decisions)
+			return decisions[0].Allowed, err
+		}
+	}}, nil
+}
+
+func overriddenTakes(ctx context.Context, p plan, out io.Writer) error {
+	var contestants []contestant
+	for _, c := range []struct {
+		name string
+		set  func(limiter.OverrideTable) error
+	}{
+		{"without the wrapper", nil},
+		{"no overrides", func(limiter.OverrideTable) error { return nil }},
+		{"1,000 about others", func(t limiter.OverrideTable) error { return setOverrides(ctx, t, limiter.Override{}) }},
+		{"1,000, and one applies", func(t limiter.OverrideTable) error {
+			return setOverrides(ctx, t, limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 1000})
+		}},
+	} {
+		made, err := underOverrides(ctx, c.name, c.set)
+		if err != nil {
+			return err
+		}
+		contestants = append(contestants, made)
+	}
+	keys := subjects(manyKeys)
+	cells := []cell{{name: "1 goroutine", goroutines: 1, keys: keys}, {name: "2 goroutines", goroutines: 2, keys: keys}}
+	progress("overrides: %d contestants in memory", len(contestants))
+	measured, err := interleave(ctx, p, contestants, cells)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n### Overrides: nanoseconds per take in memory\n")
+	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.nanoseconds }, decimals)...)
+	fmt.Fprint(out, "\n### Overrides: allocations per take in memory\n")
+	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.allocations }, decimals)...)
+	return nil
+}
+
+// denying is a store that denies everything at once.
+type denying struct{ limiter.Store }
+
+func (denying) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, decisions []limiter.Decision) error {
+	for i := range decisions {
+		decisions[i] = limiter.Decision{RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// besideRedis runs do with a store in a server of its own, and returns what the server counted
+// meanwhile: calls of a command, and bytes that came in.
+func besideRedis(command string, do func(store *redisstore.Store) error) (calls, bytes int, err error) {
+	server, err := redistest.Launch()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr}))
+	if err != nil {
+		return 0, 0, err
+	}
+	ctx := context.Background()
+	if err := client.ConfigResetStat(ctx).Err(); err != nil {
+		return 0, 0, err
+	}
+	if err := errors.Join(do(store), store.Close()); err != nil {
+		return 0, 0, err
+	}
+	info, err := client.InfoMap(ctx, "stats", "commandstats").Result()
+	if err != nil {
+		return 0, 0, err
+	}
+	_, words, _ := strings.Cut(info["Commandstats"]["cmdstat_"+command], "calls=")
+	fmt.Sscan(strings.ReplaceAll(words, ",", " "), &calls)
+	fmt.Sscan(info["Stats"]["total_net_input_bytes"], &bytes)
+	return calls, bytes, nil
+}
+
+const operatorsLength = 5 * time.Second
+
+// overrideLooks counts how often a busy service looks for overrides in Redis.
+func overrideLooks(ctx context.Context, out io.Writer) error {
+	progress("overrides: %s of looks", operatorsLength)
+	looks, bytes, err := besideRedis("getrange", func(store *redisstore.Store) error {
+		_, err := deny(ctx, limiter.WithOverrides(limiter.KeepKeyspace(denying{store}, store), limiter.Overrides{}))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n### Overrides: what a service that decides all the time asks Redis\n")
+	seconds := operatorsLength.Seconds()
+	table(out, []string{"", "looks a second", "bytes a second"},
+		[]string{"a store without overrides", decimals(float64(looks) / seconds), decimals(float64(bytes) / seconds)})
+	return nil
+}
+
+const (
+	deniedKeys      = 100_000
+	deniedPerSecond = 1_000_000
+)
+
+// deny denies a million takes a second of 100,000 keys, as far as the machine can.
+func deny(ctx context.Context, store limiter.Store) (denied int64, err error) {
+	keys := make([]string, deniedKeys)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("tenant:%d:user:%d", i%500, i)
+	}
+	var count atomic.Int64
+	start := time.Now()
+	err = parallel(2, func(g int) error {
+		reqs, decisions := make([]limiter.Request, 1), make([]limiter.Decision, 1)
+		limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Period: time.Minute}
+		for i := g; time.Since(start) < operatorsLength; i += 7 {
+			reqs[0] = limiter.Request{Key: limiter.Key{Subject: keys[i%deniedKeys], Name: "api/user-minute"}, Limit: limit, Cost: 1}
+			if err := store.Decide(ctx, limiter.Take, reqs, decisions); err != nil {
+				return err
+			}
+			for n := count.Add(1); float64(n) > time.Since(start).Seconds()*deniedPerSecond; {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return nil
+	})
+	return count.Load(), err
+}
+
+// denialWrites measures what the count of denials writes and holds.
+func denialWrites(ctx context.Context, out io.Writer) error {
+	progress("denials: %s of them", operatorsLength)
+	var denied int64
+	var held int64
+	writes, bytes, err := besideRedis("hset", func(inner *redisstore.Store) error {
+		plain := limiter.KeepKeyspace(denying{inner}, inner)
+		store := limiter.WithDenialLog(plain, limiter.DenialLog{})
+		before := heap()
+		var err error
+		denied, err = deny(ctx, store)
+		held = heap() - before
+		runtime.KeepAlive(store)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	seconds := operatorsLength.Seconds()
+	fmt.Fprint(out, "\n### Denials: what their count costs\n")
+	table(out, []string{"", "denials a second", "writes a second", "bytes a write", "heap held"},
+		[]string{thousands(deniedKeys) + " keys", thousands(float64(denied) / seconds), decimals(float64(writes) / seconds),
+			thousands(float64(bytes / max(1, writes))), thousands(float64(held))})
+	return nil
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
