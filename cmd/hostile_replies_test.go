@@ -79,8 +79,8 @@ func conversations(dir string) []conversation {
 		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
 		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
 		{name: "audit", args: []string{"audit"}, stages: []stage{inJournal}, survives: []stage{atOnce, inJournal}}, // that of this machine
-		{name: "config diff", args: []string{"config", "diff", "--config", filepath.Join(dir, "limitctl.yaml")}, stages: []stage{inScans, inReads},
-			begins: true},
+		{name: "config diff", args: []string{"config", "diff", "--config", filepath.Join(dir, "limitctl.yaml")},
+			stages: []stage{inScans, inReads}, begins: true},
 		{name: "loadtest", args: []string{"loadtest", "--limit", "10/1s", "--workers", "1", "--requests", "3", "--duration", "1s"},
 			stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
 		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"},
