@@ -34,7 +34,8 @@ func TestForeignOverrides(t *testing.T) {
 	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'", "ends = x'00'",
 		"ends = 9e99", "ends = 9223372036854775807", "ends = ends + 30 * 86400000000", "created = ends",
 		"created = created + 40 * 86400000000, ends = ends + 40 * 86400000000"} {
-		if _, err := db.Exec("INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE id = ?", set.ID); err != nil {
+		const another = "INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE id = ?"
+		if _, err := db.Exec(another, set.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := db.Exec("UPDATE overrides SET " + foreign + " WHERE id = '00000000'"); err != nil {

@@ -215,8 +215,9 @@ func TestForeignOverrides(t *testing.T) {
 		return record[:3] + string(written) + record[15:]
 	}
 	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), limiter.MaxOverrideTime.Milliseconds()
-	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1), instants(0, expires),
-		instants(expires, expires-1), instants(created+2*month, expires+2*month), "x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
+	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
+		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
+		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
 		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" + record[3:],
 		record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
 		server.Do("SET", key, value)
