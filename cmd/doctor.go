@@ -70,7 +70,8 @@ finding.`,
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
-	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError, "exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
+		"exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
