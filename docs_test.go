@@ -381,10 +381,14 @@ var varies = []struct {
 	becomes string
 }{
 	{regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-\d+\.jsonl`), "BACKUP"},
+	{regexp.MustCompile(`\bme( as \w+)?@\S+`), "me@HOST"},
+	{regexp.MustCompile(`\b(override|revoke) [0-9a-z]{8}\b`), "$1 ID"},
+	{regexp.MustCompile(`(\(|\S {2,})[0-9a-z]{8}(\)|$)`), "${1}ID$2"}, // of an override, in tables
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?( UTC|Z)?`), "TIME"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
 	{regexp.MustCompile(`(^|[ (])((\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)? ?(ns|µs|ms|s)|(\d+d)?(\d+h)?\d+m|(\d+d)?\d+h|\d+d)\b`), "${1}DURATION"},
 	{regexp.MustCompile(`Redis \d+\.\d+\.\d+`), "Redis VERSION"},
+	{regexp.MustCompile(`\bme( as \S+)?@\S+`), "me@HOST"},
 }
 
 // figures are what varies besides in an output that is about speed.

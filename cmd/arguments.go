@@ -23,7 +23,9 @@ func noArguments(cmd *cobra.Command, args []string) error {
 func unknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = cmd.Root().SuggestionsMinimumDistance
 	hint := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+	if habit, has := habits()[cmd.CommandPath()][name]; has {
+		hint = fmt.Sprintf("that is `%s`", habit)
+	} else if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	if cmd.HasParent() {

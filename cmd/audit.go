@@ -61,7 +61,8 @@ out, with a warning.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.limit, "limit-rows", 0, "show only the last `N`")
-	flags.StringVar(&o.since, "since", "", "show only what ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, or a date and time")
+	flags.StringVar(&o.since, "since", "", "show only what ended since `TIME`: a duration such as 2h or 7d, a time such as 22:00, "+
+		"or a date and time")
 	flags.StringVar(&o.user, "user", "", "show only what the user of that `NAME` did")
 	flags.BoolVar(&o.local, "local", false, "show only what this machine has, and ask no store")
 	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))

@@ -126,7 +126,8 @@ func TestAKilledResetIsInTheAuditAndComesBack(t *testing.T) {
 	}
 
 	undone, err := limitctl(home, "undo", "--yes", "-o", "jsonl").CombinedOutput()
-	if want := fmt.Sprintf(`"restored":%d,"already_there":%d,`, all-len(left), len(left)); err != nil || !bytes.Contains(undone, []byte(want)) {
+	want := fmt.Sprintf(`"restored":%d,"already_there":%d,`, all-len(left), len(left))
+	if err != nil || !bytes.Contains(undone, []byte(want)) {
 		t.Fatalf("the undo says %s, %v; want %s", undone, err, want)
 	}
 	after := heldBy(t, client)

@@ -99,8 +99,9 @@ func parseSize(text string) (int64, error) {
 	if err != nil {
 		return 0, strconv.ErrSyntax
 	}
-	unit, known := map[string]float64{"": 1, "B": 1, "k": 1e3, "kB": 1e3, "KB": 1e3, "K": 1e3, "M": 1e6, "MB": 1e6, "G": 1e9, "GB": 1e9,
-		"T": 1e12, "TB": 1e12, "KiB": 1 << 10, "kiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[strings.TrimSpace(text[len(digits):])]
+	units := map[string]float64{"": 1, "B": 1, "k": 1e3, "kB": 1e3, "KB": 1e3, "K": 1e3, "M": 1e6, "MB": 1e6, "G": 1e9, "GB": 1e9,
+		"T": 1e12, "TB": 1e12, "KiB": 1 << 10, "kiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+	unit, known := units[strings.TrimSpace(text[len(digits):])]
 	const most = 1e18
 	if size := n * unit; known && size >= 0 && size <= most { // neither of which NaN is
 		return int64(size), nil

@@ -31,14 +31,17 @@ func newDashboardCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dashboard [PATTERN] | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Aliases: []string{"top"},
-		Short:   "Watch who is near or at the limit, live",
+		Short:   "Watch who is denied, and who is near or at the limit, live",
 		Long: `Dashboard shows every limit whose subject matches PATTERN, or all, as it is
-used, those closest to their limit first. Press ? in it for its keys: they
-filter, sort and group, show all about one key, and reset what is chosen, with
-the same consent, backup and audit as limitctl reset.
+used: those that are denied most first, then those closest to their limit.
+Press ? in it for its keys: they filter, sort and group, show all about one key,
+copy its subject, set an override, and reset what is chosen, with the same
+consent, backup and audit as limitctl reset and limitctl override.
 
 It follows at most --max-keys keys and looks for others with a slow scan, so it
-can stay open on a busy server. It says how many of the keys it covers.
+can stay open on a busy server. It says how many of the keys it covers. Keys
+that are denied are always shown. Without a terminal it prints one frame, as
+with --once.
 
 ` + selectionHelp,
 		Example: `  limitctl dashboard

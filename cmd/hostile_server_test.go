@@ -191,7 +191,8 @@ func TestDashboardOfHostileNamesInATerminal(t *testing.T) {
 	term.press("r", `Delete 1 key\?`)
 	term.press("y", "deleted 1 key")
 	left := server.Do("EXISTS", "rl:{"+victim+"}:token-bucket/1h")
-	if all := server.Do("EVAL", "return #redis.call('KEYS', 'rl:*')", 0); fmt.Sprint(left) != "0" || fmt.Sprint(all) != fmt.Sprint(len(subjects)-1) {
+	all := server.Do("EVAL", "return #redis.call('KEYS', 'rl:*')", 0)
+	if fmt.Sprint(left) != "0" || fmt.Sprint(all) != fmt.Sprint(len(subjects)-1) {
 		t.Errorf("after the reset of one of %d keys it exists: %v, and %v are left", len(subjects), left, all)
 	}
 	term.press("u", "Bring back 1 key")

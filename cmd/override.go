@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,8 @@ second. It ends by itself, also if nobody is running. What was used is kept.
 
 Of several overrides of a key one applies: a block comes first, then an
 exemption, then the others. Among those an exact subject comes before a pattern,
-a longer beginning before a shorter one, one with --limit-name before one
-without, and then the newest.`,
+a longer literal beginning before a shorter one, more attributes before fewer,
+one with --limit-name before one without, and then the newest.`,
 		Example: `  limitctl override set 'tenant:acme:*' --times 3 --for 2h --reason "launch day"
   limitctl override list
   limitctl override revoke 3f9a1c`,
@@ -104,7 +105,7 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 	}
 	defer store.Close()
 	overrides, err := o.runner(s, store, where).Overrides(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, limiter.ErrForeign) {
 		return err
 	}
 	answer := &overrideAnswer{now: o.env.Now()}
@@ -114,10 +115,10 @@ func runOverrideList(ctx context.Context, o *overrideListOptions) error {
 		}
 	}
 	answer.sort()
-	if len(answer.overrides) == 0 && !o.quiet {
+	if len(answer.overrides) == 0 && err == nil && !o.quiet {
 		o.note("no override is in force in %s", s.place(where))
 	}
-	return o.print(answer)
+	return errors.Join(o.print(answer), err)
 }
 
 type overrideRevokeOptions struct {

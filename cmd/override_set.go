@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -154,7 +155,8 @@ func (o *overrideSetOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !o.dryRun {
-		if err := o.check(s.access(), o.env.InIsTerminal, cmd.Name(), "sets an override", ", or --dry-run to look first"); err != nil {
+		name := strings.TrimPrefix(cmd.CommandPath(), "limitctl ")
+		if err := o.check(s.access(), o.env.InIsTerminal, name, "sets an override", ", or --dry-run to look first"); err != nil {
 			return err
 		}
 	}
@@ -196,9 +198,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	}
 	plan.Text = plan.selection.Text + " " + effect
 	if o.until != "" {
-		plan.Text += " --until " + end.UTC().Format(time.RFC3339)
+		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
 	} else {
-		plan.Text += " --for " + limiter.FormatPeriod(plan.Lasts)
+		plan.Text += " " + shell.Command("--for", limiter.FormatPeriod(plan.Lasts))
 	}
 	return plan, nil
 }

@@ -54,7 +54,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return unknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
-		return usagef("%s; see `%s --help`", flagComplaint(err), cmd.CommandPath())
+		complaint := flagComplaint(err)
+		return usagef("%s%s; see `%s --help`", complaint, flagHint(cmd, complaint), cmd.CommandPath())
 	})
 	global.addGlobalFlags(root)
 	root.AddCommand(
@@ -84,6 +85,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newVersionCmd(global),
 		newCompletionCmd(global),
 	)
+	addUsualAliases(root)
 	return root
 }
 

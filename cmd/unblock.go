@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func runUnblock(ctx context.Context, o *overrideRevokeOptions, pattern limiter.P
 	defer store.Close()
 	runner := o.runner(s, store, where)
 	overrides, err := runner.Overrides(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, limiter.ErrForeign) {
 		return err
 	}
 	plan := &operation.RevokePlan{Consent: o.given()}

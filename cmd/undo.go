@@ -173,7 +173,7 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 			if len(last.after) < shownAfter {
 				last.after = append(last.after, e)
 			}
-		case bringsBack(e) && strings.TrimSuffix(e.Selection, ".gz") == strings.TrimSuffix(last.run.Backup, ".gz") && e.Outcome == trail.Done && here(e):
+		case bringsBack(e) && e.Outcome == trail.Done && plainName(e.Selection) == plainName(last.run.Backup) && here(e):
 			last.undoneBy = e
 		}
 	}
@@ -185,6 +185,9 @@ func lastChange(runs []*trail.Entry, here func(*trail.Entry) bool) lastRun {
 	}
 	return last
 }
+
+// plainName is the path that a backup had before it was compressed.
+func plainName(path string) string { return strings.TrimSuffix(path, ".gz") }
 
 // bringsBack reports whether a run restores a backup, whose path is its selection.
 func bringsBack(e *trail.Entry) bool { return e.Command == "restore" || e.Command == "undo" }

@@ -19,7 +19,7 @@ import (
 const defaultWatch = "2s"
 
 func addWatchFlag(cmd *cobra.Command, watch *string) {
-	cmd.Flags().StringVar(watch, "watch", "",
+	cmd.Flags().StringVarP(watch, "watch", "w", "",
 		"look again every `INTERVAL` ("+defaultWatch+" unless given as --watch=5s) until Ctrl-C (exit code 0); into a pipe, as JSON lines")
 	cmd.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)

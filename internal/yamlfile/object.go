@@ -52,7 +52,9 @@ func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Valu
 				said = r.quote(e.Name, e.key)
 			}
 			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, o.Names()))
-			r.bad[join(v.Path, meant)] = true
+			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // else that one is read
+				r.bad[join(v.Path, meant)] = true
+			}
 			continue
 		}
 		fields[e.Name] = e

@@ -25,10 +25,12 @@ func clusterClient(u *redisURL, options Options) (redis.UniversalClient, error) 
 		return nil, err
 	}
 	silenceClients()
-	return redisserver.NewClusterClient(redis.ClusterOptions{
+	client := redisserver.NewClusterClient(redis.ClusterOptions{
 		Addrs:     addresses,
 		Username:  u.User,
 		Password:  u.Password,
 		TLSConfig: config,
-	}, options.Timeout), nil
+	}, options.Timeout)
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(speechOf(config, options)) })
+	return client, nil
 }

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"crypto/tls"
 	"net/url"
 	"strings"
 
@@ -58,7 +59,17 @@ func oneServer(u *redisURL, options Options, settings *redis.Options, database s
 // newClient returns a client with the settings that all have in common.
 func newClient(settings *redis.Options, options Options) *redis.Client {
 	silenceClients()
-	return redisserver.NewClient(*settings, options.Timeout)
+	client := redisserver.NewClient(*settings, options.Timeout)
+	if settings.Dialer == nil { // else that dials, and looks
+		client.AddHook(speechOf(settings.TLSConfig, options))
+	}
+	return client
+}
+
+// speechOf returns what looks at a port that does not answer as a URL has it; config is nil
+// without TLS.
+func speechOf(config *tls.Config, options Options) speech {
+	return speech{tls: config != nil, wait: options.Timeout / 4}
 }
 
 // silenceClients keeps the client library from printing errors. They are printed once, by

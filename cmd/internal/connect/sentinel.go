@@ -76,7 +76,8 @@ func (u *redisURL) master() (name, database string, err error) {
 // watched returns the master that Sentinels at addresses watch; config is nil without TLS.
 func (u *redisURL) watched(addresses []string, config *tls.Config, options Options) *watchedMaster {
 	name, _, _ := u.master()
-	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options), dialer: &net.Dialer{}}
+	m := &watchedMaster{name: name, sentinels: addresses, patience: options.Timeout / 2, secrets: u.secrets(options),
+		speech: speechOf(config, options), dialer: &net.Dialer{}}
 	m.ask = func(ctx context.Context, sentinel string) (string, error) {
 		client := newClient(&redis.Options{
 			Addr:      sentinel,
@@ -130,6 +131,7 @@ type watchedMaster struct {
 	sentinels []string
 	patience  time.Duration // leaves time for the master
 	secrets   *redact.Secrets
+	speech    speech
 	ask       func(ctx context.Context, sentinel string) (address string, err error)
 	dialer    interface {
 		DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -143,7 +145,7 @@ func (m *watchedMaster) Dial(ctx context.Context, _, _ string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := m.dialer.DialContext(ctx, "tcp", address)
+	conn, err := m.speech.dial(ctx, "tcp", address, m.dialer.DialContext)
 	if err != nil {
 		return nil, fmt.Errorf("%w: redis at %s, the master %q by Sentinel, cannot be reached: %w",
 			limiter.ErrUnavailable, m.secrets.Foreign(address), m.name, m.plain(err))

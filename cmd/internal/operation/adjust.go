@@ -49,7 +49,8 @@ func (e *Effect) Future() string {
 
 // Past is the effect in words when it is there, such as "2 gained units, 1 stayed as it was".
 func (e *Effect) Past() string {
-	return e.text(words{"gained units", "gained units"}, words{"lost units", "lost units"}, words{"stayed as it was", "stayed as they were"})
+	return e.text(words{"gained units", "gained units"}, words{"lost units", "lost units"},
+		words{"stayed as it was", "stayed as they were"})
 }
 
 // words say of one key and of several what becomes of them.
@@ -128,8 +129,8 @@ func (r *Remaining) check(e *limiter.Entry) error {
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
-		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or reset it whole",
-			r.Units, e.StoreKey, e.LimitText())
+		return limiter.Invalidf("%d remaining cannot be set for key %q, whose limit is not known (%s); select fewer keys, or "+
+			"reset it whole", r.Units, e.StoreKey, e.LimitText())
 	case r.Units > capacity:
 		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
 			r.Units, limit, e.StoreKey, capacity)

@@ -55,12 +55,14 @@ func TestAdjust(t *testing.T) {
 					t.Errorf("used are %+v, want %+v", left, test.left)
 				}
 				if test.question == "" {
-					if !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "15 remaining is more than limit token-bucket:10/1h of key ") {
+					if !errors.Is(err, limiter.ErrInvalid) ||
+						!strings.Contains(err.Error(), "15 remaining is more than limit token-bucket:10/1h of key ") {
 						t.Errorf("it ended with %v", err)
 					}
 					return
 				}
-				if err != nil || result.Effect != test.effect || result.Changed != test.effect.changed() || w.selected.Effect != test.effect {
+				if err != nil || result.Effect != test.effect || result.Changed != test.effect.changed() ||
+					w.selected.Effect != test.effect {
 					t.Fatalf("it came to %+v, %v, and showed %+v", result, err, w.selected)
 				}
 				if w.questions[0].Text != test.question || s.trail.entries[0].Changed != result.Changed {

@@ -62,13 +62,18 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 	}
 	entry := r.newEntry(c.command, c.text)
 	entry.Matched = int64(len(c.requests))
-	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: c.verb + " " + unitsOf(c.requests), make: func() error {
+	question := c.verb + " " + unitsOf(c.requests)
+	_, err := r.change(ctx, observer, &change{entry: entry, consent: c.consent, question: question, make: func() error {
 		decisions, err := c.decide(ctx)
 		switch {
 		case errors.Is(err, limiter.ErrOutcomeUnknown):
 			entry.Unknown = entry.Matched
-		case err == nil && limiter.Summarize(decisions).Allowed:
-			entry.Changed = entry.Matched
+		case err == nil:
+			for i := range decisions {
+				if d := &decisions[i]; d.Refunded > 0 || d.Granted > 0 && !d.Repeated {
+					entry.Changed++
+				}
+			}
 		}
 		return err
 	}})

@@ -54,7 +54,8 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 		t.Errorf("in another store, as was asked: %+v, %v", result, err)
 	}
 	_, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{})
-	if other = nil; !errors.As(err, &other) || !strings.Contains(err.Error(), id[:8]+"…") || !strings.Contains(err.Error(), other.HereID[:8]+"…") {
+	if other = nil; !errors.As(err, &other) || !strings.Contains(err.Error(), id[:8]+"…") ||
+		!strings.Contains(err.Error(), other.HereID[:8]+"…") {
 		t.Errorf("two ids: %v", err)
 	}
 }
@@ -68,7 +69,8 @@ func TestOriginOfAnEarlierBackup(t *testing.T) {
 		"memory":                        "memory",
 		"\x1b://":                       "\x1b",
 	} {
-		if got := originOf(&backup.Header{Store: store, Prefix: "rl", StoreID: "forged"}); got.Address != want || got.ID != "" || got.Prefix != "rl" {
+		got := originOf(&backup.Header{Store: store, Prefix: "rl", StoreID: "forged"})
+		if got.Address != want || got.ID != "" || got.Prefix != "rl" {
 			t.Errorf("%q is %+v, want %q", store, got, want)
 		}
 	}

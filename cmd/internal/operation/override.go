@@ -108,7 +108,7 @@ func (r *Runner) revoke(ctx context.Context, table limiter.OverrideTable, id str
 // force has.
 func (r *Runner) checkInForce(ctx context.Context, ids []string) error {
 	overrides, err := r.Overrides(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, limiter.ErrForeign) {
 		return err
 	}
 	for _, id := range ids {
@@ -119,7 +119,8 @@ func (r *Runner) checkInForce(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// Overrides returns the overrides that are in force.
+// Overrides returns the overrides that are in force. With a [limiter.ErrForeign], which names
+// one that cannot be read, it returns the others.
 func (r *Runner) Overrides(ctx context.Context) ([]limiter.Override, error) {
 	table, err := r.overrideTable()
 	if err != nil {

@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/bits"
 	"slices"
 	"time"
@@ -75,7 +76,7 @@ type PreviewPlan struct {
 // PreviewOverride finds out what an override would change. It changes nothing.
 func (r *Runner) PreviewOverride(ctx context.Context, plan *PreviewPlan, observer Observer) (*Concerned, error) {
 	inForce, err := r.Overrides(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, limiter.ErrForeign) {
 		return nil, err
 	}
 	candidate := plan.Override

@@ -106,7 +106,8 @@ func TestRevokingWhatIsNotInForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := &RevokePlan{IDs: []string{kept.ID, "nosuch"}, Consent: Consent{Yes: true}}
-	if _, err := s.RevokeOverrides(t.Context(), plan, &watcher{}); !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
+	_, err = s.RevokeOverrides(t.Context(), plan, &watcher{})
+	if !errors.Is(err, ErrNoOverride) || !strings.Contains(err.Error(), `"nosuch"`) {
 		t.Errorf("it says %v", err)
 	}
 	if inForce, _ := s.Overrides(t.Context()); len(inForce) != 1 || len(s.ended()) != 1 {

@@ -294,7 +294,8 @@ func (f *failingScan) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limit
 			}
 			if n == f.after {
 				q.Report(int64(n), 3)
-				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(&limiter.IncompleteError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
+				yield(limiter.Entry{}, fmt.Errorf("the scan: %w", errors.Join(
+					&limiter.IncompleteError{Part: "10.0.0.2:7", Err: limiter.ErrUnavailable},
 					&limiter.IncompleteError{Part: "10.0.0.1:7", Err: limiter.ErrUnavailable})))
 				return
 			}
@@ -338,8 +339,8 @@ func TestAResetAfterABrokenScan(t *testing.T) {
 				}
 				return
 			}
-			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) || !limiter.IsAway(err) ||
-				!strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
+			if incomplete := (*BrokenScanError)(nil); !errors.As(err, &incomplete) || errors.Is(err, outcome.ErrPartly) ||
+				!limiter.IsAway(err) || !strings.HasSuffix(err.Error(), "(2 of about 3 keys looked at, nothing was changed)") {
 				t.Errorf("it ended with %v", err)
 			}
 			s.checkUntouched(t, 3)

@@ -9,8 +9,8 @@ import (
 
 func TestSimilar(t *testing.T) {
 	s := newSite(t)
-	for _, subject := range []string{"tenant:acme", "tenant:acme:user:7", "tenant:acme:user:8", "tenant:bigacmecorp", "user:Acme", "ip:192.0.2.7",
-		"a[b]:x", "a[b]:y"} {
+	for _, subject := range []string{"tenant:acme", "tenant:acme:user:7", "tenant:acme:user:8", "tenant:bigacmecorp", "user:Acme",
+		"ip:192.0.2.7", "a[b]:x", "a[b]:y"} {
 		s.take(t, subject, 1)
 	}
 	for words, want := range map[string]string{

@@ -105,8 +105,8 @@ func (t *targets) each(size int, do func(backup.Batch) error) error {
 }
 
 // leave notes that a batch is left as it is, because an error has stopped the change of an
-// adjustment before. It returns the error if there is nothing to note. The keys are in use, so a restore that replaces would put them back to what they were
-// when they were looked for.
+// adjustment before. It returns the error if there is nothing to note. The keys are in use, so a restore that replaces
+// would put them back to what they were when they were looked for.
 func (t *targets) leave(batch backup.Batch, stopped error) error {
 	if t.backup == nil || t.remaining == nil {
 		return stopped

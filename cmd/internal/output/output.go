@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/limitctl/limitctl/internal/spelling"
 )
 
 // SchemaVersion is the version of the JSON documents. Fields may be added to
@@ -26,6 +28,9 @@ func Formats() []string { return []string{"table", "json", "jsonl", "csv", "yaml
 // Set implements pflag.Value.
 func (f *Format) Set(name string) error {
 	if !slices.Contains(Formats(), name) {
+		if near := spelling.Nearest(name, Formats(), 1); near != "" {
+			return fmt.Errorf("the format is one of %s; did you mean %s?", strings.Join(Formats(), ", "), near)
+		}
 		return fmt.Errorf("the format is one of %s", strings.Join(Formats(), ", "))
 	}
 	*f = Format(name)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/internal/subjecttext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -87,7 +88,11 @@ func (p *Policy) CheckAttributes(attributes Attributes) error {
 	known, _ := p.Attributes()
 	for _, name := range attributes.Names() {
 		if !slices.Contains(known, name) {
-			return limiter.Invalidf("unknown attribute %q; policy %q uses %s", name, p.Name, strings.Join(known, ", "))
+			meant := ""
+			if near := spelling.Nearest(name, known, 2); near != "" {
+				meant = "; did you mean " + near + "?"
+			}
+			return limiter.Invalidf("unknown attribute %q; policy %q uses %s%s", name, p.Name, strings.Join(known, ", "), meant)
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	limit, other := limitOf(kind, 1000, time.Hour), limiter.Limit{Algorithm: limiter.FixedWindow, Count: 500, Period: time.Hour}
 	var adjustments []limiter.Adjustment
 	for i := range 700 {
-		a := limiter.Adjustment{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"}, Limit: limit, Used: 300, OnlyLess: i%2 == 0}
+		a := limiter.Adjustment{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
+			Limit: limit, Used: 300, OnlyLess: i%2 == 0}
 		if i%7 == 0 {
 			a.Limit = other
 		}
@@ -117,7 +118,8 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
 		f.use(limit)
 		before, dump := f.peek(limit, 1), h.Dump(t, f.store)
 		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: rapid.Bool().Draw(f.T, "only less"),
-			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).Draw(f.T, "to leave used")}
+			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
+				Draw(f.T, "to leave used")}
 		results, err := f.store.Adjust(context.Background(), a)
 		if err != nil {
 			f.Fatalf("%+v: %v", a, err)

@@ -1,0 +1,46 @@
+package cmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Each hint is about a command that is not there, and names one that is, with flags that it has.
+func TestHabitsNameCommandsThatAreThere(t *testing.T) {
+	root := newRootCmd(&globalOptions{env: &Env{}})
+	find := func(words []string) *cobra.Command {
+		found, rest, err := root.Find(words)
+		if err != nil || len(rest) > 0 {
+			return nil
+		}
+		return found
+	}
+	for path, words := range habits() {
+		for word, instead := range words {
+			if find(append(strings.Fields(path)[1:], word)) != nil {
+				t.Errorf("`%s %s` is a command, and needs no hint", path, word)
+			}
+			var commands, flags []string
+			for _, w := range strings.Fields(instead)[1:] {
+				switch {
+				case strings.HasPrefix(w, "--"):
+					flags = append(flags, strings.TrimPrefix(w, "--"))
+				case len(flags) == 0 && w == strings.ToLower(w) && w != "'*'":
+					commands = append(commands, w)
+				}
+			}
+			cmd := find(commands)
+			if cmd == nil || len(commands) == 0 {
+				t.Errorf("`%s` is not a command", instead)
+				continue
+			}
+			for _, flag := range flags {
+				if cmd.Flags().Lookup(flag) == nil {
+					t.Errorf("`%s` has no flag %s", instead, flag)
+				}
+			}
+		}
+	}
+}

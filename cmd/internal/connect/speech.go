@@ -1,0 +1,181 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// What a URL and a port disagree about. Without a look at the port both look like a server
+// that is silent or hangs up.
+var (
+	errPlainPort = errors.New("the port does not speak TLS, which the URL asks for; write redis in place of rediss, or name the TLS port")
+	errTLSPort   = errors.New("the port speaks TLS; write rediss in place of redis")
+)
+
+// speech is a [redis.Hook] that tells a port which speaks TLS from one that does not, where
+// the URL says otherwise.
+type speech struct {
+	tls bool // the URL asks for TLS
+	// wait is how long a handshake may take before the port is looked at, and how long that
+	// may take.
+	wait time.Duration
+}
+
+// DialHook implements [redis.Hook].
+func (s speech) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return s.dial(ctx, network, address, next)
+	}
+}
+
+// ProcessHook implements [redis.Hook].
+func (s speech) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements [redis.Hook].
+func (s speech) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// dial connects by next.
+func (s speech) dial(ctx context.Context, network, address string, next redis.DialHook) (net.Conn, error) {
+	if network == "unix" {
+		return next(ctx, network, address)
+	}
+	if !s.tls {
+		conn, err := next(ctx, network, address)
+		if socket, is := conn.(syscall.Conn); err == nil && is {
+			return &firstRead{Conn: conn, Socket: socket, speech: s, address: address}, nil
+		}
+		return conn, err
+	}
+	type dialled struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan dialled, 1)
+	var conn net.Conn
+	panics.Go(func() (err error) {
+		conn, err = next(ctx, network, address)
+		return err
+	}, func(err error) { done <- dialled{conn, err} })
+	slow := time.NewTimer(s.wait)
+	defer slow.Stop()
+	select {
+	case d := <-done:
+		var header tls.RecordHeaderError
+		if errors.As(d.err, &header) {
+			return nil, opError("dial", address, errPlainPort)
+		}
+		return d.conn, d.err
+	case <-slow.C:
+	}
+	if !s.speaksPlain(ctx, address) {
+		d := <-done
+		return d.conn, d.err
+	}
+	panics.Go(func() error { // what is dialled ends by its own time-out
+		if d := <-done; d.conn != nil {
+			return d.conn.Close()
+		}
+		return nil
+	}, func(error) {})
+	return nil, opError("dial", address, errPlainPort)
+}
+
+// opError is err as an error of the network, which says what failed and where.
+func opError(op, address string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Addr: named(address), Err: err}
+}
+
+// named is an address as it was given.
+type named string
+
+// Network implements [net.Addr].
+func (named) Network() string { return "tcp" }
+
+// String implements [net.Addr].
+func (n named) String() string { return string(n) }
+
+// speaksPlain reports whether a port answers a PING without TLS. It is sent no password.
+func (s speech) speaksPlain(ctx context.Context, address string) bool {
+	conn, err := s.look(ctx, address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	answer := make([]byte, 1)
+	n, _ := conn.Read(answer)
+	return n == 1 && strings.ContainsRune("+-", rune(answer[0]))
+}
+
+// speaksTLS reports whether a port answers a TLS handshake, of whatever outcome.
+func (s speech) speaksTLS(ctx context.Context, address string) bool {
+	conn, err := s.look(ctx, address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	// Nothing is sent that anybody could misuse, so it does not matter who answers.
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	var alert tls.AlertError
+	var system *net.OpError
+	return err == nil || errors.As(err, &alert) || errors.As(err, &system) && system.Op == "remote error"
+}
+
+// look connects to a port for a short look at it.
+func (s speech) look(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: s.wait}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.SetDeadline(time.Now().Add(s.wait))
+}
+
+// firstRead is a connection without TLS whose first answer shows whether the port speaks
+// TLS: such a port hangs up, or sends an alert.
+type firstRead struct {
+	net.Conn
+	Socket  syscall.Conn
+	speech  speech
+	address string
+	heard   atomic.Bool // the first answer has come
+	wrong   atomic.Bool // and the port speaks TLS
+}
+
+// SyscallConn implements [syscall.Conn]: clients look at sockets to see whether they are sound.
+func (c *firstRead) SyscallConn() (syscall.RawConn, error) { return c.Socket.SyscallConn() }
+
+// alertRecord is the first byte of a TLS alert.
+const alertRecord = 0x15
+
+// Read implements [net.Conn].
+func (c *firstRead) Read(p []byte) (int, error) {
+	if c.wrong.Load() { // a client may ask again in another way
+		return 0, opError("read", c.address, errTLSPort)
+	}
+	n, err := c.Conn.Read(p)
+	var slow net.Error
+	if c.heard.Load() || errors.As(err, &slow) && slow.Timeout() {
+		return n, err
+	}
+	c.heard.Store(true)
+	odd := n > 0 && p[0] == alertRecord || n == 0 && err != nil
+	if odd && c.speech.speaksTLS(context.Background(), c.address) {
+		c.wrong.Store(true)
+		return 0, opError("read", c.address, errTLSPort)
+	}
+	return n, err
+}

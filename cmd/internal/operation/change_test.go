@@ -1,0 +1,125 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// journalStore is a store whose journal fails as it is told.
+type journalStore struct {
+	connect.Store
+	texts []string
+	errs  []error // of the next calls
+}
+
+func (j *journalStore) AppendJournal(_ context.Context, text string) error {
+	j.texts = append(j.texts, text)
+	if len(j.errs) > 0 {
+		err := j.errs[0]
+		j.errs = j.errs[1:]
+		return err
+	}
+	return nil
+}
+
+func (j *journalStore) ReadJournal(context.Context, int) ([]limiter.JournalEntry, int, error) {
+	return nil, 0, nil
+}
+
+// Without the audit in the store the work goes on, with one warning. A store that refused is
+// not asked again, and one that was away is.
+func TestAJournalThatCannotBeWritten(t *testing.T) {
+	away, refused := limiter.ErrUnavailable, limiter.ErrRefused
+	for _, test := range []struct {
+		name            string
+		errs            []error
+		texts, warnings int
+	}{
+		{"as it should be", nil, 2, 0},
+		{"refused", []error{refused}, 1, 1},
+		{"away", []error{away, away}, 2, 1},
+		{"away and back", []error{away}, 2, 1},
+		{"away at the end", []error{nil, away}, 2, 1},
+	} {
+		s := newSite(t)
+		s.take(t, "a", 3)
+		journal := &journalStore{Store: s.memory, errs: test.errs}
+		s.Store = journal
+		warnings := 0
+		s.Warn = func(error) { warnings++ }
+		result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+		if err != nil || result.Changed != 1 || len(journal.texts) != test.texts || warnings != test.warnings {
+			t.Errorf("%s: %+v, %v; written are %q, with %d warnings", test.name, result, err, journal.texts, warnings)
+		}
+		for i, text := range journal.texts {
+			var entry trail.Entry
+			want := []trail.Outcome{trail.Begun, trail.Done}[i]
+			if err := json.Unmarshal([]byte(text), &entry); err != nil || entry.Outcome != want || entry.Backup != result.Undo.Backup ||
+				entry.Run != s.trail.begun[0].Run || entry.Matched != 1 {
+				t.Errorf("%s: entry %d is %s", test.name, i, text)
+			}
+		}
+	}
+}
+
+// Without the entry of this machine that it begins, nothing is changed.
+func TestAnIntentThatCannotBeWritten(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "a", 3)
+	s.trail.beginFail = errors.New("no room")
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if result != nil || err == nil || !strings.HasSuffix(err.Error(), "no room; nothing was changed") || s.used(t, "a") != 3 ||
+		len(s.left(t)) != 0 || s.trail.opened != s.trail.closed {
+		t.Errorf("it came to %+v, %v; left are %q", result, err, s.left(t))
+	}
+}
+
+// A large request of a protected place asks and is written down, and nothing else is.
+func TestLargeRequests(t *testing.T) {
+	for _, test := range []struct {
+		cost, capacity   int64
+		protected, asked bool
+	}{
+		{1, 1, true, false},
+		{1, 2, true, false},
+		{2, 2, true, true},
+		{2, 3, true, true},
+		{2, 4, true, true},
+		{2, 5, true, false},
+		{49, 100, true, false},
+		{50, 100, true, true},
+		{500, 100, true, true},
+		{100, 100, false, false},
+	} {
+		s := newSite(t)
+		s.Place.Access = Access{Context: "prod", Protected: test.protected}
+		limit := tenAnHour
+		limit.Count = test.capacity
+		w := &watcher{}
+		taken := false
+		plan := &ConsumePlan{Requests: []limiter.Request{{Key: key("a"), Limit: limit, Cost: test.cost}}, Text: "a",
+			Consent: Consent{Reason: "why"}, Take: func(context.Context) ([]limiter.Decision, error) {
+				taken = true
+				return nil, limiter.ErrOutcomeUnknown
+			}}
+		_, err := s.Consume(t.Context(), plan, w)
+		if !errors.Is(err, limiter.ErrOutcomeUnknown) || !taken || (len(w.questions) == 1) != test.asked ||
+			(len(s.trail.entries) == 1) != test.asked {
+			t.Errorf("%+v: %v, asked %+v, written %+v", test, err, w.questions, s.trail.entries)
+		}
+		if test.asked && (s.trail.entries[0].Unknown != 1 || s.trail.entries[0].Reason != "why" || w.questions[0].Context != "prod") {
+			t.Errorf("%+v: written %+v", test, s.trail.entries[0])
+		}
+		w.answer, taken = errNo, false
+		if _, err := s.Consume(t.Context(), plan, w); test.asked && (!errors.Is(err, errNo) || taken) {
+			t.Errorf("%+v: after a no: %v, taken %v", test, err, taken)
+		}
+	}
+}
