@@ -157,9 +157,11 @@ func judgeRights(r rightFacts) Finding {
 	ownAudit := false // "limitctl audit" can show what it has on this machine, and nothing of the server
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
-		if len(fails) == 0 && !keys {
+		switch {
+		case !r.needsRights(command): // audit shows what this machine has
+		case len(fails) == 0 && !keys:
 			can = append(can, command)
-		} else {
+		default:
 			cannot = append(cannot, command)
 		}
 		ownAudit = ownAudit || command == "audit" && (beside || len(worse) > 0)
@@ -204,6 +206,13 @@ func judgeRights(r rightFacts) Finding {
 	}
 	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
+}
+
+// needsRights reports whether a command does nothing without some of the rights.
+func (r *rightFacts) needsRights(command string) bool {
+	return slices.ContainsFunc(r.rights, func(right redisserver.Right) bool {
+		return right.Else == "" && slices.Contains(right.For, command)
+	})
 }
 
 // isWhole reports whether the rights make sense together. A user must be able to check, and
