@@ -154,7 +154,6 @@ func judgeRights(r rightFacts) Finding {
 	var can, cannot []string
 	var add rightWords
 	lacking, losses := map[string][]string{}, map[string]bool{}
-	ownAudit := false // "limitctl audit" can show what it has on this machine, and nothing of the server
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
 		switch {
@@ -164,7 +163,6 @@ func judgeRights(r rightFacts) Finding {
 		default:
 			cannot = append(cannot, command)
 		}
-		ownAudit = ownAudit || command == "audit" && (beside || len(worse) > 0)
 		add.keys = add.keys || keys
 		if beside && !add.beside {
 			add.beside = true
@@ -178,9 +176,6 @@ func judgeRights(r rightFacts) Finding {
 		for _, right := range worse {
 			losses[right.Else] = true
 		}
-	}
-	if ownAudit && slices.Equal(can, []string{"audit"}) {
-		can, cannot = nil, redisserver.Commands()
 	}
 	f := Finding{Check: "rights", Status: OK, Data: map[string]any{"user": r.user, "how": how, "can": can, "cannot": cannot,
 		"missing": lacking}}
