@@ -68,12 +68,12 @@ func TestForeignValuesBesideTheLimits(t *testing.T) {
 		{"HSET", junk, junk}, {"HSET", "0", "9223372036854775807"}, {"ZADD", "1", junk}, {"XADD", "*", junk, junk}, {"XADD", "*", "text", junk},
 		{"XADD", "18446744073709551615-18446744073709551615", "text", "{}"},
 	}
-	for _, key := range keys {
+	for k, key := range keys {
 		for i, value := range values {
 			server.Do("DEL", key)
 			server.Do(append([]any{value[0], key}, value[1:]...)...)
 			w.run(t, exitYes, "check", "decided", "--limit", "10/1h")
-			w.run(t, exitYes, "consume", fmt.Sprintf("decided:%s:%d", key, i), "--limit", "10/1h")
+			w.run(t, exitYes, "consume", fmt.Sprintf("decided:%d:%d", k, i), "--limit", "10/1h")
 			for _, args := range [][]string{
 				{"inspect", "decided*"}, {"inspect", "*", "--summary", "-o", "json"}, {"reset", "decided:1*", "--yes"}, {"denials"},
 				{"denials", "-o", "json"}, {"audit"}, {"audit", "-o", "csv"}, {"override", "list"}, {"override", "list", "-o", "yaml"},
