@@ -148,7 +148,8 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
 	var rows [][]output.Cell
 	for _, o := range a.overrides {
-		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: overridetext.Effect(o), Style: styles[o.Effect]},
+		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)},
+			{Text: overridetext.Effect(o), Style: styles[o.Effect]},
 			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
 			{Text: o.Reason}, {Text: o.ID}})
 	}

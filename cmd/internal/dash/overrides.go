@@ -144,7 +144,8 @@ func overrideCell(m *model, r *row, width int) line {
 
 // overrideText is everything about an override, in lines.
 func overrideText(o *limiter.Override, now time.Time) []string {
-	words := overridetext.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " + output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
+	words := overridetext.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " +
+		output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	about := "for " + output.Printable(o.Subjects.String())
 	if o.Subjects.IsZero() {
 		about = "for all subjects"
