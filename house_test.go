@@ -26,15 +26,16 @@ var layers = map[string][]string{
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/progress", "cmd/internal/report",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
 		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
 		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
 		"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
-	"cmd/internal/backup":   {"cmd/internal/files", "internal/lines", "pkg/limiter"},
-	"cmd/internal/progress": {"cmd/internal/output"},
+	"cmd/internal/allowance": {"pkg/limiter"},
+	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
+	"cmd/internal/progress":  {"cmd/internal/output"},
 	"cmd/internal/config": {
-		"cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
@@ -42,8 +43,8 @@ var layers = map[string][]string{
 		"pkg/limiter/redisstore",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/output", "internal/goroutines", "internal/panics", "internal/textcut", "pkg/limiter",
-		"pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines", "internal/panics",
+		"internal/textcut", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/doctor": {
 		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
@@ -54,12 +55,13 @@ var layers = map[string][]string{
 	"cmd/internal/identity": {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
 	"cmd/internal/memory":   {},
 	"cmd/internal/operation": {
-		"cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity",
+		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity",
 		"cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "pkg/limiter",
 		"pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":         {},
 	"cmd/internal/output":          {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
+	"cmd/internal/overridetext":    {"pkg/limiter"},
 	"cmd/internal/report":          {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},

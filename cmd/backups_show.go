@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -184,5 +183,5 @@ func (a *backupAnswer) Print(p *output.Printer) {
 	}
 }
 
-// clockTime is an instant for people.
-func clockTime(at time.Time) string { return fmt.Sprint(at.UTC().Format("2006-01-02 15:04:05 MST")) }
+// clockTime is an instant for people, in UTC as in the names of backups.
+func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -160,7 +161,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		row := []output.Cell{{Text: e.Key.Subject}, {Text: e.Key.Name}, {Text: limitText(e)},
 			{Text: barText(e), Style: style}, {Text: usedText(e), Style: style}, {Text: remainingText(e)}}
 		if o := rows[i].override; o != nil {
-			row[2].Text += " " + effectText(o)
+			row[2].Text += " " + overridetext.Effect(o)
 			row[4].Text += overrideMark
 		}
 		applied = append(applied, rows[i].override)

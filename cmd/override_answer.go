@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -90,20 +91,6 @@ func whom(o *limiter.Override) string {
 	return text
 }
 
-// effectText is what an override does, in a word or two.
-func effectText(o *limiter.Override) string {
-	switch o.Effect {
-	case limiter.OverrideLimit:
-		return o.Limit.String()
-	case limiter.OverrideTimes:
-		return "×" + timesText(o.Thousandths)
-	case limiter.OverrideAdd:
-		return fmt.Sprintf("%+d", o.Units)
-	default:
-		return o.Effect.String()
-	}
-}
-
 // Document implements output.Answer.
 func (a *overrideAnswer) Document() any {
 	return struct {
@@ -133,7 +120,7 @@ func (a *overrideAnswer) Records() [][]string {
 		case limiter.OverrideLimit:
 			limit = *d.Limit
 		case limiter.OverrideTimes:
-			factor = timesText(o.Thousandths)
+			factor = overridetext.Factor(o.Thousandths)
 		case limiter.OverrideAdd:
 			units = number(o.Units)
 		case limiter.OverrideBlock, limiter.OverrideExempt:
@@ -161,7 +148,8 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
 	var rows [][]output.Cell
 	for _, o := range a.overrides {
-		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)}, {Text: effectText(o), Style: styles[o.Effect]},
+		rows = append(rows, []output.Cell{{Text: whom(o)}, {Text: orStar(o.Names)},
+			{Text: overridetext.Effect(o), Style: styles[o.Effect]},
 			{Text: output.Duration(o.Left.Truncate(time.Second))}, {Text: clock(o.ExpiresAt, a.now)}, {Text: o.By},
 			{Text: o.Reason}, {Text: o.ID}})
 	}
@@ -174,7 +162,7 @@ func sentence(o *limiter.Override, now time.Time) string {
 	if !o.Names.IsZero() {
 		text += ", limit " + output.Printable(orStar(o.Names))
 	}
-	return text + ", " + effectText(o) + " " + ending(o, now)
+	return text + ", " + overridetext.Effect(o) + " " + ending(o, now)
 }
 
 // ending says until when an override is in force, who set it and why.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -88,12 +89,12 @@ func printApplied(p *output.Printer, applied []*limiter.Override, now time.Time)
 			continue
 		}
 		said[o.ID] = true
-		p.Line("override %s applies: %s %s", o.ID, effectText(o), ending(o, now))
+		p.Line("override %s applies: %s %s", o.ID, overridetext.Effect(o), ending(o, now))
 	}
 }
 
 // operatorsText names an operator's override in a column of notes.
-func operatorsText(o *limiter.Override) string { return "operator's " + effectText(o) }
+func operatorsText(o *limiter.Override) string { return "operator's " + overridetext.Effect(o) }
 
 // withOverrides wraps store so that the overrides in force in it apply. They are read now. If
 // they cannot be, the store decides without them, and request says why.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -37,7 +38,7 @@ func (c completer) overrideIDs(_ *cobra.Command, args []string, _ string) ([]str
 	var ids []string
 	for _, o := range c.overridesInForce() {
 		if !slices.Contains(args, o.ID) {
-			ids = append(ids, o.ID+"\t"+effectText(&o)+" "+whom(&o))
+			ids = append(ids, o.ID+"\t"+overridetext.Effect(&o)+" "+whom(&o))
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp

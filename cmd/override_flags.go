@@ -88,11 +88,6 @@ func parseTimes(text string) (thousandths int64, err error) {
 	return n, nil
 }
 
-// timesText writes a factor as parseTimes reads it.
-func timesText(thousandths int64) string {
-	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
-}
-
 // parseEnd returns when an override ends, as --for or --until say.
 func parseEnd(cmd *cobra.Command, lasts, until string, now time.Time) (end time.Time, err error) {
 	switch hasFor, hasUntil := cmd.Flags().Changed("for"), cmd.Flags().Changed("until"); {

@@ -122,24 +122,15 @@ func (o *overrideSetOptions) addFlags(cmd *cobra.Command) {
 
 // arguments is the check of the command's arguments.
 func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error {
-	// An empty value comes from a script's variable that is not set. Without it the override
-	// would be about more keys than is meant.
-	for _, flag := range []string{"policy", "limit-name"} {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Lookup(flag).Value.String() == "" {
-			return usagef("--%s is empty; give it a value or leave it out", flag)
-		}
-	}
-	switch {
-	case o.policy != "" && o.exact:
+	if o.policy != "" && o.exact {
 		return usagef("--exact is for a PATTERN, not for --policy; attributes are always taken as they are")
-	case o.policy != "":
-		return nil
-	case len(args) == 0:
-		return usagef("no PATTERN given; write a subject or a glob, or '*' for all, as in `%s '*'`", cmd.CommandPath())
-	case len(args) > 1:
-		return usagef("%s given, and %s takes one PATTERN; quote it, so that the shell does not expand it", several(args), cmd.Name())
 	}
-	return nil
+	return o.selection().arguments(cmd, args)
+}
+
+// selection is whom the override is about, as the commands that select keys have it.
+func (o *overrideSetOptions) selection() *selectionOptions {
+	return &selectionOptions{exact: o.exact, policy: o.policy, limit: o.limitName}
 }
 
 // run sets the override of the command line, or shows what it would do.
@@ -190,8 +181,7 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if override.Reason == "" && !o.dryRun {
 		return nil, usagef("no reason given; say why with --reason TEXT, for those who find the override later")
 	}
-	selects := selectionOptions{exact: o.exact, policy: o.policy, limit: o.limitName}
-	if plan.selection, err = selects.selected(o.globalOptions, args); err != nil {
+	if plan.selection, err = o.selection().selected(o.globalOptions, args); err != nil {
 		return nil, err
 	}
 	if err := o.subjects(override, args); err != nil {

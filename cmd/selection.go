@@ -128,12 +128,7 @@ func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
 // byPattern selects by a pattern of subjects.
 func (s *selectionOptions) byPattern(text string) (selection operation.Selection, err error) {
 	query := &selection.Query
-	if s.exact {
-		query.Subjects, err = limiter.ExactPattern(text)
-	} else {
-		query.Subjects, err = limiter.ParsePattern(text)
-	}
-	if err != nil {
+	if query.Subjects, err = parseSubjects(text, s.exact); err != nil {
 		return selection, err
 	}
 	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}

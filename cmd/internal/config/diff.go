@@ -3,10 +3,10 @@ package config
 import (
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -145,7 +145,7 @@ func limitText(l limiter.Limit, shadow bool) string {
 }
 
 // Compare says what becomes of a limit that is replaced by another: whether more is allowed
-// at once and in the long run. differs is false if they are the same.
+// at once and over time. differs is false if they are the same.
 func Compare(before, after limiter.Limit) (change Change, differs bool) {
 	if normal, err := before.Normalize(); err == nil {
 		before = normal
@@ -156,13 +156,11 @@ func Compare(before, after limiter.Limit) (change Change, differs bool) {
 	if before == after {
 		return "", false
 	}
-	rate := func(l limiter.Limit) *big.Rat { return big.NewRat(l.Count, max(1, int64(l.Period))) }
-	inTheLongRun := rate(after).Cmp(rate(before))
-	atOnce := int(max(-1, min(1, after.Capacity()-before.Capacity())))
+	overTime, atOnce := allowance.Compare(before, after)
 	switch {
-	case before.Algorithm != after.Algorithm || inTheLongRun*atOnce < 0 || inTheLongRun == 0 && atOnce == 0:
+	case before.Algorithm != after.Algorithm || overTime*atOnce < 0 || overTime == 0 && atOnce == 0:
 		return Changed, true
-	case inTheLongRun > 0 || atOnce > 0:
+	case overTime > 0 || atOnce > 0:
 		return Loosened, true
 	}
 	return Tightened, true

@@ -10,7 +10,9 @@ import (
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -73,7 +75,7 @@ func (m *model) askOverride() tea.Cmd {
 		{effect: limiter.OverrideExempt, word: "exempt"},
 	}}
 	if r.override != nil {
-		f.choices = append(f.choices, choice{word: "end " + effectWords(r.override), revokes: true})
+		f.choices = append(f.choices, choice{word: "end " + overridetext.Effect(r.override), revokes: true})
 	}
 	for i := range f.inputs {
 		f.inputs[i] = newInput()
@@ -187,7 +189,7 @@ func (m *model) submit() tea.Cmd {
 		lines = append(lines, "Reason: "+output.Printable(reason))
 	}
 	if o := r.override; o != nil {
-		lines = append(lines, "In force now: "+effectWords(o)+" until "+until(o.ExpiresAt, m.now)+".")
+		lines = append(lines, "In force now: "+overridetext.Effect(o)+" until "+until(o.ExpiresAt, m.now)+".")
 	}
 	return m.ask(fmt.Sprintf("Set this override for %s", output.Duration(lasts)), lines, func() tea.Msg {
 		set, err := m.Actions.SetOverride(m.ctx, wanted, lasts)
@@ -204,29 +206,19 @@ func (m *model) effectOn(r *row, o *limiter.Override) string {
 	case o.Effect == limiter.OverrideExempt:
 		return "loosened: nothing is denied, and all is counted"
 	case !r.LimitKnown() || r.override != nil && o.Effect != limiter.OverrideLimit:
-		return effectWords(o) + " of the limit that is configured"
+		return overridetext.Effect(o) + " of the limit that is configured"
 	}
 	before, after := r.Limit, o.Apply(r.Limit)
-	more := cmpRates(after, before)
 	word := "changed"
-	switch burst := after.Capacity() - before.Capacity(); {
-	case more == 0 && burst == 0:
+	switch overTime, atOnce := allowance.Compare(before, after); {
+	case overTime == 0 && atOnce == 0:
 		word = "the same as it is"
-	case more >= 0 && burst >= 0:
+	case overTime >= 0 && atOnce >= 0:
 		word = "loosened"
-	case more <= 0 && burst <= 0:
+	case overTime <= 0 && atOnce <= 0:
 		word = "tightened"
 	}
 	return word + ": " + before.String() + " becomes " + after.String()
-}
-
-// cmpRates compares how much two limits allow in the long run.
-func cmpRates(a, b limiter.Limit) int {
-	// Counts are at most 10⁹ and periods 3·10¹⁶ ns, so floats are close enough but for equals.
-	if a.Count == b.Count && a.Period == b.Period {
-		return 0
-	}
-	return cmp.Compare(float64(a.Count)*float64(b.Period), float64(b.Count)*float64(a.Period))
 }
 
 // overrideDone says that an override was set or ended.
@@ -242,9 +234,9 @@ func (m *model) absorbOverrideDone(done overrideDone) tea.Cmd {
 	case done.err != nil:
 		m.complain(done.err)
 	case done.ended:
-		m.say("ended: " + effectWords(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
+		m.say("ended: " + overridetext.Effect(&done.override) + " of " + output.Printable(done.override.Subjects.String()))
 	default:
-		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", effectWords(&done.override),
+		m.say(fmt.Sprintf("set: %s until %s; services follow within about a second", overridetext.Effect(&done.override),
 			until(done.override.ExpiresAt, m.now)))
 	}
 	return tea.Batch(m.look(), m.lookOverrides())

@@ -117,11 +117,11 @@ func TestAnOverrideIsEnded(t *testing.T) {
 	d := begin(t, three, nil)
 	d.press("ob<enter><enter><enter><enter>y")
 	d.second()
-	if text := d.View(); !strings.Contains(text, "▸ ⊘full") || !strings.Contains(text, "blocked until 14:00") {
+	if text := d.View(); !strings.Contains(text, "▸ ⊘full") || !strings.Contains(text, "block until 14:00") {
 		t.Errorf("its row:\n%s", text)
 	}
 	d.press("o<left>")
-	if text := d.View(); !strings.Contains(text, "‹ end blocked ›") {
+	if text := d.View(); !strings.Contains(text, "‹ end block ›") {
 		t.Errorf("the form:\n%s", text)
 	}
 	d.press("<enter><enter>")

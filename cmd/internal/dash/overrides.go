@@ -2,12 +2,12 @@ package dash
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/overridetext"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -109,26 +109,6 @@ func (o *overrides) of(key limiter.Key, now time.Time) *limiter.Override {
 	return nil
 }
 
-// effectWords say what an override does.
-func effectWords(o *limiter.Override) string {
-	switch o.Effect {
-	case limiter.OverrideLimit:
-		return o.Limit.String()
-	case limiter.OverrideTimes:
-		return "×" + strconv.FormatFloat(float64(o.Thousandths)/1000, 'f', -1, 64)
-	case limiter.OverrideAdd:
-		if o.Units < 0 {
-			return "-" + output.Thousands(-o.Units)
-		}
-		return "+" + output.Thousands(o.Units)
-	case limiter.OverrideBlock:
-		return "blocked"
-	case limiter.OverrideExempt:
-		return "exempt"
-	}
-	return "?"
-}
-
 // overrideSign marks rows under an override.
 func overrideSign(o *limiter.Override) string {
 	switch {
@@ -155,7 +135,7 @@ func overrideCell(m *model, r *row, width int) line {
 	if r.override == nil {
 		return nil
 	}
-	effect, end := effectWords(r.override), " until "+until(r.override.ExpiresAt, m.now)
+	effect, end := overridetext.Effect(r.override), " until "+until(r.override.ExpiresAt, m.now)
 	if len([]rune(effect+end)) > width {
 		end = ""
 	}
@@ -164,7 +144,8 @@ func overrideCell(m *model, r *row, width int) line {
 
 // overrideText is everything about an override, in lines.
 func overrideText(o *limiter.Override, now time.Time) []string {
-	words := effectWords(o) + " until " + until(o.ExpiresAt, now) + ", in " + output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
+	words := overridetext.Effect(o) + " until " + until(o.ExpiresAt, now) + ", in " +
+		output.Duration(o.ExpiresAt.Sub(now).Truncate(time.Second))
 	about := "for " + output.Printable(o.Subjects.String())
 	if o.Subjects.IsZero() {
 		about = "for all subjects"

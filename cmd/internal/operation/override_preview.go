@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/allowance"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -202,8 +202,7 @@ func changeOf(now, then Rule) Change {
 	if now.Limit.Count == 0 || then.Limit.Count == 0 {
 		return Unknown
 	}
-	overTime := compareRates(then.Limit, now.Limit)
-	atOnce := cmp.Compare(then.Limit.Capacity(), now.Limit.Capacity())
+	overTime, atOnce := allowance.Compare(now.Limit, then.Limit)
 	if overTime*atOnce < 0 {
 		return Mixed
 	}
@@ -218,13 +217,6 @@ func sign(order int) Change {
 		return Tightened
 	}
 	return Unchanged
-}
-
-// compareRates compares how much two limits allow over time, exactly.
-func compareRates(a, b limiter.Limit) int {
-	aHigh, aLow := bits.Mul64(uint64(a.Count), uint64(b.Period))
-	bHigh, bLow := bits.Mul64(uint64(b.Count), uint64(a.Period))
-	return cmp.Or(cmp.Compare(aHigh, bHigh), cmp.Compare(aLow, bLow))
 }
 
 // concerned is what was found.

@@ -1,0 +1,20 @@
+// Package allowance tells which of two limits allows more.
+package allowance
+
+import (
+	"cmp"
+	"math/bits"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Compare compares what two limits allow: over time, as units per time, and at once, as units
+// of an unused key. Each is 1 if after allows more than before, -1 if less, and 0 if as much.
+// The answer is exact. Algorithms are not compared.
+func Compare(before, after limiter.Limit) (overTime, atOnce int) {
+	// Units per time compare like the cross products, which need 128 bits.
+	afterHigh, afterLow := bits.Mul64(uint64(after.Count), uint64(before.Period))
+	beforeHigh, beforeLow := bits.Mul64(uint64(before.Count), uint64(after.Period))
+	return cmp.Or(cmp.Compare(afterHigh, beforeHigh), cmp.Compare(afterLow, beforeLow)),
+		cmp.Compare(after.Capacity(), before.Capacity())
+}

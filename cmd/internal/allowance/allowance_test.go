@@ -1,0 +1,34 @@
+package allowance
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+func TestCompare(t *testing.T) {
+	limit := func(count int64, period time.Duration, burst int64) limiter.Limit {
+		return limiter.Limit{Algorithm: limiter.TokenBucket, Count: count, Period: period, Burst: burst}
+	}
+	for name, test := range map[string]struct {
+		before, after    limiter.Limit
+		overTime, atOnce int
+	}{
+		"the same":                   {limit(10, time.Minute, 10), limit(10, time.Minute, 10), 0, 0},
+		"the same rate, more burst":  {limit(10, time.Second, 10), limit(600, time.Minute, 600), 0, 1},
+		"less over time, as much":    {limit(10, time.Second, 10), limit(10, time.Minute, 10), -1, 0},
+		"more over time, less burst": {limit(10, time.Minute, 20), limit(11, time.Minute, 11), 1, -1},
+		"apart by less than a float can tell": {limit(limiter.MaxCount-1, math.MaxInt64-1, 5),
+			limit(limiter.MaxCount-1, math.MaxInt64, 5), -1, 0},
+	} {
+		overTime, atOnce := Compare(test.before, test.after)
+		if overTime != test.overTime || atOnce != test.atOnce {
+			t.Errorf("%s: %d over time and %d at once, want %d and %d", name, overTime, atOnce, test.overTime, test.atOnce)
+		}
+		if back, backAtOnce := Compare(test.after, test.before); back != -overTime || backAtOnce != -atOnce {
+			t.Errorf("%s, the other way round: %d and %d", name, back, backAtOnce)
+		}
+	}
+}
