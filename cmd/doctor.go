@@ -44,10 +44,10 @@ may do, and what is under the prefix. It changes nothing. Each check is ✓ fine
 It looks at up to --scan-limit keys, and says when there are more. The biggest
 and the hottest of them come last.
 
-Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3 the store cannot be reached; 4 the
-store refuses; 5 findings are missing, because the store stopped answering or
-one of several servers could not be reached. With 3 and 4 that is the only
-finding.`,
+Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
+the store cannot be reached; 4 the store refuses; 5 findings are missing,
+because the store stopped answering or one of several servers could not be
+reached. With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,

@@ -89,8 +89,8 @@ func TestDoctorOfSentinels(t *testing.T) {
 	if !is || !strings.HasPrefix(url, "redis+sentinel://") || !strings.HasSuffix(url, "/"+redistest.MasterName) {
 		t.Fatalf("it advises %q", found.Findings[at].Advice)
 	}
-	if stdout, _ := w.run(t, exitYes, "doctor", "--store", url); !strings.Contains(stdout,
-		"3 Sentinels watch the master, and 2 have to agree") {
+	stdout, _ = w.run(t, exitYes, "doctor", "--store", url)
+	if !strings.Contains(stdout, "3 Sentinels watch the master, and 2 have to agree") {
 		t.Errorf("by %s:\n%s", url, stdout)
 	}
 	for _, process := range sentinel.Sentinels[1:] {

@@ -45,10 +45,11 @@ closest to their limit first. It writes nothing.
 
 ` + selectionHelp + `
 
-DENIED counts the denials of a key in the last 10 minutes, as the command denials
-does. A key at its limit has nothing left now, and may have denied nobody. The
-sign ` + drifted + ` marks a key whose limit is not the one of the configuration: the key has
-not been used since the limit changed, or by services with another configuration.
+DENIED counts the denials of a key in the last 10 minutes, as the command
+denials does. A key at its limit has nothing left now, and may have denied
+nobody. The sign ` + drifted + ` marks a key whose limit is not the one of the configuration:
+the key has not been used since the limit changed, or by services with another
+configuration.
 
 A terminal gets the first ` + strconv.Itoa(terminalRows) + ` rows, unless --all or --limit-rows says otherwise.
 As jsonl or csv, without --sort and --limit-rows, keys are printed as they are

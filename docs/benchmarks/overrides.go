@@ -110,8 +110,8 @@ func overriddenTakes(ctx context.Context, p plan, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\n### Overrides: nanoseconds per take in memory\n")
-	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.nanoseconds }, decimals)...)
+	fmt.Fprint(out, "\n### Overrides: nanoseconds of the processors per take in memory\n")
+	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.clientCPU * 1000 }, decimals)...)
 	fmt.Fprint(out, "\n### Overrides: allocations per take in memory\n")
 	table(out, medians(measured, contestants, cells, func(s sample) float64 { return s.allocations }, decimals)...)
 	return nil

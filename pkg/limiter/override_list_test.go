@@ -103,31 +103,37 @@ func TestTheFirstOverrideByTheRuleApplies(t *testing.T) {
 			})
 		}
 		list := limiter.NewOverrideList(all)
-		key := rapid.SampledFrom(keys).Draw(t, "key")
-		about := slices.DeleteFunc(slices.Clone(all), func(o limiter.Override) bool { return !isAbout(&o, key) })
-		for i := range all {
-			if got, want := all[i].Matches(key), isAbout(&all[i], key); got != want {
-				t.Fatalf("%+v matches %s: %v", all[i], key, got)
+		for _, key := range keys {
+			if checkApplies(t, list, all, key) {
+				applied++
 			}
-		}
-		want := ""
-		for i := range about {
-			if want == "" || comesBefore(&about[i], find(about, want)) {
-				want = about[i].ID
-			}
-		}
-		got := ""
-		if o := list.For(key); o != nil {
-			got = o.ID
-			applied++
-		}
-		if got != want {
-			t.Fatalf("%s: %q applies, want %q, of %+v", key, got, want, all)
 		}
 	})
 	if applied == 0 {
 		t.Error("none ever applied")
 	}
+}
+
+// checkApplies wants list to find the first of all that are about key, and reports whether there is one.
+func checkApplies(t *rapid.T, list *limiter.OverrideList, all []limiter.Override, key limiter.Key) bool {
+	t.Helper()
+	want, got := "", ""
+	for i := range all {
+		about := isAbout(&all[i], key)
+		if all[i].Matches(key) != about {
+			t.Fatalf("%+v matches %s: %v", all[i], key, !about)
+		}
+		if about && (want == "" || comesBefore(&all[i], find(all, want))) {
+			want = all[i].ID
+		}
+	}
+	if o := list.For(key); o != nil {
+		got = o.ID
+	}
+	if got != want {
+		t.Fatalf("%s: %q applies, want %q, of %+v", key, got, want, all)
+	}
+	return got != ""
 }
 
 func find(overrides []limiter.Override, id string) *limiter.Override {

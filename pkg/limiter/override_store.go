@@ -33,16 +33,14 @@ func (s *overrideStore) Decide(ctx context.Context, op Op, reqs []Request, decis
 	for i := range reqs {
 		if o, now := s.find(known, &reqs[i]); o != nil {
 			c := s.calls.Get().(*overriddenCall)
-			defer c.release(&s.calls)
 			c.op, c.now = op, now
 			for j := range reqs {
-				switch {
-				case j < i:
-					c.add(reqs[j], nil, known, false)
-				case j > i:
+				if j > i {
 					o, _ = s.find(known, &reqs[j])
-					fallthrough
-				default:
+				}
+				if j < i {
+					c.add(reqs[j], nil, known, false)
+				} else {
 					c.add(reqs[j], o, known, len(reqs) == 1)
 				}
 			}
@@ -90,6 +88,7 @@ func isTake(op Op) bool { return op == Take || op == Peek || op == TakeUpTo }
 
 // decideUnder decides reqs, which c has as overrides have changed them.
 func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs []Request, decisions []Decision) error {
+	defer c.release(&s.calls)
 	for i := range c.parts {
 		if c.parts[i].denied > 0 && !reqs[i].Shadow {
 			return s.deny(ctx, c, reqs, decisions)

@@ -68,8 +68,12 @@ func (r *Runner) charge(ctx context.Context, observer Observer, c *charge) error
 		switch {
 		case errors.Is(err, limiter.ErrOutcomeUnknown):
 			entry.Unknown = entry.Matched
-		case err == nil && limiter.Summarize(decisions).Allowed:
-			entry.Changed = entry.Matched
+		case err == nil:
+			for i := range decisions {
+				if d := &decisions[i]; d.Refunded > 0 || d.Granted > 0 && !d.Repeated {
+					entry.Changed++
+				}
+			}
 		}
 		return err
 	}})

@@ -174,7 +174,7 @@ func overridesAreBounded(t *testing.T, h Harness) {
 	ids := map[string]bool{}
 	for i := range limiter.MaxOverrides {
 		lasts := time.Hour
-		if i == 7 {
+		if i == limiter.MaxOverrides-1 {
 			lasts = time.Minute
 		}
 		set, err := table.SetOverride(ctx, block, lasts)
@@ -199,6 +199,9 @@ func overridesAreBounded(t *testing.T, h Harness) {
 		t.Errorf("%d overrides of version %q, before %q; %v", len(list), after, before, err)
 	}
 	now = now.Add(time.Minute + time.Millisecond)
+	if after, err := table.OverrideVersion(ctx); err != nil || after != before {
+		t.Errorf("after one has ended version %q is %q, %v", before, after, err)
+	}
 	if _, err := table.SetOverride(ctx, block, time.Hour); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
