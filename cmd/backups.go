@@ -17,8 +17,8 @@ func newBackupsCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backups",
 		Short: "List the backups of this machine, look into them, remove old ones",
-		Long: `A reset writes what it is about to change to a backup, in limitctl/backups in the
-state directory ($XDG_STATE_HOME, else ~/.local/state). "limitctl undo" and
+		Long: `A reset writes what it is about to change to a backup, in limitctl/backups in
+the state directory ($XDG_STATE_HOME, else ~/.local/state). "limitctl undo" and
 "limitctl restore" bring back what is in it. They also read backups that were
 compressed with gzip since.`,
 		Example: `  limitctl backups list
@@ -36,9 +36,9 @@ func newBackupsListCmd(global *globalOptions) *cobra.Command {
 		Use:   "list",
 		Short: "List the backups, the newest first",
 		Long: `List shows the backups of this user on this machine, the newest first: of which
-command and store they are, how many keys they have and how large they are. STATE
-is "whole", or "torn" if the last line is not whole, because the reset was stopped
-while it wrote the line. All other lines can be restored.`,
+command and store they are, how many keys they have and how large they are.
+STATE is "whole", or "torn" if the last line is not whole, because the reset was
+stopped while it wrote the line. All other lines can be restored.`,
 		Example:           "  limitctl backups list\n  limitctl backups list -o json",
 		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBackupsList(cmd.Context(), global) },

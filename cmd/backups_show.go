@@ -27,9 +27,9 @@ func newBackupsShowCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show BACKUP",
 		Short: "Show what a backup holds",
-		Long: `Show prints the keys of a backup, each with its limit, how much of it would be in
-use now, and when it expires. BACKUP is a file or the name of a backup. On a terminal
-only the first 40 keys are shown; --all shows all.`,
+		Long: `Show prints the keys of a backup, each with its limit, how much of it would be
+in use now, and when it expires. BACKUP is a file or the name of a backup. On a
+terminal only the first 40 keys are shown; --all shows all.`,
 		Example: "  limitctl backups show 20261122T031405.120Z-4711.jsonl\n  limitctl backups show backup.jsonl --all",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

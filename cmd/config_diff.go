@@ -22,13 +22,14 @@ func newConfigDiffCmd(global *globalOptions) *cobra.Command {
 		Short: "Show for whom limits are loosened, tightened or dropped",
 		Long: `Diff compares two configuration files: for each limit, and for those of each of
 its overrides, it shows whether more or less is allowed. A limit is loosened if
-more is allowed at once or in the long run, and neither is less. It is changed if
-one is more and the other less, or the algorithm is another one.
+more is allowed at once or in the long run, and neither is less. It is changed
+if one is more and the other less, or the algorithm is another one.
 
-With one file, or with none for the configuration in use, it compares the keys in
-use in the store with it, and counts those whose limit would be another one. Each
-key has the limit of its last request. Keys of policies that the configuration
-does not have are shown as dropped; keys of no policy are left out.
+With one file, or with none for the configuration in use, it compares the keys
+in use in the store with it, and counts those whose limit would be another one.
+Each key has the limit of its last request. Keys of policies that the
+configuration does not have are shown as dropped; keys of no policy are left
+out.
 
 The exit code is 0 if nothing differs, and 1 if something does.`,
 		Example: `  limitctl config diff limitctl.yaml new.yaml
@@ -111,7 +112,7 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 		return nil, err
 	}
 	defer store.Close()
-	overrides := g.overridesOf(ctx, store)
+	overrides, withoutOverrides := g.overridesOf(ctx, store)
 	limits := newConfiguredLimits(c)
 	everything, err := limiter.ParsePattern("*")
 	if err != nil {
@@ -147,6 +148,9 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 	slices.SortFunc(rows, func(a, b diffRow) int {
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
 	})
+	if err == nil { // else that error says it
+		g.warnOfOverrides(withoutOverrides)
+	}
 	return rows, found.WithProgress(err)
 }
 

@@ -25,9 +25,9 @@ func newConfigExplainCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --policy NAME ATTRIBUTE=VALUE...",
 		Short: "Show which limits and overrides would apply",
-		Long: `Explain shows how a policy limits a request with these attributes: how much
-each limit allows, which override applies, and which key counts it. Overrides of
-the policy are in the configuration. Those of an operator are in the store; if it
+		Long: `Explain shows how a policy limits a request with these attributes: how much each
+limit allows, which override applies, and which key counts it. Overrides of the
+policy are in the configuration. Those of an operator are in the store; if it
 does not answer, there is a warning, and the limits are shown without them.`,
 		Example: `  limitctl config explain --policy api tenant=acme user=7 route=/c
   limitctl config explain --policy api tenant=other plan=enterprise user=7 route=/c -o json`,
@@ -95,7 +95,9 @@ func (o *configExplainOptions) readOverrides(ctx context.Context) *limiter.Overr
 		return limiter.NewOverrideList(nil)
 	}
 	defer store.Close()
-	return o.overridesOf(ctx, store)
+	overrides, err := o.overridesOf(ctx, store)
+	o.warnOfOverrides(err)
+	return overrides
 }
 
 // explainAnswer is what a policy makes of attributes.

@@ -44,10 +44,10 @@ may do, and what is under the prefix. It changes nothing. Each check is ✓ fine
 It looks at up to --scan-limit keys, and says when there are more. The biggest
 and the hottest of them come last.
 
-Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3 the store cannot be reached; 4 the
-store refuses; 5 findings are missing, because the store stopped answering or
-one of several servers could not be reached. With 3 and 4 that is the only
-finding.`,
+Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
+the store cannot be reached; 4 the store refuses; 5 findings are missing,
+because the store stopped answering or one of several servers could not be
+reached. With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
   limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
@@ -70,7 +70,8 @@ finding.`,
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
-	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError, "exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
+	cmd.Flags().StringVar(&o.failOn, "fail-on", failOnError,
+		"exit with 1 from this `LEVEL` on: error is a problem (✗), warn a warning (!), too")
 	cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{failOnWarn, failOnError}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -89,14 +89,16 @@ func TestDoctorOfSentinels(t *testing.T) {
 	if !is || !strings.HasPrefix(url, "redis+sentinel://") || !strings.HasSuffix(url, "/"+redistest.MasterName) {
 		t.Fatalf("it advises %q", found.Findings[at].Advice)
 	}
-	if stdout, _ := w.run(t, exitYes, "doctor", "--store", url); !strings.Contains(stdout, "3 Sentinels watch the master, and 2 have to agree") {
+	stdout, _ = w.run(t, exitYes, "doctor", "--store", url)
+	if !strings.Contains(stdout, "3 Sentinels watch the master, and 2 have to agree") {
 		t.Errorf("by %s:\n%s", url, stdout)
 	}
 	for _, process := range sentinel.Sentinels[1:] {
 		process.Kill()
 	}
 	stdout, _ = w.run(t, exitYes, "doctor", "--store", url) // the third has not noticed yet
-	if !strings.Contains(stdout, "! sentinel") || !strings.Contains(stdout, "no answer from ") || strings.Contains(stdout, "no Sentinel tells") {
+	if !strings.Contains(stdout, "! sentinel") || !strings.Contains(stdout, "no answer from ") ||
+		strings.Contains(stdout, "no Sentinel tells") {
 		t.Errorf("with two of three killed:\n%s", stdout)
 	}
 	_, stderr := w.run(t, exitRefused, "check", "u", "--limit", "1/1h", "--store", "redis://"+sentinel.Sentinels[0].Addr)

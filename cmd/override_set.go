@@ -34,8 +34,8 @@ them. --limit-name says which limits of theirs; without it all.
 
 --for says how long, at most 30 days, or --until when: 04:00 (the next one on
 this machine's clock), a date and time, or an instant such as
-2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and asks.
-Without a terminal it needs --yes, and then counts no keys. In a protected
+2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and
+asks. Without a terminal it needs --yes, and then counts no keys. In a protected
 context it asks for the context's name, or takes it from --confirm. It writes a
 line to the audit (see limitctl audit).`
 

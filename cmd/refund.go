@@ -24,8 +24,8 @@ func newRefundCmd(global *globalOptions) *cobra.Command {
 		Short: "Give units back",
 		Long: `Refund gives --cost units that KEY took back to it, the newest first, and never
 more than are in use. With --policy it does so in each limit of a policy. If
-nothing is in use, for instance because the limit has another period or the units
-have come back by themselves, it says so and exits with 1.
+nothing is in use, for instance because the limit has another period or the
+units have come back by themselves, it says so and exits with 1.
 
 In a protected context it asks for the context's name, or takes it from
 --confirm, and writes to the audit.`,

@@ -29,13 +29,14 @@ func newResetCmd(global *globalOptions) *cobra.Command {
 		Use:   "reset PATTERN | --policy POLICY [ATTRIBUTE=VALUE...]",
 		Short: "Delete matching keys, so that nothing of them is used",
 		Long: `Reset makes every limit whose subject matches PATTERN unused. It first shows how
-many keys match and a few of them, and asks. Without a terminal it needs --yes. In
-a protected context it asks for the context's name, or takes it from --confirm.
+many keys match and a few of them, and asks. Without a terminal it needs --yes.
+In a protected context it asks for the context's name, or takes it from
+--confirm.
 
 With --to-remaining N it leaves exactly N units of each limit instead, and says
-how many keys gain units and how many lose some. With --at-least none loses any: a
-key with more than N is left as it is. It goes by the limit that applies now: that
-of the configuration, else the one by which the key was charged last.
+how many keys gain units and how many lose some. With --at-least none loses any:
+a key with more than N is left as it is. It goes by the limit that applies now:
+that of the configuration, else the one by which the key was charged last.
 
 If not all keys can be looked at, for instance because a master of a Cluster is
 lost, nothing is changed. --keep-going changes the keys that were found. If

@@ -138,7 +138,7 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 	}
 	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
 	if s.exact {
-		selection.Text, selection.Words = "--exact "+selection.Text, []string{text}
+		selection.Text, selection.Words = shell.Command("--exact", text), []string{text}
 	}
 	if s.limit == "" {
 		return selection, nil

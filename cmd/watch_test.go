@@ -103,7 +103,8 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 		t.Errorf("without a server: %q", frames)
 	}
 	w.OutIsTerminal = false
-	if stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1"); strings.Count(w.err.String(), "store unavailable") != 3 ||
+	stdout := watched(t, w, func(int) {}, "inspect", "*", "--watch", "--store", "redis://127.0.0.1:1")
+	if strings.Count(w.err.String(), "store unavailable") != 3 ||
 		strings.Count(stdout, `,"schema_version":1,"error":{"kind":"store_away","message":"store unavailable: `) != 3 {
 		t.Errorf("without a server: %q, %q", stdout, &w.err)
 	}

@@ -73,8 +73,8 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 // checks returns the checks in the order in which they are shown: whether it works
 // at all, whether it will go on to, and what is in it.
 func checks() []string {
-	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction", "clock",
-		"settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
+	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
+		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
 		"denials", "overrides", "audit", "local", "biggest", "hottest"}
 }
 

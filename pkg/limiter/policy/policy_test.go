@@ -235,7 +235,8 @@ func TestRequests(t *testing.T) {
 		{Attributes{"tenant": "acme", "user": "7", "plan": "gold"}, []int64{20, 5}, ""}, // the first that applies
 		{Attributes{"tenant": "x"}, nil, `policy "api" needs the attribute user; add user=VALUE`},
 		{Attributes{}, nil, `policy "api" needs the attributes tenant and user; add tenant=VALUE user=VALUE`},
-		{Attributes{"tenant": "x", "user": "7", "plna": "gold"}, nil, `unknown attribute "plna"; policy "api" uses plan, tenant, user; did you mean plan?`},
+		{Attributes{"tenant": "x", "user": "7", "plna": "gold"}, nil,
+			`unknown attribute "plna"; policy "api" uses plan, tenant, user; did you mean plan?`},
 	} {
 		reqs, err := p.Requests(test.attributes, 3)
 		if test.want != "" {

@@ -66,7 +66,8 @@ func lateRefundDoesNothing(t *testing.T, h Harness, kind limiter.Kind) {
 		late := req
 		late.NotAfter = now.At - 1
 		refused := f.decide(limiter.Refund, late)[0]
-		if refused.Allowed || refused.Granted != 0 || refused.Refunded != 0 || refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
+		if refused.Allowed || refused.Granted != 0 || refused.Refunded != 0 ||
+			refused.RetryAfter != 0 || refused.Used != now.Used || refused.At != now.At {
 			f.Fatalf("a late refund: %+v, the key being %+v", refused, now)
 		}
 		if after := h.Dump(t, f.store); after != dump {
