@@ -21,7 +21,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	if o.quiet && o.dryRun {
 		return concerned, nil
 	}
-	if concerned.Keys == 0 {
+	if concerned.Keys == 0 && concerned.Incomplete == nil {
 		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
 	} else {
 		verb := "match"
