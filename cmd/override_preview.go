@@ -21,9 +21,11 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	if o.quiet && o.dryRun {
 		return concerned, nil
 	}
-	if concerned.Keys == 0 && concerned.Incomplete == nil {
+	switch {
+	case concerned.Keys == 0 && concerned.Incomplete != nil: // nobody knows, as is said below
+	case concerned.Keys == 0:
 		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
-	} else {
+	default:
 		verb := "match"
 		if concerned.Keys == 1 {
 			verb = "matches"
