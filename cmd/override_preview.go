@@ -21,9 +21,11 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 	if o.quiet && o.dryRun {
 		return concerned, nil
 	}
-	if concerned.Keys == 0 {
+	switch {
+	case concerned.Keys == 0 && concerned.Incomplete != nil: // nobody knows, as is said below
+	case concerned.Keys == 0:
 		o.noteNothingMatches(plan, place)
-	} else {
+	default:
 		verb := "match"
 		if concerned.Keys == 1 {
 			verb = "matches"
