@@ -112,7 +112,7 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 		return nil, err
 	}
 	defer store.Close()
-	overrides := g.overridesOf(ctx, store)
+	overrides, withoutOverrides := g.overridesOf(ctx, store)
 	limits := newConfiguredLimits(c)
 	everything, err := limiter.ParsePattern("*")
 	if err != nil {
@@ -148,6 +148,9 @@ func keyDifferences(ctx context.Context, g *globalOptions, c *config.Config, sca
 	slices.SortFunc(rows, func(a, b diffRow) int {
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit), cmp.Compare(b.keys, a.keys), cmp.Compare(a.Old, b.Old))
 	})
+	if err == nil { // else that error says it
+		g.warnOfOverrides(withoutOverrides)
+	}
 	return rows, found.WithProgress(err)
 }
 

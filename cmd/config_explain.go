@@ -95,7 +95,9 @@ func (o *configExplainOptions) readOverrides(ctx context.Context) *limiter.Overr
 		return limiter.NewOverrideList(nil)
 	}
 	defer store.Close()
-	return o.overridesOf(ctx, store)
+	overrides, err := o.overridesOf(ctx, store)
+	o.warnOfOverrides(err)
+	return overrides
 }
 
 // explainAnswer is what a policy makes of attributes.

@@ -30,6 +30,10 @@ var (
 	inTimes   = stage{"TIME"}
 	inInfos   = stage{"INFO"}
 	inExpiry  = stage{"PTTL", "PEXPIRETIME"}
+	inAudit   = stage{"XADD"}
+	inJournal = stage{"XREVRANGE"}
+	inID      = stage{"GET"}
+	inDenials = stage{"HGETALL"}
 )
 
 // conversation is a command that talks to a store.
@@ -41,21 +45,42 @@ type conversation struct {
 	codes []int
 	// survives says that it can go on: what it asks there is not what it is about.
 	survives []stage
+	// goesOn says that it goes on until it is interrupted.
+	goesOn bool
+	// begins says that it begins like another, which meets hostile answers at once.
+	begins bool
 }
 
 func conversations(dir string) []conversation {
 	return []conversation{
-		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
+		{name: "check", args: []string{"check", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts, inReads}, survives: []stage{inReads}},
 		{name: "consume", args: []string{"consume", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "refund", args: []string{"refund", "user:1", "--limit", "10/1h"}, stages: []stage{inScripts}},
 		{name: "inspect all", args: []string{"inspect", "*"}, stages: []stage{inScans, inReads, inScripts, inSizes, inTimes, inExpiry}},
 		{name: "inspect one", args: []string{"inspect", "user:1", "-o", "json"}, stages: []stage{inScans, inReads}},
-		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitInterrupted}},
+		{name: "inspect on", args: []string{"inspect", "*", "--watch=100ms"}, stages: []stage{inReads}, codes: []int{exitYes}, goesOn: true},
 		{name: "reset", args: []string{"reset", "*", "--yes"}, stages: []stage{inScans, inReads, inScripts}, codes: []int{exitPartly}},
 		{name: "reset none", args: []string{"reset", "*", "--dry-run"}, stages: []stage{inScans, inReads}},
 		{name: "reset to", args: []string{"reset", "user:*", "--to-remaining", "5", "--yes"},
 			stages: []stage{inScripts}, codes: []int{exitPartly}},
-		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl")}, stages: []stage{inScripts}, codes: []int{exitPartly}},
+		{name: "restore", args: []string{"restore", filepath.Join(dir, "backup.jsonl"), "--into-other-store"},
+			stages: []stage{inScripts, inAudit}, codes: []int{exitPartly}, survives: []stage{inAudit}},
+		{name: "restore its own", args: []string{"restore", filepath.Join(dir, "backup.jsonl")},
+			stages: []stage{inID}, codes: []int{exitUsage}, survives: []stage{inID}}, // one that does not say which store it is may be another
+		{name: "settle", args: []string{"settle", "user:1", "--limit", "10/1h", "--token", "a", "--cost", "2"}, stages: []stage{inScripts}},
+		{name: "override set", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes"},
+			stages: []stage{inScripts, inAudit}, survives: []stage{inAudit}},
+		{name: "override none", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--dry-run"},
+			stages: []stage{inScans, inReads, inScripts}},
+		{name: "override list", args: []string{"override", "list"}, stages: []stage{inScripts}},
+		{name: "override revoke", args: []string{"override", "revoke", "3f9a1c", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "block", args: []string{"block", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "unblock", args: []string{"unblock", "user:8", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
+		{name: "audit", args: []string{"audit"}, stages: []stage{inJournal}, survives: []stage{atOnce, inJournal}}, // that of this machine
+		{name: "config diff", args: []string{"config", "diff", "--config", filepath.Join(dir, "limitctl.yaml")},
+			stages: []stage{inScans, inReads}, begins: true},
 		{name: "loadtest", args: []string{"loadtest", "--limit", "10/1s", "--workers", "1", "--requests", "3", "--duration", "1s"},
 			stages: []stage{inScripts, inInfos}, codes: []int{exitPartly}, survives: []stage{inInfos}},
 		{name: "simulate", args: []string{"simulate", filepath.Join(dir, "log.csv"), "--limit", "10/1h"},
@@ -78,6 +103,11 @@ func hostileDir(t *testing.T) (dir, sound string) {
 	w.run(t, exitYes, "reset", "user:old", "--yes", "--backup", filepath.Join(dir, "backup.jsonl"),
 		"--store", url, "--timeout", patience.String())
 	fillHostile(t, w, url)
+	w.run(t, exitYes, "block", "user:8", "--for", "1d", "--reason", "none", "--yes", "--store", url, "--timeout", patience.String())
+	policy := "policies:\n  api:\n    limits:\n    - {name: user, by: [user], limit: 10/1h}\n"
+	if err := os.WriteFile(filepath.Join(dir, "limitctl.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	log := "time,key\n2026-01-01T00:00:00Z,a\n2026-01-01T00:00:01Z,b\n"
 	if err := os.WriteFile(filepath.Join(dir, "log.csv"), []byte(log), 0o600); err != nil {
 		t.Fatal(err)
@@ -131,7 +161,11 @@ func TestEveryCommandOutlastsEveryHostileServer(t *testing.T) {
 	}
 	all := newSideBySide(32)
 	for _, c := range conversations(dir) {
-		for _, stage := range append([]stage{atOnce}, c.stages...) {
+		stages := c.stages
+		if !c.begins {
+			stages = append([]stage{atOnce}, stages...)
+		}
+		for _, stage := range stages {
 			for _, b := range behaviours {
 				if b.Greets && len(stage) > 0 {
 					continue
@@ -167,7 +201,7 @@ func (c *conversation) meets(t *testing.T, sound, url string, stage stage, b hos
 		w.Sleep, w.Now, w.TabTime = sleep.For, time.Now, timeout
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		if slices.Contains(c.codes, exitInterrupted) { // it goes on until then
+		if c.goesOn {
 			go func() { // more than two looks, or as many as there are time-outs
 				for began := time.Now(); server.Met() < 3 && time.Since(began) < 3*timeout+100*time.Millisecond; {
 					time.Sleep(10 * time.Millisecond)
@@ -215,11 +249,11 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 		return fmt.Sprintf("it ended with %d", code)
 	case strings.Contains(stderr, "panic") || strings.Contains(stderr, "goroutine ") || strings.Contains(stderr, "internal error"):
 		return "it panicked"
-	case slices.Contains(c.codes, exitInterrupted): // a line for each look
+	case c.goesOn: // a line for each look
 	case code == exitUnreachable || code == exitRefused:
-		// A reset and a restore first say what is about to happen.
+		// What changes something first says what is about to happen, or that the audit in the store does not say it.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-		speaks := c.args[0] == "reset" || c.args[0] == "restore"
+		speaks := slices.Contains([]string{"reset", "restore", "override", "block", "exempt", "unblock"}, c.args[0])
 		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 1 && !speaks {
 			return "it did not say so on one line"
 		}

@@ -33,6 +33,8 @@ type inspectOptions struct {
 	keys     operation.Selection
 	where    string // the open store's name
 	layout   limiter.OwnLayout
+	// withoutOverrides is why the overrides could not be read; nil if they were.
+	withoutOverrides error
 }
 
 func newInspectCmd(global *globalOptions) *cobra.Command {
@@ -274,9 +276,10 @@ func (o *inspectOptions) conclude(ctx context.Context, store limiter.Keyspace, a
 		return err
 	case err != nil && f.Matched > 0:
 		return outcome.Partly(f.WithProgress(err))
-	case err != nil:
+	case err != nil: // it also says why overrides could not be read
 		return f.WithProgress(err)
 	}
+	o.warnOfOverrides(o.withoutOverrides)
 	if unknown := o.unknownPolicy(); unknown != nil && f.Matched == 0 && f.Foreign.Count() == 0 {
 		return unknown
 	} else if unknown != nil && !o.quiet {
@@ -338,6 +341,9 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspac
 		}
 		if f.Foreign.Count() > 0 && !o.foreign {
 			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
+		}
+		if o.withoutOverrides != nil {
+			note += ", without overrides, which cannot be read"
 		}
 		if err != nil && f.Matched == 0 {
 			return nil, note, err

@@ -41,7 +41,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 	if c, err := o.config(); err == nil {
 		f.limits = newConfiguredLimits(c)
 	}
-	f.overrides = o.overridesOf(ctx, store)
+	f.overrides, o.withoutOverrides = o.overridesOf(ctx, store)
 	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
 	defer cancel()
 	table, has := limiter.DenialTableOf(store)

@@ -105,27 +105,24 @@ func withOverrides(ctx context.Context, g *globalOptions, store limiter.Store, r
 	return watch.Wrap(store)
 }
 
-// warnOfOverrides says that overrides do not apply.
+// warnOfOverrides says that overrides do not apply, if err is why they could not be read.
 func (g *globalOptions) warnOfOverrides(err error) {
-	if !g.quiet {
+	if err != nil && !g.quiet {
 		g.note("warning: overrides cannot be read, and do not apply: %s", message(err))
 	}
 }
 
-// overridesOf reads the overrides that are in force in a store. What hinders that is said in
-// a warning, and the store is used as if there were none.
-func (g *globalOptions) overridesOf(ctx context.Context, store limiter.Store) *limiter.OverrideList {
+// overridesOf reads the overrides that are in force in a store. With an error there is a
+// list, too: of those that could be read.
+func (g *globalOptions) overridesOf(ctx context.Context, store limiter.Store) (*limiter.OverrideList, error) {
 	table, has := limiter.OverrideTableOf(store)
 	if !has {
-		return limiter.NewOverrideList(nil)
+		return limiter.NewOverrideList(nil), nil
 	}
 	ctx, cancel := limiter.BudgetContext(ctx, g.timeout)
 	defer cancel()
 	overrides, _, err := table.Overrides(ctx)
-	if err != nil {
-		g.warnOfOverrides(err)
-	}
-	return limiter.NewOverrideList(overrides)
+	return limiter.NewOverrideList(overrides), err
 }
 
 // overrideMark marks keys that an operator's override applies to, which is named below the

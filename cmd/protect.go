@@ -145,14 +145,17 @@ func isRedis(url string) bool {
 }
 
 // identify is what is known of an open store: see [operation.Runner].
-func (g *globalOptions) identify(ctx context.Context, s *settings, store connect.Store) identity.Store {
-	known, _ := g.identifySettings(ctx, s) // the address at least
+func (g *globalOptions) identify(ctx context.Context, s *settings, store connect.Store) (identity.Store, error) {
+	known, err := g.identifySettings(ctx, s) // the address at least
 	if known.ID == "" {
 		ctx, cancel := context.WithTimeout(ctx, g.timeout)
 		defer cancel()
-		known.ID, _ = identity.ID(ctx, store)
+		var asked error
+		if known.ID, asked = identity.ID(ctx, store); asked == nil {
+			err = nil
+		}
 	}
-	return known
+	return known, err
 }
 
 // lookUp resolves names of hosts.

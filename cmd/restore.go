@@ -11,6 +11,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 type restoreOptions struct {
@@ -213,11 +214,14 @@ func withRestoreHint(err error) error {
 	var prefix *operation.PrefixError
 	var left *operation.UsedSinceError
 	var origin *operation.OtherStoreError
+	var unknown *operation.OriginUnknownError
 	switch {
 	case errors.As(err, &prefix):
 		return usagef("%s; give %s", prefix, shell.Command("--prefix", prefix.Backup))
 	case errors.As(err, &origin):
 		return usagef("%s; to restore it here all the same, give --into-other-store", origin)
+	case errors.As(err, &unknown) && !limiter.IsAway(err): // such as a user without the right to ask
+		return fmt.Errorf("%w; to restore it here all the same, give --into-other-store", err)
 	case errors.As(err, &left):
 		return fmt.Errorf("%w; --replace brings them back, too", err)
 	}

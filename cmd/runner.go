@@ -27,7 +27,7 @@ func (g *globalOptions) runner(s *settings, store connect.Store, where string) *
 		OpenTrail: func() (trail.Writer, error) { return openTrail(g.env) },
 		Describe:  func(err error) string { return g.withoutSecrets(message(err)) },
 		Warn:      func(err error) { fmt.Fprintf(g.env.Err, "limitctl: warning: %s\n", message(err)) },
-		Identify:  func(ctx context.Context) identity.Store { return g.identify(ctx, s, store) },
+		Identify:  func(ctx context.Context) (identity.Store, error) { return g.identify(ctx, s, store) },
 		LookUp:    g.lookUp(),
 	}
 }

@@ -148,6 +148,13 @@ func secretCommands(directory string) [][]string {
 		{"loadtest", "--limit", "3/1h", "--rate", "50", "--duration", "40ms", "--keys", "2", "--save", in("saved.json"), "--html",
 			in("saved.html")},
 		{"simulate", in("log.csv"), "--limit", "1/1h"},
+		{"settle", "user:1", "--limit", "3/1h", "--token", "t", "--cost", "2"},
+		{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "launch", "--yes"}, {"override", "list", "-o", "json"},
+		{"override", "set", "user:*", "--add", "2", "--for", "1h", "--dry-run"}, {"override", "revoke", "3f9a1c", "--yes"},
+		{"block", "user:9", "--for", "1h", "--reason", "scraper", "--yes", "-o", "yaml"}, {"unblock", "user:9", "--yes", "-o", "csv"},
+		{"exempt", "user:9", "--for", "1h", "--reason", "import", "--yes"},
+		{"denials"}, {"denials", "-o", "json"}, {"backups", "list"}, {"backups", "list", "-o", "json"}, {"undo", "--yes"},
+		{"backups", "show", in("backup.jsonl")}, {"backups", "prune", "--keep", "1", "--yes"}, {"config", "diff"},
 		{"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "csv"}, {"doctor", "-o", "yaml"},
 		{"dashboard", "--once", "--refresh", "100ms"}, {"dashboard", "--once", "--refresh", "100ms", "--record", in("recording")},
 		{"context", "list"}, {"context", "list", "-o", "json"}, {"context", "show", "c"}, {"context", "use", "c"}, {"context", "use", "--none"},
@@ -173,7 +180,7 @@ func runAll(t *testing.T, what, secret, directory string, place aSecretPlace) {
 	}
 	for _, args := range secretCommands(directory) {
 		asked := args
-		if len(args) > 1 && args[0] != "context" && args[0] != "config" {
+		if len(args) > 1 && args[0] != "context" && args[0] != "config" && args[0] != "backups" {
 			args = append(slices.Clone(args), "--timeout", "300ms") // some of the servers say nothing that ends
 		}
 		if args[0] == "simulate" && place.store == "" && place.context == "" {

@@ -8,6 +8,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -160,6 +161,16 @@ func Milliseconds(lasts time.Duration) int64 {
 func Complete(o *limiter.Override, id string, created, expires, now limiter.Instant) {
 	o.ID, o.CreatedAt, o.ExpiresAt = id, created.Time(), expires.Time()
 	o.Left = time.Duration(max(0, expires-now)) * time.Microsecond
+}
+
+// CheckTimes says what is wrong with the times of an override that is read at now, if limitctl cannot
+// have set it.
+func CheckTimes(created, expires, now limiter.Instant) error {
+	const longest = limiter.Instant(limiter.MaxOverrideTime / time.Microsecond)
+	if created < 0 || expires <= created || expires-created > longest || created-now > longest || expires > limiter.MaxInstant {
+		return errors.New("an override of an instant or a time that no override has")
+	}
+	return nil
 }
 
 // idLetters leaves out those that are read as others.

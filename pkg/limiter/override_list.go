@@ -119,49 +119,71 @@ func (l *OverrideList) All() []Override { return l.all }
 
 // find is For, leaving out those that have ended at now; 0 is before all of them.
 func (l *OverrideList) find(key *Key, now Instant) *Override {
-	best := first(l.subjects[key.Subject], key, now, nil)
+	return l.search(key, overrideSearch{now: now})
+}
+
+// blockedUntil returns when the last of the blocks of key ends, of which block is one. All of them have
+// begun, so there is no gap before that.
+func (l *OverrideList) blockedUntil(key *Key, block *Override) Instant {
+	return InstantOf(l.search(key, overrideSearch{now: InstantOf(block.ExpiresAt), lastBlock: true, found: block}).ExpiresAt)
+}
+
+// overrideSearch is a search for the override that applies to a key, or for the block of it that ends last.
+// The key is not in it, so that it stays out of the heap.
+type overrideSearch struct {
+	now       Instant // what has ended then is left out
+	lastBlock bool
+	rank      int // of what was found
+	found     *Override
+}
+
+// search looks wherever there may be overrides of the key, and returns what was found.
+func (l *OverrideList) search(key *Key, s overrideSearch) *Override {
+	subject := key.Subject
+	s.among(l.subjects[subject], key)
 	for _, length := range l.lengths {
-		if length <= len(key.Subject) {
-			best = first(l.globs[key.Subject[:length]], key, now, best)
+		if length <= len(subject) {
+			s.among(l.globs[subject[:length]], key)
 		}
 	}
 	if len(l.attributes) > 0 {
-		best = l.byAttribute(key.Subject, key, now, best)
-		best = l.byAttribute(key.Name, key, now, best)
+		l.byAttribute(subject, key, &s)
+		l.byAttribute(key.Name, key, &s)
 	}
-	if best == nil {
-		return nil
-	}
-	return best.Override
+	return s.found
 }
 
-// byAttribute returns the first that applies to key of those that ask for an attribute which stands in
-// text, two parts between colons, or best if that comes before it.
-func (l *OverrideList) byAttribute(text string, key *Key, now Instant, best *rankedOverride) *rankedOverride {
+// byAttribute looks among those that ask for an attribute which stands in text, part of key, two parts between colons.
+func (l *OverrideList) byAttribute(text string, key *Key, s *overrideSearch) {
 	before, start := -1, 0 // of the part before, and of this one
 	for i := 0; i <= len(text); i++ {
 		if i < len(text) && text[i] != ':' {
 			continue
 		}
 		if before >= 0 {
-			best = first(l.attributes[text[before:i]], key, now, best)
+			s.among(l.attributes[text[before:i]], key)
 		}
 		before, start = start, i+1
 	}
-	return best
 }
 
-// first returns the first of some that applies to key, or best if that comes before it.
-func first(some []*rankedOverride, key *Key, now Instant, best *rankedOverride) *rankedOverride {
+// among looks among some, which come in the order of rank.
+func (s *overrideSearch) among(some []*rankedOverride, key *Key) {
 	for _, r := range some {
-		if best != nil && best.rank < r.rank {
-			return best
+		switch {
+		case s.lastBlock && r.Effect != OverrideBlock: // blocks come first
+			return
+		case !s.lastBlock && s.found != nil && s.rank < r.rank:
+			return
+		case s.now != 0 && r.expires <= s.now || !r.isAbout(key):
+			continue
 		}
-		if (now == 0 || now < r.expires) && r.isAbout(key) {
-			return r
+		s.found, s.rank = r.Override, r.rank
+		if !s.lastBlock {
+			return
 		}
+		s.now = r.expires // only a later end is of interest
 	}
-	return best
 }
 
 // isAbout is [Override.Matches], prepared.

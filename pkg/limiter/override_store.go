@@ -105,6 +105,9 @@ func (s *overrideStore) decideUnder(ctx context.Context, c *overriddenCall, reqs
 		return err
 	}
 	c.finish(reqs, decisions)
+	if c.op == TakeUpTo {
+		c.grant(decisions)
+	}
 	return nil
 }
 
@@ -141,6 +144,9 @@ func (c *overriddenCall) add(req Request, o *Override, known *knownOverrides, si
 		part.shadowed = part.exempt && (!single || req.Cost > req.Limit.Capacity())
 		req.Shadow = req.Shadow || part.shadowed
 	case OverrideLimit, OverrideTimes, OverrideAdd:
+		if req.Limit.check() != nil {
+			break // the store refuses what was asked, as it does without the override
+		}
 		limit := o.Apply(req.Limit)
 		switch fits := req.Cost <= limit.Capacity() || req.Shadow || c.op != Take && c.op != Peek && c.op != Adjust; {
 		case fits:
@@ -151,16 +157,6 @@ func (c *overriddenCall) add(req Request, o *Override, known *knownOverrides, si
 	}
 	req.asked = asked
 	c.reqs, c.parts = append(c.reqs, req), append(c.parts, part)
-}
-
-// blockedUntil returns when the last of the blocks of key ends that follow o without a gap.
-func (k *knownOverrides) blockedUntil(key *Key, o *Override) Instant {
-	for {
-		end := InstantOf(o.ExpiresAt)
-		if o = k.find(key, end); o == nil || o.Effect != OverrideBlock {
-			return end
-		}
-	}
 }
 
 // finish says in the store's decisions what the overrides have changed.
@@ -181,12 +177,10 @@ func (c *overriddenCall) finish(reqs []Request, decisions []Decision) {
 			c.denyOne(i, d)
 		}
 	}
-	if c.op == TakeUpTo {
-		c.grant(decisions)
-	}
 }
 
-// grant lets the exempt requests of a TakeUpTo have what the others got, or all if there are no others.
+// grant lets the exempt requests of a TakeUpTo have what the others got, or all if there are no others. One
+// that was not charged all of that says so by DecidedBy.
 func (c *overriddenCall) grant(decisions []Decision) {
 	granted := c.reqs[0].Cost
 	for i := range decisions {
@@ -195,8 +189,8 @@ func (c *overriddenCall) grant(decisions []Decision) {
 		}
 	}
 	for i := range decisions {
-		if c.parts[i].exempt {
-			decisions[i].Granted = granted
+		if d := &decisions[i]; c.parts[i].exempt && d.Granted < granted {
+			d.Granted, d.DecidedBy = granted, DecidedByOverride
 		}
 	}
 }

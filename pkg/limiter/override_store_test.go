@@ -358,7 +358,7 @@ func TestABlockNeedsNoStore(t *testing.T) {
 // An exempt subject is counted up to its limit and never denied.
 func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	f := newOverrideFixture(t)
-	set := f.apply(time.Minute, "user:42", limiter.Override{Effect: limiter.OverrideExempt})
+	set := f.apply(time.Minute, "user:4*", limiter.Override{Effect: limiter.OverrideExempt})
 	f.wantOf(f.take("user:42"), true, 1, 1, &set)
 	f.wantOf(f.take("user:42"), true, 2, 0, &set)
 	d := f.take("user:42")
@@ -372,8 +372,15 @@ func TestAnExemptionCountsAndNeverDenies(t *testing.T) {
 	if d := f.decide(limiter.Peek, asks("user:42", 2, 1))[0]; !d.Allowed {
 		t.Errorf("a peek: %+v", d)
 	}
-	if d := f.decide(limiter.TakeUpTo, asks("user:42", 2, 7))[0]; !d.Allowed || d.Granted != 7 || d.Used != 2 {
-		t.Errorf("what fits: %+v", d)
+	// Who gives back what he did not use of that must know that less was charged.
+	for _, subject := range []string{"user:42", "user:43"} {
+		d := f.decide(limiter.TakeUpTo, asks(subject, 2, 7))[0]
+		if !d.Allowed || d.Granted != 7 || d.Used != 2 || d.DecidedBy != limiter.DecidedByOverride {
+			t.Errorf("what fits: %+v", d)
+		}
+	}
+	if d := f.decide(limiter.TakeUpTo, asks("user:44", 9, 7))[0]; d.Granted != 7 || d.Used != 7 || d.DecidedBy == limiter.DecidedByOverride {
+		t.Errorf("all of it fits: %+v", d)
 	}
 	both := f.decide(limiter.TakeUpTo, asks("user:42", 2, 7), asks("tenant:a", 3, 7))
 	if both[0].Granted != 3 || both[1].Granted != 3 || !limiter.AllAllowed(both) {
@@ -492,5 +499,36 @@ func TestOverridesAllocateNothing(t *testing.T) {
 	under := testing.AllocsPerRun(100, take)
 	if without > 0 || others > 0 || under >= 1 || decisions[0].Override == nil { // a pool can be emptied meanwhile
 		t.Errorf("%.1f allocations without, %.1f with others, %.1f under one", without, others, under)
+	}
+}
+
+// An override does not make a limit valid that is not.
+func TestALimitOutOfBoundsIsRefusedUnderAnOverride(t *testing.T) {
+	f := newOverrideFixture(t)
+	another := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 5, Period: time.Minute}
+	for subject, o := range map[string]limiter.Override{
+		"limit": {Effect: limiter.OverrideLimit, Limit: another}, "times": {Effect: limiter.OverrideTimes, Thousandths: 3000},
+		"add": {Effect: limiter.OverrideAdd, Units: 5}, "exempt": {Effect: limiter.OverrideExempt},
+	} {
+		f.apply(time.Minute, subject, o)
+		for _, count := range []int64{0, -1, limiter.MaxCount + 1, 1 << 62} {
+			if err := f.fails(asks(subject, count, 1)); !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("%s: a count of %d: %v", subject, count, err)
+			}
+		}
+	}
+}
+
+// The end of a block is the last of all blocks of the key, however these are asked for.
+func TestABlockEndsWithTheLastOfMany(t *testing.T) {
+	f := newOverrideFixture(t)
+	for i := range limiter.MaxOverrides - 2 {
+		f.set(time.Hour-time.Duration(i)*time.Second, "tenant:a", limiter.Override{Effect: limiter.OverrideBlock})
+	}
+	f.set(2*time.Hour, "*", limiter.Override{Effect: limiter.OverrideBlock, Names: mustPattern(t, "other")})
+	f.set(3*time.Hour, "tenant:*", limiter.Override{Effect: limiter.OverrideExempt})
+	f.pass(time.Second)
+	if d := f.take("tenant:a"); d.Allowed || d.RetryAfter != time.Hour-time.Second {
+		t.Errorf("%+v", d)
 	}
 }

@@ -49,7 +49,8 @@ type Overrides struct {
 //
 // An exempt take is charged if it fits and allowed in any case, without a Delay. If it was
 // allowed though it did not fit, nothing was charged, and DecidedBy is [DecidedByOverride]: do not
-// refund it. A TakeUpTo is granted all it asks for, or what its other requests are.
+// refund it. A TakeUpTo is granted all it asks for, or what its other requests are; DecidedBy is
+// DecidedByOverride, too, if less than that was charged.
 //
 // Each such decision names its Override. It belongs around wrappers that decide
 // in the store's place, so that they decide by the limit that applies.

@@ -36,8 +36,9 @@ type Runner struct {
 	OpenTrail func() (trail.Writer, error)
 	// Describe is what the trail says of an error: one line, without passwords.
 	Describe func(error) string
-	// Identify finds out which store it is, as far as that can be known.
-	Identify func(context.Context) identity.Store
+	// Identify finds out which store it is, as far as that can be known. The error says why no
+	// more than its address is known.
+	Identify func(context.Context) (identity.Store, error)
 	// LookUp resolves the names of hosts, to compare stores by their addresses.
 	LookUp identity.LookUp
 	// Warn, if set, is told what went wrong and stopped nothing.

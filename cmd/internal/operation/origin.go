@@ -14,16 +14,18 @@ import (
 )
 
 // identify returns which store it is, as far as that is known.
-func (r *Runner) identify(ctx context.Context) identity.Store {
+func (r *Runner) identify(ctx context.Context) (identity.Store, error) {
 	if r.Identify == nil {
-		return identity.Store{Prefix: r.Place.Prefix}
+		return identity.Store{Prefix: r.Place.Prefix}, nil
 	}
 	return r.Identify(ctx)
 }
 
-// CheckOrigin returns an [OtherStoreError] if a backup is not of this store for sure.
+// CheckOrigin returns an [OtherStoreError] if a backup is not of this store for sure, and
+// what the store said if it does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
-	here, origin := r.identify(ctx), originOf(&b.Header)
+	here, err := r.identify(ctx)
+	origin := originOf(&b.Header)
 	if here.Address == "" && here.ID == "" {
 		return nil
 	}
@@ -31,13 +33,17 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	if verdict == identity.Same {
 		return nil
 	}
+	if verdict == identity.Other && err != nil {
+		return &OriginUnknownError{Path: b.Path, Err: err}
+	}
 	return &OtherStoreError{Path: b.Path, Backup: b.Header.Store, BackupID: origin.ID, Here: r.Place.Store, HereID: here.ID,
 		MaybeCopy: verdict == identity.Copy}
 }
 
 // IsOrigin reports whether a backup with that header is of this store for sure.
 func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
-	here, origin := r.identify(ctx), originOf(header)
+	here, _ := r.identify(ctx)
+	origin := originOf(header)
 	return identity.Compare(ctx, &origin, &here, r.LookUp) == identity.Same
 }
 
@@ -63,6 +69,20 @@ func originOf(h *backup.Header) identity.Store {
 	}
 	return origin
 }
+
+// OriginUnknownError says that a store does not tell which one it is, and why.
+type OriginUnknownError struct {
+	Path string // of the backup
+	Err  error  // the store's
+}
+
+// Error names the backup and what the store said.
+func (e *OriginUnknownError) Error() string {
+	return fmt.Sprintf("nobody can tell whether %s is a backup of this store: %s", e.Path, e.Err)
+}
+
+// Unwrap returns the store's error.
+func (e *OriginUnknownError) Unwrap() error { return e.Err }
 
 // OtherStoreError says that a backup is of another store than the one to restore it into, or
 // that nobody can tell. It is a [limiter.ErrInvalid].

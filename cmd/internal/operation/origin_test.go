@@ -16,12 +16,16 @@ import (
 func TestRestoreIntoItsOwnStore(t *testing.T) {
 	s := newSite(t)
 	address := "redis a:1 db 0"
-	s.Identify = func(ctx context.Context) identity.Store {
+	var away error
+	s.Identify = func(ctx context.Context) (identity.Store, error) {
 		id, err := identity.ID(ctx, s.memory)
 		if err != nil {
 			t.Error(err)
 		}
-		return identity.Store{Address: address, Prefix: "rl", ID: id}
+		if away != nil {
+			id = ""
+		}
+		return identity.Store{Address: address, Prefix: "rl", ID: id}, away
 	}
 	s.LookUp = func(context.Context, string) ([]string, error) { return nil, errors.New("no names") }
 	s.take(t, "a", 3)
@@ -41,6 +45,11 @@ func TestRestoreIntoItsOwnStore(t *testing.T) {
 	if !errors.As(err, &other) || !other.MaybeCopy || !errors.Is(err, limiter.ErrInvalid) || len(s.trail.entries) > 2 {
 		t.Errorf("at another address with the same id: %v", err)
 	}
+	away = limiter.ErrUnavailable
+	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.Is(err, away) || errors.As(err, new(*OtherStoreError)) {
+		t.Errorf("into a store that is away: %v", err)
+	}
+	away = nil
 	s.memory = newSite(t).memory
 	s.Store = s.memory
 	if _, err = s.Restore(t.Context(), &RestorePlan{Backup: b}, &watcher{}); !errors.As(err, &other) || other.MaybeCopy {

@@ -80,7 +80,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	}
 	targets := &targets{remaining: remaining, dryRun: plan.DryRun}
 	if plan.Backup != nil && !plan.DryRun {
-		of := r.identify(ctx)
+		of, _ := r.identify(ctx) // a backup of what is known of it
 		if targets.backup, err = r.createBackup(plan.Backup, entry, plan.Remaining != nil, &of); err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version
 		if version, err = s.overrideVersion(ctx, tx, now); err != nil {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, `SELECT id, substr(record, 1, ?), created, ends FROM overrides
+		rows, err := tx.QueryContext(ctx, `SELECT `+overrideColumns+` FROM overrides
 			WHERE prefix = ? AND id != '' AND ends > ? LIMIT ?`,
 			overridetable.MaxSize+1, s.prefix, int64(now), limiter.MaxOverrides)
 		if err != nil {
@@ -106,6 +106,10 @@ func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version
 	return list, version, foreign
 }
 
+// overrideColumns are what scanOverride reads. A file holds what it was given, whatever the table says.
+const overrideColumns = `id, CASE typeof(record) WHEN 'text' THEN substr(record, 1, ?) ELSE '' END,
+	CASE typeof(created) WHEN 'integer' THEN created ELSE -1 END, CASE typeof(ends) WHEN 'integer' THEN ends ELSE -1 END`
+
 // scanOverride reads a row of the ID, the record and the times.
 func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) (limiter.Override, error) {
 	var id, record string
@@ -117,8 +121,8 @@ func (s *Store) scanOverride(scan func(into ...any) error, now limiter.Instant) 
 	if err == nil && !overridetable.IsID(id) {
 		err = fmt.Errorf("an override with the ID %q", id)
 	}
-	if err == nil && (created < 0 || ends > limiter.MaxInstant) {
-		err = errors.New("an override of an instant that there is not")
+	if err == nil {
+		err = overridetable.CheckTimes(created, ends, now)
 	}
 	if err != nil {
 		return limiter.Override{}, &limiter.ForeignError{StoreKey: s.path, Holds: err.Error()}
@@ -213,7 +217,7 @@ func (s *Store) RevokeOverride(ctx context.Context, id string) (o limiter.Overri
 	}
 	ended := new(changedOverride)
 	err = s.changeOverrides(ctx, false, func(ctx context.Context, tx *sql.Tx, now limiter.Instant) (err error) {
-		row := tx.QueryRowContext(ctx, "SELECT id, substr(record, 1, ?), created, ends FROM overrides WHERE prefix = ? AND id = ?",
+		row := tx.QueryRowContext(ctx, "SELECT "+overrideColumns+" FROM overrides WHERE prefix = ? AND id = ?",
 			overridetable.MaxSize+1, s.prefix, id)
 		ended.Override, err = s.scanOverride(row.Scan, now)
 		if errors.Is(err, sql.ErrNoRows) {

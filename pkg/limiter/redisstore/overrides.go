@@ -131,8 +131,10 @@ func (s *Store) Overrides(ctx context.Context) (list []limiter.Override, version
 			continue
 		}
 		// After so many changes the older version is told, so that the next look finds another.
-		list, err := s.parseOverrides(index.ids, reply[2:], s.overrideClock(integer(reply[0])))
-		if now.version == "" || index.isOver(s.clock) {
+		instant := s.overrideClock(integer(reply[0]))
+		list, err := s.parseOverrides(index.ids, reply[2:], instant)
+		// A server keeps a key during the millisecond at which it ends.
+		if now.version == "" || limiter.Instant(now.ends*1000) <= instant {
 			return list, "", err
 		}
 		return list, index.version, err
@@ -172,12 +174,16 @@ func (s *Store) parseOverride(id, record string, now limiter.Instant) (o limiter
 	} else {
 		err = errors.New("a value that is not an override")
 	}
+	var created, expires limiter.Instant
+	if err == nil {
+		const magic = len(lua.OverrideMagic)
+		created, expires = limiter.Instant(six(record[magic:magic+6])*1000), limiter.Instant(six(record[magic+6:lua.OverrideHead])*1000)
+		err = overridetable.CheckTimes(created, expires, now)
+	}
 	if err != nil {
 		return o, &limiter.ForeignError{StoreKey: s.overrideKey(id), Holds: s.servers.Redact(err.Error())}
 	}
-	const magic = len(lua.OverrideMagic)
-	created, expires := six(record[magic:magic+6]), six(record[magic+6:lua.OverrideHead])
-	overridetable.Complete(&o, id, limiter.Instant(created*1000), limiter.Instant(expires*1000), now)
+	overridetable.Complete(&o, id, created, expires, now)
 	return o, nil
 }
 

@@ -209,7 +209,15 @@ func TestForeignOverrides(t *testing.T) {
 			t.Errorf("%.60q: %+v, %v", value, list, err)
 		}
 	}
-	for _, value := range []string{"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
+	instants := func(created, expires int64) string {
+		written := []byte{byte(created >> 40), byte(created >> 32), byte(created >> 24), byte(created >> 16), byte(created >> 8), byte(created),
+			byte(expires >> 40), byte(expires >> 32), byte(expires >> 24), byte(expires >> 16), byte(expires >> 8), byte(expires)}
+		return record[:3] + string(written) + record[15:]
+	}
+	created, expires, month := set[0].CreatedAt.UnixMilli(), set[0].ExpiresAt.UnixMilli(), limiter.MaxOverrideTime.Milliseconds()
+	for _, value := range []string{instants(created, 1<<48-1), instants(created, created+month+1), instants(1<<48-2, 1<<48-1),
+		instants(0, expires), instants(expires, expires-1), instants(created+2*month, expires+2*month),
+		"x", record[:10], record[:15], record[:15] + "{}", record[:15] + `{"effect":"limit","limit":"1/1ns"}`,
 		record[:15] + `{"effect":"block","subject":"[a"}`, record[:15] + `{"effect":"block","attributes":{"a":"%zz"}}`, "RO\x02" + record[3:],
 		record + strings.Repeat(" ", 20_000), record[:15] + `{"effect":"block","reason":"\u001b[31m"}`} {
 		server.Do("SET", key, value)

@@ -1,0 +1,55 @@
+package filestore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+)
+
+// An override that somebody else wrote is told of, and leaves the others in force.
+func TestForeignOverrides(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "limits.db")
+	store, err := filestore.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ctx := context.Background()
+	set, err := store.SetOverride(ctx, limiter.Override{Effect: limiter.OverrideBlock}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, foreign := range []string{"record = x'00ff'", "record = 'x'", "created = 'x'", "created = -1", "ends = 'x'", "ends = x'00'",
+		"ends = 9e99", "ends = 9223372036854775807", "ends = ends + 30 * 86400000000", "created = ends",
+		"created = created + 40 * 86400000000, ends = ends + 40 * 86400000000"} {
+		const another = "INSERT INTO overrides SELECT prefix, '00000000', record, created, ends FROM overrides WHERE id = ?"
+		if _, err := db.Exec(another, set.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("UPDATE overrides SET " + foreign + " WHERE id = '00000000'"); err != nil {
+			t.Fatal(err)
+		}
+		list, version, err := store.Overrides(ctx)
+		if !errors.Is(err, limiter.ErrForeign) || len(list) != 1 || list[0].ID != set.ID || version == "" {
+			t.Errorf("%s: %+v, %q, %v", foreign, list, version, err)
+		}
+		if _, _, err := store.RevokeOverride(ctx, "00000000"); !errors.Is(err, limiter.ErrForeign) {
+			t.Errorf("%s: revoked, %v", foreign, err)
+		}
+		if _, err := db.Exec("DELETE FROM overrides WHERE id = '00000000'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
