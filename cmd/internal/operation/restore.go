@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
@@ -26,6 +27,9 @@ type Backup struct {
 // it. A backup of another prefix is a [PrefixError].
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the backup cannot be read: %w; backups stay on the machine that made them, which the audit names", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup cannot be read: %w", err)
 	}
