@@ -71,7 +71,7 @@ func conversations(dir string) []conversation {
 		{name: "override set", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes"},
 			stages: []stage{inScripts, inAudit}, survives: []stage{inAudit}},
 		{name: "override none", args: []string{"override", "set", "user:*", "--times", "2", "--for", "1h", "--dry-run"},
-			stages: []stage{inScans, inReads, inScripts}},
+			stages: []stage{inScans, inReads, inScripts}, survives: []stage{inScans}}, // it warns
 		{name: "override list", args: []string{"override", "list"}, stages: []stage{inScripts}},
 		{name: "override revoke", args: []string{"override", "revoke", "3f9a1c", "--yes"}, stages: []stage{inScripts}, begins: true},
 		{name: "block", args: []string{"block", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
@@ -253,7 +253,8 @@ func (c *conversation) judge(stage stage, b hostile.Behaviour, code int, stderr 
 	case code == exitUnreachable || code == exitRefused:
 		// What changes something first says what is about to happen, or that the audit in the store does not say it.
 		lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-		speaks := slices.Contains([]string{"reset", "restore", "override", "block", "exempt", "unblock"}, c.args[0])
+		speaks := slices.Contains([]string{"reset", "restore", "override", "block", "exempt", "unblock"}, c.args[0]) ||
+			c.args[0] == "inspect" && slices.Equal(stage, inReads) // which are of overrides, and of limits
 		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "limitctl: ") || len(lines) > 1 && !speaks {
 			return "it did not say so on one line"
 		}

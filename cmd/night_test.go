@@ -68,29 +68,25 @@ const nightKeys = 100_000
 
 // fill puts the other tenants' keys into a store. Some are at their limit, and nobody of them
 // is denied.
-func fill(t *testing.T, store limiter.Store) {
+func fill(t *testing.T, store limiter.Keyspace) {
 	t.Helper()
-	limits := limiter.New(store)
-	var fillers sync.WaitGroup
-	var failed atomic.Value
-	const workers = 100
-	for worker := range workers {
-		fillers.Go(func() {
-			for i := worker; i < nightKeys; i += workers {
-				key := limiter.Key{Subject: fmt.Sprintf("tenant:t%d:user:%d", i%1000, i/1000), Name: "api/user"}
-				cost := int64(1)
-				if i%50 == 0 {
-					cost = nightLimit.Count
-				}
-				if _, err := limits.Take(context.Background(), key, nightLimit, cost); err != nil {
-					failed.Store(err)
-					return
-				}
-			}
-		})
+	limit, err := nightLimit.Normalize()
+	if err != nil {
+		t.Fatal(err)
 	}
-	fillers.Wait()
-	if err := failed.Load(); err != nil {
+	now := time.Now().Truncate(time.Millisecond)
+	var records []limiter.Record
+	for i := range nightKeys {
+		key := limiter.Key{Subject: fmt.Sprintf("tenant:t%d:user:%d", i%1000, i/1000), Name: "api/user"}
+		cost := int64(1)
+		if i%50 == 0 {
+			cost = limit.Count
+		}
+		var state limiter.State
+		state.Charge(limit, cost, limiter.InstantOf(now))
+		records = append(records, limiter.Record{Key: key, Value: state.AppendRecord(nil), Expires: now.Add(limit.Period)})
+	}
+	if _, err := store.Import(context.Background(), true, records...); err != nil {
 		t.Fatal(err)
 	}
 }

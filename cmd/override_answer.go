@@ -143,8 +143,7 @@ func (a *overrideAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 10, Names: true}, {Header: "LIMIT", Shrinks: 6, Drops: 4},
-		{Header: "EFFECT", Shrinks: 8},
-		{Header: "LEFT", Right: true}, {Header: "UNTIL"}, {Header: "BY", Shrinks: 4},
+		{Header: "EFFECT", Shrinks: 8}, {Header: "LEFT", Right: true}, {Header: "UNTIL"}, {Header: "BY", Shrinks: 4},
 		{Header: "REASON", Shrinks: 8}, {Header: "ID"}}
 	styles := map[limiter.OverrideEffect]output.Style{limiter.OverrideBlock: output.AtEnd, limiter.OverrideExempt: output.Near}
 	var rows [][]output.Cell

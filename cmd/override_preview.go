@@ -22,7 +22,7 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		return concerned, nil
 	}
 	if concerned.Keys == 0 {
-		o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
+		o.noteNothingMatches(plan, place)
 	} else {
 		verb := "match"
 		if concerned.Keys == 1 {
@@ -44,6 +44,23 @@ func (o *overrideSetOptions) preview(ctx context.Context, runner *operation.Runn
 		o.note("warning: not all keys could be looked at: %s", message(concerned.Incomplete))
 	}
 	return concerned, nil
+}
+
+// noteIfNothingMatches looks at the keys after the override is set by somebody who was not asked,
+// so that a misspelt pattern does not look like help. It looks no longer than the timeout, and
+// says nothing if it could not look at all keys.
+func (o *overrideSetOptions) noteIfNothingMatches(ctx context.Context, runner *operation.Runner, plan *overridePlan, place string) {
+	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+	defer cancel()
+	concerned, err := runner.PreviewOverride(ctx, &operation.PreviewPlan{Override: plan.Override, Selection: plan.selection,
+		Configured: o.configured()}, &observer{global: o.globalOptions})
+	if err == nil && concerned.Incomplete == nil && concerned.Keys == 0 {
+		o.noteNothingMatches(plan, place)
+	}
+}
+
+func (o *overrideSetOptions) noteNothingMatches(plan *overridePlan, place string) {
+	o.note("nothing in use matches %s in %s yet; the override is for keys to come, too", plan.selection.Text, place)
 }
 
 // changesText says how many keys are changed in which way.

@@ -36,8 +36,9 @@ them. --limit-name says which limits of theirs; without it all.
 this machine's clock), a date and time, or an instant such as
 2026-11-22T04:00:00Z. It first shows how many keys in use that concerns and
 asks. Without a terminal it needs --yes, and then counts no keys. In a protected
-context it asks for the context's name, or takes it from --confirm. It writes a
-line to the audit (see limitctl audit).`
+context it asks for the context's name, or takes it from --confirm, and then
+says only if nothing in use matches. It writes a line to the audit (see limitctl
+audit).`
 
 func newOverrideSetCmd(global *globalOptions) *cobra.Command {
 	o := &overrideSetOptions{globalOptions: global}
@@ -186,6 +187,9 @@ func (o *overrideSetOptions) plan(cmd *cobra.Command, args []string) (*overrideP
 	if err := o.subjects(override, args); err != nil {
 		return nil, err
 	}
+	if err := override.Check(plan.Lasts); err != nil { // before the audit says that a change begins
+		return nil, err
+	}
 	plan.Text = plan.selection.Text + " " + effect
 	if o.until != "" {
 		plan.Text += " " + shell.Command("--until", end.UTC().Format(time.RFC3339))
@@ -257,6 +261,9 @@ func (o *overrideSetOptions) set(ctx context.Context, s *settings, plan *overrid
 	set, err := runner.SetOverride(ctx, &plan.OverridePlan, &observer{global: o.globalOptions})
 	if set == nil {
 		return err
+	}
+	if answer.concerned == nil && !plan.Consent.Yes && !o.quiet {
+		o.noteIfNothingMatches(ctx, runner, plan, s.place(where))
 	}
 	answer.overrides = []*limiter.Override{set}
 	printErr := o.print(answer)

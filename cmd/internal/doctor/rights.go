@@ -156,9 +156,11 @@ func judgeRights(r rightFacts) Finding {
 	lacking, losses := map[string][]string{}, map[string]bool{}
 	for _, command := range redisserver.Commands() {
 		fails, worse, keys, beside := r.missing(command)
-		if len(fails) == 0 && !keys {
+		switch {
+		case !r.needsRights(command): // audit shows what this machine has
+		case len(fails) == 0 && !keys:
 			can = append(can, command)
-		} else {
+		default:
 			cannot = append(cannot, command)
 		}
 		add.keys = add.keys || keys
@@ -199,6 +201,13 @@ func judgeRights(r rightFacts) Finding {
 	}
 	f.Advice = "for all of them: " + shell.SetUser(r.user, add.words(r.prefix)...)
 	return f
+}
+
+// needsRights reports whether a command does nothing without some of the rights.
+func (r *rightFacts) needsRights(command string) bool {
+	return slices.ContainsFunc(r.rights, func(right redisserver.Right) bool {
+		return right.Else == "" && slices.Contains(right.For, command)
+	})
 }
 
 // isWhole reports whether the rights make sense together. A user must be able to check, and

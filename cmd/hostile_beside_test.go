@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/hostiletext"
+)
+
+// Overrides are about strangers, and give reasons that are anybody's.
+func TestHostileSubjectsInOverrides(t *testing.T) {
+	w, _, subjects := hostileStore(t)
+	reasons := hostiletext.Texts()
+	for i, subject := range subjects {
+		reason := "why: " + reasons[i%len(reasons)]
+		format := append(machineFormats, "table")[i%5]
+		w.OutIsTerminal = i%2 == 0 && format == "table"
+		w.try(t, "override", "set", "--exact", "--times", "2", "--for", "1h", "--dry-run", "--", subject)
+		for _, command := range [][]string{{"override", "set", "--times", "2"}, {"block"}, {"exempt"}} {
+			if i%3 == len(command)%3 {
+				continue
+			}
+			args := append(command, "--exact", "--for", "1h", "--reason", reason, "--yes", "-o", format, "--", subject)
+			if stdout, _ := w.try(t, args...); format != "table" && stdout != "" {
+				parsed(t, format, stdout)
+			}
+		}
+		w.try(t, "check", "--limit", "10/1h", "--", subject)
+		w.try(t, "override", "list", "--exact", "--", subject)
+		if i%4 == 0 {
+			w.try(t, "unblock", "--exact", "--yes", "-o", format, "--", subject)
+		}
+	}
+	for _, terminal := range []bool{false, true} {
+		w.OutIsTerminal = terminal
+		for _, args := range [][]string{{"override", "list"}, {"inspect", "*", "--all"}, {"audit"}, {"denials"}, {"backups", "list"},
+			{"dashboard", "--once"}, {"doctor"}} {
+			w.try(t, args...)
+		}
+	}
+	w.OutIsTerminal = false
+	for _, format := range machineFormats {
+		stdout, _ := w.try(t, "override", "list", "-o", format)
+		if got := texts(parsed(t, format, stdout)); len(got) < len(subjects) {
+			t.Errorf("overrides of %d subjects are %d texts as %s", len(subjects), len(got), format)
+		}
+	}
+}
+
+// What somebody else has written to the keys beside the limits breaks no command, and
+// decisions are made as if it were not there.
+func TestForeignValuesBesideTheLimits(t *testing.T) {
+	w, server, _ := hostileStore(t)
+	w.run(t, exitYes, "override", "set", "nobody:*", "--times", "2", "--for", "1h", "--reason", "r", "--yes")
+	w.run(t, exitYes, "reset", "--exact", "a", "--yes")
+	minute := time.Now().Unix() / 60
+	keys := []string{"rl!{audit}", "rl!{override}", "rl!id", fmt.Sprintf("rl!{denials:%d}", minute), fmt.Sprintf("rl!{denials:%d}", minute+1)}
+	all, _ := server.Do("KEYS", "rl!*").([]any)
+	for _, key := range all {
+		keys = append(keys, fmt.Sprint(key))
+	}
+	const junk = "\x1b]0;PWNED\x07\xff\r\n{\"a\":1}"
+	values := [][]any{
+		{"SET", junk}, {"SET", ""}, {"SET", strings.Repeat("\x00", 5000)}, {"SET", strings.Repeat("9", 3000)}, {"RPUSH", junk}, {"SADD", junk},
+		{"HSET", junk, junk}, {"HSET", "0", "9223372036854775807"}, {"ZADD", "1", junk}, {"XADD", "*", junk, junk}, {"XADD", "*", "text", junk},
+		{"XADD", "18446744073709551615-18446744073709551615", "text", "{}"},
+	}
+	for k, key := range keys {
+		for i, value := range values {
+			server.Do("DEL", key)
+			server.Do(append([]any{value[0], key}, value[1:]...)...)
+			w.run(t, exitYes, "check", "decided", "--limit", "10/1h")
+			w.run(t, exitYes, "consume", fmt.Sprintf("decided:%d:%d", k, i), "--limit", "10/1h")
+			for _, args := range [][]string{
+				{"inspect", "decided*"}, {"inspect", "*", "--summary", "-o", "json"}, {"reset", "decided:1*", "--yes"}, {"denials"},
+				{"denials", "-o", "json"}, {"audit"}, {"audit", "-o", "csv"}, {"override", "list"}, {"override", "list", "-o", "yaml"},
+				{"override", "set", "x", "--add", "1", "--for", "1h", "--reason", "r", "--yes"}, {"unblock", "x", "--yes"},
+				{"override", "revoke", "3f9a1c", "--yes"}, {"undo", "--yes"}, {"doctor"}, {"dashboard", "--once"}, {"config", "diff"},
+				{"settle", "decided", "--limit", "10/1h", "--token", "a", "--cost", "1"}, {"refund", "decided", "--limit", "10/1h"},
+			} {
+				w.try(t, args...)
+				if text := w.err.String(); strings.Contains(text, "panic") || strings.Contains(text, "internal error") {
+					t.Errorf("with %q in %s, %q says %s", value, key, args, text)
+				}
+			}
+		}
+	}
+}
+
+// The lists of commands that are tried on hostile servers and with passwords have all that
+// there are.
+func TestEveryCommandIsTried(t *testing.T) {
+	onServers, withPasswords := map[string]bool{}, map[string]bool{}
+	for _, c := range conversations(t.TempDir()) {
+		onServers[c.args[0]] = true
+	}
+	for _, args := range secretCommands(t.TempDir()) {
+		withPasswords[args[0]] = true
+	}
+	asksNoStore := strings.Fields("compare completion help report version")
+	// undo restores a backup of this machine's audit, as restore does.
+	elsewhere := append(slices.Clone(asksNoStore), "backups", "context", "undo")
+	for _, cmd := range newRootCmd(&globalOptions{env: newWorld(t).Env}).Commands() {
+		name := cmd.Name()
+		if !onServers[name] && !slices.Contains(elsewhere, name) {
+			t.Errorf("%s is not tried on hostile servers", name)
+		}
+		if !withPasswords[name] && !slices.Contains(asksNoStore, name) {
+			t.Errorf("%s is not tried with passwords", name)
+		}
+	}
+}
