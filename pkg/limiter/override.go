@@ -56,8 +56,6 @@ const (
 	OverrideBlock
 	// OverrideExempt: takes are counted and never denied, as by a shadow.
 	OverrideExempt
-
-	overrideEffects // how many there are
 )
 
 // String returns the effect's word in machine formats: "limit", "times", "add", "block" or "exempt".
@@ -79,7 +77,7 @@ func (e OverrideEffect) String() string {
 
 // ParseOverrideEffect reads the word of an effect.
 func ParseOverrideEffect(word string) (OverrideEffect, error) {
-	for effect := range overrideEffects {
+	for effect := OverrideLimit; effect <= OverrideExempt; effect++ {
 		if effect.String() == word {
 			return effect, nil
 		}

@@ -49,25 +49,23 @@ type ResetResult struct {
 // known: the addresses of masters.
 func (r *ResetResult) Missing() []string { return missingParts(r.Incomplete) }
 
-// missingParts returns the parts that joined errors are of.
+// missingParts returns the parts that joined errors are of, whatever wraps them.
 func missingParts(err error) (parts []string) {
-	switch err := err.(type) {
-	case nil:
+	if err == nil {
 		return nil
-	case *limiter.IncompleteError:
-		return []string{err.Part}
-	case interface{ Unwrap() []error }:
-		for _, err := range err.Unwrap() {
-			for _, part := range missingParts(err) {
-				if !slices.Contains(parts, part) {
-					parts = append(parts, part)
-				}
-			}
-		}
-		slices.Sort(parts)
-		return parts
 	}
-	return missingParts(errors.Unwrap(err))
+	inner := []error{errors.Unwrap(err)}
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		inner = joined.Unwrap()
+	}
+	for _, err := range inner {
+		parts = append(parts, missingParts(err)...)
+	}
+	if of := (*limiter.IncompleteError)(nil); len(parts) == 0 && errors.As(err, &of) {
+		return []string{of.Part}
+	}
+	slices.Sort(parts)
+	return slices.Compact(parts)
 }
 
 // Reset finds the selected keys, shows them, asks, and deletes or adjusts them. Without a

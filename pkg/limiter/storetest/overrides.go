@@ -58,6 +58,7 @@ func drawOverride(t *rapid.T) limiter.Override {
 		o.Thousandths = rapid.Int64Range(1, limiter.MaxOverrideThousandths).Draw(t, "thousandths")
 	case limiter.OverrideAdd:
 		o.Units = rapid.SampledFrom([]int64{1, -1, limiter.MaxCount, -limiter.MaxCount}).Draw(t, "units")
+	case limiter.OverrideBlock, limiter.OverrideExempt:
 	}
 	return o
 }
