@@ -73,7 +73,7 @@ const widestSubject = 60
 // wishes are for the widths of columns, the most important first. What a subject needs to be
 // read comes before what only repeats other columns in another way.
 func (m *model) wishes() []wish {
-	subject, longest, limit, overridden := m.keys.widths(m)
+	subject, longest, limit, overridden := m.keys.widths()
 	all := []wish{
 		{of: subjectColumn, width: 8}, {of: ofLimitColumn, width: 9}, {of: deniedColumn, width: 9},
 		{subjectColumn, 12, true}, {ofLimitColumn, 11, true}, {of: rateColumn, width: 5}, {of: resetsColumn, width: 7},

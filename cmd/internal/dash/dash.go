@@ -142,7 +142,7 @@ func Once(ctx context.Context, out io.Writer, o Options, columns, lines int) err
 			return m.feed.problem
 		}
 	}
-	if subject, _, _, _ := m.keys.widths(m); columns == 0 {
+	if subject, _, _, _ := m.keys.widths(); columns == 0 {
 		m.width = leastOnce + subject
 	}
 	if lines == 0 {

@@ -17,7 +17,7 @@ const markWidth = 3
 // widths are what the names of the listed rows need, and whether any row is under an
 // override. Of the subjects that is what nine in ten need: one that is much longer than the
 // others is cut, rather than to take their columns away.
-func (l *keyList) widths(m *model) (subject, longest, limit int, overridden bool) {
+func (l *keyList) widths() (subject, longest, limit int, overridden bool) {
 	widths := make([]int, 0, len(l.rows)+1)
 	widths = append(widths, len("SUBJECT")+1)
 	for _, r := range l.rows {
