@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -225,100 +224,6 @@ func strip(text string) string {
 		_, text, _ = strings.Cut(after, "m")
 	}
 	return b.String()
-}
-
-// The examples in the help texts work as they stand, pasted into a shell.
-func TestHelpExamplesWork(t *testing.T) {
-	limitctl, err := exec.LookPath("limitctl") // testscript puts it there
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	var visit func(*cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		for line := range strings.Lines(cmd.Example) {
-			line = strings.TrimSpace(line)
-			n++
-			t.Run(line, func(t *testing.T) {
-				t.Parallel()
-				dir := t.TempDir()
-				writeExampleConfig(t, dir)
-				shell := func(line string) *exec.Cmd {
-					shell := exec.Command("sh", "-c", line)
-					shell.Dir = dir
-					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir,
-						"XDG_CONFIG_HOME="+dir)
-					return shell
-				}
-				run := func(line string) ([]byte, error) { return shell(line).CombinedOutput() }
-				if strings.HasPrefix(line, "limitctl dashboard") && !strings.Contains(line, "--once") {
-					if output, err := run("limitctl dashboard --once --refresh 100ms --record played.jsonl"); err != nil {
-						t.Fatalf("%v\n%s", err, output)
-					}
-					term := openTerminal(t)
-					term.run(shell(strings.Replace(line, "--play incident", "--play played", 1)))
-					term.wait(0, `\? help`)
-					term.press("q")
-					term.checkLeft(exitYes)
-					return
-				}
-				if strings.Contains(line, "backup.jsonl") {
-					if output, err := run("limitctl consume user:42 --limit 3/1h && " +
-						"limitctl reset user:42 --yes --backup backup.jsonl"); err != nil {
-						t.Fatalf("%v\n%s", err, output)
-					}
-				}
-				output, err := run(line)
-				asks := strings.HasPrefix(line, "limitctl reset") && !strings.Contains(line, "--yes") &&
-					!strings.Contains(line, "--dry-run")
-				if asks && strings.Contains(string(output), "give --yes") {
-					return // there is no terminal here
-				}
-				if err != nil {
-					t.Errorf("%v\n%s", err, output)
-				}
-			})
-		}
-		for _, sub := range cmd.Commands() {
-			visit(sub)
-		}
-	}
-	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
-	if n < 15 {
-		t.Errorf("only %d examples were found", n)
-	}
-}
-
-// exampleLog is an access log of a few clients, one of which asks a lot.
-func exampleLog() string {
-	var b strings.Builder
-	begin := time.Date(2015, time.May, 17, 10, 5, 0, 0, time.UTC)
-	for i := range 200 {
-		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 512\n", i%4*(i%3),
-			begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), i)
-	}
-	return b.String()
-}
-
-// writeExampleConfig provides what the examples are about: the policies of the
-// README, a context, and saved reports.
-func writeExampleConfig(t *testing.T, dir string) {
-	policies, err := os.ReadFile("../internal/configfile/testdata/good/readme.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, text := range map[string]string{
-		"limitctl.yaml":          string(policies),
-		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}}\n",
-		"access.log":             exampleLog(),
-	} {
-		if err := files.Write(filepath.Join(dir, path), []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.CopyFS(dir, os.DirFS("internal/report/testdata")); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A turn that is not waited for is given back, and one that would come too late

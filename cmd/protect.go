@@ -146,8 +146,8 @@ func isRedis(url string) bool {
 
 // identify is what is known of an open store: see [operation.Runner].
 func (g *globalOptions) identify(ctx context.Context, s *settings, store connect.Store) (identity.Store, error) {
-	known, err := g.identifySettings(ctx, s) // the address at least
-	if known.ID == "" {
+	known, err := g.identifySettings(ctx, s)                       // the address at least
+	if known.ID == "" && (err != nil || !isRedis(s.store.value)) { // else it was asked
 		ctx, cancel := context.WithTimeout(ctx, g.timeout)
 		defer cancel()
 		var asked error

@@ -23,8 +23,9 @@ const (
 	// second one knows it, unless a minute ends just then.
 	minuteTries = 3
 	// minutesAtOnce is how many minutes are read at a time. A minute of the longest rows
-	// is 1 MB, in the answer and as it is held here.
-	minutesAtOnce = 8
+	// is 1 MB, in the answer and as it is held here; one that is not a minute can be as large
+	// as any answer.
+	minutesAtOnce = 2
 
 	minuteMS = int64(time.Minute / time.Millisecond)
 )

@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/files"
+)
+
+// The examples in the help texts work as they stand, pasted into a shell.
+func TestHelpExamplesWork(t *testing.T) {
+	limitctl, err := exec.LookPath("limitctl") // testscript puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			line = strings.TrimSpace(line)
+			n++
+			t.Run(line, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				writeExampleConfig(t, dir)
+				shell := func(line string) *exec.Cmd {
+					shell := exec.Command("sh", "-c", line)
+					shell.Dir = dir
+					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir,
+						"XDG_CONFIG_HOME="+dir)
+					return shell
+				}
+				run := func(line string) ([]byte, error) { return shell(line).CombinedOutput() }
+				if strings.HasPrefix(line, "limitctl dashboard") && !strings.Contains(line, "--once") {
+					if output, err := run("limitctl dashboard --once --refresh 100ms --record played.jsonl"); err != nil {
+						t.Fatalf("%v\n%s", err, output)
+					}
+					term := openTerminal(t)
+					term.run(shell(strings.Replace(line, "--play incident", "--play played", 1)))
+					term.wait(0, `\? help`)
+					term.press("q")
+					term.checkLeft(exitYes)
+					return
+				}
+				if before := beforeExample(line); before != "" {
+					if output, err := run(before); err != nil {
+						t.Fatalf("%s: %v\n%s", before, err, output)
+					}
+				}
+				output, err := run(withExampleIDs(line))
+				asks := !strings.Contains(line, "--yes") && !strings.Contains(line, "--confirm") && !strings.Contains(line, "--dry-run")
+				if asks && strings.Contains(string(output), "there is no terminal to ask on; give --yes") {
+					return // there is no terminal here
+				}
+				if err != nil {
+					t.Errorf("%v\n%s", err, output)
+				}
+			})
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRootCmd(&globalOptions{env: newWorld(t).Env}))
+	if n < 15 {
+		t.Errorf("only %d examples were found", n)
+	}
+}
+
+// exampleLog is an access log of a few clients, one of which asks a lot.
+func exampleLog() string {
+	var b strings.Builder
+	begin := time.Date(2015, time.May, 17, 10, 5, 0, 0, time.UTC)
+	for i := range 200 {
+		fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 512\n", i%4*(i%3),
+			begin.Add(time.Duration(i)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), i)
+	}
+	return b.String()
+}
+
+// writeExampleConfig provides what the examples are about: the policies of the
+// README, a context, and saved reports.
+func writeExampleConfig(t *testing.T, dir string) {
+	policies, err := os.ReadFile("../internal/configfile/testdata/good/readme.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		"limitctl.yaml":          string(policies),
+		"limitctl/limitctl.yaml": "contexts: {dev: {store: \"file:dev.db\"}, prod: {store: \"file:prod.db\", protected: true}}\n",
+		"access.log":             exampleLog(),
+	} {
+		if err := files.Write(filepath.Join(dir, path), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(dir, os.DirFS("internal/report/testdata")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beforeExample is what the example on a line takes for granted: that something was used, or
+// deleted, or blocked.
+func beforeExample(line string) string {
+	const (
+		named  = "20261122T031405.120Z-4711.jsonl"
+		used   = "limitctl consume user:42 --limit 3/1h"
+		folder = "limitctl/backups"
+	)
+	rest, _ := strings.CutPrefix(line, "limitctl ")
+	switch {
+	case strings.Contains(line, "backup.jsonl"):
+		return used + " && limitctl reset user:42 --yes --backup backup.jsonl"
+	case strings.Contains(line, named):
+		return used + " && limitctl reset user:42 --yes && mv " + folder + "/*.jsonl " + folder + "/" + named
+	case strings.HasPrefix(rest, "undo") && strings.Contains(line, "--context prod"):
+		return used + " --context prod && limitctl reset user:42 --context prod --confirm prod"
+	case strings.HasPrefix(rest, "undo"), strings.HasPrefix(rest, "restore --last"):
+		return used + " && limitctl reset user:42 --yes"
+	case strings.HasPrefix(rest, "refund"):
+		return "limitctl consume" + strings.TrimPrefix(rest, "refund")
+	case strings.HasPrefix(rest, "unblock"):
+		return "limitctl block " + strings.Fields(rest)[1] + " --for 1h --reason x --yes"
+	case strings.HasPrefix(rest, "override revoke"):
+		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
+	case strings.HasPrefix(rest, "config diff"):
+		return "cp limitctl.yaml new.yaml"
+	}
+	return ""
+}
+
+// withExampleIDs puts the IDs of overrides that there are in the place of an example's.
+func withExampleIDs(line string) string {
+	for n, id := range []string{"3f9a1c", "77b0de"} {
+		line = strings.ReplaceAll(line, id, fmt.Sprintf(
+			"$(limitctl override list -o jsonl 2>/dev/null | sed -n '%ds/.*\"id\":\"\\([^\"]*\\)\".*/\\1/p')", n+1))
+	}
+	return line
+}
