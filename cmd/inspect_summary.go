@@ -43,16 +43,21 @@ type summaryGroup struct {
 
 // summaryDocument is a group in JSON.
 type summaryDocument struct {
-	Policy  *string `json:"policy,omitempty"`
-	Limit   *string `json:"limit,omitempty"`
-	By      string  `json:"by,omitempty"`
-	Value   *string `json:"value,omitempty"`
-	Keys    int64   `json:"keys"`
-	AtLimit int64   `json:"at_limit"`
-	Denied  *int64  `json:"denied"`
-	Drifted int64   `json:"drifted"`
-	Bytes   int64   `json:"bytes"`
-	Unknown int64   `json:"unknown,omitempty"`
+	Policy *string `json:"policy,omitempty"`
+	Limit  *string `json:"limit,omitempty"`
+	By     string  `json:"by,omitempty"`
+	Value  *string `json:"value,omitempty"`
+	summaryFigures
+}
+
+// summaryFigures are the figures of a group, or of all keys, in JSON.
+type summaryFigures struct {
+	Keys    int64  `json:"keys"`
+	AtLimit int64  `json:"at_limit"`
+	Denied  *int64 `json:"denied"`
+	Drifted int64  `json:"drifted"`
+	Bytes   int64  `json:"bytes"`
+	Unknown int64  `json:"unknown,omitempty"`
 }
 
 // atLimitText is how many keys are at their limit, and notKnown if that can be told of
@@ -154,7 +159,9 @@ func (a *summaryAnswer) shown() []*summaryGroup {
 
 // document returns a group as its document.
 func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
-	d := summaryDocument{Keys: g.keys, AtLimit: g.atLimit, Drifted: g.drifted, Bytes: g.bytes, Unknown: g.unknown}
+	d := summaryDocument{summaryFigures: summaryFigures{
+		Keys: g.keys, AtLimit: g.atLimit, Drifted: g.drifted, Bytes: g.bytes, Unknown: g.unknown,
+	}}
 	switch {
 	case a.by == "":
 		d.Policy, d.Limit = &g.name.policy, &g.name.limit
@@ -171,17 +178,11 @@ func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
 
 // Document implements output.Answer.
 func (a *summaryAnswer) Document() any {
-	all := a.document(&a.overall)
 	return struct {
-		SchemaVersion int    `json:"schema_version"`
-		Groups        []any  `json:"groups"`
-		Keys          int64  `json:"keys"`
-		AtLimit       int64  `json:"at_limit"`
-		Denied        *int64 `json:"denied"`
-		Drifted       int64  `json:"drifted"`
-		Bytes         int64  `json:"bytes"`
-		Unknown       int64  `json:"unknown,omitempty"`
-	}{output.SchemaVersion, a.Lines(), all.Keys, all.AtLimit, all.Denied, all.Drifted, all.Bytes, all.Unknown}
+		SchemaVersion int   `json:"schema_version"`
+		Groups        []any `json:"groups"`
+		summaryFigures
+	}{output.SchemaVersion, a.Lines(), a.document(&a.overall).summaryFigures}
 }
 
 // Lines implements output.Answer.

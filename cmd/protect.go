@@ -61,12 +61,12 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 func (g *globalOptions) guardOf(ctx context.Context, s *settings, protected []*config.Context) (*config.Context, error) {
 	here := identity.Store{Prefix: s.prefix.value}
 	var err error
-	if here.Address, err = connect.Identity(s.store.value); err != nil {
+	if here.Address, err = connect.Address(s.store.value); err != nil {
 		return nil, err
 	}
 	for _, x := range protected { // by the addresses alone, without asking a server
 		there := identity.Store{Prefix: s.prefix.value}
-		if there.Address, err = connect.Identity(x.Store); err == nil && identity.Meet(ctx, &here, &there, g.lookUp()) {
+		if there.Address, err = connect.Address(x.Store); err == nil && identity.Meet(ctx, &here, &there, g.lookUp()) {
 			return x, nil
 		}
 	}
@@ -123,7 +123,7 @@ func (g *globalOptions) identifySettings(ctx context.Context, s *settings) (iden
 	}
 	known := identity.Store{Prefix: s.prefix.value}
 	var err error
-	if known.Address, err = connect.Identity(s.store.value); err != nil || !isRedis(s.store.value) {
+	if known.Address, err = connect.Address(s.store.value); err != nil || !isRedis(s.store.value) {
 		return known, err
 	}
 	password, err := g.password(s.context)

@@ -23,11 +23,11 @@ func (g *globalOptions) shadowFile() (string, error) {
 	if directory == "" {
 		return "", errors.New("neither XDG_STATE_HOME nor HOME is set to find a file for it")
 	}
-	identity, err := connect.Identity(s.store.value)
+	address, err := connect.Address(s.store.value)
 	if err != nil {
 		return "", err
 	}
-	hash := sha256.Sum256([]byte(identity + "\x00" + s.prefix.value))
+	hash := sha256.Sum256([]byte(address + "\x00" + s.prefix.value))
 	return filepath.Join(directory, "local-shadow-"+hex.EncodeToString(hash[:8])+".db"), nil
 }
 

@@ -75,7 +75,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
 		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
-		"denials", "overrides", "audit", "local", "biggest", "hottest"}
+		"denials", "overrides", "local", "biggest", "hottest"}
 }
 
 // Add adds findings, in the order in which they are shown.

@@ -18,7 +18,7 @@ func Ask(ctx context.Context, url string, options connect.Options) (Store, error
 		return known, err
 	}
 	defer store.Close()
-	if known.Address, err = connect.Identity(url); err != nil {
+	if known.Address, err = connect.Address(url); err != nil {
 		return known, err
 	}
 	ctx, cancel := limiter.BudgetContext(ctx, options.Timeout)

@@ -13,7 +13,7 @@ import (
 
 // Store is what is known of which store one is. Nothing in it is a password.
 type Store struct {
-	// Address is the address as [connect.Identity] has it.
+	// Address is the address as [connect.Address] has it.
 	Address string
 	// Prefix is what its keys begin with.
 	Prefix string
@@ -92,7 +92,7 @@ func followed(path string) string {
 	return path
 }
 
-// address is an address of [connect.Identity], taken apart.
+// address is an address of [connect.Address], taken apart.
 type address struct {
 	kind     string   // the scheme
 	path     string   // of a file or a socket

@@ -25,7 +25,7 @@ func names(_ context.Context, host string) ([]string, error) {
 
 func at(t *testing.T, url string) Store {
 	t.Helper()
-	address, err := connect.Identity(url)
+	address, err := connect.Address(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func originOf(h *backup.Header) identity.Store {
 	// An earlier limitctl wrote only what people call the store.
 	switch {
 	case strings.Contains(h.Store, "://"):
-		origin.Address, _ = connect.Identity(h.Store)
+		origin.Address, _ = connect.Address(h.Store)
 	case h.Store == "memory":
 		origin.Address = h.Store
 	default:

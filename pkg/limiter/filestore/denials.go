@@ -3,9 +3,7 @@ package filestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
@@ -16,8 +14,8 @@ var _ limiter.DenialTable = (*Store)(nil)
 
 // denialTable has a row for each key that was denied in a minute. The row without subject
 // and name counts the denials that are not told apart by key; its last_at is 1 if some are
-// counted nowhere, else 0. An older limitctl does not look at this table.
-const denialTable = `CREATE TABLE IF NOT EXISTS denials (
+// counted nowhere, else 0.
+var denialTable = sideTable{name: "denials", of: "denials", create: `CREATE TABLE IF NOT EXISTS denials (
 	prefix  TEXT    NOT NULL,
 	minute  INTEGER NOT NULL, -- since the epoch
 	subject TEXT    NOT NULL,
@@ -25,23 +23,7 @@ const denialTable = `CREATE TABLE IF NOT EXISTS denials (
 	count   INTEGER NOT NULL,
 	last_at INTEGER NOT NULL, -- µs since the epoch
 	PRIMARY KEY (prefix, minute, subject, name)
-) WITHOUT ROWID`
-
-// errNoDenials: there is no table of denials yet.
-var errNoDenials = errors.New("no denials yet")
-
-// checkDenialTable says whether there is a table of denials, and that it is limitctl's.
-func checkDenialTable(ctx context.Context, tx *sql.Tx) error {
-	var schema string
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'denials'").Scan(&schema)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return errNoDenials
-	case err == nil && schema != strings.Replace(denialTable, "IF NOT EXISTS ", "", 1):
-		return errors.New("its table of denials is not limitctl's")
-	}
-	return err
-}
+) WITHOUT ROWID`}
 
 // AddDenials implements [limiter.DenialTable] in one transaction.
 func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
@@ -50,11 +32,7 @@ func (s *Store) AddDenials(ctx context.Context, d limiter.Denials) error {
 	}
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
-		if err := checkDenialTable(ctx, tx); errors.Is(err, errNoDenials) {
-			if _, err := tx.ExecContext(ctx, denialTable); err != nil {
-				return err
-			}
-		} else if err != nil {
+		if err := denialTable.make(ctx, tx); err != nil {
 			return err
 		}
 		return s.addDenials(ctx, tx, denialtable.MinuteOf(now), &d, now)
@@ -117,9 +95,7 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		at := limiter.InstantOf(s.clock())
 		sum = denialtable.NewSum(at, last)
-		if err := checkDenialTable(ctx, tx); errors.Is(err, errNoDenials) {
-			return nil
-		} else if err != nil {
+		if has, err := denialTable.exists(ctx, tx); !has {
 			return err
 		}
 		from, to := denialtable.Minutes(at, last)

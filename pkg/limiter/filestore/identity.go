@@ -4,18 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 var _ limiter.Identity = (*Store)(nil)
 
-// identityTable has the id of each prefix. An older limitctl does not look at this table.
-const identityTable = `CREATE TABLE IF NOT EXISTS identities (
+// identityTable has the id of each prefix.
+var identityTable = sideTable{name: "identities", of: "identities", create: `CREATE TABLE IF NOT EXISTS identities (
 	prefix TEXT NOT NULL PRIMARY KEY,
 	id     TEXT NOT NULL
-) WITHOUT ROWID`
+) WITHOUT ROWID`}
 
 // StoreID implements [limiter.Identity].
 func (s *Store) StoreID(ctx context.Context) (id string, err error) {
@@ -39,7 +38,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 		if id, err = s.identity(ctx, tx); err != nil || id != "" {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx, identityTable); err != nil {
+		if err = identityTable.make(ctx, tx); err != nil {
 			return err
 		}
 		id = limiter.NewStoreID()
@@ -54,14 +53,7 @@ func (s *Store) EnsureStoreID(ctx context.Context) (id string, err error) {
 
 // identity reads the id. It is empty if there is none.
 func (s *Store) identity(ctx context.Context, tx *sql.Tx) (id string, err error) {
-	var schema string
-	err = tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'identities'").Scan(&schema)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", nil
-	case err == nil && schema != strings.Replace(identityTable, "IF NOT EXISTS ", "", 1):
-		return "", errors.New("its table of identities is not limitctl's")
-	case err != nil:
+	if has, err := identityTable.exists(ctx, tx); !has {
 		return "", err
 	}
 	err = tx.QueryRowContext(ctx, "SELECT id FROM identities WHERE prefix = ?", s.prefix).Scan(&id)

@@ -3,9 +3,7 @@ package filestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -13,28 +11,13 @@ import (
 
 var _ limiter.Journal = (*Store)(nil)
 
-// journalTable has a row for each entry of the journals of all prefixes. An older limitctl
-// does not look at this table.
-const journalTable = `CREATE TABLE IF NOT EXISTS journal (
+// journalTable has a row for each entry of the journals of all prefixes.
+var journalTable = sideTable{name: "journal", of: "the journal", create: `CREATE TABLE IF NOT EXISTS journal (
 	number INTEGER PRIMARY KEY, -- in the order of writing
 	prefix TEXT    NOT NULL,
 	at     INTEGER NOT NULL, -- µs since the epoch
 	text   TEXT    NOT NULL
-)`
-
-// hasJournalTable says whether there is a table of the journal. It fails if that is not
-// limitctl's.
-func hasJournalTable(ctx context.Context, tx *sql.Tx) (bool, error) {
-	var schema string
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'journal'").Scan(&schema)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err == nil && schema != strings.Replace(journalTable, "IF NOT EXISTS ", "", 1):
-		return false, errors.New("its table of the journal is not limitctl's")
-	}
-	return err == nil, err
-}
+)`}
 
 // AppendJournal implements [limiter.Journal] in one transaction.
 func (s *Store) AppendJournal(ctx context.Context, text string) error {
@@ -43,12 +26,8 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 	}
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
-		if has, err := hasJournalTable(ctx, tx); err != nil {
+		if err := journalTable.make(ctx, tx); err != nil {
 			return err
-		} else if !has {
-			if _, err := tx.ExecContext(ctx, journalTable); err != nil {
-				return err
-			}
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO journal (prefix, at, text) VALUES (?, ?, ?)", s.prefix, int64(now), text); err != nil {
 			return err
@@ -63,7 +42,7 @@ func (s *Store) AppendJournal(ctx context.Context, text string) error {
 func (s *Store) ReadJournal(ctx context.Context, most int) (entries []limiter.JournalEntry, damaged int, err error) {
 	err = s.read(ctx, func(tx *sql.Tx) (err error) {
 		entries, damaged = nil, 0 // it may be the second try
-		if has, err := hasJournalTable(ctx, tx); !has {
+		if has, err := journalTable.exists(ctx, tx); !has {
 			return err
 		}
 		// What is too long is left in the file.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/overridetable"
@@ -15,38 +14,20 @@ import (
 var _ limiter.OverrideTable = (*Store)(nil)
 
 // overrideTable has a row for each override, and one without an ID for the version, which lasts as
-// long as the last of them. An older limitctl does not look at this table.
-const overrideTable = `CREATE TABLE IF NOT EXISTS overrides (
+// long as the last of them.
+var overrideTable = sideTable{name: "overrides", of: "overrides", create: `CREATE TABLE IF NOT EXISTS overrides (
 	prefix  TEXT    NOT NULL,
 	id      TEXT    NOT NULL,
 	record  TEXT    NOT NULL, -- JSON, or the version
 	created INTEGER NOT NULL, -- µs since the epoch
 	ends    INTEGER NOT NULL, -- likewise
 	PRIMARY KEY (prefix, id)
-) WITHOUT ROWID`
-
-// errNoOverrides: there is no table of overrides yet.
-var errNoOverrides = errors.New("no overrides yet")
-
-// checkOverrideTable says whether there is a table of overrides, and that it is limitctl's.
-func checkOverrideTable(ctx context.Context, tx *sql.Tx) error {
-	var schema string
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_master WHERE name = 'overrides'").Scan(&schema)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return errNoOverrides
-	case err == nil && schema != strings.Replace(overrideTable, "IF NOT EXISTS ", "", 1):
-		return errors.New("its table of overrides is not limitctl's")
-	}
-	return err
-}
+) WITHOUT ROWID`}
 
 // readOverrides calls do with a transaction that only reads, if there is a table of overrides.
 func (s *Store) readOverrides(ctx context.Context, do func(tx *sql.Tx, now limiter.Instant) error) error {
 	return s.read(ctx, func(tx *sql.Tx) error {
-		if err := checkOverrideTable(ctx, tx); errors.Is(err, errNoOverrides) {
-			return nil
-		} else if err != nil {
+		if has, err := overrideTable.exists(ctx, tx); !has {
 			return err
 		}
 		return do(tx, limiter.InstantOf(s.clock()))
@@ -144,14 +125,12 @@ func (s *Store) changeOverrides(ctx context.Context, creates bool,
 ) error {
 	return s.write(ctx, &job{creates: true, sql: func(tx *sql.Tx, now limiter.Instant) error {
 		ctx := context.Background() // it is not given up in the middle
-		err := checkOverrideTable(ctx, tx)
-		if errors.Is(err, errNoOverrides) {
-			if !creates {
-				return nil
-			}
-			_, err = tx.ExecContext(ctx, overrideTable)
+		has, err := overrideTable.exists(ctx, tx)
+		if !has && err == nil && creates {
+			has = true
+			_, err = tx.ExecContext(ctx, overrideTable.create)
 		}
-		if err != nil {
+		if err != nil || !has {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM overrides WHERE ends <= ?", int64(now)); err != nil { // of any prefix

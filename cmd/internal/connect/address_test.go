@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// URLs of one store have one identity, and those of different stores have different ones.
-func TestIdentity(t *testing.T) {
+// URLs of one store have one address, and those of different stores have different ones.
+func TestAddress(t *testing.T) {
 	here, err := filepath.Abs("limits.db")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestIdentity(t *testing.T) {
 		"memory":                                       {"memory:"},
 	} {
 		for _, url := range urls {
-			got, err := Identity(url)
+			got, err := Address(url)
 			if got != want || err != nil || strings.Contains(got, "ZQ") {
 				t.Errorf("%s is %q, %v; want %q", url, got, err, want)
 			}

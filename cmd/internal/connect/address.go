@@ -12,10 +12,10 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 )
 
-// Identity returns a text that is the same for all URLs of one store, as far as that can
+// Address returns a text that is the same for all URLs of one store, as far as that can
 // be told without asking it: whoever logs in, with or without TLS, with a default written
 // out or not. It holds no password. The URL must be one that [Open] accepts.
-func Identity(text string) (string, error) {
+func Address(text string) (string, error) {
 	scheme, rest, _ := strings.Cut(text, ":")
 	if scheme == "file" {
 		if strings.HasPrefix(rest, "///") {
