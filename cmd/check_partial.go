@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -125,7 +126,7 @@ type partialLimitDocument struct {
 	Missing []string `json:"missing,omitempty"`
 	// MayAllow are the limits that may count, the first whose attributes fit.
 	MayAllow []candidateDocument `json:"may_allow,omitempty"`
-	Decided  *limitDocument      `json:"decided,omitempty"`
+	Decided  *decision.Limit     `json:"decided,omitempty"`
 	Key      string              `json:"key,omitempty"`
 	Shadow   bool                `json:"shadow,omitempty"`
 }
@@ -139,9 +140,9 @@ type candidateDocument struct {
 func (a *partialAnswer) document(i int) partialLimitDocument {
 	l := &a.policy.Limits[i]
 	d := partialLimitDocument{Limit: l.Name, By: l.By, Missing: l.Missing(a.attributes), Shadow: l.Shadow}
-	if request, decision := a.decision(i); decision != nil {
-		decided := newLimitDocument(request.Key.Name, request.Limit, *decision)
-		decided.Allowed = &decision.Allowed
+	if request, made := a.decision(i); made != nil {
+		decided := decision.NewLimit(request.Key.Name, request.Limit, *made)
+		decided.Allowed = &made.Allowed
 		d.Decided, d.Key = &decided, request.Key.Subject
 		return d
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -73,7 +74,7 @@ func runConfigExplain(ctx context.Context, o *configExplainOptions) error {
 			StoreKey:  limiter.OwnLayout(s.prefix.value).StoreKey(req.Key),
 			Algorithm: limit.Algorithm.String(), Count: limit.Count, PeriodMS: output.Milliseconds(limit.Period),
 			Burst: limit.Burst, Slices: limit.Slices,
-			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: newAppliedOverride(applied, req.Limit),
+			Shadow: req.Shadow, Override: d.overrides[i] + 1, Applied: decision.NewAppliedOverride(applied, req.Limit),
 			applied: applied, text: limit.String(),
 		}
 		if d.overrides[i] >= 0 {
@@ -127,7 +128,7 @@ type explainedLimit struct {
 	Override  int               `json:"override,omitempty"`
 	When      policy.Attributes `json:"when,omitempty"`
 	// Applied is an operator's override. The limit above is as it makes it.
-	Applied *appliedOverride `json:"applied_override,omitempty"`
+	Applied *decision.AppliedOverride `json:"applied_override,omitempty"`
 	applied *limiter.Override
 	text    string
 }
@@ -146,7 +147,7 @@ func (a *explainAnswer) Records() [][]string {
 		record := []string{a.Policy, l.Limit, l.Key, l.Name, l.StoreKey, l.Algorithm, number(l.Count),
 			number(l.PeriodMS), number(l.Burst),
 			strconv.FormatBool(l.Shadow), strconv.Itoa(l.Override), attributesText(l.When)}
-		records = append(records, append(record, l.Applied.cells()...))
+		records = append(records, append(record, l.Applied.Cells()...))
 	}
 	return records
 }

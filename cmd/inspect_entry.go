@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -24,7 +25,7 @@ type entryDocument struct {
 	DelayMS      *int64  `json:"delay_ms"`
 	Bytes        int64   `json:"bytes,omitempty"`
 	// Override is an operator's that applies to the key.
-	Override *appliedOverride `json:"override,omitempty"`
+	Override *decision.AppliedOverride `json:"override,omitempty"`
 	// Denied is how often the key was denied in the last 10 minutes; null if nothing tells.
 	Denied *int64 `json:"denied"`
 	// Policy, Limit and Attributes are what the key was made of, as far as that can be told.
@@ -75,7 +76,7 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
 		d.Attributes = attributesOf(attributes)
 	}
-	d.Override = newAppliedOverride(row.override, limiter.Limit{})
+	d.Override = decision.NewAppliedOverride(row.override, limiter.Limit{})
 	if row.hasDrifted() {
 		d.ConfiguredLimit = row.configured.String()
 	}

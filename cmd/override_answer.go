@@ -48,7 +48,7 @@ type operatorOverride struct {
 
 func newOperatorOverride(o *limiter.Override) operatorOverride {
 	d := operatorOverride{ID: o.ID, Subject: orStar(o.Subjects), Name: orStar(o.Names), Attributes: o.Attributes,
-		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: inUTC(o.CreatedAt), ExpiresAt: inUTC(o.ExpiresAt),
+		Effect: o.Effect.String(), Reason: o.Reason, By: o.By, CreatedAt: output.UTC(o.CreatedAt), ExpiresAt: output.UTC(o.ExpiresAt),
 		RemainingMS: output.Milliseconds(o.Left)}
 	switch o.Effect {
 	case limiter.OverrideLimit:
@@ -63,9 +63,6 @@ func newOperatorOverride(o *limiter.Override) operatorOverride {
 	}
 	return d
 }
-
-// inUTC is an instant as JSON has it.
-func inUTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // orStar writes a pattern so that it is read back as it is. The zero one is everything.
 func orStar(p limiter.Pattern) string {

@@ -10,68 +10,6 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// appliedOverride is the override that a decision was made under, in JSON.
-type appliedOverride struct {
-	ID        string    `json:"id"`
-	Effect    string    `json:"effect"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Reason    string    `json:"reason"`
-	By        string    `json:"by"`
-	// Asked is the limit as it is without the override.
-	Asked string `json:"asked,omitempty"`
-}
-
-// newAppliedOverride returns nil for no override. asked is the limit without it, or zero if
-// that is not known.
-func newAppliedOverride(o *limiter.Override, asked limiter.Limit) *appliedOverride {
-	if o == nil {
-		return nil
-	}
-	applied := &appliedOverride{ID: o.ID, Effect: o.Effect.String(), ExpiresAt: inUTC(o.ExpiresAt), Reason: o.Reason, By: o.By}
-	if asked.Count != 0 {
-		applied.Asked = asked.String()
-	}
-	return applied
-}
-
-// cells are its CSV, empty for no override.
-func (a *appliedOverride) cells() []string {
-	if a == nil {
-		return make([]string, 5)
-	}
-	return []string{a.ID, a.Effect, a.ExpiresAt.Format(time.RFC3339), a.Reason, a.By}
-}
-
-// effective is the limit that the i-th decision was made by.
-func (a *decisionAnswer) effective(i int) limiter.Limit {
-	limit := a.reqs[i].Limit
-	if o := a.decisions[i].Override; o != nil {
-		limit = o.Apply(limit)
-	}
-	return limit
-}
-
-// applied is the override to name for the whole answer: that of the first limit that
-// denied, else of the first limit that has one.
-func (a *decisionAnswer) applied() *appliedOverride {
-	first := -1
-	for _, i := range limiter.Summarize(a.decisions).DeniedBy {
-		if a.decisions[i].Override != nil {
-			first = i
-			break
-		}
-	}
-	for i := range a.decisions {
-		if first < 0 && a.decisions[i].Override != nil {
-			first = i
-		}
-	}
-	if first < 0 {
-		return nil
-	}
-	return newAppliedOverride(a.decisions[first].Override, a.reqs[first].Limit)
-}
-
 // printOverrides says which overrides applied.
 func (a *decisionAnswer) printOverrides(p *output.Printer) {
 	var applied []*limiter.Override

@@ -72,7 +72,7 @@ func runRefund(ctx context.Context, o *refundOptions) error {
 	if err := o.print(answer); err != nil {
 		return err
 	}
-	if answer.refunded() == 0 {
+	if answer.told().Refunded() == 0 {
 		if !o.quiet {
 			o.note("see what is in use with: %s", shell.Command("limitctl", "inspect", "--exact", o.request.reqs[0].Key.Subject))
 		}

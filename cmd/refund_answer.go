@@ -9,36 +9,8 @@ import (
 // refundAnswer is the answer of refund: what is left, and how many units were given back.
 type refundAnswer struct{ decisionAnswer }
 
-// refundDocument is a decision with the units that it gave back: the most of one limit, and
-// those of each.
-type refundDocument struct {
-	decisionDocument
-	Refunded int64              `json:"refunded"`
-	Limits   []refundedDocument `json:"limits"`
-}
-
-type refundedDocument struct {
-	decidedDocument
-	Refunded int64 `json:"refunded"`
-}
-
-// refunded is the most units that one of the limits got back.
-func (a *refundAnswer) refunded() (units int64) {
-	for i := range a.decisions {
-		units = max(units, a.decisions[i].Refunded)
-	}
-	return units
-}
-
 // Document implements output.Answer.
-func (a *refundAnswer) Document() any {
-	decision := a.decisionAnswer.Document().(decisionDocument)
-	document := refundDocument{decisionDocument: decision, Refunded: a.refunded()}
-	for i, limit := range decision.Limits {
-		document.Limits = append(document.Limits, refundedDocument{limit, a.decisions[i].Refunded})
-	}
-	return document
-}
+func (a *refundAnswer) Document() any { return a.told().RefundDocument() }
 
 // Lines implements output.Answer.
 func (a *refundAnswer) Lines() []any { return []any{a.Document()} }
@@ -61,7 +33,7 @@ func (a *refundAnswer) Print(p *output.Printer) {
 		all = all && a.decisions[i].Refunded == a.reqs[i].Cost
 	}
 	switch {
-	case a.refunded() == 0:
+	case a.told().Refunded() == 0:
 		p.Line("%s  %s: nothing was refunded", p.Paint(output.AtEnd, "✗ nothing to refund"), subject)
 		for i := range a.reqs {
 			p.Line("   %s: %s", output.Printable(a.limitName(i)), a.why())

@@ -75,6 +75,7 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		newUnblockCmd(global),
 		newExemptCmd(global),
 		newAuditCmd(global),
+		newServeCmd(global),
 		newLoadtestCmd(global),
 		newSimulateCmd(global),
 		newConfigCmd(global),

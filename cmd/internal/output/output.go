@@ -140,6 +140,9 @@ func Milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
+// UTC is an instant as JSON has it.
+func UTC(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
 // Duration writes d for people, to a precision they care about; it never shows
 // less than there is.
 func Duration(d time.Duration) string {
