@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decision",
-		"cmd/internal/doctor",
+		"cmd/internal/doctor", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
@@ -53,9 +53,10 @@ var layers = map[string][]string{
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
 		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
-	"cmd/internal/files":    {"internal/filekind", "internal/readfile"},
-	"cmd/internal/identity": {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
-	"cmd/internal/memory":   {},
+	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter"},
+	"cmd/internal/files":     {"internal/filekind", "internal/readfile"},
+	"cmd/internal/identity":  {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
+	"cmd/internal/memory":    {},
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity",
 		"cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "pkg/limiter",
