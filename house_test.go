@@ -68,11 +68,13 @@ var layers = map[string][]string{
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/serve":        {"internal/panics"},
 	"cmd/internal/serve/api": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
 		"cmd/internal/decision", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
+	"cmd/internal/serve/refusal":   {"cmd/internal/output"},
 	"cmd/internal/serve/metrics":   {"pkg/limiter"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
