@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decision",
-		"cmd/internal/doctor",
+		"cmd/internal/doctor", "cmd/internal/errorkind",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell",
@@ -55,9 +55,10 @@ var layers = map[string][]string{
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
 		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
-	"cmd/internal/files":    {"internal/filekind", "internal/readfile"},
-	"cmd/internal/identity": {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
-	"cmd/internal/memory":   {},
+	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter"},
+	"cmd/internal/files":     {"internal/filekind", "internal/readfile"},
+	"cmd/internal/identity":  {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
+	"cmd/internal/memory":    {},
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity",
 		"cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "pkg/limiter",
@@ -69,11 +70,13 @@ var layers = map[string][]string{
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
 	"cmd/internal/serve":        {"internal/panics"},
 	"cmd/internal/serve/api": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
 		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
+	"cmd/internal/serve/refusal":   {"cmd/internal/output"},
 	"cmd/internal/serve/metrics":   {"pkg/limiter"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},

@@ -56,9 +56,14 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
 	defer e.Close()
 	return serve.Run(ctx, serve.Options{
-		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: api.Handler(e)},
-			{Name: "admin", Address: o.admin, Handler: counted.Handler()}},
+		Doors: []serve.Door{
+			{Name: "http", Address: o.listen, Handler: api.Handler(e, api.Options{Describe: o.describe})},
+			{Name: "admin", Address: o.admin, Handler: counted.Handler()},
+		},
 		Drain: o.drain,
 		Log:   slog.New(slog.NewTextHandler(o.env.Err, nil)),
 	})
 }
+
+// describe is an error of a store as the server tells it: one line without secrets.
+func (g *globalOptions) describe(err error) string { return g.withoutSecrets(message(err)) }
