@@ -28,7 +28,8 @@ var layers = map[string][]string{
 		"cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics",
+		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
 		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
 		"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
@@ -65,7 +66,7 @@ var layers = map[string][]string{
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/overridetext": {"pkg/limiter"},
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/serve":        {"internal/panics"},
+	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
