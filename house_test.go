@@ -24,14 +24,14 @@ const module = "github.com/limitctl/limitctl"
 var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
-		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash", "cmd/internal/decision",
-		"cmd/internal/doctor", "cmd/internal/errorkind",
-		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell",
-		"cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
+		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
+		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind", "cmd/internal/files",
+		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
+		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics",
+		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
 		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
-		"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
+		"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -46,8 +46,8 @@ var layers = map[string][]string{
 		"pkg/limiter/redisstore",
 	},
 	"cmd/internal/dash": {
-		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines", "internal/panics",
-		"internal/textcut", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
+		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor": {
@@ -60,18 +60,18 @@ var layers = map[string][]string{
 	"cmd/internal/identity":  {"cmd/internal/connect", "cmd/internal/storeurl", "internal/goroutines", "pkg/limiter"},
 	"cmd/internal/memory":    {},
 	"cmd/internal/operation": {
-		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files", "cmd/internal/identity",
-		"cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/trail", "pkg/limiter",
-		"pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
+		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/trail", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/overridetext": {"pkg/limiter"},
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/serve":        {"internal/panics"},
+	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
 		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
@@ -136,7 +136,8 @@ var layers = map[string][]string{
 	"internal/visible":          {},
 	"internal/yamlfile":         {"internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit",
+		"pkg/limiter/policy",
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output",
