@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
@@ -45,19 +46,19 @@ func (c calls) of(op limiter.Op) (g group) {
 
 // callsOf returns what the descriptors of r ask, leaving out those that the configuration does not
 // have. The error is a [limiter.ErrInvalid].
-func callsOf(r *request, settings *engine.Settings) (all calls, err error) {
-	known := settings.Envoy[r.domain]
-	for i := range r.descriptors {
-		d := &r.descriptors[i]
+func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
+	known := settings.Envoy[r.Domain]
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
 		for j := range known {
 			attributes, matches := match(d, &known[j])
 			if !matches {
 				continue
 			}
 			each := &call{index: i, ask: engine.Ask{Policy: known[j].Policy, Attributes: attributes}}
-			each.ask.Op, each.ask.Cost = d.operation(r.hits)
-			if d.hasLimit {
-				if err := each.override(&d.limit, settings); err != nil {
+			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+			if d.HasLimit {
+				if err := each.override(&d.Limit, settings); err != nil {
 					return nil, err
 				}
 			}
@@ -70,19 +71,19 @@ func callsOf(r *request, settings *engine.Settings) (all calls, err error) {
 
 // override puts Envoy's limit in the place of the policy's, if that has a single one: of several it
 // could mean any, so they stay.
-func (c *call) override(l *limitOverride, settings *engine.Settings) error {
-	period := l.period()
+func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
+	period := l.Period()
 	if period == 0 {
-		return limiter.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.unit, l.multiplier)
+		return limiter.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
 	}
 	for _, p := range settings.Policies {
 		if p.Name == c.ask.Policy && len(p.Limits) == 1 {
-			if l.requestsPerUnit == 0 {
+			if l.RequestsPerUnit == 0 {
 				c.denied, c.undecided = true, true
 				return nil
 			}
 			c.ask.Limits = []limiter.Limit{{
-				Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.requestsPerUnit), limiter.MaxCount), Period: period,
+				Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), limiter.MaxCount), Period: period,
 			}}
 		}
 	}
@@ -90,15 +91,15 @@ func (c *call) override(l *limitOverride, settings *engine.Settings) error {
 }
 
 // operation is what a descriptor asks for, and of how many units.
-func (d *descriptor) operation(ofRequest uint32) (limiter.Op, int64) {
+func operation(d *rls.Descriptor, ofRequest uint32) (limiter.Op, int64) {
 	hits := uint64(max(1, ofRequest))
-	if d.hasHits {
-		hits = d.hits
+	if d.HasHits {
+		hits = d.Hits
 	}
 	switch units := int64(min(hits, limiter.MaxCount)); {
 	case units == 0:
 		return limiter.Peek, 1
-	case d.negative:
+	case d.Negative:
 		return limiter.Refund, units
 	default:
 		return limiter.Take, units
@@ -106,17 +107,17 @@ func (d *descriptor) operation(ofRequest uint32) (limiter.Op, int64) {
 }
 
 // match returns the attributes of d, if it has exactly the entries that known names.
-func match(d *descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
-	if len(d.entries) != len(known.Entries) {
+func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
+	if len(d.Entries) != len(known.Entries) {
 		return nil, false
 	}
 	values := make([]string, len(known.Entries))
 	for i := range known.Entries {
 		wanted := &known.Entries[i]
 		found := false
-		for j := range d.entries {
-			if e := &d.entries[j]; e.key == wanted.Key && (!wanted.Fixed || e.value == wanted.Value) {
-				values[i], found = e.value, true
+		for j := range d.Entries {
+			if e := &d.Entries[j]; e.Key == wanted.Key && (!wanted.Fixed || e.Value == wanted.Value) {
+				values[i], found = e.Value, true
 				break
 			}
 		}
@@ -160,19 +161,19 @@ func attributeOf(value string, of int) string {
 
 // appendResponse appends a RateLimitResponse to a request of so many descriptors.
 func (c calls) appendResponse(response []byte, descriptors int, headers httplimit.Headers) []byte {
-	overall := codeOK
+	overall := rls.OK
 	for _, each := range c {
 		if each.denied {
-			overall = codeOverLimit
+			overall = rls.OverLimit
 		}
 	}
-	response = appendVarint(response, 1, uint64(overall))
+	response = rls.AppendOverall(response, overall)
 	var names []string
 	var reqs []limiter.Request
 	var decisions []limiter.Decision
 	next := 0
 	for i := range descriptors {
-		s := status{code: codeOK}
+		s := rls.Status{Code: rls.OK}
 		if next < len(c) && c[next].index == i {
 			each := c[next]
 			next++
@@ -185,7 +186,7 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 				decisions = append(decisions, each.answer.Decisions...)
 			}
 		}
-		response = appendStatus(response, &s)
+		response = rls.AppendStatus(response, &s)
 	}
 	if len(decisions) > 0 {
 		header := http.Header{}
@@ -196,10 +197,10 @@ func (c calls) appendResponse(response []byte, descriptors int, headers httplimi
 }
 
 // status is what Envoy is told of a descriptor: of the limit that is nearest to its end.
-func (c *call) status() status {
-	s := status{code: codeOK}
+func (c *call) status() rls.Status {
+	s := rls.Status{Code: rls.OK}
 	if c.denied {
-		s.code = codeOverLimit
+		s.Code = rls.OverLimit
 	}
 	if c.undecided {
 		return s
@@ -214,15 +215,15 @@ func (c *call) status() status {
 		return s
 	}
 	d, limit := &c.answer.Decisions[tightest], c.answer.Effective(tightest)
-	s.hasLimit = true
-	s.name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
-	s.requestsPerUnit, s.unit = clamped(limit.Count), unitOf(limit.Period)
-	s.remaining = clamped(d.Remaining)
+	s.HasLimit = true
+	s.Name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
+	s.RequestsPerUnit, s.Unit = clamped(limit.Count), rls.UnitOf(limit.Period)
+	s.Remaining = clamped(d.Remaining)
 	until := d.ResetAfter
 	if !d.Allowed {
 		until = d.RetryAfter
 	}
-	s.resetSeconds = int64((until + time.Second - 1) / time.Second)
+	s.ResetSeconds = uint64((until + time.Second - 1) / time.Second)
 	return s
 }
 
@@ -237,32 +238,5 @@ func tighter(d, other *limiter.Decision) bool {
 	return d.Remaining < other.Remaining
 }
 
-// units are the units of time of Envoy's messages, by their numbers. A month and a year are what
-// envoyproxy/ratelimit takes them for.
-var units = [...]time.Duration{
-	1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day,
-}
-
-const day = 24 * time.Hour
-
-// unitOf returns the unit that is exactly that period, or 0, which says that it is not known.
-func unitOf(period time.Duration) int32 {
-	for unit, length := range units {
-		if length == period && length > 0 {
-			return int32(unit)
-		}
-	}
-	return 0
-}
-
-// period returns how long the limit's unit is; 0 for one that is not known, or too long.
-func (l *limitOverride) period() time.Duration {
-	if l.unit < 0 || int(l.unit) >= len(units) {
-		return 0
-	}
-	length, multiplier := units[l.unit], time.Duration(max(1, l.multiplier))
-	if length == 0 || multiplier > math.MaxInt64/length {
-		return 0
-	}
-	return length * multiplier
-}
+// clamped returns n as Envoy's messages have it.
+func clamped(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
 	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -26,6 +28,10 @@ type Options struct {
 	Bounds grpc.Bounds
 	// Ready says whether the server is healthy; nil is that it always is.
 	Ready func() bool
+	// Gate bounds the calls that are decided at a time; nil is no bound.
+	Gate grpc.Gate
+	// Describe is an error of a store as clients are told it: one line without secrets.
+	Describe func(error) string
 	// OnUnknownDomain, if set, is told each domain that no configuration names.
 	OnUnknownDomain func(domain string)
 	// OnBug, if set, is told each bug.
@@ -41,6 +47,7 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 	return grpc.New(grpc.Options{
 		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
 		Bounds:  options.Bounds,
+		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 	})
 }
@@ -52,27 +59,27 @@ type door struct {
 
 // answer is ShouldRateLimit.
 func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, error) {
-	r, err := readRequest(message)
+	r, err := rls.ReadRequest(message)
 	switch {
 	case err != nil:
 		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: err.Error()}
-	case r.domain == "":
+	case r.Domain == "":
 		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no domain"}
-	case len(r.descriptors) == 0:
+	case len(r.Descriptors) == 0:
 		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no descriptors"}
 	}
 	settings := d.engine.Settings()
-	if _, known := settings.Envoy[r.domain]; !known && d.options.OnUnknownDomain != nil {
-		d.options.OnUnknownDomain(r.domain)
+	if _, known := settings.Envoy[r.Domain]; !known && d.options.OnUnknownDomain != nil {
+		d.options.OnUnknownDomain(r.Domain)
 	}
 	calls, err := callsOf(r, settings)
 	if err == nil {
 		err = d.decide(ctx, calls)
 	}
 	if err != nil {
-		return nil, statusOf(ctx, err)
+		return nil, d.statusOf(ctx, err)
 	}
-	return calls.appendResponse(response, len(r.descriptors), settings.HTTP.Headers), nil
+	return calls.appendResponse(response, len(r.Descriptors), settings.HTTP.Headers), nil
 }
 
 // decide decides all descriptors that match: first what is given back, then what only asks, and
@@ -131,30 +138,34 @@ func markNeverFits(group []*call) {
 
 // statusOf is what Envoy is told of an error. Its filter then lets the request pass, unless its
 // failure_mode_deny says otherwise.
-func statusOf(ctx context.Context, err error) error {
-	code := grpc.Internal
+func (d *door) statusOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + err.Error()}
+		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + d.options.Describe(err)}
 	case ctx.Err() != nil:
 		return &grpc.Status{Code: grpc.Canceled, Message: "the call was given up"}
-	case errors.Is(err, limiter.ErrInvalid):
+	case errors.Is(err, engine.ErrUnknownPolicy):
+		return &grpc.Status{Code: grpc.FailedPrecondition, Message: err.Error()}
+	}
+	var code grpc.Code
+	switch errorkind.Of(err, nil).Status {
+	case http.StatusBadRequest:
 		code = grpc.InvalidArgument
-	case errors.Is(err, engine.ErrUnknownPolicy), errors.Is(err, limiter.ErrForeign), errors.Is(err, limiter.ErrRefused):
+	case http.StatusBadGateway:
 		code = grpc.FailedPrecondition
-	case limiter.IsAway(err), errors.Is(err, limiter.ErrGaveUp):
+	case http.StatusServiceUnavailable:
 		code = grpc.Unavailable
 	default:
 		return err // a bug, of which the client is told nothing
 	}
-	return &grpc.Status{Code: code, Message: err.Error()}
+	return &grpc.Status{Code: code, Message: d.options.Describe(err)}
 }
 
 // appendHeaders appends the fields that tell a client of its limits.
 func appendHeaders(response []byte, header http.Header) []byte {
 	for name, values := range header {
 		for _, value := range values {
-			response = appendHeader(response, strings.ToLower(name), value)
+			response = rls.AppendHeader(response, strings.ToLower(name), value)
 		}
 	}
 	return response

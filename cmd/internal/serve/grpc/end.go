@@ -3,6 +3,7 @@ package grpc
 import (
 	"io"
 	"net"
+	"net/http"
 	"runtime"
 	"time"
 
@@ -113,6 +114,21 @@ func (c *conn) lastCall() {
 	c.lastAsked = true
 	frames{&c.out}.goAway(c.lastID, http2.ErrCodeNo)
 	c.signal()
+	c.endDrain()
+}
+
+// state tells whether the connection has calls. c.mu is held.
+func (c *conn) state(state http.ConnState) {
+	if c.server.onState != nil {
+		c.server.onState(c.net, state)
+	}
+}
+
+// less ends a call. c.mu is held.
+func (c *conn) less() {
+	if c.active--; c.active == 0 {
+		c.state(http.StateIdle)
+	}
 	c.endDrain()
 }
 

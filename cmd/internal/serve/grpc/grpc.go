@@ -56,9 +56,6 @@ type Bounds struct {
 	HeaderBytes uint32
 	// Streams is how many calls one connection may have at once: 1,000.
 	Streams uint32
-	// Calls is how many may be decided at once on all connections together: 10,000. More are told
-	// that the server is unavailable.
-	Calls int64
 	// BufferedBytes is how much of requests that are not complete yet is held on all connections
 	// together: 64 MiB. Who sends more is told that it is exhausted.
 	BufferedBytes int64
@@ -79,9 +76,6 @@ func (b *Bounds) setDefaults() {
 	if b.Streams == 0 {
 		b.Streams = 1000
 	}
-	if b.Calls == 0 {
-		b.Calls = 10_000
-	}
 	if b.BufferedBytes == 0 {
 		b.BufferedBytes = 64 << 20
 	}
@@ -93,11 +87,21 @@ func (b *Bounds) setDefaults() {
 	}
 }
 
+// Gate bounds what is done at a time.
+type Gate interface {
+	// Enter reports whether one more may begin. It ends with Leave.
+	Enter() bool
+	Leave()
+}
+
 // Options are what a server answers, and within which bounds.
 type Options struct {
 	// Methods are by their paths, such as "/package.Service/Method".
 	Methods map[string]Method
 	Bounds  Bounds
+	// Gate, if not nil, bounds how many calls are decided at a time. Those beyond are told that the
+	// server is unavailable.
+	Gate Gate
 	// OnBug, if set, is told each panic of a method, which the caller is told as [Internal].
 	OnBug func(error)
 }

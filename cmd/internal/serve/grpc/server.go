@@ -15,7 +15,6 @@ import (
 // Server answers calls on its listeners until it is shut down.
 type Server struct {
 	options  Options
-	calls    atomic.Int64 // being decided
 	buffered atomic.Int64 // bytes of requests that are not complete
 
 	mu        sync.Mutex
@@ -24,6 +23,7 @@ type Server struct {
 	stopping  bool
 	gone      chan struct{} // closed when it is stopping and the last connection has gone
 	sweeping  bool
+	onState   func(net.Conn, http.ConnState)
 }
 
 // New returns a server.
@@ -31,6 +31,11 @@ func New(options Options) *Server {
 	options.Bounds.setDefaults()
 	return &Server{options: options, conns: map[*conn]struct{}{}, gone: make(chan struct{})}
 }
+
+// ConnState has told be told of each connection that begins to have calls, as active, and of each
+// that has none any more, as idle. It is for a listener that bounds its connections, and is called
+// before Serve.
+func (s *Server) ConnState(told func(net.Conn, http.ConnState)) { s.onState = told }
 
 // Serve answers what comes to the listener, which it closes at the end. The listener may be one
 // of TLS that offers the protocol "h2". After Shutdown the error is [http.ErrServerClosed], as that of an HTTP server.
@@ -141,7 +146,7 @@ func (s *Server) sweep() error {
 }
 
 // Shutdown takes no more connections and calls, and waits for the answers to the calls that are
-// under way. When ctx ends, it closes the connections that are left, and returns ctx's error.
+// under way. When ctx ends before, it returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -161,7 +166,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	return errors.Join(ctx.Err(), s.Close())
+	return ctx.Err()
 }
 
 // Close ends the listeners and all calls.

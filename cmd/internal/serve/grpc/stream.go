@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"net/http"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -66,7 +67,9 @@ func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
 	r := readRequest(frame)
 	s := &stream{id: id, opened: now, window: c.initialWindow, wasRead: frame.StreamEnded()}
 	c.streams[id] = s
-	c.active++
+	if c.active++; c.active == 1 {
+		c.state(http.StateActive)
+	}
 	if r.httpStatus != "" {
 		c.answerHTTP(s, r.httpStatus)
 		return nil
@@ -150,8 +153,7 @@ func (c *conn) start(s *stream) {
 		c.refuseCall(s, &Status{Internal, "the request is not one message"})
 		return
 	}
-	if c.server.calls.Add(1) > c.server.options.Bounds.Calls {
-		c.server.calls.Add(-1)
+	if gate := c.server.options.Gate; gate != nil && !gate.Enter() {
 		c.refuseCall(s, &Status{Unavailable, "too many calls at once"})
 		return
 	}
@@ -196,7 +198,9 @@ func (c *conn) answerHTTP(s *stream, status string) {
 
 // finish sends the answer of a call that was decided.
 func (c *conn) finish(s *stream, err error) {
-	c.server.calls.Add(-1)
+	if gate := c.server.options.Gate; gate != nil {
+		gate.Leave()
+	}
 	c.server.told(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,8 +216,7 @@ func (c *conn) finish(s *stream, err error) {
 	}
 	s.answer = nil
 	if s.reset || c.dead {
-		c.active--
-		c.endDrain()
+		c.less()
 		return
 	}
 	c.send(s)
@@ -278,8 +281,7 @@ func (c *conn) end(s *stream) {
 		c.blocked--
 	}
 	delete(c.streams, s.id)
-	c.active--
-	c.endDrain()
+	c.less()
 }
 
 // reset forgets a stream that the client gave up. c.mu is held.
@@ -297,8 +299,7 @@ func (c *conn) reset(s *stream) {
 		return
 	}
 	c.release(s)
-	c.active--
-	c.endDrain()
+	c.less()
 }
 
 // resetWith tells the client that its call has failed. c.mu is held.
