@@ -83,6 +83,7 @@ var layers = map[string][]string{
 		"cmd/internal/serve/grpc", "internal/configfile",
 		"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
+	"cmd/internal/serve/envoy/rls": {},
 	"cmd/internal/serve/grpc":      {"internal/panics"},
 	"cmd/internal/serve/metrics":   {"pkg/limiter"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
