@@ -47,15 +47,15 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := o.open()
+	counted := metrics.New(metrics.Options{Version: o.env.Version})
+	store, _, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	counted := metrics.New(metrics.Options{Version: o.env.Version})
 	e := engine.New(store, &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: httplimit.Settings{Headers: httplimit.AllHeaders}},
-		engine.Options{Timeout: o.timeout, Observer: counted.Observer(), StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided,
-			OnReplace: counted.Configure})
+		engine.Options{Timeout: o.timeout, Observer: counted.Observer(), StoreObserver: counted.StoreObserver(),
+			OnDecision: counted.Decided, OnReplace: counted.Configure})
 	defer e.Close()
 	return serve.Run(ctx, serve.Options{
 		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: api.Handler(e)}, {Name: "admin", Address: o.admin, Handler: counted.Handler()}},

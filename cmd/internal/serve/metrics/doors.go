@@ -13,6 +13,9 @@ type doorMetrics struct {
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 	refused  *prometheus.CounterVec
+
+	connections        *prometheus.GaugeVec
+	connectionsRefused *prometheus.CounterVec
 }
 
 // statusClasses are by the first digit of a status. What has none is counted as the first.
@@ -27,12 +30,23 @@ func (d *doorMetrics) register(r prometheus.Registerer) {
 	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
 	d.refused = prometheus.NewCounterVec(counter("http_refused_total",
 		"Requests that were refused because too many were in flight."), []string{"door"})
-	r.MustRegister(d.requests, d.took, d.inFlight, d.refused)
+	d.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
+	d.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
+		"Connections that were closed because too many were open."), []string{"door"})
+	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, d.connections, d.connectionsRefused)
 }
 
 // Refused returns what counts a request that a door of that name refuses because too many are
 // in flight.
 func (m *Metrics) Refused(door string) func() { return m.doors.refused.WithLabelValues(door).Inc }
+
+// Connections counts connections of a door that were opened, or closed if change is below 0.
+func (m *Metrics) Connections(door string, change int) {
+	m.doors.connections.WithLabelValues(door).Add(float64(change))
+}
+
+// ConnectionRefused counts a connection that was closed because too many are open.
+func (m *Metrics) ConnectionRefused(door string) { m.doors.connectionsRefused.WithLabelValues(door).Inc() }
 
 // Door wraps what answers at a door, so that its requests are counted. name is a word of the
 // server's own.
