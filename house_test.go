@@ -28,7 +28,8 @@ var layers = map[string][]string{
 		"cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
+		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
 		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
 		"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
@@ -72,7 +73,10 @@ var layers = map[string][]string{
 	"cmd/internal/serve/engine": {
 		"cmd/internal/decision", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
-	"cmd/internal/serve/metrics":   {"pkg/limiter"},
+	"cmd/internal/serve/metrics": {"pkg/limiter"},
+	"cmd/internal/serve/proxy": {
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/httplimit",
+	},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},

@@ -1,8 +1,8 @@
 package cmd
 
 import (
-	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +19,7 @@ type serveOptions struct {
 	listen string
 	admin  string
 	drain  time.Duration
+	proxy  proxyOptions
 }
 
 func newServeCmd(global *globalOptions) *cobra.Command {
@@ -34,16 +35,21 @@ status 200 if it is allowed and 429 if it is denied.`,
 		Example: `  limitctl serve
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	cmd.Flags().StringVar(&o.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`: /metrics, /healthz, /readyz")
 	cmd.Flags().DurationVar(&o.drain, "drain", 5*time.Second, "after SIGTERM, let requests end for at most `DURATION`")
+	o.proxy.addFlags(cmd)
 	return cmd
 }
 
-func runServe(ctx context.Context, o *serveOptions) error {
+func runServe(cmd *cobra.Command, o *serveOptions) error {
 	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	upstream, err := o.proxy.check(cmd, c.Policies)
 	if err != nil {
 		return err
 	}
@@ -56,9 +62,17 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	e := engine.New(store, &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: httplimit.Settings{Headers: httplimit.AllHeaders}},
 		engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
 	defer e.Close()
-	return serve.Run(ctx, serve.Options{
-		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: api.Handler(e)}, {Name: "admin", Address: o.admin, Handler: counted.Handler()}},
+	log := slog.New(slog.NewTextHandler(o.env.Err, nil))
+	answers, admin := api.Handler(e), counted.Handler()
+	if upstream != nil {
+		both := http.NewServeMux()
+		both.Handle("/v1/", answers)
+		both.Handle("/", admin)
+		answers, admin = o.proxy.handler(e, upstream, log), both
+	}
+	return serve.Run(cmd.Context(), serve.Options{
+		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: answers}, {Name: "admin", Address: o.admin, Handler: admin}},
 		Drain: o.drain,
-		Log:   slog.New(slog.NewTextHandler(o.env.Err, nil)),
+		Log:   log,
 	})
 }
