@@ -35,7 +35,8 @@ func TestTheUpstreamIsToldWhoSentARequest(t *testing.T) {
 			map[string]string{"Host": "app.internal", "X-Forwarded-Host": "site"}, "127.0.0.1"},
 		{"no Host", "GET / HTTP/1.0\r\n\r\n", nil, Options{}, map[string]string{"X-Forwarded-Host": ""}, "127.0.0.1"},
 		{"fields of one hop stay there",
-			"GET / HTTP/1.1\r\nHost: site\r\nConnection: X-Once\r\nX-Once: 1\r\nKeep-Alive: 1\r\nProxy-Authorization: x\r\nTE: trailers\r\nX-More: 2\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: site\r\nConnection: X-Once\r\nX-Once: 1\r\nKeep-Alive: 1\r\n" +
+				"Proxy-Authorization: x\r\nTE: trailers\r\nX-More: 2\r\n\r\n",
 			nil, Options{}, map[string]string{"X-Once": "", "Keep-Alive": "", "Proxy-Authorization": "", "Connection": "", "Te": "trailers",
 				"X-More": "2", "User-Agent": ""}, "127.0.0.1"},
 	} {
