@@ -29,9 +29,9 @@ var layers = map[string][]string{
 		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
 		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics",
-		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
-		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
-		"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
+		"cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
+		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/panics", "internal/redact",
+		"internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -149,6 +149,9 @@ var layers = map[string][]string{
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
 	"internal/subjecttext": {},
+	"cmd/internal/serve/proxy": {
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/httplimit",
+	},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
