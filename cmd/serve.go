@@ -51,6 +51,7 @@ func runServe(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
+	defer serve.SpareHeap()()
 	counted := metrics.New()
 	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
 	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})

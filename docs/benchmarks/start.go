@@ -41,7 +41,8 @@ func startSection(ctx context.Context, p plan, out io.Writer) error {
 	if p.beside != "" {
 		programs = append(programs, p.beside)
 	}
-	rows := [][]string{{"", "median", "least", "processors' time", "median ÷ the other's", "least ÷ the other's", "processors' time ÷ the other's"}}
+	rows := [][]string{{"", "median", "least", "processors' time", "median ÷ the other's", "least ÷ the other's",
+		"processors' time ÷ the other's"}}
 	for _, command := range startCommands {
 		progress("start: %s, %d times", command[0], p.rounds*startRuns)
 		took, worked := make([][]float64, len(programs)), make([][]float64, len(programs))
