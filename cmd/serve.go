@@ -112,6 +112,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
+	defer serve.SpareHeap()()
 	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
 	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer(),
 		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
