@@ -72,7 +72,8 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
+		"pkg/limiter/policy",
 	},
 	"cmd/internal/serve/metrics":   {"pkg/limiter"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
