@@ -75,7 +75,7 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
 		"pkg/limiter/policy",
 	},
-	"cmd/internal/serve/metrics":   {"pkg/limiter"},
+	"cmd/internal/serve/metrics":   {"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},

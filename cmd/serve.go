@@ -46,14 +46,15 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := o.open()
+	counted := metrics.New(metrics.Options{Version: o.env.Version})
+	store, _, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	counted := metrics.New()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, OnBreaker: counted.Observer().OnBreaker,
+		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
 	defer e.Close()
 	return serve.Run(ctx, serve.Options{
 		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: api.Handler(e)},

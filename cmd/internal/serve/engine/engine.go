@@ -56,8 +56,8 @@ type Ask struct {
 type Options struct {
 	// Timeout is the store's time for an answer.
 	Timeout time.Duration
-	// OnReplace is told of settings right before they are in force, and whether a new breaker,
-	// which is closed, takes the place of the one before.
+	// OnReplace is told of settings before anything is decided by them, and whether their breaker
+	// begins anew, closed; else it is the one before, in whatever state that is.
 	OnReplace func(settings *Settings, newBreaker bool)
 	// OnDecision is told of each ask, when it is answered. After an error the answer has no
 	// decisions, and no policy if that is unknown. Both are only to be read, until it returns.
