@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -93,6 +94,11 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 	request.where = where
 	// Overrides go below the denials, so that who is blocked is counted, too.
 	store := withOverrides(ctx, g, limiter.WithBudget(opened, g.timeout), request)
+	if request.withoutOverrides != nil { // a failure policy must not let in what can never fit
+		if _, err := limiter.NormalizeAll(nil, op, request.reqs); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	if op != limiter.Peek {
 		if store, err = withDenialLog(g, store); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -119,17 +120,17 @@ func runDenials(ctx context.Context, o *denialsOptions) error {
 			return answer, note, err
 		})
 	}
-	answer, err := o.look(ctx, store)
-	if err != nil {
-		return err
+	answer, away := o.look(ctx, store)
+	if away != nil && !isPartial(away) {
+		return away
 	}
 	if err := o.print(answer); err != nil {
-		return err
+		return errors.Join(err, away)
 	}
-	if !o.quiet {
+	if !o.quiet && away == nil {
 		o.explain(answer)
 	}
-	return nil
+	return away
 }
 
 // look reads the denials once.
@@ -142,14 +143,14 @@ func (o *denialsOptions) look(ctx context.Context, store limiter.Store) (*denial
 	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
 	defer cancel()
 	denials, err := table.Denials(ctx, o.span)
-	if err != nil {
+	if err != nil && !isPartial(err) {
 		return answer, err
 	}
 	answer.add(&denials, o.subjects)
 	if o.limit > 0 {
 		answer.cut(o.limit)
 	}
-	return answer, nil
+	return answer, err
 }
 
 // explain says what the rows do not.

@@ -52,7 +52,7 @@ func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, need
 		return f, nil
 	}
 	denials, err := table.Denials(ctx, inspectedDenials)
-	if err != nil { // such as a user without the right to read them
+	if err != nil && !isPartial(err) { // such as a user without the right to read them
 		if needed {
 			return f, err
 		}

@@ -138,7 +138,7 @@ func policyRequest(g *globalOptions, name string, op limiter.Op, args []string, 
 			carry(&d.reqs[i])
 		}
 	}
-	d.reqs, err = limiter.NormalizeAll(nil, op, d.reqs)
+	d.reqs, err = normalized(op, d.reqs)
 	return d, err
 }
 
@@ -201,6 +201,15 @@ func (o *requestFlags) requests(cmd *cobra.Command, op limiter.Op, subject strin
 	}
 	if err := burst.unused(); err != nil {
 		return nil, err
+	}
+	return normalized(op, reqs)
+}
+
+// normalized checks requests before a store is opened. Whether a cost can ever fit its limit is
+// left to the store, since an operator's override may have raised the limit.
+func normalized(op limiter.Op, reqs []limiter.Request) ([]limiter.Request, error) {
+	if op == limiter.Take || op == limiter.Peek {
+		op = limiter.Charge
 	}
 	return limiter.NormalizeAll(nil, op, reqs)
 }

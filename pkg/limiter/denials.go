@@ -21,7 +21,8 @@ type DenialTable interface {
 	// they may have been added.
 	AddDenials(ctx context.Context, d Denials) error
 	// Denials sums up the minutes that the last so much time is in. last is more than 0,
-	// and at most DenialHistory.
+	// and at most DenialHistory. With an [IncompleteError] there are the denials of the
+	// minutes that other masters have, too, and Lost is true.
 	Denials(ctx context.Context, last time.Duration) (Denials, error)
 }
 

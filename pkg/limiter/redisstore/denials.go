@@ -3,9 +3,13 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,14 +31,21 @@ const (
 	// as any answer.
 	minutesAtOnce = 2
 
+	// minuteMasters is how many minutes are tried for one whose master tells its clock, and
+	// awayShare of the time that is left is what one master gets.
+	minuteMasters = 8
+	awayShare     = 4
+
 	minuteMS = int64(time.Minute / time.Millisecond)
 )
 
 // denialKey returns the key of the denials of a minute. The number is its hash tag, so
 // that in a Cluster the minutes are spread over the masters.
 func (s *Store) denialKey(minute int64) string {
-	return fmt.Sprintf("%s!{denials:%d}", s.own, minute)
+	return fmt.Sprintf("%s!{%s}", s.own, denialTag(minute))
 }
+
+func denialTag(minute int64) string { return fmt.Sprintf("denials:%d", minute) }
 
 // AddDenials implements [limiter.DenialTable] in one script call. The minute is that of the
 // server's clock, which the key has to be known before: it is guessed, and the server says
@@ -108,7 +119,8 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 		return limiter.Denials{}, err
 	}
 	defer end()
-	now, err := s.now(ctx)
+	away := &awayMasters{store: s}
+	now, err := s.denialClock(ctx, away)
 	if err != nil {
 		return limiter.Denials{}, err
 	}
@@ -119,7 +131,12 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 		errs := make([]error, len(read))
 		var reading goroutines.Group
 		for i := range read {
-			reading.Go(func() { read[i], errs[i] = s.readMinute(ctx, first+int64(i)) })
+			reading.Go(func() {
+				errs[i] = away.ask(ctx, first+int64(i), func(ctx context.Context) (err error) {
+					read[i], err = s.readMinute(ctx, first+int64(i))
+					return err
+				})
+			})
 		}
 		if err := reading.Wait(); err != nil {
 			return limiter.Denials{}, s.explain(sentError{err}, "read of denials", false, nil)
@@ -131,19 +148,39 @@ func (s *Store) Denials(ctx context.Context, last time.Duration) (limiter.Denial
 			sum.Add(read[i].rows, read[i].others, read[i].lost)
 		}
 	}
-	return sum.Denials(), nil
+	denials, err := sum.Denials(), away.err()
+	denials.Lost = denials.Lost || err != nil
+	return denials, err
 }
 
-// now returns the instant that counts: what a server's clock shows, unless the store has
-// another one. In a Cluster it is the clock of the master that has the current minute.
-func (s *Store) now(ctx context.Context) (limiter.Instant, error) {
+// denialClock returns the instant that counts: what a server's clock shows, unless the store
+// has another one. In a Cluster it is the clock of the master that has the current minute, or
+// the one before if that master is away.
+func (s *Store) denialClock(ctx context.Context, away *awayMasters) (now limiter.Instant, err error) {
 	if s.clock != nil {
 		return limiter.InstantOf(s.clock()), nil
 	}
-	minute := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
-	c := &call{Cmd: redis.NewCmd(ctx, "time"), key: s.denialKey(minute), reads: true}
+	current := (time.Now().UnixMilli() + s.ahead.Load()) / minuteMS
+	for minute := current; minute > current-minuteMasters && now == 0; minute-- {
+		err = away.ask(ctx, minute, func(ctx context.Context) (err error) {
+			now, err = s.serverTime(ctx, s.denialKey(minute))
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	if now == 0 {
+		return 0, away.err()
+	}
+	return now, nil
+}
+
+// serverTime asks the server that has a key for its clock.
+func (s *Store) serverTime(ctx context.Context, key string) (limiter.Instant, error) {
+	c := &call{Cmd: redis.NewCmd(ctx, "time"), key: key, reads: true}
 	if err := s.sender.send(ctx, c); err != nil {
-		return 0, s.explain(err, "read of the clock", false, nil)
+		return 0, s.explain(err, "read of the clock", false, []string{key})
 	}
 	parts, _ := c.Cmd.Val().([]any)
 	if len(parts) != 2 {
@@ -156,6 +193,58 @@ func (s *Store) now(ctx context.Context) (limiter.Instant, error) {
 		return 0, s.refuse("read of the clock", false)
 	}
 	return now, nil
+}
+
+// awayMasters knows which masters of a Cluster did not answer while denials were read, so
+// that each is waited for once, and not for all the time that there is. Of a store in one
+// piece it knows nothing.
+type awayMasters struct {
+	store *Store
+	mu    sync.Mutex
+	errs  map[string]error // by the master's address
+}
+
+// ask asks the master that has a minute, unless it is known to be away. That a master of
+// several is away is no error here, but one of err.
+func (a *awayMasters) ask(ctx context.Context, minute int64, question func(ctx context.Context) error) error {
+	part := a.store.sender.partOf(denialTag(minute))
+	a.mu.Lock()
+	known := a.errs[part]
+	a.mu.Unlock()
+	if known != nil {
+		return nil
+	}
+	inTime := ctx
+	if deadline, limited := ctx.Deadline(); part != "" && limited {
+		var cancel context.CancelFunc
+		inTime, cancel = limiter.BudgetContext(ctx, time.Until(deadline)/awayShare)
+		defer cancel()
+	}
+	err := question(inTime)
+	if part == "" || !limiter.IsAway(err) || ctx.Err() != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.errs == nil {
+		a.errs = map[string]error{}
+	}
+	a.errs[part] = err
+	return nil
+}
+
+// err is an [limiter.IncompleteError] for each master that is away, nil for none.
+func (a *awayMasters) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, part := range slices.Sorted(maps.Keys(a.errs)) {
+		errs = append(errs, &limiter.IncompleteError{Part: part, Err: a.errs[part]})
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
 
 type denialMinute struct {

@@ -106,6 +106,41 @@ func TestDenialsOfAClusterAreSpread(t *testing.T) {
 	}
 }
 
+// With a master away, the minutes of the others are read, the masters that answer are not
+// kept waiting, and the error names the one that is missing.
+func TestDenialsWithAMasterAway(t *testing.T) {
+	t.Parallel()
+	// The others would stop, too, once they notice.
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	now := time.Now()
+	store := newDenialStore(t, clusterClient(t, cluster, redis.ClusterOptions{}), redisstore.WithClock(func() time.Time { return now }))
+	row := limiter.Denied{Key: limiter.Key{Subject: "u", Name: "n"}, Count: 1}
+	for range 30 {
+		if err := store.AddDenials(t.Context(), limiter.Denials{Rows: []limiter.Denied{row}}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	client := redis.NewClient(&redis.Options{Addr: cluster.Masters[1].Addr})
+	defer client.Close()
+	missing, err := client.Keys(t.Context(), "rl!{denials*").Result()
+	if err != nil || len(missing) == 0 || len(missing) == 30 {
+		t.Fatalf("the master has %d of 30 minutes, %v", len(missing), err)
+	}
+	cluster.Masters[1].Pause()
+	t.Cleanup(cluster.Masters[1].Resume)
+	ctx, cancel := limiter.BudgetContext(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := store.Denials(ctx, time.Hour)
+	var incomplete *limiter.IncompleteError
+	if !errors.As(err, &incomplete) || incomplete.Part != cluster.Masters[1].Addr || !limiter.IsAway(err) {
+		t.Errorf("with one master away: %v", err)
+	}
+	if want := int64(30 - len(missing)); len(d.Rows) != 1 || d.Rows[0].Count != want || !d.Lost {
+		t.Errorf("%+v, want %d denials", d, want)
+	}
+}
+
 // A user who may not use these keys decides, is told of it once, and Redis is not asked again.
 func TestDenialsWithoutTheRight(t *testing.T) {
 	t.Parallel()
