@@ -67,7 +67,7 @@ var layers = map[string][]string{
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/overridetext": {"pkg/limiter"},
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/serve":        {"internal/panics"},
+	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
