@@ -112,7 +112,7 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	defer e.Close()
 
 	gate := serve.NewGate(o.maxInFlight, nil)
-	frame.door("http", frame.listen, gate.Wrap(frame.guard(api.Handler(e))), o.timeout+exchangeTime)
+	frame.door("http", frame.listen, gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe}))), o.timeout+exchangeTime)
 	frame.operators(counted.Handler())
 	err = serve.Run(ctx, &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
@@ -142,3 +142,6 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 	}
 	return nil, usagef("--log-format %q is not known; give text or json", o.logFormat)
 }
+
+// describe is an error of a store as the server tells it: one line without secrets.
+func (g *globalOptions) describe(err error) string { return g.withoutSecrets(message(err)) }

@@ -180,8 +180,8 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 			if descriptor.Policy != name {
 				continue
 			}
-			for i := range descriptor.Entries {
-				if entry := &descriptor.Entries[i]; entry.Attribute != "" {
+			for _, entry := range descriptor.Entries {
+				if entry.Attribute != "" {
 					add(entry.Attribute, entry.Value, entry.Fixed)
 				}
 			}
