@@ -75,7 +75,8 @@ var layers = map[string][]string{
 		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/memorystore",
+		"pkg/limiter/policy",
 	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {

@@ -113,8 +113,8 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer(),
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, OnBreaker: counted.Observer().OnBreaker,
 		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
 	defer e.Close()
 
