@@ -23,8 +23,6 @@ const (
 func Patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		// That of the request before is over. What asks for the body with 100 Continue would fail.
-		control.SetWriteDeadline(time.Time{})
 		body := &patientBody{ReadCloser: r.Body, control: control, left: patience, ended: r.Body == http.NoBody}
 		if !body.ended {
 			r.Body = body
