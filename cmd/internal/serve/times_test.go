@@ -105,7 +105,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 func TestLongBodiesGetThrough(t *testing.T) {
 	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
 		const pieces = 600
-		piece := strings.Repeat("x", 2*slowest)
+		piece := strings.Repeat("x", 2<<10)
 		c := b.dial()
 		go func() { // for ten minutes
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", pieces*len(piece))
@@ -126,6 +126,7 @@ func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 	left := make(chan error, 1)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
+		r.Body.Read(make([]byte, 1)) // which finds the end again
 		select {
 		case <-time.After(10 * time.Minute):
 			io.WriteString(w, "late")
@@ -136,22 +137,47 @@ func TestALongAnswerIsNotTheClientsFault(t *testing.T) {
 			left <- fmt.Errorf("before the answer: %w", context.Cause(r.Context()))
 		}
 	})
-	inBubble(t, Door{Handler: slow}, Options{}, func(b *bubble) {
-		left = make(chan error, 1)
+	for _, request := range []string{
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nxx",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n0\r\n\r\n",
+		get,
+	} {
+		inBubble(t, Door{Handler: slow}, Options{}, func(b *bubble) {
+			left = make(chan error, 1)
+			c := b.dial()
+			c.send(request)
+			response, err := http.ReadResponse(c.reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			word := make([]byte, 4)
+			if _, err := io.ReadFull(response.Body, word); err != nil || string(word) != "late" {
+				t.Errorf("%q, %v", word, err)
+			}
+			c.Close()
+			if err := <-left; err != context.Canceled {
+				t.Errorf("%q: the context ended: %v", request, err)
+			}
+		})
+	}
+}
+
+// The times of a request are not those of the one before on the same connection.
+func TestARequestDoesNotInheritTimes(t *testing.T) {
+	inBubble(t, Door{Handler: echo}, Options{}, func(b *bubble) {
 		c := b.dial()
-		c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nxx")
-		response, err := http.ReadResponse(c.reader, nil)
-		if err != nil {
-			t.Fatal(err)
+		c.send(get)
+		c.answer()
+		time.Sleep(2 * patience)
+		c.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+		if response, _ := c.answer(); response.StatusCode != http.StatusContinue {
+			t.Errorf("status %s", response.Status)
 		}
-		word := make([]byte, 4)
-		if _, err := io.ReadFull(response.Body, word); err != nil || string(word) != "late" {
-			t.Errorf("%q, %v", word, err)
+		c.send("xx")
+		if response, body := c.answer(); response.StatusCode != http.StatusOK || body != "xx" {
+			t.Errorf("status %s, body %q", response.Status, body)
 		}
 		c.Close()
-		if err := <-left; err != context.Canceled {
-			t.Errorf("the context ended: %v", err)
-		}
 	})
 }
 
