@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 type serveOptions struct {
@@ -53,8 +52,8 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	}
 	defer store.Close()
 	counted := metrics.New()
-	e := engine.New(store, &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: httplimit.Settings{Headers: httplimit.AllHeaders}},
-		engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
 	defer e.Close()
 	return serve.Run(ctx, serve.Options{
 		Doors: []serve.Door{
