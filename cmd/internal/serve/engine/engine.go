@@ -163,7 +163,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	}
 	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
 	clear(answer.Decisions)
-	answer.Charges = ask.Op == limiter.Take || ask.Op == limiter.TakeUpTo || ask.Op == limiter.Charge
+	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
 	if err = store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
 		answer.Decisions = answer.Decisions[:0]
 	}
