@@ -12,12 +12,13 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	listen, admin                     string
+	listen, admin, grpc               string
 	drain, drainDelay                 time.Duration
 	certificate, key, clientAuthority string
 	tokenFile                         string
@@ -41,6 +42,9 @@ func newServeCmd(global *globalOptions) *cobra.Command {
 POST /v1/check and /v1/consume take {"key", "limits", "cost"}, or
 {"policy", "attributes", "cost"}. The answer is that of the command, with the
 status 200 if it is allowed and 429 if it is denied.
+
+At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
+with the descriptors of the configuration's section envoy.
 
 Operators are answered at the address of --admin, without TLS and token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
@@ -77,6 +81,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, whether all is answered or not")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"of that, take new connections for `DURATION`, until balancers send no more")
@@ -130,6 +135,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		both.Handle("/", counted.Handler())
 		frame.operators(both)
 	}
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
 		return errors.Join(outcome.ErrPartly, err)

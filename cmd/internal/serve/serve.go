@@ -66,7 +66,8 @@ type Door struct {
 }
 
 // Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
-// until all is answered or ctx ends.
+// until all is answered or ctx ends. One that has a method ConnState, as package grpc has, tells
+// by it which of its connections have something to answer.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
@@ -170,6 +171,10 @@ func openDoors(o *Options) (doors []*opened, err error) {
 		server := door.Server
 		if server == nil {
 			server = door.newHTTP(bounded, o)
+		} else if telling, can := server.(interface {
+			ConnState(func(net.Conn, http.ConnState))
+		}); can {
+			telling.ConnState(bounded.changed)
 		}
 		doors = append(doors, &opened{door, bounded, server, make(chan struct{})})
 	}

@@ -44,7 +44,7 @@ type Ask struct {
 	Policy     string
 	Attributes policy.Attributes
 	Key        string
-	Limits     []limiter.Limit // if there is no Policy
+	Limits     []limiter.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
 	Cost       int64
 	Token      string
 	TokenTTL   time.Duration
