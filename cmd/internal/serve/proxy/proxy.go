@@ -85,10 +85,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, d.MaxBody)
 	}
-	r = endToEnd(r)
+	settings := d.engine.Settings()
+	r = endToEnd(r, settings.HTTP.Clients.Header)
 	body := &clientBody{ReadCloser: r.Body}
 	r.Body = body
-	settings := d.engine.Settings()
 	rule := settings.HTTP.Rules[d.Policy]
 	ask := engine.Ask{Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 	var answer decision.Answer
