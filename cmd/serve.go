@@ -1,9 +1,9 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +29,7 @@ type serveFlags struct {
 type serveOptions struct {
 	*globalOptions
 	serveFlags
+	proxy proxyOptions
 }
 
 func newServeCmd(global *globalOptions) *cobra.Command {
@@ -69,9 +70,10 @@ second signal ends it at once.`,
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)
+	o.proxy.addFlags(cmd)
 	return cmd
 }
 
@@ -96,7 +98,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-func runServe(ctx context.Context, o *serveOptions) error {
+func runServe(cmd *cobra.Command, o *serveOptions) error {
 	frame, err := o.frame()
 	if err != nil {
 		return err
@@ -105,21 +107,36 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := o.open()
+	upstream, err := o.proxy.check(cmd, c.Policies)
+	if err != nil {
+		return err
+	}
+	counted := metrics.New(metrics.Options{Version: o.env.Version})
+	store, _, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	counted := metrics.New()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
+	defer serve.SpareHeap()()
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, OnBreaker: counted.Observer().OnBreaker,
+		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
 	defer e.Close()
 
 	gate := serve.NewGate(o.maxInFlight, nil)
-	frame.door("http", frame.listen, gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe}))), o.timeout+exchangeTime)
+	answers := frame.guard(api.Handler(e, api.Options{Describe: o.describe}))
+	if upstream == nil {
+		frame.door("http", frame.listen, gate.Wrap(answers), o.timeout+exchangeTime)
+		frame.operators(counted.Handler())
+	} else {
+		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
+		both := http.NewServeMux()
+		both.Handle("/v1/", answers)
+		both.Handle("/", counted.Handler())
+		frame.operators(both)
+	}
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
-	frame.operators(counted.Handler())
-	err = serve.Run(ctx, &frame.Options)
+	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
 		return errors.Join(outcome.ErrPartly, err)
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	Remove func(path string) error
 	Events Events
 	Log    *slog.Logger
+	// listen is how a test listens without a network.
+	listen func(Address) (net.Listener, error)
 }
 
 // Events are told what happens at the doors. A nil function is not called.
@@ -150,7 +152,11 @@ func openDoors(o *Options) (doors []*opened, err error) {
 	}()
 	for i := range o.Doors {
 		door := &o.Doors[i]
-		listener, err := door.Address.listen(o.Remove)
+		listen := o.listen
+		if listen == nil {
+			listen = func(a Address) (net.Listener, error) { return a.listen(o.Remove) }
+		}
+		listener, err := listen(door.Address)
 		if err != nil {
 			return doors, fmt.Errorf("--%s: %w", door.flag(), err)
 		}
