@@ -28,7 +28,8 @@ var layers = map[string][]string{
 		"cmd/internal/doctor",
 		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics", "cmd/internal/shell",
+		"cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
 		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
 		"pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
@@ -36,7 +37,8 @@ var layers = map[string][]string{
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
 	"cmd/internal/progress":  {"cmd/internal/output"},
 	"cmd/internal/config": {
-		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter",
+		"pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
@@ -70,7 +72,7 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/metrics":   {"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy"},
 	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
@@ -125,13 +127,13 @@ var layers = map[string][]string{
 	"internal/textcut":          {},
 	"internal/textprefix":       {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
-	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/policy"},
+	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy"},
 	"internal/readfile":         {"internal/filekind"},
 	"internal/sleep":            {},
 	"internal/visible":          {},
 	"internal/yamlfile":         {"internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
-		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/policy",
+		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output",

@@ -11,7 +11,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
-	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 type serveOptions struct {
@@ -53,12 +52,12 @@ func runServe(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
-	e := engine.New(store, &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: httplimit.Settings{Headers: httplimit.AllHeaders}},
-		engine.Options{Timeout: o.timeout, Observer: counted.Observer(), StoreObserver: counted.StoreObserver(),
-			OnDecision: counted.Decided, OnReplace: counted.Configure})
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, o.observed(engine.Options{Timeout: o.timeout}, counted))
 	defer e.Close()
 	return serve.Run(ctx, serve.Options{
-		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: api.Handler(e)}, {Name: "admin", Address: o.admin, Handler: counted.Handler()}},
+		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: counted.Door("http", api.Handler(e))},
+			{Name: "admin", Address: o.admin, Handler: counted.Handler()}},
 		Drain: o.drain,
 		Log:   slog.New(slog.NewTextHandler(o.env.Err, nil)),
 	})

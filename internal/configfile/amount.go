@@ -123,16 +123,21 @@ func readAlgorithm(r *yamlfile.Reader, fields map[string]yamlfile.Value) (algori
 	return algorithm, err == nil
 }
 
-// readCount reads a whole number, written as people write them: 0200 is not 128.
+// readCount reads a whole number from 1.
 func readCount(r *yamlfile.Reader, v yamlfile.Value, most int64) (int64, bool) {
+	return readNumber(r, v, 1, most)
+}
+
+// readNumber reads a whole number, written as people write them: 0200 is not 128.
+func readNumber(r *yamlfile.Reader, v yamlfile.Value, least, most int64) (int64, bool) {
 	text, ok := r.Text(v, v.Name, "a whole number")
 	if !ok {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case errors.Is(err, strconv.ErrRange), err == nil && (n < 1 || n > most):
-		r.Mistake(v, "%s %s is out of range; it must be from 1 to %d", v.Name, text, most)
+	case errors.Is(err, strconv.ErrRange), err == nil && (n < least || n > most):
+		r.Mistake(v, "%s %s is out of range; it must be from %d to %d", v.Name, text, least, most)
 	case err != nil || strconv.FormatInt(n, 10) != text:
 		r.Mistake(v, "%s is %q; it must be a whole number, such as 200", v.Name, text)
 	default:

@@ -16,7 +16,9 @@ func fileObject() *yamlfile.Object {
 			Schema: aShare},
 		{Name: "breaker", About: "When services stop asking a store that is away, and when they try again.", Schema: object("breaker")},
 		{Name: "policies", About: "Policies by name: lists of limits that are decided together.", Schema: namedObjects("policy")},
-		{Name: "denials", About: "Count whom consume denies, for limitctl denials; false by default.", Schema: yesOrNo},
+		{Name: "denials", About: "Count who is denied, for limitctl denials; by default serve does, and consume does not.", Schema: yesOrNo},
+		{Name: "http", About: "How HTTP requests are limited, for all policies.", Schema: object("http")},
+		{Name: "envoy", About: "Which policies decide the descriptors of Envoy, by domain.", Schema: mapOfDescriptors},
 		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
 			Schema: namedObjects("context")},
 	}}
@@ -44,6 +46,7 @@ func policyObject() *yamlfile.Object {
 			Schema: aShare},
 		{Name: "hash_by", About: "The attributes that put all limits into one slot of a Redis Cluster. Every limit's by begins with them.",
 			Schema: listOfNames},
+		{Name: "http", About: "How the policy limits HTTP requests.", Schema: object("policy-http")},
 		{Name: "limits", About: "The limits. Put those first that are most likely to deny.", Required: true, Schema: listOf("limit")},
 	}}
 }

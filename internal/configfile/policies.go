@@ -8,6 +8,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -26,6 +27,11 @@ type File struct {
 	Breaker *limiter.Breaker
 	// Policies are in the order written. Each has its LocalShare.
 	Policies []*policy.Policy
+	// HTTP has its defaults filled in, and a rule for each policy that says how it limits
+	// HTTP requests.
+	HTTP httplimit.Settings
+	// Envoy names policies of the file only.
+	Envoy EnvoyDomains
 }
 
 // Read reads a file; path names it in mistakes. Where the file has contexts, contexts is
@@ -40,15 +46,21 @@ func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile
 	if !ok {
 		return File{}, r
 	}
-	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, limiter.DefaultShare), Breaker: readBreaker(r, fields)}
+	file := File{Prefix: Prefix(r, fields), LocalShare: readShare(r, fields, limiter.DefaultShare), Breaker: readBreaker(r, fields),
+		HTTP: readHTTP(r, fields)}
 	if v, said := fields["denials"]; said {
 		file.Denials = r.Bool(v)
 	}
 	if v, said := fields["policies"]; said {
 		for _, each := range Named(r, v, "policy", "policies") {
-			file.Policies = append(file.Policies, readPolicy(r, each, file.LocalShare))
+			p, rule := readPolicy(r, each, file.LocalShare)
+			file.Policies = append(file.Policies, p)
+			if rule != nil {
+				file.HTTP.Rules[p.Name] = *rule
+			}
 		}
 	}
+	file.Envoy = readEnvoy(r, fields, file.Policies)
 	if v, said := fields["contexts"]; said && contexts != nil {
 		contexts(r, v)
 	} else if said {
@@ -124,11 +136,12 @@ func Prefix(r *yamlfile.Reader, fields map[string]yamlfile.Value) string {
 	return prefix
 }
 
-func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) *policy.Policy {
-	result := &policy.Policy{Name: v.Name, LocalShare: share}
+// readPolicy reads a policy, and how it limits HTTP requests, if it says.
+func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) (result *policy.Policy, rule *httplimit.Rule) {
+	result = &policy.Policy{Name: v.Name, LocalShare: share}
 	fields, ok := r.Fields(v, "the policy", policyObject())
 	if !ok {
-		return result
+		return result, nil
 	}
 	if e, said := fields["on_error"]; said {
 		if text, ok := r.Text(e, "on_error", "allow, deny, fail or local"); ok {
@@ -157,7 +170,11 @@ func readPolicy(r *yamlfile.Reader, v yamlfile.Value, share limiter.Share) *poli
 			r.MistakeAt(v.Path+"."+problem.Path, "%s", problem.Text)
 		}
 	}
-	return result
+	if e, said := fields["http"]; said {
+		read := readRule(r, e, result, v.Path)
+		rule = &read
+	}
+	return result, rule
 }
 
 func readLimit(r *yamlfile.Reader, v yamlfile.Value) policy.Limit {

@@ -20,11 +20,15 @@ func Schema() map[string]any {
 	context := schemaOf(ContextObject())
 	context["not"] = required("password_file", "password_env")
 	document["$defs"] = map[string]any{
-		"policy":   schemaOf(policyObject()),
-		"breaker":  schemaOf(breakerObject()),
-		"limit":    schemaOf(limitObject()),
-		"override": override,
-		"context":  context,
+		"policy":           schemaOf(policyObject()),
+		"breaker":          schemaOf(breakerObject()),
+		"limit":            schemaOf(limitObject()),
+		"override":         override,
+		"context":          context,
+		"http":             schemaOf(httpObject()),
+		"policy-http":      schemaOf(policyHTTPObject()),
+		"skip":             schemaOf(skipObject()),
+		"envoy-descriptor": schemaOf(envoyDescriptorObject()),
 	}
 	return document
 }
@@ -61,9 +65,11 @@ func aName() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": policy.MaxNameLength}
 }
 
-func countTo(most int) func() map[string]any {
+func countTo(most int) func() map[string]any { return numberFrom(1, most) }
+
+func numberFrom(least, most int) func() map[string]any {
 	return func() map[string]any {
-		return map[string]any{"type": "integer", "minimum": 1, "maximum": most}
+		return map[string]any{"type": "integer", "minimum": least, "maximum": most}
 	}
 }
 
@@ -86,6 +92,24 @@ func anAlgorithm() map[string]any {
 
 func oneOf(names ...string) func() map[string]any {
 	return func() map[string]any { return map[string]any{"enum": names} }
+}
+
+func listOfTexts() map[string]any { return map[string]any{"type": "array", "items": text()} }
+
+func listOfWords(words ...string) func() map[string]any {
+	return func() map[string]any {
+		return map[string]any{"type": "array", "items": oneOf(words...)()}
+	}
+}
+
+// mapOfDescriptors is from domains to lists of descriptors.
+func mapOfDescriptors() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": listOf("envoy-descriptor")()}
+}
+
+// mapOfEntries is from the keys of a descriptor's entries to attributes, or to nothing.
+func mapOfEntries() map[string]any {
+	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "null"}}}
 }
 
 func listOfNames() map[string]any {

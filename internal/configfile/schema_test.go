@@ -148,11 +148,12 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 			t.Errorf("%s is accepted: %t", file, got)
 		}
 	}
-	for _, name := range []string{"readme", "everything", "no-newline-at-the-end"} {
+	for _, name := range []string{"readme", "everything", "http", "no-newline-at-the-end"} {
 		check("testdata/good/"+name+".yaml", true)
 	}
 	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
-		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes"} {
+		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers", "envoy",
+		"envoy-is-a-list"} {
 		check("testdata/broken/"+name+".yaml", false)
 	}
 }

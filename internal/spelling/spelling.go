@@ -19,9 +19,10 @@ func distance(a, b string, enough int) int {
 	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
 		return enough
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var short [24]int // so that names of usual length allocate nothing
+	row := short[:0]
+	for j := range len(b) + 1 {
+		row = append(row, j)
 	}
 	for i := range len(a) {
 		diagonal := row[0]

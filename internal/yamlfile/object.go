@@ -39,19 +39,20 @@ func (o *Object) Names() []string {
 // Fields reads a map with the fields of an object, and notes those that are unknown or
 // missing. what is what to call the map in a mistake, such as "the limit".
 func (r *Reader) Fields(v Value, what string, o *Object) (fields map[string]Value, ok bool) {
-	entries, ok := r.Map(v, what, "a map of "+strings.Join(o.Names(), ", "))
+	names := o.Names()
+	entries, ok := r.Map(v, what, "a map of "+strings.Join(names, ", "))
 	if !ok {
 		return nil, false
 	}
 	fields = map[string]Value{}
 	for _, e := range entries {
-		if !slices.Contains(o.Names(), e.Name) {
-			meant := Intended(e.Name, o.Names())
+		if !slices.Contains(names, e.Name) {
+			meant := Intended(e.Name, names)
 			said := strconv.Quote(e.Name)
 			if meant == "" { // it may not be a name at all
 				said = r.quote(e.Name, e.key)
 			}
-			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, o.Names()))
+			r.mistake(v.Path+".?", e.key, "%s has no field %s; %s", what, said, remedy(e.Name, meant, names))
 			if !slices.ContainsFunc(entries, func(other Value) bool { return other.Name == meant }) { // else that one is read
 				r.bad[join(v.Path, meant)] = true
 			}

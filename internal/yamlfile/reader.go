@@ -79,6 +79,28 @@ func (r *Reader) HasMistake(path string) bool {
 	}
 }
 
+// HasMistakeWithin reports whether there is a mistake at a path, in what holds it or in what it
+// holds.
+func (r *Reader) HasMistakeWithin(path string) bool {
+	if r.HasMistake(path) {
+		return true
+	}
+	for bad := range r.bad {
+		if rest, within := strings.CutPrefix(bad, path); within && strings.IndexAny(rest, ".[") == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Line returns the line that a value is in.
+func (r *Reader) Line(v Value) int {
+	if at := r.point(v); at != nil {
+		return at.Position.Line
+	}
+	return 1
+}
+
 // Hide keeps secrets out of the texts of all mistakes.
 func (r *Reader) Hide(secrets ...string) { r.secrets.Add(secrets...) }
 

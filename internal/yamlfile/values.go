@@ -136,6 +136,16 @@ func (r *Reader) Text(v Value, what, want string) (text string, ok bool) {
 	return text, true
 }
 
+// IsEmpty reports whether a value is null or an empty text.
+func (r *Reader) IsEmpty(v Value) bool {
+	node := r.resolve(v.node)
+	if node == nil {
+		return false
+	}
+	text, isScalar := scalar(node)
+	return node.Type() == ast.NullType || isScalar && text == ""
+}
+
 // Bool reads true or false.
 func (r *Reader) Bool(v Value) bool {
 	if !r.known(v) {

@@ -89,6 +89,9 @@ type Decision struct {
 	Unguarded bool
 	// DecidedBy says who made the decision: the store, unless something that wraps it did.
 	DecidedBy Decider
+	// LocalShare is the share of the limit that was decided by, if DecidedBy is
+	// [DecidedByLocal]; else it is zero.
+	LocalShare Share
 	// Override is the operator's override that applied; nil if none did. It is shared, and
 	// must not be changed.
 	Override *Override

@@ -34,7 +34,7 @@ func decideLocally(ctx context.Context, shadow Store, share Share, op Op, reqs [
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		d.DecidedBy = DecidedByLocal
+		d.DecidedBy, d.LocalShare = DecidedByLocal, share
 		if d.Shadow != reqs[i].Shadow {
 			d.Shadow, d.RetryAfter = false, shareRetry
 		}

@@ -74,7 +74,7 @@ func TestLocalDecidesAShare(t *testing.T) {
 		{Allowed: true, Used: 20, Granted: 10, Remaining: 5, ResetAfter: 48 * time.Minute},
 		{Allowed: false, Used: 20, Remaining: 5, ResetAfter: 48 * time.Minute, RetryAfter: 12 * time.Minute},
 	} {
-		want.At, want.DecidedBy = limiter.InstantOf(o.now), limiter.DecidedByLocal
+		want.At, want.DecidedBy, want.LocalShare = limiter.InstantOf(o.now), limiter.DecidedByLocal, limiter.DefaultShare
 		if d := decide(t, store, limiter.Take, req)[0]; d != want {
 			t.Errorf("take %d without the store: %+v, not %+v", i, d, want)
 		}
@@ -106,7 +106,7 @@ func TestLocalDeniesWhatItsShareNeverFits(t *testing.T) {
 			{Allowed: true, Remaining: 25},
 			{Allowed: false, Remaining: 25, RetryAfter: time.Second},
 		} {
-			want.At, want.DecidedBy = limiter.InstantOf(o.now), limiter.DecidedByLocal
+			want.At, want.DecidedBy, want.LocalShare = limiter.InstantOf(o.now), limiter.DecidedByLocal, limiter.DefaultShare
 			if got[i] != want {
 				t.Errorf("%s, request %d: %+v, not %+v", op, i, got[i], want)
 			}

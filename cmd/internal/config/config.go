@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -27,6 +28,10 @@ type Config struct {
 	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
+	// HTTP has its defaults filled in.
+	HTTP httplimit.Settings
+	// Envoy are the descriptors that Envoy may ask about.
+	Envoy configfile.EnvoyDomains
 	// Contexts are in the order written.
 	Contexts []*Context
 	// Read are the files that were read.
@@ -76,6 +81,13 @@ func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.Path, o.Line) }
 func (c *Config) Origin(path string) (origin Origin, ok bool) {
 	origin, ok = c.origins[path]
 	return origin, ok
+}
+
+// ServesDenials reports whether a server counts who is denied: it does unless the file says
+// "denials: false".
+func (c *Config) ServesDenials() bool {
+	_, said := c.Origin("denials")
+	return c.Denials || !said
 }
 
 // Policy returns the policy of that name. The error is a [limiter.ErrInvalid]

@@ -19,7 +19,7 @@ func read(path string, data []byte, checkStore func(url string) error, refusal s
 		}
 	})
 	c.Prefix, c.Denials, c.Policies = file.Prefix, file.Denials, file.Policies
-	c.LocalShare, c.Breaker = file.LocalShare, file.Breaker
+	c.LocalShare, c.Breaker, c.HTTP, c.Envoy = file.LocalShare, file.Breaker, file.HTTP, file.Envoy
 	for at, line := range r.Lines() {
 		c.origins[at] = Origin{path, line}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -52,7 +53,7 @@ func Load(env Environment) (*Config, error) {
 	}
 	user := env.UserFile()
 	breaker := limiter.Breaker{}.WithDefaults()
-	c := &Config{origins: map[string]Origin{}, LocalShare: limiter.DefaultShare, Breaker: &breaker}
+	c := &Config{origins: map[string]Origin{}, LocalShare: limiter.DefaultShare, Breaker: &breaker, HTTP: configfile.DefaultHTTP()}
 	l := loader{env: env, config: c}
 	if named != "" {
 		found, err := l.file(named, true, true)
@@ -113,7 +114,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	l.mistakes = append(l.mistakes, mistakes...)
 	if policies {
 		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
-		c.LocalShare, c.Breaker = part.LocalShare, part.Breaker
+		c.LocalShare, c.Breaker, c.HTTP, c.Envoy = part.LocalShare, part.Breaker, part.HTTP, part.Envoy
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

@@ -48,6 +48,7 @@ import (
 	"github.com/limitctl/limitctl/internal/readfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -65,6 +66,9 @@ type File struct {
 	Breaker *limiter.Breaker
 	// Policies are in the order written.
 	Policies []*policy.Policy
+	// HTTP says how HTTP requests are limited, with its defaults filled in and a rule for
+	// each policy that says so.
+	HTTP httplimit.Settings
 }
 
 // Load reads the file at a path, which must be a regular file of at most [MaxSize] bytes.
@@ -85,7 +89,7 @@ func Parse(name string, data []byte) (*File, error) {
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}
-	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies}
+	file := &File{Name: name, Prefix: read.Prefix, Breaker: read.Breaker, Policies: read.Policies, HTTP: read.HTTP}
 	if file.Prefix == "" {
 		file.Prefix = limiter.DefaultPrefix
 	}

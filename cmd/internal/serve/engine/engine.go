@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -23,17 +24,7 @@ type Settings struct {
 	// Breaker has its defaults filled in; nil is that there is none.
 	Breaker *limiter.Breaker
 	HTTP    httplimit.Settings
-	Envoy   EnvoyDomains
-}
-
-// EnvoyDomains are the descriptors that Envoy may ask about, by domain.
-type EnvoyDomains map[string][]EnvoyDescriptor
-
-// EnvoyDescriptor says which policy decides a descriptor that has exactly those entries, and
-// which attribute the value of each entry is.
-type EnvoyDescriptor struct {
-	Policy  string
-	Entries map[string]string // the names of attributes by the entries' keys
+	Envoy   configfile.EnvoyDomains
 }
 
 // Ask is what is asked: limits of a policy for attributes, or limits of a key.

@@ -46,7 +46,9 @@ func (m *Metrics) Connections(door string, change int) {
 }
 
 // ConnectionRefused counts a connection that was closed because too many are open.
-func (m *Metrics) ConnectionRefused(door string) { m.doors.connectionsRefused.WithLabelValues(door).Inc() }
+func (m *Metrics) ConnectionRefused(door string) {
+	m.doors.connectionsRefused.WithLabelValues(door).Inc()
+}
 
 // Door wraps what answers at a door, so that its requests are counted. name is a word of the
 // server's own.

@@ -180,9 +180,8 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 			if descriptor.Policy != name {
 				continue
 			}
-			for entry, attribute := range descriptor.Entries {
-				_, value, isFixed := strings.Cut(entry, "=")
-				add(attribute, value, isFixed)
+			for _, entry := range descriptor.Entries {
+				add(entry.Attribute, entry.Value, entry.Fixed)
 			}
 		}
 	}

@@ -1,0 +1,198 @@
+package configfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// maxEnvoyName is how many bytes a domain, an entry's key or its fixed value may have.
+const maxEnvoyName = 200
+
+// EnvoyDomains are the descriptors that Envoy may ask about, by domain. The first descriptor
+// of a domain that matches decides.
+type EnvoyDomains map[string][]EnvoyDescriptor
+
+// EnvoyDescriptor says which policy decides a descriptor that has exactly those entries.
+type EnvoyDescriptor struct {
+	Policy string
+	// Entries are in the order written, and no two have one key.
+	Entries []EnvoyEntry
+}
+
+// EnvoyEntry is an entry of a descriptor.
+type EnvoyEntry struct {
+	Key string
+	// Value is the only value that matches, if Fixed; else any does.
+	Value string
+	Fixed bool
+	// Attribute is the attribute of the policy that the entry's value is; empty for an entry
+	// whose fixed value only chooses the descriptor.
+	Attribute string
+}
+
+// String returns the entry's key as a file writes it: KEY or KEY=VALUE.
+func (e *EnvoyEntry) String() string {
+	if e.Fixed {
+		return e.Key + "=" + e.Value
+	}
+	return e.Key
+}
+
+func envoyDescriptorObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "Which policy decides a descriptor of Envoy.", Fields: []yamlfile.Field{
+		{Name: "policy", About: "The policy that decides.", Required: true, Schema: aName},
+		{Name: "entries", About: "The keys of the descriptor's entries, all of them, and which attribute the value of each is. KEY=VALUE " +
+			"asks for that value, and may leave the attribute empty.", Required: true, Schema: mapOfEntries},
+	}}
+}
+
+// readEnvoy reads the field envoy of the file, whose policies are read already.
+func readEnvoy(r *yamlfile.Reader, file map[string]yamlfile.Value, policies []*policy.Policy) EnvoyDomains {
+	v, said := file["envoy"]
+	if !said {
+		return nil
+	}
+	domains := EnvoyDomains{}
+	for _, domain := range r.Named(v, "envoy", "a map from each domain to its descriptors", validDomain) {
+		values, _ := r.List(domain, fmt.Sprintf("domain %q", domain.Name), "a list of descriptors, each beginning with a dash")
+		descriptors := make([]EnvoyDescriptor, 0, len(values))
+		for _, value := range values {
+			d := readDescriptor(r, value, policies)
+			for i := range descriptors {
+				if descriptors[i].covers(&d) && !r.HasMistakeWithin(values[i].Path) && !r.HasMistakeWithin(value.Path) {
+					r.Mistake(value, "the descriptor is never reached: descriptor %d, in line %d, has the same keys and always matches first",
+						i+1, r.Line(values[i]))
+					break
+				}
+			}
+			descriptors = append(descriptors, d)
+		}
+		domains[domain.Name] = descriptors
+	}
+	return domains
+}
+
+// validDomain says what is wrong with the name of a domain.
+func validDomain(name string) error {
+	if name == "" || len(name) > maxEnvoyName || !utf8.ValidString(name) {
+		return limiter.Invalidf("domain %q is not valid; it is a text of at most %d bytes, as Envoy sends it", name, maxEnvoyName)
+	}
+	return nil
+}
+
+// covers reports whether d matches all that other matches.
+func (d *EnvoyDescriptor) covers(other *EnvoyDescriptor) bool {
+	return len(d.Entries) == len(other.Entries) && !slices.ContainsFunc(d.Entries, func(e EnvoyEntry) bool {
+		return !slices.ContainsFunc(other.Entries, func(o EnvoyEntry) bool {
+			return e.Key == o.Key && (!e.Fixed || o.Fixed && e.Value == o.Value)
+		})
+	})
+}
+
+func readDescriptor(r *yamlfile.Reader, v yamlfile.Value, policies []*policy.Policy) (d EnvoyDescriptor) {
+	fields, ok := r.Fields(v, "the descriptor", envoyDescriptorObject())
+	if !ok {
+		return d
+	}
+	var decides *policy.Policy
+	if e, said := fields["policy"]; said {
+		if d.Policy, ok = r.Text(e, "policy", "the name of a policy"); ok {
+			if decides = namedPolicy(policies, d.Policy); decides == nil {
+				r.Mistake(e, "%s", unknownPolicy(d.Policy, policies))
+			}
+		}
+	}
+	if e, said := fields["entries"]; said {
+		d.Entries = readEntries(r, e, decides)
+	}
+	return d
+}
+
+func namedPolicy(policies []*policy.Policy, name string) *policy.Policy {
+	for _, p := range policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func unknownPolicy(name string, policies []*policy.Policy) string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("policy %q is unknown; the file has no policies", name)
+	}
+	return fmt.Sprintf("policy %q is unknown%s; the file has %s", name, Suggestion(name, names), strings.Join(names, ", "))
+}
+
+// readEntries reads the entries of a descriptor that a policy decides; nil is one that is not known.
+func readEntries(r *yamlfile.Reader, v yamlfile.Value, decides *policy.Policy) (entries []EnvoyEntry) {
+	values, ok := r.Map(v, v.Name, "a map from the entries' keys to attributes, such as {remote_address: ip}")
+	if !ok {
+		return nil
+	}
+	if len(values) == 0 {
+		r.Mistake(v, "the descriptor has no entries; name the key of each, such as {remote_address: ip}")
+		return nil
+	}
+	given := map[string]bool{}
+	for _, e := range values {
+		entry := EnvoyEntry{}
+		entry.Key, entry.Value, entry.Fixed = strings.Cut(e.Name, "=")
+		if wrong := wrongEntry(&entry, entries); wrong != "" {
+			r.MistakeAtKey(e, "%s", wrong)
+			continue
+		}
+		if !entry.Fixed || !r.IsEmpty(e) {
+			entry.Attribute, ok = r.Text(e, fmt.Sprintf("entry %q", e.Name), "the name of an attribute, such as ip")
+			if !ok {
+				continue
+			}
+			wrong := ""
+			if decides != nil {
+				wrong = unknownAttribute(r, decides, policyPath(decides), entry.Attribute)
+			}
+			if given[entry.Attribute] {
+				wrong = fmt.Sprintf("attribute %q is the value of two entries; keep one", entry.Attribute)
+			}
+			if wrong != "" {
+				r.Mistake(e, "%s", wrong)
+			}
+			given[entry.Attribute] = true
+		}
+		entries = append(entries, entry)
+	}
+	if decides == nil || r.HasMistakeWithin(v.Path) {
+		return entries
+	}
+	if missing := missingAttributes(r, decides, policyPath(decides), given); len(missing) > 0 {
+		r.MistakeAtKey(v, "policy %q needs the %s, too; say which entry %s", decides.Name, attributesText(missing), beWhere(missing))
+	}
+	return entries
+}
+
+func policyPath(p *policy.Policy) string { return "policies." + p.Name }
+
+// wrongEntry says what is wrong with an entry's key, given those before it; empty if nothing is.
+func wrongEntry(e *EnvoyEntry, before []EnvoyEntry) string {
+	switch {
+	case e.Key == "":
+		return "an entry has no key; write KEY or KEY=VALUE"
+	case e.Fixed && e.Value == "":
+		return fmt.Sprintf("entry %q has no value behind the =; write KEY for any value", e.Key)
+	case len(e.Key) > maxEnvoyName || len(e.Value) > maxEnvoyName:
+		return fmt.Sprintf("an entry is too long; its key and its value may have at most %d bytes each", maxEnvoyName)
+	case slices.ContainsFunc(before, func(other EnvoyEntry) bool { return other.Key == e.Key }):
+		return fmt.Sprintf("entry %q is given twice; keep one", e.Key)
+	}
+	return ""
+}

@@ -1,0 +1,255 @@
+package configfile
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Bounds of what an HTTP request is limited by. What is beyond is a slip of the pen.
+const (
+	maxIPv6Bits     = 128
+	minDeniedStatus = 400
+	maxDeniedStatus = 599
+)
+
+func httpObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "How HTTP requests are limited, for all policies.", Fields: []yamlfile.Field{
+		{Name: "trusted_proxies", About: "The networks or addresses of the proxies whose X-Forwarded-For and Forwarded are believed; " +
+			"none by default.", Schema: listOfTexts},
+		{Name: "ipv6_prefix", About: fmt.Sprintf("How many leading bits of an IPv6 address say who a client is; %d by default.",
+			httplimit.DefaultIPv6Bits), Schema: countTo(maxIPv6Bits)},
+		{Name: "headers", About: "The header fields that tell clients of their limits; all by default, [] for none.",
+			Schema: listOfWords(headerWords()...)},
+	}}
+}
+
+func policyHTTPObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "How the policy limits HTTP requests.", Fields: []yamlfile.Field{
+		{Name: "attributes", About: "Where in a request each attribute is: client, method, host, path, header:NAME, query:NAME, " +
+			"cookie:NAME or value:TEXT.", Schema: mapOfTexts},
+		{Name: "skip", About: "The requests that are neither counted nor denied.", Schema: object("skip")},
+		{Name: "denied_status", About: "The status of a denial; 429 by default.", Schema: numberFrom(minDeniedStatus, maxDeniedStatus)},
+	}}
+}
+
+func skipObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "The requests that are neither counted nor denied: those with one of the methods or one of the paths.",
+		Fields: []yamlfile.Field{
+			{Name: "methods", About: "The methods, such as OPTIONS.", Schema: listOfTexts},
+			{Name: "paths", About: "The paths, such as /healthz; one that ends with * stands for all that begin so.", Schema: listOfTexts},
+		}}
+}
+
+// headers are the words for the header fields that tell clients of their limits.
+var headers = []struct {
+	word string
+	is   httplimit.Headers
+}{{"ratelimit", httplimit.RateLimit}, {"x-ratelimit", httplimit.XRateLimit}, {"retry-after", httplimit.RetryAfter}}
+
+func headerWords() []string { return HeaderWords(httplimit.AllHeaders) }
+
+// HeaderWords returns header fields as a file writes them.
+func HeaderWords(h httplimit.Headers) []string {
+	words := []string{}
+	for _, each := range headers {
+		if h&each.is != 0 {
+			words = append(words, each.word)
+		}
+	}
+	return words
+}
+
+// DefaultHTTP returns what an HTTP server does where no file says anything of it.
+func DefaultHTTP() httplimit.Settings {
+	return httplimit.Settings{Clients: httplimit.Clients{IPv6Bits: httplimit.DefaultIPv6Bits}, Headers: httplimit.AllHeaders,
+		Rules: map[string]httplimit.Rule{}}
+}
+
+// readHTTP reads the field http of the file.
+func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Settings {
+	settings := DefaultHTTP()
+	v, said := file["http"]
+	if !said {
+		return settings
+	}
+	fields, _ := r.Fields(v, "http", httpObject())
+	if e, said := fields["trusted_proxies"]; said {
+		settings.Clients.Trusted = readNetworks(r, e)
+	}
+	if e, said := fields["ipv6_prefix"]; said {
+		if bits, ok := readCount(r, e, maxIPv6Bits); ok {
+			settings.Clients.IPv6Bits = int(bits)
+		}
+	}
+	if e, said := fields["headers"]; said {
+		settings.Headers = 0
+		readTexts(r, e, "header fields, such as [ratelimit, retry-after]", func(word string) string {
+			for _, each := range headers {
+				if each.word == word {
+					settings.Headers |= each.is
+					return ""
+				}
+			}
+			return fmt.Sprintf("header field %q is unknown%s; it is %s", word, Suggestion(word, headerWords()),
+				strings.Join(headerWords(), ", "))
+		})
+	}
+	return settings
+}
+
+// readNetworks reads a list of networks; an address stands for itself alone.
+func readNetworks(r *yamlfile.Reader, v yamlfile.Value) (networks []netip.Prefix) {
+	readTexts(r, v, "networks, such as [127.0.0.0/8]", func(text string) string {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			address, wrong := netip.ParseAddr(text)
+			if wrong != nil || address.Zone() != "" {
+				return fmt.Sprintf("network %q is not valid; write an address, or a network such as 10.0.0.0/8", text)
+			}
+			network = netip.PrefixFrom(address, address.BitLen())
+		}
+		switch masked := network.Masked(); {
+		case network.Addr().Is4In6():
+			return fmt.Sprintf("network %q is an IPv4 address written as IPv6; write it as IPv4", text)
+		case masked != network:
+			return fmt.Sprintf("network %q has bits behind its prefix; write %s, or %s for one address", text, masked, network.Addr())
+		case slices.Contains(networks, network):
+			return fmt.Sprintf("network %q is given twice; keep one", text)
+		}
+		networks = append(networks, network)
+		return ""
+	})
+	return networks
+}
+
+// readTexts reads a list of texts, and has accept take each, which says what is wrong with
+// it, if anything is. what says what they are, in the plural.
+func readTexts(r *yamlfile.Reader, v yamlfile.Value, what string, accept func(text string) (wrong string)) {
+	values, _ := r.List(v, v.Name, "a list of "+what)
+	for _, value := range values {
+		if text, ok := r.Text(value, "an entry of "+v.Name, "a text"); ok {
+			if wrong := accept(text); wrong != "" {
+				r.Mistake(value, "%s", wrong)
+			}
+		}
+	}
+}
+
+// readRule reads the field http of a policy. p is read already, and its path is that of its value.
+func readRule(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) httplimit.Rule {
+	rule := httplimit.Rule{}
+	fields, _ := r.Fields(v, "http of the policy", policyHTTPObject())
+	if e, said := fields["attributes"]; said {
+		rule.Attributes = readSources(r, e, p, path)
+	}
+	if e, said := fields["skip"]; said {
+		rule.Skip = readSkip(r, e)
+	}
+	if e, said := fields["denied_status"]; said {
+		status, _ := readNumber(r, e, minDeniedStatus, maxDeniedStatus)
+		rule.DeniedStatus = int(status)
+	}
+	return rule
+}
+
+// readSources reads where in a request the attributes of a policy are.
+func readSources(r *yamlfile.Reader, v yamlfile.Value, p *policy.Policy, path string) map[string]httplimit.Source {
+	entries, ok := r.Map(v, v.Name, "a map from attributes to where they are, such as {ip: client}")
+	if !ok {
+		return nil
+	}
+	sources, given := map[string]httplimit.Source{}, map[string]bool{}
+	for _, e := range entries {
+		given[e.Name] = true
+		if wrong := unknownAttribute(r, p, path, e.Name); wrong != "" {
+			r.MistakeAtKey(e, "%s", wrong)
+			continue
+		}
+		text, ok := r.Text(e, fmt.Sprintf("attribute %q", e.Name), "where it is in a request, such as client or header:X-User")
+		if !ok {
+			continue
+		}
+		source, err := httplimit.ParseSource(text)
+		if err != nil {
+			r.Mistake(e, "%s", err)
+			continue
+		}
+		sources[e.Name] = source
+	}
+	if missing := missingAttributes(r, p, path, given); len(missing) > 0 {
+		r.MistakeAtKey(v, "policy %q needs the %s, too; say where in a request %s", p.Name, attributesText(missing), beWhere(missing))
+	}
+	return sources
+}
+
+// unknownAttribute says what is wrong with naming that attribute of a policy, if anything
+// is. Of a policy with mistakes nothing is known.
+func unknownAttribute(r *yamlfile.Reader, p *policy.Policy, path, name string) string {
+	known, _ := p.Attributes()
+	if slices.Contains(known, name) || r.HasMistakeWithin(path+".limits") {
+		return ""
+	}
+	return fmt.Sprintf("policy %q has no attribute %q%s; it uses %s", p.Name, name, Suggestion(name, known), strings.Join(known, ", "))
+}
+
+// missingAttributes returns those that a policy cannot do without and that are not given.
+// Of a policy with mistakes nothing is known.
+func missingAttributes(r *yamlfile.Reader, p *policy.Policy, path string, given map[string]bool) (missing []string) {
+	names, needed := p.Attributes()
+	for _, name := range names {
+		if needed[name] && !given[name] && !r.HasMistakeWithin(path+".limits") {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// attributesText is "attribute ip" or "attributes ip and user".
+func attributesText(names []string) string {
+	if len(names) == 1 {
+		return "attribute " + names[0]
+	}
+	return "attributes " + strings.Join(names, " and ")
+}
+
+func beWhere(names []string) string {
+	if len(names) == 1 {
+		return "it is"
+	}
+	return "they are"
+}
+
+func readSkip(r *yamlfile.Reader, v yamlfile.Value) httplimit.Skip {
+	skip := httplimit.Skip{}
+	fields, _ := r.Fields(v, "skip", skipObject())
+	if e, said := fields["methods"]; said {
+		readTexts(r, e, "methods, such as [OPTIONS]", func(method string) string {
+			if strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+				return fmt.Sprintf("method %q is not valid; it is a word in upper case, such as OPTIONS", method)
+			}
+			skip.Methods = append(skip.Methods, method)
+			return ""
+		})
+	}
+	if e, said := fields["paths"]; said {
+		readTexts(r, e, "paths, such as [/healthz, /static/*]", func(path string) string {
+			switch {
+			case !strings.HasPrefix(path, "/"):
+				return fmt.Sprintf("path %q is not valid; it begins with /", path)
+			case strings.Contains(strings.TrimSuffix(path, "*"), "*"):
+				return fmt.Sprintf("path %q is not valid; * stands for any rest, and so may only be at the end", path)
+			case strings.ContainsAny(path, "?#"):
+				return fmt.Sprintf("path %q is not valid; write it without a query", path)
+			}
+			skip.Paths = append(skip.Paths, path)
+			return ""
+		})
+	}
+	return skip
+}

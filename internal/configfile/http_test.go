@@ -1,0 +1,79 @@
+package configfile
+
+import (
+	"net/netip"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+)
+
+func readGood(t *testing.T, name string) File {
+	t.Helper()
+	data, err := os.ReadFile("testdata/good/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, r := Read(name, data, nil)
+	if mistakes := r.Mistakes(); len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	return file
+}
+
+func source(t *testing.T, text string) httplimit.Source {
+	t.Helper()
+	source, err := httplimit.ParseSource(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// What a file says of HTTP requests, and nothing else.
+func TestHTTPIsRead(t *testing.T) {
+	got := readGood(t, "http").HTTP
+	want := httplimit.Settings{
+		Clients: httplimit.Clients{IPv6Bits: 56, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.7/32")}},
+		Headers: httplimit.RateLimit | httplimit.RetryAfter,
+		Rules: map[string]httplimit.Rule{
+			"login": {
+				Attributes:   map[string]httplimit.Source{"ip": source(t, "client"), "user": source(t, "header:X-User"), "route": source(t, "path")},
+				Skip:         httplimit.Skip{Methods: []string{"OPTIONS", "M-SEARCH"}, Paths: []string{"/healthz", "/static/*"}},
+				DeniedStatus: 403,
+			},
+			"silent":  {Skip: httplimit.Skip{Paths: []string{"/"}}},
+			"tenants": {Attributes: map[string]httplimit.Source{"tenant": source(t, "query:tenant"), "plan": source(t, "value:big")}},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("it is\n%+v\nnot\n%+v", got, want)
+	}
+}
+
+// Where a file says nothing of HTTP there are the defaults.
+func TestHTTPUnlessSaid(t *testing.T) {
+	got := readGood(t, "readme").HTTP
+	if got.Headers != httplimit.AllHeaders || got.Clients.IPv6Bits != 64 || len(got.Clients.Trusted) > 0 || len(got.Rules) > 0 {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+func TestEnvoyIsRead(t *testing.T) {
+	got := readGood(t, "http").Envoy
+	want := EnvoyDomains{
+		"edge": {
+			{"tenants", []EnvoyEntry{{"generic_key", "big", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "big", true, "plan"}}},
+			{"tenants", []EnvoyEntry{{"generic_key", "small", true, ""}, {"tenant", "", false, "tenant"}, {"plan", "", false, "plan"}}},
+			{"tenants", []EnvoyEntry{{"tenant", "", false, "tenant"}}},
+		},
+		"inner.example/a b": {
+			{"login", []EnvoyEntry{{"remote_address", "", false, "ip"}, {"user", "", false, "user"}, {"path", "", false, "route"}}},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("it is\n%+v\nnot\n%+v", got, want)
+	}
+}

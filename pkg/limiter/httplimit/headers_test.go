@@ -1,0 +1,323 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var noon = time.Unix(1_700_000_000, 0)
+
+// told is what a client reads in the fields.
+type told struct {
+	policies, states   []toldLimit // RateLimit-Policy, RateLimit
+	limit, left, reset string      // X-RateLimit-*
+	retryAfter         int64       // -1 if there is none
+}
+
+type toldLimit struct {
+	name          string
+	first, second int64 // q and w, or r and t
+}
+
+// read reads the fields as a client does that keeps to RFC 9651, and fails on anything else.
+func read(t fataler, header http.Header) told {
+	t.Helper()
+	seen := told{limit: header.Get("X-RateLimit-Limit"), left: header.Get("X-RateLimit-Remaining"), reset: header.Get("X-RateLimit-Reset"),
+		retryAfter: -1}
+	seen.policies = readList(t, header, "RateLimit-Policy", "q", "w")
+	seen.states = readList(t, header, "RateLimit", "r", "t")
+	if text := header.Get("Retry-After"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			t.Fatalf("Retry-After: %q", text)
+		}
+		seen.retryAfter = n
+	}
+	for name, values := range header {
+		if len(values) != 1 || http.CanonicalHeaderKey(name) != name {
+			t.Fatalf("%q is %q", name, values)
+		}
+	}
+	for _, state := range seen.states {
+		if !containsName(seen.policies, state.name) {
+			t.Fatalf("%q is not in RateLimit-Policy: %v", state.name, header)
+		}
+	}
+	return seen
+}
+
+func containsName(limits []toldLimit, name string) bool {
+	for _, l := range limits {
+		if l.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// fataler is what tests and property tests have of [testing.T].
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func readList(t fataler, header http.Header, field, first, second string) (limits []toldLimit) {
+	t.Helper()
+	lines := header.Values(field)
+	if len(lines) == 0 {
+		return nil
+	}
+	list, err := httpsfv.UnmarshalList(lines)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%s: %q: %v", field, lines, err)
+	}
+	for _, member := range list {
+		item, isItem := member.(httpsfv.Item)
+		name, isString := item.Value.(string)
+		if !isItem || !isString {
+			t.Fatalf("%s: %q has a member that is not a String", field, lines)
+		}
+		if names := item.Params.Names(); len(names) != 2 || names[0] != first || names[1] != second {
+			t.Fatalf("%s: %q has the parameters %q", field, lines, names)
+		}
+		value := func(name string) int64 {
+			value, _ := item.Params.Get(name)
+			n, isInteger := value.(int64)
+			if !isInteger || n < 0 {
+				t.Fatalf("%s: %q: %s is %v", field, lines, name, value)
+			}
+			return n
+		}
+		if containsName(limits, name) {
+			t.Fatalf("%s: %q has %q twice", field, lines, name)
+		}
+		limits = append(limits, toldLimit{name, value(first), value(second)})
+	}
+	return limits
+}
+
+// lines are the fields as they are sent, in a fixed order.
+func lines(header http.Header) string {
+	var b strings.Builder
+	for _, name := range []string{policyField, rateLimitField, limitField, remainingField, resetField, retryAfterField} {
+		for _, value := range header[name] {
+			fmt.Fprintf(&b, "%s: %s\n", name, value)
+		}
+	}
+	return b.String()
+}
+
+func limitOf(text string) limiter.Limit {
+	limit, err := limiter.ParseLimit(text)
+	if err != nil {
+		panic(err)
+	}
+	return limit
+}
+
+func asked(limits ...string) []limiter.Request {
+	var reqs []limiter.Request
+	for _, text := range limits {
+		reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: "user:42"}, Limit: limitOf(text), Cost: 1})
+	}
+	return reqs
+}
+
+func TestHeaders(t *testing.T) {
+	second := time.Second
+	block := &limiter.Override{Effect: limiter.OverrideBlock}
+	triple := &limiter.Override{Effect: limiter.OverrideTimes, Thousandths: 3000}
+	another := &limiter.Override{Effect: limiter.OverrideLimit, Limit: limitOf("fixed-window:7/1h")}
+	exempt := &limiter.Override{Effect: limiter.OverrideExempt}
+	unasked := limiter.Decision{Allowed: true, Unguarded: true}
+	for _, test := range []struct {
+		what      string
+		names     []string
+		limits    []string
+		decisions []limiter.Decision
+		want      string
+	}{
+		{"two limits of a policy", []string{"burst", "daily"}, []string{"fixed-window:100/1m", "fixed-window:1000/1d"},
+			[]limiter.Decision{
+				{Allowed: true, Used: 50, Remaining: 50, ResetAfter: 29*second + 1},
+				{Allowed: true, Used: 900, Remaining: 100, ResetAfter: 3600 * second},
+			}, `Ratelimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
+Ratelimit: "burst";r=50;t=30,"daily";r=100;t=3600
+X-Ratelimit-Limit: 100
+X-Ratelimit-Remaining: 50
+X-Ratelimit-Reset: 1700000030
+`},
+		{"a limit without a policy", nil, []string{"10/1m"},
+			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 9, ResetAfter: 6 * second}},
+			`Ratelimit-Policy: "default";q=10;w=60
+Ratelimit: "default";r=9;t=6
+X-Ratelimit-Limit: 10
+X-Ratelimit-Remaining: 9
+X-Ratelimit-Reset: 1700000006
+`},
+		{"several limits without a policy", nil, []string{"10/1m", "sliding-log:3/1h", "20/1m"},
+			[]limiter.Decision{{Allowed: true, Remaining: 9}, {Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 3}},
+			`Ratelimit-Policy: "token-bucket/1m";q=10;w=60,"sliding-log/1h";q=3;w=3600,"token-bucket/1m+";q=20;w=60
+Ratelimit: "token-bucket/1m";r=9;t=0,"sliding-log/1h";r=2;t=0,"token-bucket/1m+";r=3;t=0
+X-Ratelimit-Limit: 3
+X-Ratelimit-Remaining: 2
+X-Ratelimit-Reset: 1700000000
+`},
+		{"a bucket: t is the next unit, and what is saved up can be more than q", nil, []string{"10/1m,burst=20"},
+			[]limiter.Decision{{Allowed: true, Used: 5, Remaining: 15, ResetAfter: 29 * second}},
+			`Ratelimit-Policy: "default";q=10;w=60
+Ratelimit: "default";r=15;t=5
+X-Ratelimit-Limit: 20
+X-Ratelimit-Remaining: 15
+X-Ratelimit-Reset: 1700000029
+`},
+		{"periods that are not whole seconds", []string{"a", "b", "c"},
+			[]string{"fixed-window:3/700ms", "fixed-window:5/1500ms", "fixed-window:1/1ms"},
+			[]limiter.Decision{{Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 4}, {Allowed: true}},
+			`Ratelimit-Policy: "a";q=4;w=1,"b";q=5;w=2,"c";q=1000;w=1
+Ratelimit: "a";r=2;t=0,"b";r=4;t=0,"c";r=0;t=0
+X-Ratelimit-Limit: 1
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 1700000000
+`},
+		{"a denial", []string{"burst", "daily"}, []string{"10/1m", "1000/1d"},
+			[]limiter.Decision{
+				{Used: 10, RetryAfter: 1500 * time.Millisecond, ResetAfter: 60 * second},
+				{Allowed: true, Used: 10, Remaining: 990, ResetAfter: 864 * second},
+			}, `Ratelimit-Policy: "burst";q=10;w=60,"daily";q=1000;w=86400
+Ratelimit: "burst";r=0;t=2,"daily";r=990;t=87
+X-Ratelimit-Limit: 10
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 1700000060
+Retry-After: 2
+`},
+		{"a shadow that would deny", []string{"a", "trial"}, []string{"fixed-window:10/1m", "fixed-window:1/1m"},
+			[]limiter.Decision{{Allowed: true, Used: 4, Remaining: 6, ResetAfter: second}, {Shadow: true, RetryAfter: second, ResetAfter: second}},
+			`Ratelimit-Policy: "a";q=10;w=60
+Ratelimit: "a";r=6;t=1
+X-Ratelimit-Limit: 10
+X-Ratelimit-Remaining: 6
+X-Ratelimit-Reset: 1700000001
+`},
+		{"nothing but a shadow", []string{"trial"}, []string{"1/1m"},
+			[]limiter.Decision{{Shadow: true, RetryAfter: second, ResetAfter: second}}, ""},
+		{"an exempt client", []string{"a"}, []string{"1/1m"},
+			[]limiter.Decision{{Allowed: true, Used: 1, DecidedBy: limiter.DecidedByOverride, Override: exempt}}, ""},
+		{"three times as much", []string{"a"}, []string{"10/1m,burst=20"},
+			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 59, ResetAfter: 2 * second, Override: triple}},
+			`Ratelimit-Policy: "a";q=30;w=60
+Ratelimit: "a";r=59;t=2
+X-Ratelimit-Limit: 60
+X-Ratelimit-Remaining: 59
+X-Ratelimit-Reset: 1700000002
+`},
+		{"another limit, by its local share", []string{"a"}, []string{"100/1m"},
+			[]limiter.Decision{{Allowed: true, Used: 1, Remaining: 2, ResetAfter: 60 * second, Override: another,
+				DecidedBy: limiter.DecidedByLocal, LocalShare: limiter.WholeShare / 2}},
+			`Ratelimit-Policy: "a";q=3;w=3600
+Ratelimit: "a";r=2;t=60
+X-Ratelimit-Limit: 3
+X-Ratelimit-Remaining: 2
+X-Ratelimit-Reset: 1700000060
+`},
+		{"a blocked key", []string{"a"}, []string{"10/1m"},
+			[]limiter.Decision{{RetryAfter: 90 * second, ResetAfter: 90 * second, DecidedBy: limiter.DecidedByOverride, Override: block}},
+			`Ratelimit-Policy: "a";q=10;w=60
+Ratelimit: "a";r=0;t=90
+X-Ratelimit-Limit: 10
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 1700000090
+Retry-After: 90
+`},
+		{"a limit that was not asked", []string{"a", "b"}, []string{"10/1m", "5/1m"},
+			[]limiter.Decision{unasked, {RetryAfter: second, ResetAfter: 60 * second}},
+			`Ratelimit-Policy: "a";q=10;w=60,"b";q=5;w=60
+Ratelimit: "b";r=0;t=1
+X-Ratelimit-Limit: 5
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 1700000060
+Retry-After: 1
+`},
+		{"nobody was asked, all are let in", []string{"a"}, []string{"10/1m"},
+			[]limiter.Decision{{Allowed: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+			"Ratelimit-Policy: \"a\";q=10;w=60\n"},
+		{"nobody was asked, nobody is let in", []string{"a"}, []string{"10/1m"},
+			[]limiter.Decision{{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+			"Ratelimit-Policy: \"a\";q=10;w=60\n"},
+		{"names as structured fields need them", []string{`a"b\c`, "ä%\x00", ""}, []string{"1/1m", "2/1m", "3/1m"},
+			[]limiter.Decision{unasked, unasked, unasked},
+			`Ratelimit-Policy: "a\"b\\c";q=1;w=60,"%C3%A4%25%00";q=2;w=60,"";q=3;w=60
+`},
+		{"the longest wait", []string{"a"}, []string{"1/1d,burst=10000"},
+			[]limiter.Decision{{Used: 1e9, RetryAfter: limiter.MaxDrain, ResetAfter: limiter.MaxDrain}},
+			`Ratelimit-Policy: "a";q=1;w=86400
+Ratelimit: "a";r=0;t=3162240000
+X-Ratelimit-Limit: 10000
+X-Ratelimit-Remaining: 0
+X-Ratelimit-Reset: 4862240000
+Retry-After: 3162240000
+`},
+		{"no limits", []string{}, nil, nil, ""},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			header := http.Header{}
+			AllHeaders.set(header, test.names, asked(test.limits...), test.decisions, func() time.Time { return noon })
+			if got := lines(header); got != test.want {
+				t.Errorf("it told\n%s\nnot\n%s", got, test.want)
+			}
+			read(t, header)
+		})
+	}
+}
+
+// Only the fields that are wanted are set, and what was there of them is replaced.
+func TestHeadersAreChosen(t *testing.T) {
+	reqs := asked("10/1m")
+	decisions := []limiter.Decision{{RetryAfter: time.Second, ResetAfter: time.Minute}}
+	for h, want := range map[Headers][]string{
+		0:                      {},
+		RateLimit:              {policyField, rateLimitField},
+		XRateLimit:             {limitField, remainingField, resetField},
+		RetryAfter:             {retryAfterField},
+		RateLimit | RetryAfter: {policyField, rateLimitField, retryAfterField},
+		AllHeaders:             {policyField, rateLimitField, limitField, remainingField, resetField, retryAfterField},
+	} {
+		header := http.Header{}
+		for _, name := range want {
+			header[name] = []string{"old", "older"}
+		}
+		header["Content-Type"] = []string{"text/plain"}
+		h.Set(header, nil, reqs, decisions)
+		if len(header) != len(want)+1 {
+			t.Errorf("%d sets %v, not %v", h, header, want)
+		}
+		for _, name := range want {
+			if values := header[name]; len(values) != 1 || strings.HasPrefix(values[0], "old") {
+				t.Errorf("%d leaves %s: %q", h, name, values)
+			}
+		}
+	}
+}
+
+// What somebody adds to one field does not write into another.
+func TestHeadersAreSafeToAddTo(t *testing.T) {
+	header := http.Header{}
+	AllHeaders.Set(header, nil, asked("10/1m"), []limiter.Decision{{RetryAfter: time.Second}})
+	before := header.Clone()
+	for name := range header {
+		header.Add(name, "more")
+	}
+	for name, values := range header {
+		if len(values) != 2 || values[0] != before[name][0] {
+			t.Errorf("%s: %q was %q", name, values, before[name])
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package httplimit
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// defaultName is what a single limit is called that is not of a policy.
+const defaultName = "default"
+
+// appendItem appends the name of the i-th limit as a String of structured fields (RFC 9651), as
+// the next member of the list that begins at begin.
+func appendItem(text []byte, begin int, names []string, reqs []limiter.Request, i int) []byte {
+	if len(text) > begin {
+		text = append(text, ',')
+	}
+	text = append(text, '"')
+	switch {
+	case names != nil:
+		text = appendName(text, names[i])
+	case len(reqs) == 1:
+		text = append(text, defaultName...)
+	default:
+		text = appendName(text, keyName(&reqs[i]))
+		// A list must not have a name twice, and two subjects can have limits of one name.
+		for j := range reqs[:i] {
+			if keyName(&reqs[j]) == keyName(&reqs[i]) {
+				text = append(text, '+')
+			}
+		}
+	}
+	return append(text, '"')
+}
+
+// keyName is what the limit of req is called in its store.
+func keyName(req *limiter.Request) string {
+	if req.Key.Name != "" {
+		return req.Key.Name
+	}
+	return req.Limit.DefaultName()
+}
+
+// appendName appends name as it stands between the quotes of a String. That has printable
+// ASCII only, so all other bytes are written as %XX, and "%" too, so that names stay apart.
+func appendName(text []byte, name string) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range []byte(name) {
+		switch {
+		case c == '"' || c == '\\':
+			text = append(text, '\\', c)
+		case c < ' ' || c > '~' || c == '%':
+			text = append(text, '%', digits[c>>4], digits[c&15])
+		default:
+			text = append(text, c)
+		}
+	}
+	return text
+}
