@@ -181,7 +181,9 @@ func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
 				continue
 			}
 			for _, entry := range descriptor.Entries {
-				add(entry.Attribute, entry.Value, entry.Fixed)
+				if entry.Attribute != "" {
+					add(entry.Attribute, entry.Value, entry.Fixed)
+				}
 			}
 		}
 	}
