@@ -37,6 +37,7 @@ type serveFrame struct {
 	flags         *serveFlags
 	certificates  *serve.Certificates
 	tokens        *serve.Tokens
+	count         func(door string, next http.Handler) http.Handler // for the metrics; may be nil
 }
 
 // frame reads the flags, and the files that they name.
@@ -77,6 +78,9 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		if f.grpc, err = serveAddress("grpc", o.grpc); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.metricsFlags.check(); err != nil {
+		return nil, err
 	}
 	return f, f.read(o.env)
 }
@@ -153,7 +157,7 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 
 // door adds a door for clients. patience is that of [serve.Door].
 func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
-	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: handler, Certificates: f.certificates,
+	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.countDoor(name, handler), Certificates: f.certificates,
 		MaxConnections: f.flags.maxConnections, Patience: patience})
 }
 

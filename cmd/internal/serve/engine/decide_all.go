@@ -67,8 +67,8 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 
 // requests fills in what ask asks of the store under the policy of d.
 func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
-	answer.Policy, answer.LocalShare = d.policy, d.policy.LocalShare
-	answer.Charges = ask.Op == limiter.Take || ask.Op == limiter.TakeUpTo || ask.Op == limiter.Charge
+	answer.Policy, answer.LocalShare = d.policy.Policy, d.policy.LocalShare
+	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
 	if answer.Requests, answer.Overrides, err = d.policy.RequestsWithOverrides(ask.Attributes, ask.Cost); err != nil {
 		return err
 	}
