@@ -81,7 +81,7 @@ var layers = map[string][]string{
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
-	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
+	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
 	"cmd/internal/storeurl":        {},
