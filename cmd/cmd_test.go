@@ -59,6 +59,7 @@ func newWorld(t *testing.T) *world {
 		Size:    func() (int, int) { return 80, 24 },
 		TabTime: patience,
 		Hold:    func() {},
+		Hangups: func() <-chan struct{} { return nil },
 	}
 	return w
 }

@@ -16,10 +16,6 @@ import (
 
 // The examples in the help texts work as they stand, pasted into a shell.
 func TestHelpExamplesWork(t *testing.T) {
-	limitctl, err := exec.LookPath("limitctl") // testscript puts it there
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -30,20 +26,17 @@ func TestHelpExamplesWork(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
-				shell := func(line string) *exec.Cmd {
-					shell := exec.Command("sh", "-c", line)
-					shell.Dir = dir
-					shell.Env = append(os.Environ(), "PATH="+filepath.Dir(limitctl)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+dir,
-						"XDG_CONFIG_HOME="+dir)
-					return shell
+				run := func(line string) ([]byte, error) { return shellIn(dir, line).CombinedOutput() }
+				if strings.HasPrefix(line, "limitctl serve") || strings.HasPrefix(line, "curl") {
+					serveExample(t, dir, line)
+					return
 				}
-				run := func(line string) ([]byte, error) { return shell(line).CombinedOutput() }
 				if strings.HasPrefix(line, "limitctl dashboard") && !strings.Contains(line, "--once") {
 					if output, err := run("limitctl dashboard --once --refresh 100ms --record played.jsonl"); err != nil {
 						t.Fatalf("%v\n%s", err, output)
 					}
 					term := openTerminal(t)
-					term.run(shell(strings.Replace(line, "--play incident", "--play played", 1)))
+					term.run(shellIn(dir, strings.Replace(line, "--play incident", "--play played", 1)))
 					term.wait(0, `\? help`)
 					term.press("q")
 					term.checkLeft(exitYes)
@@ -72,6 +65,14 @@ func TestHelpExamplesWork(t *testing.T) {
 	if n < 15 {
 		t.Errorf("only %d examples were found", n)
 	}
+}
+
+// shellIn is a shell that runs a line in a directory, and keeps what it keeps there.
+func shellIn(dir, line string) *exec.Cmd {
+	shell := exec.Command("sh", "-c", line)
+	shell.Dir = dir
+	shell.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	return shell
 }
 
 // exampleLog is an access log of a few clients, one of which asks a lot.

@@ -68,6 +68,7 @@ func osEnv(version string) *Env {
 		Host:          host,
 		Now:           time.Now,
 		Sleep:         sleep.For,
+		Hangups:       hangups,
 		InIsTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutIsTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrIsTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -113,6 +114,9 @@ type Env struct {
 	Now           func() time.Time
 	// Sleep waits, and returns the context's error if that ends first.
 	Sleep func(ctx context.Context, d time.Duration) error
+	// Hangups returns what is told of each SIGHUP from then on; several at once are one. The
+	// signal does not end the process any more.
+	Hangups func() <-chan struct{}
 	// InIsTerminal tells whether somebody can be asked; OutIsTerminal and
 	// ErrIsTerminal whether somebody is looking.
 	InIsTerminal, OutIsTerminal, ErrIsTerminal bool
@@ -125,6 +129,22 @@ type Env struct {
 	// interrupted: it may be in the middle of work on a store, or have a terminal to
 	// put in order.
 	Hold func()
+}
+
+// hangups is Env.Hangups of a process.
+func hangups() <-chan struct{} {
+	signals, told := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	panics.Go(func() error {
+		for range signals {
+			select {
+			case told <- struct{}{}:
+			default: // the one before was not seen yet
+			}
+		}
+		return nil
+	}, func(error) {})
+	return told
 }
 
 // account asks the machine's list of users, and so only for a command that changes something.

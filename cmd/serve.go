@@ -1,24 +1,36 @@
 package cmd
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen, admin, grpc               string
+	drain, drainDelay                 time.Duration
+	certificate, key, clientAuthority string
+	tokenFile                         string
+	maxInFlight, maxConnections       int
+	logFormat, logLevel               string
+	metricsFlags
+}
+
 type serveOptions struct {
 	*globalOptions
-	listen string
-	admin  string
-	drain  time.Duration
-	proxy  proxyOptions
+	serveFlags
+	proxy proxyOptions
 }
 
 func newServeCmd(global *globalOptions) *cobra.Command {
@@ -30,20 +42,69 @@ func newServeCmd(global *globalOptions) *cobra.Command {
 
 POST /v1/check and /v1/consume take {"key", "limits", "cost"}, or
 {"policy", "attributes", "cost"}. The answer is that of the command, with the
-status 200 if it is allowed and 429 if it is denied.`,
+status 200 if it is allowed and 429 if it is denied.
+
+At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
+with the descriptors of the configuration's section envoy.
+
+Operators are answered at the address of --admin, without TLS and token:
+GET /metrics for Prometheus; /healthz, 200 while the process works; and
+/readyz, 503 once it is to stop, with what is known of its parts.
+
+An address is HOST:PORT or unix:PATH. The host has to be there: 127.0.0.1 is
+this machine only, 0.0.0.0 is every network. With port 0 the system chooses
+one, which the log tells, and -o json prints.
+
+With --token-file or $LIMITCTL_SERVE_TOKEN, requests to /v1 need the header
+"Authorization: Bearer TOKEN". A proxy that passes on the Authorization of its
+own clients can send X-Limitctl-Authorization instead. The file has one token
+on a line. Several are in force at once, so that one can replace another.
+
+Certificates and tokens are read again when their files change, and on SIGHUP.
+Files that cannot be used leave those before in force, and the log says so.
+
+On SIGTERM or Ctrl-C it takes no new connections and answers the requests that
+it has. It exits with 0 if all were answered within --drain, else with 5. A
+second signal ends it at once.`,
 		Example: `  limitctl serve
+  limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
+  limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
-	cmd.Flags().StringVar(&o.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`: /metrics, /healthz, /readyz")
-	cmd.Flags().DurationVar(&o.drain, "drain", 5*time.Second, "after SIGTERM, let requests end for at most `DURATION`")
+	o.addFlags(cmd)
 	o.proxy.addFlags(cmd)
 	return cmd
 }
 
+func (f *serveFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
+	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, whether all is answered or not")
+	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
+		"of that, take new connections for `DURATION`, until balancers send no more")
+	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "want of clients a certificate by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "want of requests to /v1 a token of `FILE`")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
+	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
+	f.metricsFlags.add(flags)
+	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
+	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
 func runServe(cmd *cobra.Command, o *serveOptions) error {
+	frame, err := o.frame()
+	if err != nil {
+		return err
+	}
 	c, err := o.config()
 	if err != nil {
 		return err
@@ -52,26 +113,60 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := o.open()
+	counted := metrics.New(metrics.Options{Version: o.env.Version})
+	store, _, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	counted := metrics.New()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
+	defer serve.SpareHeap()()
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, observed(engine.Options{Timeout: o.timeout}, counted))
 	defer e.Close()
-	log := slog.New(slog.NewTextHandler(o.env.Err, nil))
-	answers, admin := api.Handler(e), counted.Handler()
-	if upstream != nil {
+	defer o.sample(cmd.Context(), counted, store, frame.Log)()
+
+	gate := serve.NewGate(o.maxInFlight, counted.Refused)
+	frame.counted(counted)
+	answers := frame.guard(api.Handler(e, api.Options{Describe: o.describe}))
+	if upstream == nil {
+		frame.door("http", frame.listen, gate.Wrap(answers), o.timeout+exchangeTime)
+		frame.operators(counted.Handler())
+	} else {
+		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
 		both := http.NewServeMux()
 		both.Handle("/v1/", answers)
-		both.Handle("/", admin)
-		answers, admin = o.proxy.handler(e, upstream, log), both
+		both.Handle("/", counted.Handler())
+		frame.operators(both)
 	}
-	return serve.Run(cmd.Context(), serve.Options{
-		Doors: []serve.Door{{Name: "http", Address: o.listen, Handler: answers}, {Name: "admin", Address: o.admin, Handler: admin}},
-		Drain: o.drain,
-		Log:   log,
-	})
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	err = serve.Run(cmd.Context(), &frame.Options)
+	if cut := new(serve.CutError); errors.As(err, &cut) {
+		return errors.Join(outcome.ErrPartly, err)
+	}
+	return err
 }
+
+// logger is what the log is written by.
+func (o *serveOptions) logger() (*slog.Logger, error) {
+	var options slog.HandlerOptions
+	level := new(slog.Level)
+	switch o.logLevel {
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
+	}
+	options.Level = level
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(o.env.Err, &options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(o.env.Err, &options)), nil
+	}
+	return nil, usagef("--log-format %q is not known; give text or json", o.logFormat)
+}
+
+// describe is an error of a store as the server tells it: one line without secrets.
+func (g *globalOptions) describe(err error) string { return g.withoutSecrets(message(err)) }

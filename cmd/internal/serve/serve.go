@@ -1,57 +1,280 @@
-// Package serve is the server: its listeners, from the first request to the last.
+// Package serve is the server's frame: where its doors listen, how much they take at once, how
+// long they wait, who may pass, and how they close without losing a request.
 package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // Options say where the server listens and what it answers there.
 type Options struct {
-	// Doors are the handlers by the address that each listens on.
+	// Doors are what it answers, by address.
 	Doors []Door
-	// Drain is how long requests may take to end once the server is to stop.
-	Drain time.Duration
-	Log   *slog.Logger
+	// Health is told when the server begins to drain.
+	Health *Health
+	// Delay is how long new connections are still taken in once the server is to stop: as long
+	// as it takes until no more are sent. Drain is how long all of the end may take.
+	Delay, Drain time.Duration
+	// Refreshes are called every [RefreshEvery], and with asked set for what Hangups tells. Each
+	// is called by one goroutine.
+	Refreshes []func(ctx context.Context, asked bool)
+	// Hangups tells when an operator asks to read again what can change. It may be nil.
+	Hangups <-chan struct{}
+	// Ready is told the addresses by the doors' names, once all of them listen.
+	Ready func(addresses map[string]string) error
+	// Remove removes the file of a socket that an earlier run left.
+	Remove func(path string) error
+	Events Events
+	Log    *slog.Logger
+	// listen is how a test listens without a network.
+	listen func(Address) (net.Listener, error)
+}
+
+// Events are told what happens at the doors. A nil function is not called.
+type Events struct {
+	// Connections is told by how many a door's open connections change.
+	Connections func(door string, change int)
+	// ConnectionRefused is told of each connection that was closed because too many are open.
+	ConnectionRefused func(door string)
 }
 
 // Door is an address and what is answered there.
 type Door struct {
+	// Name is what logs and metrics call the door.
 	Name    string
-	Address string
+	Address Address
+	// Handler answers HTTP. Without one, Server answers what it speaks.
 	Handler http.Handler
+	Server  Server
+	// Certificates are for TLS; without them the door is plain.
+	Certificates *Certificates
+	// MaxConnections bounds the open connections.
+	MaxConnections int
+	// Patience is how long a request may take, from its header to the end of its answer. At 0
+	// what answers sets the times; see [Patient].
+	Patience time.Duration
+	// Operators: the door is for operators, and so the last to close.
+	Operators bool
 }
 
-// Run serves until ctx ends, and then until the last request is answered or Drain is over.
-func Run(ctx context.Context, options Options) error {
-	ended := make(chan error, len(options.Doors))
-	var servers []*http.Server
-	for _, door := range options.Doors {
-		listener, err := net.Listen("tcp", door.Address)
-		if err != nil {
-			return fmt.Errorf("%s: %w", door.Name, err)
-		}
-		server := &http.Server{Handler: door.Handler, ReadHeaderTimeout: 10 * time.Second}
-		servers = append(servers, server)
-		options.Log.Info("listening", "door", door.Name, "address", listener.Addr().String())
-		panics.Go(func() error { return server.Serve(listener) }, func(err error) { ended <- err })
+// Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
+// until all is answered or ctx ends. One that has a method ConnState, as package grpc has, tells
+// by it which of its connections have something to answer.
+type Server interface {
+	Serve(net.Listener) error
+	Shutdown(ctx context.Context) error
+	// Close ends what is left.
+	Close() error
+}
+
+// The times and sizes that bound a connection whatever it is used for.
+const (
+	// headerTime is how long a client may take to send the header of a request.
+	headerTime = 10 * time.Second
+	// idleTime is how long a connection may stay open between two requests. Balancers close
+	// theirs after a minute; the side that closes first loses no request.
+	idleTime = 2 * time.Minute
+	// maxHeader bounds the header of a request, in bytes.
+	maxHeader = 64 << 10
+	// maxStreams bounds the requests at a time of one HTTP/2 connection.
+	maxStreams = 250
+)
+
+// RefreshEvery is how often files are looked at again.
+const RefreshEvery = time.Second
+
+// opened is a door that listens.
+type opened struct {
+	*Door
+	connections *connections
+	server      Server
+	ended       chan struct{}
+}
+
+// Run serves until ctx ends, and then until the last request is answered or Drain is over: then
+// it returns a [*CutError].
+func Run(ctx context.Context, o *Options) error {
+	doors, err := openDoors(o)
+	if err != nil {
+		return err
 	}
-	var err error
+	ended := make(chan error, len(doors))
+	addresses := map[string]string{}
+	for _, door := range doors {
+		addresses[door.Name] = name(door.connections.Addr())
+		o.Log.Info("listening", "door", door.Name, "address", addresses[door.Name], "tls", door.Certificates != nil)
+		if door.Certificates == nil && !local(door.connections.Addr()) {
+			o.Log.Warn("the door is open to the network without TLS", "door", door.Name, "address", addresses[door.Name])
+		}
+		panics.Go(func() error { defer close(door.ended); return door.serve() }, func(err error) { ended <- err })
+	}
+	defer func() {
+		for _, door := range doors {
+			door.server.Close()
+		}
+	}()
+	refreshing, stop := context.WithCancel(ctx)
+	defer stop()
+	refresh(refreshing, o)
+	if o.Ready != nil {
+		if err := o.Ready(addresses); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-ctx.Done():
-	case err = <-ended:
+	case err := <-ended:
+		return fmt.Errorf("a door has closed by itself: %w", err)
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), options.Drain)
-	defer cancel()
-	for _, server := range servers {
-		err = errors.Join(err, server.Shutdown(drain))
+	o.Health.draining.Store(true)
+	o.Log.Info("draining", "at_most", o.Drain.String())
+	return drain(context.WithoutCancel(ctx), o, doors)
+}
+
+// openDoors listens at all doors or at none.
+func openDoors(o *Options) (doors []*opened, err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, door := range doors {
+			door.connections.Close()
+		}
+		doors = nil
+	}()
+	for i := range o.Doors {
+		door := &o.Doors[i]
+		listen := o.listen
+		if listen == nil {
+			listen = func(a Address) (net.Listener, error) { return a.listen(o.Remove) }
+		}
+		listener, err := listen(door.Address)
+		if err != nil {
+			return doors, fmt.Errorf("--%s: %w", door.flag(), err)
+		}
+		bounded := &connections{Listener: listener, most: door.MaxConnections, tell: func(change int, refused bool) {
+			if change != 0 && o.Events.Connections != nil {
+				o.Events.Connections(door.Name, change)
+			}
+			if refused && o.Events.ConnectionRefused != nil {
+				o.Events.ConnectionRefused(door.Name)
+			}
+		}}
+		server := door.Server
+		if server == nil {
+			server = door.newHTTP(bounded, o)
+		} else if telling, can := server.(interface {
+			ConnState(func(net.Conn, http.ConnState))
+		}); can {
+			telling.ConnState(bounded.changed)
+		}
+		doors = append(doors, &opened{door, bounded, server, make(chan struct{})})
 	}
-	return err
+	return doors, nil
+}
+
+// flag is the flag that says where the door listens.
+func (d *Door) flag() string {
+	if d.Operators || d.Server != nil {
+		return d.Name
+	}
+	return "listen"
+}
+
+// newHTTP returns the HTTP server of a door.
+func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
+	handler := d.Handler
+	if d.Patience == 0 {
+		handler = Patient(handler)
+	}
+	return &http.Server{
+		Handler:           closing(handler, o.Health),
+		ConnState:         on.changed,
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       d.Patience,
+		WriteTimeout:      d.Patience,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
+			SendPingTimeout: idleTime / 4, WriteByteTimeout: headerTime,
+		},
+		ErrorLog: slog.NewLogLogger(o.Log.With("door", d.Name).Handler(), slog.LevelDebug),
+	}
+}
+
+// closing tells clients of a server that drains to come back on another connection.
+func closing(next http.Handler, health *Health) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if health.Draining() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (d *opened) serve() error {
+	server, isHTTP := d.server.(*http.Server)
+	switch {
+	case d.Certificates == nil:
+		return d.server.Serve(d.connections)
+	case isHTTP:
+		server.TLSConfig = d.Certificates.Config("h2", "http/1.1")
+		return server.ServeTLS(d.connections, "", "")
+	}
+	return d.server.Serve(d.Certificates.listener(d.connections))
+}
+
+// refresh calls the refreshes until ctx ends.
+func refresh(ctx context.Context, o *Options) {
+	var asks []chan struct{}
+	for _, refresh := range o.Refreshes {
+		asked := make(chan struct{}, 1)
+		asks = append(asks, asked)
+		panics.Go(func() error {
+			every := time.NewTicker(RefreshEvery)
+			defer every.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-asked:
+					refresh(ctx, true)
+				case <-every.C:
+					refresh(ctx, false)
+				}
+			}
+		}, o.bug)
+	}
+	var group goroutines.Group
+	group.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.Hangups:
+				for _, asked := range asks {
+					select {
+					case asked <- struct{}{}:
+					default: // it was asked already
+					}
+				}
+			}
+		}
+	})
+}
+
+// bug says that something ended which should not have.
+func (o *Options) bug(err error) {
+	if err != nil {
+		o.Log.Error("files are no longer looked at", "error", err)
+	}
 }

@@ -1,0 +1,95 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// Address is where a door listens.
+type Address struct {
+	network string // tcp or unix
+	text    string // HOST:PORT, or the path of a socket
+}
+
+// ParseAddress reads HOST:PORT or unix:PATH. It wants a host, so that nothing listens on every
+// network because a word was forgotten.
+func ParseAddress(text string) (Address, error) {
+	if path, is := strings.CutPrefix(text, "unix:"); is {
+		if path == "" {
+			return Address{}, errors.New("names no socket; write unix:/run/limitctl/http.sock")
+		}
+		return Address{"unix", path}, nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	switch {
+	case err != nil:
+		return Address{}, fmt.Errorf("%q is not HOST:PORT or unix:PATH; write for example 127.0.0.1:8080", text)
+	case host == "" || host == "*":
+		return Address{}, fmt.Errorf("%q names no host; write 127.0.0.1:%s for this machine only, or 0.0.0.0:%[2]s for every network", text, port)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return Address{}, fmt.Errorf("%q has no port from 0 to 65535; write for example %s", text, net.JoinHostPort(host, "8080"))
+	}
+	return Address{"tcp", text}, nil
+}
+
+// String is the address as it was written.
+func (a Address) String() string {
+	if a.network == "unix" {
+		return "unix:" + a.text
+	}
+	return a.text
+}
+
+// local reports whether only this machine reaches a listener.
+func local(address net.Addr) bool {
+	tcp, is := address.(*net.TCPAddr)
+	if !is {
+		return true
+	}
+	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return ip.Unmap().IsLoopback()
+}
+
+// listen listens at an address. remove removes the file of a socket on which nobody listens.
+func (a Address) listen(remove func(path string) error) (net.Listener, error) {
+	listener, err := net.Listen(a.network, a.text)
+	if a.network == "unix" && errors.Is(err, syscall.EADDRINUSE) && deserted(a.text) {
+		if err := remove(a.text); err != nil {
+			return nil, fmt.Errorf("the socket %s of an earlier run cannot be removed: %w", a.text, err)
+		}
+		listener, err = net.Listen(a.network, a.text)
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use by another program; end that, or choose another address", a)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s is not allowed to this user; choose a port above 1023, or another path", a)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s is no address of this machine; 127.0.0.1 always is, and 0.0.0.0 means all of them", a)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen at %s: %w", a, err)
+	}
+	return listener, nil
+}
+
+// deserted reports whether a socket is left from a program that has ended.
+func deserted(path string) bool {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// name is what to call where a listener listens, with the port that it really has.
+func name(address net.Addr) string {
+	if address.Network() == "unix" {
+		return "unix:" + address.String()
+	}
+	return address.String()
+}

@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"container/list"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// connections is a listener that bounds how many connections are open. A connection beyond the
+// bound takes the place of the one that has waited longest for its client, so that idle or slow
+// clients cannot keep others out. If all of them are being answered, it is closed.
+type connections struct {
+	net.Listener
+	most int
+	// tell is told of each connection that comes and goes, and of each that the bound closes.
+	tell func(change int, refused bool)
+
+	turn    sync.Mutex
+	open    int
+	waiting list.List     // of *conn, the longest first
+	none    chan struct{} // closed once none is waiting; nil if nobody wants to know
+
+	closing atomic.Bool
+}
+
+// conn is one of the connections.
+type conn struct {
+	net.Conn
+	of *connections
+	// place is its place among those that wait; nil while a request is being answered.
+	place   *list.Element
+	closed  bool
+	waits   atomic.Bool
+	leaving atomic.Bool
+}
+
+// lastLook is how long a client that is to be left may take for what it is sending.
+const lastLook = 50 * time.Millisecond
+
+// queueTime is how long connections that the system has accepted are still taken in once a
+// listener is to close.
+const queueTime = 20 * time.Millisecond
+
+// Accept returns the next connection.
+func (l *connections) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			if l.closing.Load() && isTimeout(err) {
+				err = errors.Join(net.ErrClosed, l.Listener.Close())
+			}
+			return nil, err
+		}
+		c := &conn{Conn: inner, of: l}
+		if l.admit(c) {
+			return c, nil
+		}
+		inner.Close()
+	}
+}
+
+// stop takes in what the system has accepted already, and nothing from then on.
+func (l *connections) stop() {
+	l.closing.Store(true)
+	if limited, can := l.Listener.(interface{ SetDeadline(time.Time) error }); can {
+		limited.SetDeadline(time.Now().Add(queueTime))
+		return
+	}
+	l.Listener.Close()
+}
+
+// admit reports whether there is a place for a connection, and makes one if it can.
+func (l *connections) admit(c *conn) bool {
+	l.turn.Lock()
+	var longest *conn
+	if l.open >= l.most {
+		first := l.waiting.Front()
+		if first == nil {
+			l.turn.Unlock()
+			l.tell(0, true)
+			return false
+		}
+		longest = first.Value.(*conn)
+		longest.forget()
+	}
+	l.open++
+	c.place = l.waiting.PushBack(c)
+	c.waits.Store(true)
+	l.turn.Unlock()
+	if longest != nil {
+		longest.Conn.Close()
+		l.tell(-1, true)
+	}
+	l.tell(1, false)
+	return true
+}
+
+// changed is told by the HTTP server what a connection does.
+func (l *connections) changed(of net.Conn, state http.ConnState) {
+	if outer, is := of.(*tls.Conn); is {
+		of = outer.NetConn()
+	}
+	c, is := of.(*conn)
+	if !is {
+		return
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	switch {
+	case c.closed:
+	case state == http.StateIdle && c.place == nil:
+		c.place = l.waiting.PushBack(c)
+		c.waits.Store(true)
+	case (state == http.StateActive || state == http.StateHijacked) && c.place != nil:
+		c.answered()
+	}
+}
+
+// answered takes a connection from those that wait.
+func (c *conn) answered() {
+	c.of.waiting.Remove(c.place)
+	c.place = nil
+	c.waits.Store(false)
+	if c.of.waiting.Len() == 0 && c.of.none != nil {
+		close(c.of.none)
+		c.of.none = nil
+	}
+}
+
+// forget takes a connection out of the count, once.
+func (c *conn) forget() {
+	c.closed = true
+	c.of.open--
+	if c.place != nil {
+		c.answered()
+	}
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.of.turn.Lock()
+	first := !c.closed
+	if first {
+		c.forget()
+	}
+	c.of.turn.Unlock()
+	if first {
+		c.of.tell(-1, false)
+	}
+	return c.Conn.Close()
+}
+
+// CloseWrite tells the client that nothing more comes.
+func (c *conn) CloseWrite() error {
+	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Read reads what the client sends. From a client that is to be left it takes what is on its
+// way.
+func (c *conn) Read(p []byte) (n int, err error) {
+	if !c.leaving.Load() || !c.waits.Load() {
+		n, err = c.Conn.Read(p)
+		if !isTimeout(err) || !c.leaving.Load() || !c.waits.Load() {
+			return n, err
+		}
+	}
+	if err := c.Conn.SetReadDeadline(time.Now().Add(lastLook)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// idle returns what is closed once no connection waits for its client.
+func (l *connections) idle() <-chan struct{} {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if l.none == nil {
+		l.none = make(chan struct{})
+	}
+	none := l.none
+	if l.waiting.Len() == 0 {
+		close(l.none)
+		l.none = nil
+	}
+	return none
+}
+
+// leave ends the connections that wait for their clients, except where a request is on its way.
+func (l *connections) leave() {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*conn)
+		c.leaving.Store(true)
+		c.Conn.SetReadDeadline(time.Unix(1, 0)) // wakes who reads
+	}
+}
+
+// count is how many connections are open.
+func (l *connections) count() int {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	return l.open
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}

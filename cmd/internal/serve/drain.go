@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/goroutines"
+)
+
+// linger is how long connections without a request are kept once the server is to stop. A client
+// that uses its connection in that time is told to come back on another one.
+const linger = time.Second
+
+// CutError says that requests were not answered when the time to drain was over.
+type CutError struct {
+	Connections int
+	After       time.Duration
+}
+
+func (e *CutError) Error() string {
+	return fmt.Sprintf("%d connections still had a request after %s, and were cut; give --drain more time", e.Connections, e.After)
+}
+
+// drain ends the doors so that all requests that were sent are answered.
+func drain(ctx context.Context, o *Options, doors []*opened) error {
+	begun := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, begun.Add(o.Drain))
+	defer cancel()
+	wait(ctx, o.Delay)
+	var cut atomic.Int64
+	for _, operators := range []bool{false, true} {
+		var group goroutines.Group
+		for _, door := range doors {
+			if door.Operators == operators {
+				group.Go(func() { cut.Add(int64(door.drain(ctx, begun.Add(o.Delay+linger)))) })
+			}
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	if n := int(cut.Load()); n > 0 {
+		return &CutError{n, o.Drain}
+	}
+	o.Log.Info("drained", "after", time.Since(begun).Round(time.Millisecond).String())
+	return nil
+}
+
+// drain ends a door, and returns how many connections it had to cut. Those without a request may
+// stay until leave.
+func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
+	d.connections.stop()
+	select {
+	case <-d.ended:
+	case <-ctx.Done():
+	}
+	if d.Server == nil { // others tell their clients by themselves
+		if !d.Operators {
+			waitFor(ctx, d.connections.idle(), time.Until(leave))
+		}
+		d.connections.leave()
+		waitFor(ctx, d.connections.idle(), 2*lastLook)
+	}
+	if d.server.Shutdown(ctx) == nil {
+		return 0
+	}
+	cut = d.connections.count()
+	d.server.Close()
+	return cut
+}
+
+// wait waits for a time, or until ctx ends.
+func wait(ctx context.Context, time time.Duration) { waitFor(ctx, nil, time) }
+
+// waitFor waits for a channel to be closed, for at most a time, or until ctx ends.
+func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
+	timer := time.NewTimer(max(most, 0))
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

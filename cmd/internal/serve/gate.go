@@ -1,0 +1,59 @@
+package serve
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+)
+
+// Gate bounds how many requests are answered at the same time. One gate can stand before
+// several handlers. It is safe for concurrent use.
+type Gate struct {
+	most     int64
+	refused  func()
+	inFlight atomic.Int64
+}
+
+// NewGate returns a gate that lets at most so many requests in at a time. refused is called for
+// each one that it refuses; it may be nil.
+func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
+
+// Enter reports whether a request may be answered. Who may has to call Leave.
+func (g *Gate) Enter() bool {
+	if g.inFlight.Add(1) > g.most {
+		g.inFlight.Add(-1)
+		if g.refused != nil {
+			g.refused()
+		}
+		return false
+	}
+	return true
+}
+
+// Leave ends what Enter began.
+func (g *Gate) Leave() { g.inFlight.Add(-1) }
+
+// Wrap answers 503 for requests beyond the bound, at once.
+func (g *Gate) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.Enter() {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusServiceUnavailable, "overloaded",
+				"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+" at a time (--max-in-flight)")
+			return
+		}
+		defer g.Leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers with the commands' error document. kind and message hold nothing that JSON
+// would escape.
+func refuse(w http.ResponseWriter, status int, kind, message string) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	io.WriteString(w, `{"schema_version":1,"error":{"kind":"`+kind+`","message":"`+message+"\"}}\n")
+}

@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// The times of bodies that may be of any length.
+const (
+	// patience is how long a client may keep the server waiting in all, as long as it sends or
+	// takes nothing.
+	patience = 30 * time.Second
+	// slowest is how many bytes a second a client has to send or take to be waited for without
+	// an end.
+	slowest = 1 << 10
+)
+
+// Patient sets the times of requests whose bodies may be of any length. It waits for a client
+// at most 30 seconds more than its bytes would take at 1 KiB a second, and counts only the time
+// in which the client is what is waited for.
+func Patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		body := &patientBody{ReadCloser: r.Body, control: control, left: patience, ended: r.Body == http.NoBody}
+		if !body.ended {
+			r.Body = body
+		}
+		defer func() { // what is left of the body, and of the answer
+			control.SetReadDeadline(time.Now().Add(body.left))
+			control.SetWriteDeadline(time.Now().Add(patience))
+		}()
+		next.ServeHTTP(&patientWriter{ResponseWriter: w, control: control, left: patience}, r)
+	})
+}
+
+// spent returns what is left of the patience after n bytes in a time.
+func spent(left, took time.Duration, n int) time.Duration {
+	return min(patience, left-took+time.Duration(n)*time.Second/slowest)
+}
+
+// patientBody is the body of a request.
+type patientBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	left    time.Duration
+	// ended: from here on net/http reads, to see the client leave, and waits without an end.
+	ended bool
+}
+
+func (b *patientBody) Read(p []byte) (n int, err error) {
+	if b.ended {
+		return b.ReadCloser.Read(p)
+	}
+	begun := time.Now()
+	b.control.SetReadDeadline(begun.Add(b.left))
+	n, err = b.ReadCloser.Read(p)
+	b.left = spent(b.left, time.Since(begun), n)
+	b.ended = errors.Is(err, io.EOF)
+	return n, err
+}
+
+// patientWriter is the answer to a request.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	left    time.Duration
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *patientWriter) Write(p []byte) (n int, err error) {
+	begun := time.Now()
+	w.control.SetWriteDeadline(begun.Add(w.left))
+	n, err = w.ResponseWriter.Write(p)
+	w.left = spent(w.left, time.Since(begun), n)
+	return n, err
+}
+
+// FlushError sends what was written.
+func (w *patientWriter) FlushError() error {
+	begun := time.Now()
+	w.control.SetWriteDeadline(begun.Add(w.left))
+	err := w.control.Flush()
+	w.left = spent(w.left, time.Since(begun), 0)
+	return err
+}

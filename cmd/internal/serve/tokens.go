@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// shortestToken is how many characters a token has at least: fewer can be guessed.
+const shortestToken = 16
+
+// tokenHeader carries the token where Authorization is the client's own, such as in what a
+// proxy asks at /v1/auth.
+const tokenHeader = "X-Limitctl-Authorization"
+
+// Tokens are what a request to /v1 has to carry one of. Several are there while one replaces
+// another. They are safe for concurrent use.
+type Tokens struct {
+	file    *watched
+	inForce atomic.Pointer[[][sha256.Size]byte]
+}
+
+// TokensOf returns the tokens of a text, one on a line. Empty lines and those that begin with #
+// do not count.
+func TokensOf(text []byte) (*Tokens, error) {
+	t := new(Tokens)
+	return t, t.use(text)
+}
+
+// ReadTokens returns the tokens of a file, which Refresh reads again.
+func ReadTokens(path string, read func(path string) ([]byte, error)) (*Tokens, error) {
+	t := &Tokens{file: &watched{read: read, paths: []string{path}}}
+	_, err := t.Refresh()
+	return t, err
+}
+
+// Refresh reads the file again, and reports whether other tokens are in force. With a file that
+// cannot be read or has no token in it those from before stay, and each cause is told once.
+func (t *Tokens) Refresh() (changed bool, err error) {
+	if t.file == nil {
+		return false, nil
+	}
+	texts, err := t.file.changed()
+	if texts == nil || err != nil {
+		return false, err
+	}
+	return true, t.use(texts[0])
+}
+
+// Source is the file of the tokens, if they are from one.
+func (t *Tokens) Source() string {
+	if t.file == nil {
+		return ""
+	}
+	return t.file.paths[0]
+}
+
+func (t *Tokens) use(text []byte) error {
+	var all [][sha256.Size]byte
+	for line := range bytes.Lines(text) {
+		token := bytes.TrimSpace(line)
+		switch {
+		case len(token) == 0 || token[0] == '#':
+			continue
+		case len(token) < shortestToken:
+			return fmt.Errorf("a token has %d characters, and fewer than %d can be guessed; make one by `openssl rand -hex 32`",
+				len(token), shortestToken)
+		case bytes.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return errors.New("a token has a character that a header cannot carry; make one by `openssl rand -hex 32`")
+		}
+		all = append(all, sha256.Sum256(token))
+	}
+	if all == nil {
+		return errors.New("there is no token; put one on a line, made by `openssl rand -hex 32`")
+	}
+	t.inForce.Store(&all)
+	return nil
+}
+
+// Wrap answers 401 for requests without one of the tokens. What is behind it does not see the
+// header that had the token.
+func (t *Tokens) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{tokenHeader, "Authorization"} {
+			if t.allow(r.Header[name]) {
+				delete(r.Header, name)
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
+		refuse(w, http.StatusUnauthorized, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
+	})
+}
+
+// allow takes as long for a wrong token as for a right one, wherever it differs.
+func (t *Tokens) allow(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	scheme, token, found := strings.Cut(values[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return false
+	}
+	given, same := sha256.Sum256([]byte(strings.TrimSpace(token))), 0
+	for _, known := range *t.inForce.Load() {
+		same |= subtle.ConstantTimeCompare(given[:], known[:])
+	}
+	return same == 1
+}

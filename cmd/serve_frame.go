@@ -1,0 +1,214 @@
+package cmd
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
+)
+
+const (
+	// exchangeTime is how long a client may take to send a question and to take its answer,
+	// besides the time of the store.
+	exchangeTime = 20 * time.Second
+	// operatorTime is how long a request of an operator may take. A scrape gives up after ten
+	// seconds unless it is told otherwise.
+	operatorTime = time.Minute
+	// operatorConnections and operatorRequests bound what operators ask at the same time.
+	operatorConnections, operatorRequests = 256, 32
+)
+
+// tokenVariable is the environment variable with the tokens, if no file has them. A token on
+// the command line would be seen by everybody on the machine.
+const tokenVariable = "LIMITCTL_SERVE_TOKEN"
+
+// serveFrame is what the flags of serve say of its doors, before there is anything to answer.
+type serveFrame struct {
+	serve.Options
+	listen, admin *serve.Address // nil for none
+	grpc          *serve.Address // nil for none
+	flags         *serveFlags
+	certificates  *serve.Certificates
+	tokens        *serve.Tokens
+	count         func(door string, next http.Handler) http.Handler // for the metrics; may be nil
+}
+
+// frame reads the flags, and the files that they name.
+func (o *serveOptions) frame() (*serveFrame, error) {
+	f := &serveFrame{flags: &o.serveFlags, Options: serve.Options{
+		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.env.Remove, Hangups: o.env.Hangups(),
+		Ready: func(addresses map[string]string) error {
+			return o.printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
+		},
+	}}
+	switch {
+	case o.drain <= 0:
+		return nil, usagef("--drain %s is not positive; give a duration such as 5s", o.drain)
+	case o.drainDelay < 0 || o.drainDelay >= o.drain:
+		return nil, usagef("--drain-delay %s has to be from 0 to less than %s, which --drain is", o.drainDelay, o.drain)
+	case o.maxInFlight < 1:
+		return nil, usagef("--max-in-flight %d has to be at least 1", o.maxInFlight)
+	case o.maxConnections < 1:
+		return nil, usagef("--max-connections %d has to be at least 1", o.maxConnections)
+	case (o.certificate == "") != (o.key == ""):
+		return nil, usagef("--tls-cert and --tls-key belong together; give both")
+	case o.clientAuthority != "" && o.certificate == "":
+		return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	var err error
+	if f.Log, err = o.logger(); err != nil {
+		return nil, err
+	}
+	if f.listen, err = serveAddress("listen", o.listen); err != nil {
+		return nil, err
+	}
+	if o.admin != "" && o.admin != "off" {
+		if f.admin, err = serveAddress("admin", o.admin); err != nil {
+			return nil, err
+		}
+	}
+	if o.grpc != "" && o.grpc != "off" {
+		if f.grpc, err = serveAddress("grpc", o.grpc); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.metricsFlags.check(); err != nil {
+		return nil, err
+	}
+	return f, f.read(o.env)
+}
+
+func serveAddress(flag, text string) (*serve.Address, error) {
+	address, err := serve.ParseAddress(text)
+	if err != nil {
+		return nil, usagef("--%s %s", flag, err)
+	}
+	return &address, nil
+}
+
+// read reads the certificates and tokens.
+func (f *serveFrame) read(env *Env) (err error) {
+	if f.flags.certificate != "" {
+		f.certificates, err = serve.ReadCertificates(f.flags.certificate, f.flags.key, f.flags.clientAuthority, env.readCertificate)
+		if err != nil {
+			return usagef("TLS: %s", err)
+		}
+		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
+	}
+	variable := env.Getenv(tokenVariable)
+	switch {
+	case f.flags.tokenFile != "" && variable != "":
+		return usagef("--token-file and %s both have tokens; give one of them", tokenVariable)
+	case f.flags.tokenFile != "":
+		read := func(path string) ([]byte, error) { return env.ReadFile(path, files.MaxPassword) }
+		if f.tokens, err = serve.ReadTokens(f.flags.tokenFile, read); err != nil {
+			return usagef("--token-file %s: %s", f.flags.tokenFile, err)
+		}
+		f.Refreshes = append(f.Refreshes, f.refreshTokens)
+	case variable != "":
+		if f.tokens, err = serve.TokensOf([]byte(variable)); err != nil {
+			return usagef("%s: %s", tokenVariable, err)
+		}
+	}
+	return nil
+}
+
+// refreshCertificates reads the certificates again, and says once a day if they are old.
+func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Context, bool) {
+	var told time.Time
+	return func(context.Context, bool) {
+		changed, err := f.certificates.Refresh()
+		switch {
+		case err != nil:
+			f.Log.Error("the certificate before stays in force", "error", err)
+		case changed:
+			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
+		}
+		if now := now(); f.certificates.Old(now) && (changed || now.Sub(told) >= 24*time.Hour) {
+			told = now
+			f.Log.Warn("the certificate ends soon", "expires", f.certificates.Expires())
+		}
+	}
+}
+
+func (f *serveFrame) refreshTokens(context.Context, bool) {
+	switch changed, err := f.tokens.Refresh(); {
+	case err != nil:
+		f.Log.Error("the tokens before stay in force", "error", err)
+	case changed:
+		f.Log.Info("other tokens are in force")
+	}
+}
+
+// guard lets only those to a handler of /v1 that have a token, if tokens are wanted.
+func (f *serveFrame) guard(next http.Handler) http.Handler {
+	if f.tokens == nil {
+		return next
+	}
+	return f.tokens.Wrap(next)
+}
+
+// door adds a door for clients. patience is that of [serve.Door].
+func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
+	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.countDoor(name, handler), Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections, Patience: patience})
+}
+
+// envoy adds the door for Envoy, if there is to be one.
+func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
+	if f.grpc == nil {
+		return
+	}
+	options.Ready = func() bool { return !f.Health.Draining() }
+	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
+	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
+		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", domain)
+	})
+	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections})
+}
+
+// operators adds the door for operators, if there is to be one. What says whether the server
+// works is always answered.
+func (f *serveFrame) operators(handler http.Handler) {
+	if f.admin == nil {
+		return
+	}
+	mux := http.NewServeMux()
+	f.Health.Register(mux)
+	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(handler))
+	f.Doors = append(f.Doors, serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
+		Patience: operatorTime, Operators: true})
+}
+
+// serveAnswer is where the server answers, once it does.
+type serveAnswer struct {
+	SchemaVersion int               `json:"schema_version"`
+	Addresses     map[string]string `json:"addresses"` // by door
+}
+
+// Document implements output.Answer.
+func (a *serveAnswer) Document() any { return a }
+
+// Lines implements output.Answer.
+func (a *serveAnswer) Lines() []any { return []any{a} }
+
+// Records implements output.Answer.
+func (a *serveAnswer) Records() [][]string {
+	records := [][]string{{"door", "address"}}
+	for door, address := range a.Addresses {
+		records = append(records, []string{door, address})
+	}
+	slices.SortFunc(records[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return records
+}
+
+// Print implements output.Answer. People are told by the log.
+func (a *serveAnswer) Print(*output.Printer) {}
