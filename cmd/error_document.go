@@ -9,7 +9,7 @@ import (
 // endAnswer prints what is left of the answer, with the error that the command ends with,
 // for programs. err may be nil.
 func (g *globalOptions) endAnswer(err error) error {
-	if errorKindOf(err).word == "" { // done, or an answer such as denied
+	if errorKindOf(err).Word == "" { // done, or an answer such as denied
 		return g.answer.End(nil)
 	}
 	told := g.toldError(err)
@@ -23,7 +23,7 @@ func (g *globalOptions) endAnswer(err error) error {
 
 // toldError is an error as programs see it.
 func (g *globalOptions) toldError(err error) *output.Error {
-	return &output.Error{Kind: errorKindOf(err).word, Message: g.withoutSecrets(programMessage(err))}
+	return &output.Error{Kind: errorKindOf(err).Word, Message: g.withoutSecrets(programMessage(err))}
 }
 
 // programMessage is an error as one line for programs: all mistakes of a configuration

@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // The exit codes, which scripts rely on.
 const (
-	exitYes         = 0   // allowed, or done
-	exitNo          = 1   // denied, or there is nothing to settle or to revoke
-	exitUsage       = 2   // the command line is wrong; nothing was done
-	exitUnreachable = 3   // the store gave no answer in time
-	exitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
-	exitPartly      = 5   // some of it was done
-	exitInterrupted = 130 // by Ctrl-C
+	exitYes         = errorkind.ExitYes
+	exitNo          = errorkind.ExitNo
+	exitUsage       = errorkind.ExitUsage
+	exitUnreachable = errorkind.ExitUnreachable
+	exitRefused     = errorkind.ExitRefused
+	exitPartly      = errorkind.ExitPartly
+	exitInterrupted = errorkind.ExitInterrupted
 )
 
 var (
@@ -50,47 +50,25 @@ func (e *outputError) Error() string        { return "the answer could not be pr
 func (e *outputError) Is(target error) bool { return target == outcome.ErrPartly }
 func (e *outputError) Unwrap() error        { return e.error }
 
-// errorKind is what an error means to the caller's script: a word of the error document, and
-// an exit code.
-type errorKind struct {
-	word string // empty for what is no error: done, or denied
-	code int
-}
+// errorKindOf returns what an error means: the shared table, with what only commands have.
+func errorKindOf(err error) errorkind.Kind { return errorkind.Of(err, commandsKind) }
 
-// errorKindOf is the table of what each error means. docs/operations.md lists the words.
-func errorKindOf(err error) errorKind {
+// commandsKind knows the errors that only commands have.
+func commandsKind(err error) (kind errorkind.Kind, known bool) {
 	switch {
-	case err == nil:
-		return errorKind{"", exitYes}
-	case bugIn(err) != nil:
-		return errorKind{"bug", exitRefused}
-	case errors.Is(err, context.Canceled):
-		return errorKind{"interrupted", exitInterrupted}
-	case errors.Is(err, outcome.ErrPartly):
-		return errorKind{"partly", exitPartly}
-	case errors.Is(err, limiter.ErrUnknownToken):
-		return errorKind{"unknown_token", exitNo}
 	case errors.Is(err, operation.ErrNoOverride):
-		return errorKind{"no_override", exitNo}
+		return errorkind.Kind{Word: "no_override", Exit: exitNo}, true
 	case errors.Is(err, errNothing):
-		return errorKind{"nothing_to_undo", exitNo}
+		return errorkind.Kind{Word: "nothing_to_undo", Exit: exitNo}, true
 	case errors.Is(err, errDenied):
-		return errorKind{"", exitNo}
+		return errorkind.Denied, true
 	case mistakesOf(err) != nil:
-		return errorKind{"config", exitUsage}
-	case errors.Is(err, errUsage), errors.Is(err, limiter.ErrInvalid):
-		return errorKind{"usage", exitUsage}
-	case limiter.IsAway(err) && errors.Is(err, limiter.ErrOutcomeUnknown):
-		return errorKind{"outcome_unknown", exitUnreachable}
-	case limiter.IsAway(err):
-		return errorKind{"store_away", exitUnreachable}
-	case errors.Is(err, limiter.ErrForeign):
-		return errorKind{"foreign", exitRefused}
-	case errors.Is(err, limiter.ErrRefused):
-		return errorKind{"refused", exitRefused}
+		return errorkind.Kind{Word: "config", Exit: exitUsage}, true
+	case errors.Is(err, errUsage):
+		return errorkind.Usage, true
 	}
-	return errorKind{"machine", exitUsage} // what is left is about the machine the command runs on
+	return errorkind.Kind{}, false
 }
 
 // exitCode returns the exit code of an error.
-func exitCode(err error) int { return errorKindOf(err).code }
+func exitCode(err error) int { return errorKindOf(err).Exit }

@@ -10,10 +10,16 @@ import (
 // open connects to the chosen store; where names it in messages. The command may write
 // to it, and so ends in order from now on.
 func (g *globalOptions) open() (store connect.Store, where string, err error) {
+	return g.openWatched(nil)
+}
+
+// openWatched is open with [connect.Options.OnBatch].
+func (g *globalOptions) openWatched(onBatch func(calls int)) (store connect.Store, where string, err error) {
 	url, options, err := g.connection()
 	if err != nil {
 		return nil, "", err
 	}
+	options.OnBatch = onBatch
 	store, where, err = connect.Open(url, options)
 	store, err = g.openedToWrite(store, err)
 	return store, where, err

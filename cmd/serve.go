@@ -100,18 +100,21 @@ func runServe(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := o.open()
+	counted := metrics.New(metrics.Options{Version: o.env.Version})
+	store, _, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	counted := metrics.New()
 	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer()})
+	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer(),
+		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
 	defer e.Close()
 
-	gate := serve.NewGate(o.maxInFlight, nil)
-	frame.door("http", frame.listen, gate.Wrap(frame.guard(api.Handler(e))), o.timeout+exchangeTime)
+	frame.Events = serve.Events{Connections: counted.Connections, ConnectionRefused: counted.ConnectionRefused}
+	gate := serve.NewGate(o.maxInFlight, counted.Refused("http"))
+	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
+	frame.door("http", frame.listen, counted.Door("http", answers), o.timeout+exchangeTime)
 	frame.operators(counted.Handler())
 	err = serve.Run(ctx, &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
@@ -141,3 +144,6 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 	}
 	return nil, usagef("--log-format %q is not known; give text or json", o.logFormat)
 }
+
+// describe is an error of a store as the server tells it: one line without secrets.
+func (g *globalOptions) describe(err error) string { return g.withoutSecrets(message(err)) }

@@ -53,7 +53,8 @@ type Query struct {
 	// not, the store looks at in a second; 0 is without bound.
 	KeysPerSecond int
 	// Progress, if set, is told now and then how many keys the store has looked
-	// at and about how many there are. The two are equal at the end.
+	// at and about how many there are. What it selected of these has been yielded
+	// by then. The two are equal at the end.
 	Progress func(looked, total int64)
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	Password string        // for a URL without one
 	// Clock decides instead of the store's own, for simulations; nil for that.
 	Clock func() time.Time
+	// OnBatch, if set, is told how many calls go to a Redis server together; see
+	// [redisstore.WithBatchObserver].
+	OnBatch func(calls int)
 	// ReadFile reads the files of certificates that a URL names.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -89,6 +92,9 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	settings := []redisstore.Option{redisstore.WithPrefix(options.Prefix), redisstore.WithSecrets(storeurl.Secrets(url)...)}
 	if options.Clock != nil {
 		settings = append(settings, redisstore.WithClock(options.Clock))
+	}
+	if options.OnBatch != nil {
+		settings = append(settings, redisstore.WithBatchObserver(options.OnBatch))
 	}
 	store, err = redisstore.New(client, settings...)
 	return store, client, where, err

@@ -23,6 +23,20 @@ func indentedJSON(document any) ([]byte, error) {
 	return escapeJSON(text), err
 }
 
+// AppendJSONText appends a text as [JSON] writes it.
+func AppendJSONText(b []byte, text string) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			escaped, _ := JSON(text) // a text can always be written
+			return append(b, escaped...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
+}
+
 // escapeJSON escapes in JSON what the encoder leaves as it is: beyond ASCII, all of
 // which is in strings, and DEL.
 func escapeJSON(text []byte) []byte {

@@ -83,6 +83,9 @@ func (l *lane) next(most, calls int) *exchange {
 
 // exchange sends a batch. Each call, and each ask, has its own outcome afterwards.
 func (l *lane) exchange(ctx context.Context, e *exchange) error {
+	if l.onBatch != nil {
+		l.onBatch(len(e.calls))
+	}
 	for _, q := range e.calls {
 		if q.ask != nil {
 			e.asks = append(e.asks, q.ask)

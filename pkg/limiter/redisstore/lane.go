@@ -51,6 +51,7 @@ type lane struct {
 
 	scripts *scripts
 	clock   func() time.Time // nil for the server's
+	onBatch func(calls int)  // nil for nobody
 
 	mu        sync.Mutex
 	busy      int         // exchanges under way that somebody waits for
@@ -87,7 +88,7 @@ type queued struct {
 
 // newLane returns a lane to client.
 func (s *sender) newLane(client redis.UniversalClient) *lane {
-	l := &lane{client: client, scripts: s.scripts, clock: s.clock}
+	l := &lane{client: client, scripts: s.scripts, clock: s.clock, onBatch: s.onBatch}
 	if single, ok := client.(*redis.Client); ok {
 		options := single.Options()
 		l.keepsDeadlines = options.ContextTimeoutEnabled
@@ -185,6 +186,9 @@ func (l *lane) sendAlone(ctx context.Context, c *call, deadline time.Time, endsI
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
+	}
+	if l.onBatch != nil {
+		l.onBatch(1)
 	}
 	err := l.processOne(ctx, c)
 	var caught *panics.Error

@@ -57,13 +57,13 @@ func (s *Store) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Ent
 		var looked, total int64
 		seen := s.servers.NewSeen()
 		for page := range sc.pages {
-			looked, total = looked+page.looked, total+page.total
-			q.Report(min(looked, total), total)
 			for _, f := range page.found {
 				if seen.First(f.entry.StoreKey) && !yield(f.entry, f.err) {
 					return
 				}
 			}
+			looked, total = looked+page.looked, total+page.total
+			q.Report(min(looked, total), total)
 		}
 		if err := <-scanned; err != nil {
 			yield(limiter.Entry{}, s.explain(err, "scan", false, nil))

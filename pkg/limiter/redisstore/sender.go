@@ -24,6 +24,7 @@ type sender struct {
 	budget  time.Duration        // how long one call may take
 	scripts *scripts
 	clock   func() time.Time
+	onBatch func(calls int)
 
 	single *lane // without a Cluster
 
@@ -33,8 +34,9 @@ type sender struct {
 	lanes map[*redis.Client]*lane // of a Cluster
 }
 
-func newSender(client redis.UniversalClient, budget time.Duration, scripts *scripts, clock func() time.Time) *sender {
-	s := &sender{client: client, budget: budget, scripts: scripts, clock: clock, lanes: map[*redis.Client]*lane{}}
+func newSender(client redis.UniversalClient, settings *settings, scripts *scripts) *sender {
+	s := &sender{client: client, budget: settings.budget, scripts: scripts, clock: settings.clock, onBatch: settings.onBatch,
+		lanes: map[*redis.Client]*lane{}}
 	if s.cluster, _ = client.(*redis.ClusterClient); s.cluster == nil {
 		s.single = s.newLane(client)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -43,6 +44,7 @@ type settings struct {
 	budget       time.Duration
 	secrets      []string
 	withoutHooks bool
+	onBatch      func(calls int) // nil for nobody
 }
 
 // An Option changes how a Store is made.
@@ -76,6 +78,20 @@ func WithoutHooks() Option { return func(s *settings) { s.withoutHooks = true } 
 // none. Where the client's own read and write time-outs are within it, connecting may take
 // its dial time-out besides. A caller's own deadline is a [limiter.ErrGaveUp] instead.
 func WithBudget(budget time.Duration) Option { return func(s *settings) { s.budget = budget } }
+
+// WithBatchObserver lets f be told how many calls go to a server together, each time that some
+// do; of one that goes alone it is told 1. Concurrent calls are merged, so a mean well above 1
+// says that callers wait for each other, which saves the server work. f is called by many at
+// once and must be quick. A panic of it is recovered.
+func WithBatchObserver(f func(calls int)) Option {
+	return func(s *settings) {
+		s.onBatch = func(calls int) {
+			var panicked error
+			defer panics.Catch(&panicked)
+			f(calls)
+		}
+	}
+}
 
 // defaultBudget is as long as go-redis waits for an answer unless told otherwise.
 const defaultBudget = 3 * time.Second
@@ -146,7 +162,7 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 			redisserver.BoundExchanges(client, s.budget)
 		}
 	}
-	s.sender = newSender(client, s.budget, &s.scripts, s.clock) // after the hooks, which it uses
+	s.sender = newSender(client, &s.settings, &s.scripts) // after the hooks, which it uses
 	return s, limiter.ValidatePrefix(string(s.own))
 }
 

@@ -1,62 +1,175 @@
-// Package api is the server's door for programs that speak JSON.
+// Package api is the server's door for programs: questions about limits as JSON, and answers
+// for proxies that ask whether they may pass a request on (forward-auth).
 package api
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// question is the body of a request.
-type question struct {
-	Key        string            `json:"key"`
-	Limits     []string          `json:"limits"`
-	Policy     string            `json:"policy"`
-	Attributes policy.Attributes `json:"attributes"`
-	Cost       int64             `json:"cost"`
-	Token      string            `json:"token"`
+// Options are how a door answers.
+type Options struct {
+	// Describe says in one line, without secrets, what went wrong in a store. nil stands for the
+	// error's own text.
+	Describe func(error) string
 }
 
-// Handler answers POST /v1/check and /v1/consume.
-func Handler(e *engine.Engine) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/check", func(w http.ResponseWriter, r *http.Request) { answer(e, limiter.Peek, w, r) })
-	mux.HandleFunc("POST /v1/consume", func(w http.ResponseWriter, r *http.Request) { answer(e, limiter.Take, w, r) })
-	return mux
+// door answers requests.
+type door struct {
+	engine  *engine.Engine
+	options Options
+	calls   sync.Pool // of *call
 }
 
-func answer(e *engine.Engine, op limiter.Op, w http.ResponseWriter, r *http.Request) {
-	q := question{Cost: 1}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&q); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+// Handler answers POST /v1/check, /v1/consume, /v1/refund and /v1/settle.
+func Handler(e *engine.Engine, options Options) http.Handler {
+	if options.Describe == nil {
+		options.Describe = error.Error
+	}
+	return &door{engine: e, options: options, calls: sync.Pool{New: newCall}}
+}
+
+const prefix = "/v1/"
+
+// ServeHTTP implements [http.Handler].
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, found := strings.CutPrefix(r.URL.Path, prefix)
+	v := verbOf(name)
+	switch {
+	case !found || v == nil:
+		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, notFound(r.URL.Path))
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		refusal.Write(w, http.StatusMethodNotAllowed, errorkind.Usage.Word,
+			"method "+r.Method+` is not for `+prefix+v.name+`; send POST with a body such as {"key":"user:42","limits":["10/1m"]}`)
+	default:
+		d.serve(w, r, v)
+	}
+}
+
+func notFound(path string) string {
+	text := "there is nothing at " + shorten(path) + "; there are"
+	for i := range verbs {
+		text += " " + prefix + verbs[i].name
+	}
+	return text
+}
+
+// call is what one request works with. Its memory is used again.
+type call struct {
+	body       []byte
+	question   question
+	ask        engine.Ask
+	attributes policy.Attributes
+	answer     decision.Answer
+	names      []string
+}
+
+func newCall() any { return &call{body: make([]byte, 0, firstBody), attributes: policy.Attributes{}} }
+
+// release lets another request have the memory, and forgets what was asked.
+func (c *call) release(calls *sync.Pool) {
+	if cap(c.body) > mostKept {
+		c.body = make([]byte, 0, firstBody)
+	}
+	c.body = c.body[:0]
+	c.question.reset()
+	clear(c.attributes)
+	clear(c.names)
+	c.names = c.names[:0]
+	c.ask = engine.Ask{Limits: c.ask.Limits[:0]}
+	c.answer = decision.Answer{}
+	calls.Put(c)
+}
+
+// serve answers one question.
+func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
+	c := d.calls.Get().(*call)
+	defer c.release(&d.calls)
+	var err error
+	if c.body, err = readBody(r, c.body); err != nil {
+		d.refuseBody(w, err)
 		return
 	}
-	ask := engine.Ask{Op: op, Policy: q.Policy, Attributes: q.Attributes, Key: q.Key, Cost: q.Cost, Token: q.Token}
-	for _, text := range q.Limits {
-		limit, err := limiter.ParseLimit(text)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		ask.Limits = append(ask.Limits, limit)
-	}
-	var a decision.Answer
-	if err := e.Decide(r.Context(), &ask, &a); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	if err := c.question.read(v, string(c.body)); err != nil {
+		d.refuse(w, err)
 		return
 	}
-	names := make([]string, len(a.Requests))
-	for i := range names {
-		names[i] = a.LimitName(i)
+	if err := c.question.ask(v, &c.ask, c.attributes); err != nil {
+		d.refuse(w, err)
+		return
 	}
-	e.Settings().HTTP.Headers.Set(w.Header(), names, a.Requests, a.Decisions)
-	w.Header().Set("Content-Type", "application/json")
-	if !limiter.AllAllowed(a.Decisions) {
+	if err := d.decide(r.Context(), c); err != nil {
+		d.refuse(w, err)
+		return
+	}
+	c.answer.Key = c.question.subject()
+	d.setHeaders(w.Header(), c)
+	if v.op == limiter.Refund {
+		c.body = c.answer.AppendRefundJSON(c.body[:0])
+	} else {
+		c.body = c.answer.AppendJSON(c.body[:0])
+	}
+	c.body = append(c.body, '\n')
+	header := w.Header()
+	header["Content-Type"] = contentType
+	header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
+	if !limiter.AllAllowed(c.answer.Decisions) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	json.NewEncoder(w).Encode(a.Document())
+	w.Write(c.body)
+}
+
+var contentType = []string{"application/json"}
+
+// decide asks the engine. A bug there costs the one request.
+func (d *door) decide(ctx context.Context, c *call) (err error) {
+	defer panics.Catch(&err)
+	if err := d.engine.Decide(ctx, &c.ask, &c.answer); !errors.Is(err, engine.ErrUnknownPolicy) {
+		return err
+	}
+	return unknownPolicy(c.ask.Policy, d.engine.Settings())
+}
+
+// setHeaders tells the client of its limits.
+func (d *door) setHeaders(header http.Header, c *call) {
+	for i := range c.answer.Requests {
+		c.names = append(c.names, c.answer.LimitName(i))
+	}
+	d.engine.Settings().HTTP.Headers.Set(header, c.names, c.answer.Requests, c.answer.Decisions)
+}
+
+// refuse answers with an error.
+func (d *door) refuse(w http.ResponseWriter, err error) {
+	kind := errorkind.Of(err, nil)
+	switch {
+	case errors.Is(err, limiter.ErrOutcomeUnknown): // also if the request was cut short
+		kind = errorkind.OutcomeUnknown
+		refusal.WriteUnknown(w, kind.Status, kind.Word, d.options.Describe(err))
+	case kind == errorkind.Usage:
+		// It is about what the client sent. To hide secrets in that would let it guess them.
+		refusal.Write(w, kind.Status, kind.Word, err.Error())
+	case errors.Is(err, limiter.ErrGaveUp):
+		refusal.Write(w, errorkind.Interrupted.Status, errorkind.Interrupted.Word, "the request ended before the store answered")
+	default:
+		refusal.Write(w, kind.Status, kind.Word, d.options.Describe(err))
+	}
+}
+
+func shorten(text string) string {
+	const longest = 100
+	return output.Shorten(text, longest)
 }

@@ -43,8 +43,17 @@ type Ask struct {
 type Options struct {
 	// Timeout is the store's time for an answer.
 	Timeout time.Duration
-	// Observer is told of each call, of each failure that a policy decided, and of the breaker.
+	// Observer is told of each failure that a policy decided, and of the breaker.
 	Observer limiter.Observer
+	// StoreObserver is told of each call of the store itself, inside of all that wraps it: how
+	// long the store took, and its own errors.
+	StoreObserver limiter.Observer
+	// OnDecision, if set, is told of each call of [Engine.Decide] and how long it took. After
+	// an error answer has no decisions, and no requests if there were none to make. It may
+	// read both until it returns. It is called by many at once, so it must be quick.
+	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
+	// OnReplace, if set, is told of settings before anything is decided by them.
+	OnReplace func(settings *Settings)
 	// OnFailure is told each error that a policy replaced by a decision.
 	OnFailure func(policy string, err error)
 	// OnOverrides is told why overrides cannot be read.
@@ -83,12 +92,15 @@ func (e *Engine) Settings() *Settings { return e.inForce.Load().Settings }
 // Replace puts settings in force. Calls that are being decided are decided by those before.
 func (e *Engine) Replace(settings *Settings) {
 	f := &force{Settings: settings, byName: map[string]*decider{}}
-	var store limiter.Store = limiter.WithBudget(e.store, e.options.Timeout)
+	if e.options.OnReplace != nil {
+		e.options.OnReplace(settings)
+	}
+	store := limiter.WithObserver(limiter.WithBudget(e.store, e.options.Timeout), e.options.StoreObserver)
 	watch := limiter.WatchOverrides(store, limiter.Overrides{OnError: e.options.OnOverrides})
 	if settings.Breaker != nil {
 		store = limiter.WithBreaker(store, e.options.Observer.Breaker(*settings.Breaker))
 	}
-	f.plain = limiter.WithObserver(watch.Wrap(store), e.options.Observer)
+	f.plain = watch.Wrap(store)
 	for _, p := range settings.Policies {
 		failure := p.Failure()
 		failure.OnFailure = func(err error) {
@@ -96,14 +108,24 @@ func (e *Engine) Replace(settings *Settings) {
 				e.options.OnFailure(p.Name, err)
 			}
 		}
-		f.byName[p.Name] = &decider{p, limiter.WithObserver(watch.Wrap(limiter.WithFailure(store, failure)), e.options.Observer)}
+		f.byName[p.Name] = &decider{p, watch.Wrap(limiter.WithFailure(store, failure))}
 	}
 	e.inForce.Store(f)
 }
 
 // Decide asks the store, and fills answer in. What is wrong with ask is a
 // [limiter.ErrInvalid], and [ErrUnknownPolicy] for a policy that is not in force.
-func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
+func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
+	if e.options.OnDecision == nil {
+		return e.decide(ctx, ask, answer)
+	}
+	begun := time.Now()
+	err := e.decide(ctx, ask, answer)
+	e.options.OnDecision(ask, answer, err, time.Since(begun))
+	return err
+}
+
+func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
 	f := e.inForce.Load()
 	store := f.plain
 	if ask.Policy != "" {

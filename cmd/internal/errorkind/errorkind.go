@@ -1,0 +1,81 @@
+// Package errorkind is the table of what each error means: to people and programs a word, to
+// a script an exit code, to a client of the server a status.
+package errorkind
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// The exit codes, which scripts rely on.
+const (
+	ExitYes         = 0   // allowed, or done
+	ExitNo          = 1   // denied, or there is nothing to settle or to revoke
+	ExitUsage       = 2   // the command line is wrong; nothing was done
+	ExitUnreachable = 3   // the store gave no answer in time
+	ExitRefused     = 4   // the store refused, or a key holds foreign data; a bug of limitctl
+	ExitPartly      = 5   // some of it was done
+	ExitInterrupted = 130 // by Ctrl-C
+)
+
+// Kind is what an error means.
+type Kind struct {
+	// Word is the kind in the error document; empty for what is no error: done, or denied.
+	Word string
+	// Exit is the exit code of a command.
+	Exit int
+	// Status is that of an answer over HTTP.
+	Status int
+}
+
+// The kinds that are needed by name. docs/operations.md lists the words.
+var (
+	Done           = Kind{"", ExitYes, http.StatusOK}
+	Denied         = Kind{"", ExitNo, http.StatusTooManyRequests}
+	Usage          = Kind{"usage", ExitUsage, http.StatusBadRequest}
+	OutcomeUnknown = Kind{"outcome_unknown", ExitUnreachable, http.StatusServiceUnavailable}
+	StoreAway      = Kind{"store_away", ExitUnreachable, http.StatusServiceUnavailable}
+	Interrupted    = Kind{"interrupted", ExitInterrupted, http.StatusServiceUnavailable}
+)
+
+// Of returns what an error means. own, if not nil, knows errors of the caller's own. It is
+// asked after what cuts work short, and before what a store says.
+func Of(err error, own func(error) (Kind, bool)) Kind {
+	var bug *panics.Error
+	switch {
+	case err == nil:
+		return Done
+	case errors.As(err, &bug):
+		return Kind{"bug", ExitRefused, http.StatusInternalServerError}
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, outcome.ErrPartly):
+		return Kind{"partly", ExitPartly, http.StatusInternalServerError}
+	case errors.Is(err, limiter.ErrUnknownToken):
+		return Kind{"unknown_token", ExitNo, http.StatusConflict}
+	}
+	if own != nil {
+		if kind, known := own(err); known {
+			return kind
+		}
+	}
+	switch {
+	case errors.Is(err, limiter.ErrInvalid):
+		return Usage
+	case limiter.IsAway(err) && errors.Is(err, limiter.ErrOutcomeUnknown):
+		return OutcomeUnknown
+	case limiter.IsAway(err):
+		return StoreAway
+	case errors.Is(err, limiter.ErrForeign):
+		return Kind{"foreign", ExitRefused, http.StatusBadGateway}
+	case errors.Is(err, limiter.ErrRefused):
+		return Kind{"refused", ExitRefused, http.StatusBadGateway}
+	}
+	// What is left is about the machine that limitctl runs on.
+	return Kind{"machine", ExitUsage, http.StatusInternalServerError}
+}

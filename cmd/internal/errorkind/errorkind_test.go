@@ -1,0 +1,44 @@
+package errorkind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var errOwn = errors.New("own")
+
+func TestEachErrorHasOneMeaning(t *testing.T) {
+	own := func(err error) (Kind, bool) { return Kind{"own", ExitNo, 418}, errors.Is(err, errOwn) }
+	for _, test := range []struct {
+		err  error
+		want Kind
+	}{
+		{nil, Kind{"", 0, 200}},
+		{panics.Call(func() error { panic("bug") }), Kind{"bug", 4, 500}},
+		{context.Canceled, Kind{"interrupted", 130, 503}},
+		{outcome.Partly(limiter.ErrRefused), Kind{"partly", 5, 500}},
+		{fmt.Errorf("token: %w", limiter.ErrUnknownToken), Kind{"unknown_token", 1, 409}},
+		{errors.Join(limiter.ErrUnavailable, errOwn), Kind{"own", 1, 418}},
+		{errors.Join(context.Canceled, errOwn), Kind{"interrupted", 130, 503}},
+		{limiter.Invalidf("cost"), Kind{"usage", 2, 400}},
+		{limiter.ErrUnavailable, Kind{"store_away", 3, 503}},
+		{limiter.ErrOutcomeUnknown, Kind{"outcome_unknown", 3, 503}},
+		{fmt.Errorf("%w: %w", limiter.ErrGaveUp, context.DeadlineExceeded), Kind{"machine", 2, 500}},
+		{&limiter.ForeignError{StoreKey: "k", Holds: "a list"}, Kind{"foreign", 4, 502}},
+		{limiter.ErrRefused, Kind{"refused", 4, 502}},
+		{errors.New("disk full"), Kind{"machine", 2, 500}},
+	} {
+		if got := Of(test.err, own); got != test.want {
+			t.Errorf("Of(%v) = %+v, want %+v", test.err, got, test.want)
+		}
+	}
+	if got := Of(errOwn, nil); got.Word != "machine" {
+		t.Errorf("an error that nobody knows is %+v", got)
+	}
+}

@@ -1,0 +1,288 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/spelling"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// fields are the names of a body's fields, as bits of a set.
+type fields uint16
+
+const (
+	fieldKey fields = 1 << iota
+	fieldLimits
+	fieldPolicy
+	fieldAttributes
+	fieldCost
+	fieldToken
+	fieldTokenTTL
+	fieldUpTo
+	fieldForce
+)
+
+// fieldNames are the names in the order of their bits.
+var fieldNames = []string{"key", "limits", "policy", "attributes", "cost", "token", "token_ttl", "up_to", "force"}
+
+// names are the names of the fields in a set.
+func (f fields) names() (names []string) {
+	for i, name := range fieldNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// verb is what can be asked: the last part of the path.
+type verb struct {
+	name   string
+	op     limiter.Op
+	fields fields // that its body can have
+}
+
+const whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost
+
+// verbs are all that can be asked.
+var verbs = []verb{
+	{"check", limiter.Peek, whoAndWhat | fieldToken | fieldTokenTTL},
+	{"consume", limiter.Take, whoAndWhat | fieldToken | fieldTokenTTL | fieldUpTo | fieldForce},
+	{"refund", limiter.Refund, whoAndWhat | fieldToken},
+	{"settle", limiter.Settle, whoAndWhat | fieldToken},
+}
+
+// verbOf returns the verb of that name, or nil.
+func verbOf(name string) *verb {
+	for i := range verbs {
+		if verbs[i].name == name {
+			return &verbs[i]
+		}
+	}
+	return nil
+}
+
+// question is what a body says.
+type question struct {
+	has         fields
+	key, policy string
+	limits      []string
+	// attributes are as they were written, for the answer's key.
+	attributes      []policy.Attribute
+	cost, upTo      int64
+	token, tokenTTL string
+	force           bool
+}
+
+// reset forgets what was read, and keeps the memory.
+func (q *question) reset() {
+	clear(q.limits)
+	clear(q.attributes)
+	*q = question{limits: q.limits[:0], attributes: q.attributes[:0]}
+}
+
+// read reads a body for a verb. The error is a [limiter.ErrInvalid].
+func (q *question) read(v *verb, text string) error {
+	const byteOrderMark = "\ufeff"
+	s := scan(text)
+	switch {
+	case s.next() == 0 && s.at == len(text):
+		return limiter.Invalidf(`the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`)
+	case strings.HasPrefix(text, byteOrderMark):
+		return limiter.Invalidf("the body begins with a byte order mark; send UTF-8 without one")
+	}
+	if err := s.object(func(name string) error { return q.readField(v, &s, name) }); err != nil {
+		return err
+	}
+	if s.space(); s.at != len(text) {
+		return s.wrong("the end of the body")
+	}
+	return nil
+}
+
+// readField reads the value of one field.
+func (q *question) readField(v *verb, s *scanner, name string) (err error) {
+	i := slices.Index(fieldNames, name)
+	if i < 0 {
+		return unknownField(v, name)
+	}
+	field := fields(1) << i
+	switch {
+	case v.fields&field == 0:
+		return limiter.Invalidf("field %q is not for %s, which takes %s", name, v.name, strings.Join(v.fields.names(), ", "))
+	case q.has&field != 0:
+		return limiter.Invalidf("field %q is given twice; keep one", name)
+	}
+	q.has |= field
+	switch field {
+	case fieldKey:
+		q.key, err = s.textOf(name)
+	case fieldLimits:
+		q.limits, err = s.textsOf(name, q.limits, limiter.MaxRequests)
+	case fieldPolicy:
+		q.policy, err = s.textOf(name)
+	case fieldAttributes:
+		err = q.readAttributes(s)
+	case fieldCost:
+		q.cost, err = s.numberOf(name)
+	case fieldToken:
+		q.token, err = s.textOf(name)
+	case fieldTokenTTL:
+		q.tokenTTL, err = s.textOf(name)
+	case fieldUpTo:
+		q.upTo, err = s.numberOf(name)
+	case fieldForce:
+		q.force, err = s.booleanOf(name)
+	}
+	return err
+}
+
+func unknownField(v *verb, name string) error {
+	known := v.fields.names()
+	if near := spelling.Nearest(strings.ToLower(name), known, 2); near != "" {
+		return limiter.Invalidf("unknown field %q; did you mean %q?", shorten(name), near)
+	}
+	return limiter.Invalidf("unknown field %q; the fields of %s are %s", shorten(name), v.name, strings.Join(known, ", "))
+}
+
+// mostAttributes bounds the attributes of a body. A policy uses fewer, and each is compared
+// with those before it.
+const mostAttributes = 64
+
+func (q *question) readAttributes(s *scanner) error {
+	if s.next() != '{' {
+		return s.mistaken("attributes", `an object of texts, such as {"ip":"203.0.113.9"}`)
+	}
+	return s.object(func(name string) error {
+		if err := policy.ValidateName("attribute", name); err != nil {
+			return err
+		}
+		value, err := s.textOf("attribute " + name)
+		switch {
+		case err != nil:
+			return err
+		case value == "":
+			return limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+		case slices.ContainsFunc(q.attributes, func(a policy.Attribute) bool { return a.Name == name }):
+			return limiter.Invalidf("attribute %q is given twice; keep one", name)
+		case len(q.attributes) == mostAttributes:
+			return limiter.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
+		}
+		q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
+		return nil
+	})
+}
+
+// check reports fields that contradict each other or are missing. What an ask has of them,
+// and the limits themselves, are checked later.
+func (q *question) check(v *verb) error {
+	has := func(f fields) bool { return q.has&f != 0 }
+	switch {
+	case has(fieldKey) && has(fieldPolicy):
+		return limiter.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
+	case has(fieldPolicy) && has(fieldLimits):
+		return limiter.Invalidf("policy and limits both say what is allowed; send one of them")
+	case has(fieldPolicy) && q.policy == "":
+		return limiter.Invalidf("policy is empty; name one, or send key and limits")
+	case has(fieldPolicy):
+	case has(fieldAttributes):
+		return limiter.Invalidf("attributes are for a policy, and none is named; add policy")
+	case !has(fieldKey) && !has(fieldLimits):
+		return limiter.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
+	case !has(fieldKey):
+		return limiter.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
+	case len(q.limits) == 0:
+		return limiter.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
+	}
+	return q.checkUnits(v)
+}
+
+// checkUnits is check for what is said about units and tokens.
+func (q *question) checkUnits(v *verb) error {
+	has := func(f fields) bool { return q.has&f != 0 }
+	switch {
+	case has(fieldToken) && q.token == "":
+		return limiter.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
+	case has(fieldTokenTTL) && !has(fieldToken):
+		return limiter.Invalidf("token_ttl says how long to remember a token; add token")
+	case v.op == limiter.Settle && !has(fieldToken):
+		return limiter.Invalidf("settle needs the token that the units were taken with; add token")
+	case v.op == limiter.Settle && !has(fieldCost):
+		return limiter.Invalidf("settle needs the real cost; add cost")
+	case q.force && has(fieldUpTo):
+		return limiter.Invalidf("force takes all units and up_to those that fit; send one of them")
+	case has(fieldCost) && has(fieldUpTo):
+		return limiter.Invalidf("cost and up_to both say how many units; send one of them")
+	case has(fieldUpTo) && (q.upTo < 1 || q.upTo > limiter.MaxCount):
+		return limiter.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.upTo, limiter.MaxCount)
+	}
+	return nil
+}
+
+// ask fills in what the engine is asked. attributes are filled for it.
+func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (err error) {
+	if err := q.check(v); err != nil {
+		return err
+	}
+	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.key, q.policy, q.token
+	switch {
+	case q.force:
+		ask.Op = limiter.Charge
+	case q.has&fieldUpTo != 0:
+		ask.Op, ask.Cost = limiter.TakeUpTo, q.upTo
+	}
+	if q.has&fieldCost != 0 {
+		ask.Cost = q.cost
+	}
+	if q.has&fieldTokenTTL != 0 {
+		if ask.TokenTTL, err = parseTokenTTL(q.tokenTTL); err != nil {
+			return err
+		}
+	}
+	for _, text := range q.limits {
+		limit, err := limiter.ParseLimit(text)
+		if err != nil {
+			return err
+		}
+		ask.Limits = append(ask.Limits, limit)
+	}
+	ask.Attributes = attributes
+	for _, a := range q.attributes {
+		attributes[a.Name] = a.Value
+	}
+	return nil
+}
+
+func parseTokenTTL(text string) (time.Duration, error) {
+	ttl, err := limiter.ParsePeriod(text)
+	if err != nil {
+		return 0, limiter.Invalidf("token_ttl: %s", err)
+	}
+	if ttl < limiter.MinTokenTTL || ttl > limiter.MaxTokenTTL {
+		return 0, limiter.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, limiter.FormatPeriod(limiter.MinTokenTTL),
+			limiter.FormatPeriod(limiter.MaxTokenTTL))
+	}
+	return ttl, nil
+}
+
+// subject is who is limited, as the answer repeats it: the key, or the attributes in the
+// words of the command line.
+func (q *question) subject() string {
+	if q.policy == "" {
+		return q.key
+	}
+	var b strings.Builder
+	for i, a := range q.attributes {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(a.Name)
+		b.WriteByte('=')
+		b.WriteString(a.Value)
+	}
+	return b.String()
+}

@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	// mostParts is how many parts of a store have series of their own at most.
+	mostParts = 64
+	// otherParts is the label of the rest.
+	otherParts = "(others)"
+)
+
+var breakerStates = []limiter.BreakerState{limiter.BreakerClosed, limiter.BreakerOpen, limiter.BreakerHalfOpen}
+
+// breakerMetrics are about the store's breaker, by part of a store that has parts.
+type breakerMetrics struct {
+	state   *prometheus.GaugeVec   // by part, state
+	changes *prometheus.CounterVec // by part, to
+
+	mu    sync.Mutex
+	parts map[string]limiter.BreakerState
+}
+
+func (b *breakerMetrics) register(r prometheus.Registerer) {
+	b.state = prometheus.NewGaugeVec(gauge("breaker_state",
+		"1 for the state that the breaker is in, else 0. A Cluster has a breaker for each part, which is the address of a master."),
+		[]string{"part", "state"})
+	b.changes = prometheus.NewCounterVec(counter("breaker_changes_total", "Changes of the breaker's state."), []string{"part", "to"})
+	r.MustRegister(b.state, b.changes)
+}
+
+// begin says that a breaker begins anew, or that there is none.
+func (b *breakerMetrics) begin(exists bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.Reset()
+	b.parts = map[string]limiter.BreakerState{}
+	if exists {
+		b.set("", limiter.BreakerClosed)
+	}
+}
+
+// set says which state a part is in. The caller holds the lock.
+func (b *breakerMetrics) set(part string, state limiter.BreakerState) {
+	b.parts[part] = state
+	for _, each := range breakerStates {
+		value := 0.0
+		if each == state {
+			value = 1
+		}
+		b.state.WithLabelValues(part, each.String()).Set(value)
+		b.changes.WithLabelValues(part, each.String()) // which exists from now on
+	}
+}
+
+// changed counts a change.
+func (b *breakerMetrics) changed(change limiter.BreakerChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	part := change.Part
+	if _, known := b.parts[part]; !known && len(b.parts) >= mostParts && !b.makeRoom() {
+		b.changes.WithLabelValues(otherParts, change.To.String()).Inc()
+		return
+	}
+	b.set(part, change.To)
+	b.changes.WithLabelValues(part, change.To.String()).Inc()
+}
+
+// makeRoom forgets a part that is closed, if there is one. The caller holds the lock.
+func (b *breakerMetrics) makeRoom() bool {
+	for part, state := range b.parts {
+		if part != "" && state == limiter.BreakerClosed {
+			delete(b.parts, part)
+			b.state.DeletePartialMatch(prometheus.Labels{"part": part})
+			b.changes.DeletePartialMatch(prometheus.Labels{"part": part})
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// configMetrics are about the configuration that is in force.
+type configMetrics struct {
+	reloads          *prometheus.CounterVec // by result
+	succeeded, stale prometheus.Gauge
+	info             *prometheus.GaugeVec // by hash
+}
+
+func (c *configMetrics) register(r prometheus.Registerer, now time.Time) {
+	c.reloads = prometheus.NewCounterVec(counter("config_reloads_total",
+		"Times that the configuration was read again, since the start."), []string{"result"})
+	c.succeeded = prometheus.NewGauge(gauge("config_last_success_timestamp_seconds",
+		"When the configuration that is in force was read, as unix time."))
+	c.stale = prometheus.NewGauge(gauge("config_stale",
+		"1 if the configuration could not be read again, so that the one before is still in force."))
+	c.info = prometheus.NewGaugeVec(gauge("config_info",
+		"1; the label is the hash of the configuration in force, for comparing servers."), []string{"hash"})
+	r.MustRegister(c.reloads, c.succeeded, c.stale, c.info)
+	for _, result := range []string{"success", "failure"} {
+		c.reloads.WithLabelValues(result)
+	}
+	c.succeeded.Set(seconds(now))
+}
+
+// Loaded says which configuration the server begins with.
+func (m *Metrics) Loaded(hash string) {
+	m.config.info.Reset()
+	if hash != "" {
+		m.config.info.WithLabelValues(hash).Set(1)
+	}
+	m.config.succeeded.Set(seconds(m.clock()))
+	m.config.stale.Set(0)
+}
+
+// Reloaded says that the configuration was read again and is in force, or why it is not.
+func (m *Metrics) Reloaded(hash string, err error) {
+	if err != nil {
+		m.config.reloads.WithLabelValues("failure").Inc()
+		m.config.stale.Set(1)
+		return
+	}
+	m.config.reloads.WithLabelValues("success").Inc()
+	m.Loaded(hash)
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,0 +1,196 @@
+package metrics
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// What stands in the labels policy and limit for what has no such name. No configuration has
+// names with parentheses.
+const (
+	noPolicy      = "(none)"    // a key and limits that the caller chose
+	unknownPolicy = "(unknown)" // a name of the caller's
+)
+
+// decisionMetrics are about calls by policy and limit.
+type decisionMetrics struct {
+	decisions, checks *prometheus.CounterVec // by policy, limit, outcome
+	granted           *prometheus.CounterVec // by policy, limit
+	calls             *prometheus.CounterVec // by policy, operation, result
+	errors            *prometheus.CounterVec // by policy, kind
+	took              *prometheus.HistogramVec
+}
+
+func (d *decisionMetrics) register(r prometheus.Registerer) {
+	byOutcome := []string{"policy", "limit", "outcome"}
+	d.decisions = prometheus.NewCounterVec(counter("decisions_total",
+		"Decisions about requests that are to be charged, by limit. A request under several limits counts once for each."), byOutcome)
+	d.checks = prometheus.NewCounterVec(counter("checks_total",
+		"Decisions about requests that are never charged, by limit: what would have been decided."), byOutcome)
+	d.granted = prometheus.NewCounterVec(counter("granted_units_total", "Units charged, by limit."), []string{"policy", "limit"})
+	d.calls = prometheus.NewCounterVec(counter("calls_total",
+		"Calls of all limits of a policy together, by what was asked and its result."), []string{"policy", "operation", "result"})
+	d.errors = prometheus.NewCounterVec(counter("errors_total",
+		"Calls that had an error for an answer, by its kind."), []string{"policy", "kind"})
+	d.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "limitctl_decision_duration_seconds", Help: "Time that a call took, with the store's.", Buckets: durations,
+	}, []string{"policy"})
+	r.MustRegister(d.decisions, d.checks, d.granted, d.calls, d.errors, d.took)
+}
+
+// countedLimit has the counters of one limit.
+type countedLimit struct {
+	decisions, checks [outcomes]prometheus.Counter
+	granted           prometheus.Counter
+	retired           time.Time // zero while it is in force
+}
+
+// countedPolicy has the counters of one policy.
+type countedPolicy struct {
+	calls   [operations][results]prometheus.Counter
+	errors  map[string]prometheus.Counter
+	took    prometheus.Observer
+	limits  map[string]*countedLimit // also those that are in force no more
+	retired time.Time                // zero while it is in force
+}
+
+func (d *decisionMetrics) policy(name string) *countedPolicy {
+	p := &countedPolicy{took: d.took.WithLabelValues(name), errors: map[string]prometheus.Counter{}, limits: map[string]*countedLimit{}}
+	for op, operation := range operationWords {
+		for i, result := range resultWords {
+			p.calls[op][i] = d.calls.WithLabelValues(name, operation, result)
+		}
+	}
+	for _, kind := range errorWords {
+		if (kind == unknownPolicyError) == (name == unknownPolicy) {
+			p.errors[kind] = d.errors.WithLabelValues(name, kind)
+		}
+	}
+	return p
+}
+
+func (d *decisionMetrics) limit(policy, name string) *countedLimit {
+	l := &countedLimit{granted: d.granted.WithLabelValues(policy, name)}
+	for i, outcome := range outcomeWords {
+		l.decisions[i] = d.decisions.WithLabelValues(policy, name, outcome)
+		l.checks[i] = d.checks.WithLabelValues(policy, name, outcome)
+	}
+	return l
+}
+
+// forget removes the series of a limit.
+func (d *decisionMetrics) forgetLimit(policy, name string) {
+	labels := prometheus.Labels{"policy": policy, "limit": name}
+	d.decisions.DeletePartialMatch(labels)
+	d.checks.DeletePartialMatch(labels)
+	d.granted.DeletePartialMatch(labels)
+}
+
+// forgetPolicy removes the series of a policy whose limits are forgotten.
+func (d *decisionMetrics) forgetPolicy(name string) {
+	labels := prometheus.Labels{"policy": name}
+	d.calls.DeletePartialMatch(labels)
+	d.errors.DeletePartialMatch(labels)
+	d.took.DeletePartialMatch(labels)
+}
+
+// inForce has the counters of a policy in force, in the order of its limits.
+type countedInForce struct {
+	*countedPolicy
+	ordered []*countedLimit
+}
+
+// Decided counts one call. It is for [engine.Options].
+func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+	counted := m.of(ask, answer.Policy)
+	counted.took.Observe(took.Seconds())
+	calls := &counted.calls[operationOf(ask.Op)]
+	if err != nil {
+		calls[callFailed].Inc()
+		counted.fail(ask.Op, err)
+		return
+	}
+	if limiter.AllAllowed(answer.Decisions) {
+		calls[callAllowed].Inc()
+	} else {
+		calls[callDenied].Inc()
+	}
+	counts := countsOf(ask.Op)
+	if counts == countsNothing {
+		return
+	}
+	for i := range answer.Decisions {
+		limit := counted.ordered[min(i, len(counted.ordered)-1)]
+		d := &answer.Decisions[i]
+		if counts == countsCheck {
+			limit.checks[outcomeOf(d)].Inc()
+			continue
+		}
+		limit.decisions[outcomeOf(d)].Inc()
+		if d.Granted > 0 && !d.Repeated {
+			limit.granted.Add(float64(d.Granted))
+		}
+	}
+}
+
+// counting says which counters of a limit a call counts for.
+type counting uint8
+
+const (
+	countsNothing counting = iota // what gives back or settles decides nothing
+	countsDecision
+	countsCheck
+)
+
+func countsOf(op limiter.Op) counting {
+	switch operationOf(op) {
+	case consume:
+		return countsDecision
+	case check:
+		return countsCheck
+	}
+	return countsNothing
+}
+
+// fail counts an error. A mistake of the caller's says nothing about the limits.
+func (c *countedInForce) fail(op limiter.Op, err error) {
+	word := errorWord(err)
+	if c.errors[word] != nil {
+		c.errors[word].Inc()
+	}
+	if errors.Is(err, engine.ErrUnknownPolicy) || word == "invalid" {
+		return
+	}
+	switch countsOf(op) {
+	case countsDecision:
+		for _, limit := range c.ordered {
+			limit.decisions[failed].Inc()
+		}
+	case countsCheck:
+		for _, limit := range c.ordered {
+			limit.checks[failed].Inc()
+		}
+	}
+}
+
+// of returns the counters for a call. p is the policy that was asked, nil if there is none.
+func (m *Metrics) of(ask *engine.Ask, p *policy.Policy) *countedInForce {
+	v := m.inForce.Load()
+	switch {
+	case p == nil && ask.Policy == "":
+		return &v.none
+	case p == nil:
+		return &v.unknown
+	}
+	if counted := v.byPolicy[p]; counted != nil {
+		return counted
+	}
+	return m.retired(v, p)
+}

@@ -1,0 +1,123 @@
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// doorMetrics are about requests by the door they came through.
+type doorMetrics struct {
+	requests *prometheus.CounterVec // by door, status
+	took     *prometheus.HistogramVec
+	inFlight *prometheus.GaugeVec
+	refused  *prometheus.CounterVec
+
+	connections        *prometheus.GaugeVec
+	connectionsRefused *prometheus.CounterVec
+}
+
+// statusClasses are by the first digit of a status. What has none is counted as the first.
+var statusClasses = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+func (d *doorMetrics) register(r prometheus.Registerer) {
+	d.requests = prometheus.NewCounterVec(counter("http_requests_total",
+		"Requests answered, by the door they came through and the class of the status."), []string{"door", "status"})
+	d.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "limitctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer.", Buckets: durations,
+	}, []string{"door"})
+	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
+	d.refused = prometheus.NewCounterVec(counter("http_refused_total",
+		"Requests that were refused because too many were in flight."), []string{"door"})
+	d.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
+	d.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
+		"Connections that were closed because too many were open."), []string{"door"})
+	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, d.connections, d.connectionsRefused)
+}
+
+// Refused returns what counts a request that a door of that name refuses because too many are
+// in flight.
+func (m *Metrics) Refused(door string) func() { return m.doors.refused.WithLabelValues(door).Inc }
+
+// Connections counts connections of a door that were opened, or closed if change is below 0.
+func (m *Metrics) Connections(door string, change int) {
+	m.doors.connections.WithLabelValues(door).Add(float64(change))
+}
+
+// ConnectionRefused counts a connection that was closed because too many are open.
+func (m *Metrics) ConnectionRefused(door string) {
+	m.doors.connectionsRefused.WithLabelValues(door).Inc()
+}
+
+// Door wraps what answers at a door, so that its requests are counted. name is a word of the
+// server's own.
+func (m *Metrics) Door(name string, next http.Handler) http.Handler {
+	door := &countedDoor{next: next, took: m.doors.took.WithLabelValues(name), inFlight: m.doors.inFlight.WithLabelValues(name)}
+	for i, class := range statusClasses {
+		door.statuses[i] = m.doors.requests.WithLabelValues(name, class)
+	}
+	m.doors.refused.WithLabelValues(name)
+	return door
+}
+
+type countedDoor struct {
+	next     http.Handler
+	statuses [len(statusClasses)]prometheus.Counter
+	took     prometheus.Observer
+	inFlight prometheus.Gauge
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *countedDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	d.inFlight.Inc()
+	writer := &statusWriter{ResponseWriter: w}
+	panicked := true
+	defer func() {
+		status := writer.status
+		switch {
+		case panicked && status == 0:
+			status = http.StatusInternalServerError
+		case status == 0:
+			status = http.StatusOK
+		}
+		class := status / 100
+		if class < 1 || class >= len(d.statuses) {
+			class = 0
+		}
+		d.statuses[class].Inc()
+		d.took.Observe(time.Since(begun).Seconds())
+		d.inFlight.Dec()
+	}()
+	d.next.ServeHTTP(writer, r)
+	panicked = false
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until the header is written
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status < 200 { // informational ones come before the answer's own
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *statusWriter) Write(text []byte) (int, error) {
+	if w.status < 200 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(text)
+}
+
+// Flush implements [http.Flusher].
+func (w *statusWriter) Flush() { http.NewResponseController(w.ResponseWriter).Flush() }

@@ -1,0 +1,130 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+const (
+	// keepRetired is how long series stay whose policy or limit is in force no more, so that
+	// Prometheus scrapes their last values.
+	keepRetired = 10 * time.Minute
+	// mostRetired is how many limits that are in force no more have series at most, however
+	// often the configuration changes.
+	mostRetired = 500
+)
+
+// view is what is in force. It is not changed once it is.
+type view struct {
+	settings      *engine.Settings
+	byPolicy      map[*policy.Policy]*countedInForce
+	none, unknown countedInForce
+}
+
+// Configure makes series for what settings name, before anything is decided by them. Those of
+// policies and limits that are gone stay for some minutes. It is for [engine.Options].
+func (m *Metrics) Configure(settings *engine.Settings) {
+	if settings == nil {
+		settings = &engine.Settings{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	for _, p := range m.known {
+		p.retire(now)
+	}
+	v := &view{settings: settings, byPolicy: map[*policy.Policy]*countedInForce{}}
+	v.none = m.counted(&policy.Policy{Name: noPolicy, Limits: []policy.Limit{{Name: noPolicy}}})
+	v.unknown = m.counted(&policy.Policy{Name: unknownPolicy})
+	for _, p := range settings.Policies {
+		counted := m.counted(p)
+		v.byPolicy[p] = &counted
+	}
+	m.inForce.Store(v)
+	m.forget(now)
+	m.breaker.begin(settings.Breaker != nil)
+}
+
+// counted returns the counters of a policy in force. The caller holds the lock.
+func (m *Metrics) counted(p *policy.Policy) countedInForce {
+	known := m.known[p.Name]
+	if known == nil {
+		known = m.decisions.policy(p.Name)
+		m.known[p.Name] = known
+	}
+	known.retired = time.Time{}
+	counted := countedInForce{countedPolicy: known}
+	for i := range p.Limits {
+		name := p.Limits[i].Name
+		limit := known.limits[name]
+		if limit == nil {
+			limit = m.decisions.limit(p.Name, name)
+			known.limits[name] = limit
+		}
+		limit.retired = time.Time{}
+		counted.ordered = append(counted.ordered, limit)
+	}
+	return counted
+}
+
+// retire says that the policy and its limits are in force no more, since then.
+func (p *countedPolicy) retire(now time.Time) {
+	if p.retired.IsZero() {
+		p.retired = now
+	}
+	for _, l := range p.limits {
+		if l.retired.IsZero() {
+			l.retired = now
+		}
+	}
+}
+
+// retired returns the counters of a policy that was in force when a call began, and is no
+// more. If they are forgotten already, the call counts as one of an unknown policy.
+func (m *Metrics) retired(v *view, p *policy.Policy) *countedInForce {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.known[p.Name]
+	if known == nil {
+		return &v.none
+	}
+	counted := &countedInForce{countedPolicy: known}
+	for i := range p.Limits {
+		limit := known.limits[p.Limits[i].Name]
+		if limit == nil {
+			return &v.none
+		}
+		counted.ordered = append(counted.ordered, limit)
+	}
+	return counted
+}
+
+// forgetRetired removes series that have been retired for long.
+func (m *Metrics) forgetRetired() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(m.clock())
+}
+
+// forget is forgetRetired. The caller holds the lock.
+func (m *Metrics) forget(now time.Time) {
+	left := 0
+	for name, p := range m.known {
+		for limit, l := range p.limits {
+			if l.retired.IsZero() {
+				continue
+			}
+			if left++; left > mostRetired || now.Sub(l.retired) >= keepRetired {
+				left--
+				m.decisions.forgetLimit(name, limit)
+				delete(p.limits, limit)
+			}
+		}
+		if !p.retired.IsZero() && len(p.limits) == 0 {
+			m.decisions.forgetPolicy(name)
+			delete(m.known, name)
+		}
+	}
+}

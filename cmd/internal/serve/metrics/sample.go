@@ -1,0 +1,217 @@
+package metrics
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Sampling says what of the store is looked at in the background. What decides never waits
+// for that.
+type Sampling struct {
+	Store limiter.Keyspace
+	// Timeout is the store's time for one answer.
+	Timeout time.Duration
+	// Keys is how many keys are looked at in a round at most; 0 for none.
+	Keys int
+	// Huge: keys are looked at even if the store has more than a million.
+	Huge bool
+	// TopDenied is how many of the keys that are denied most have series, at most MaxTopDenied.
+	// Their labels are subjects, so 0 is for none.
+	TopDenied int
+	// OnError is told each error of a round, if set.
+	OnError func(error)
+}
+
+const (
+	// MaxTopDenied bounds [Sampling.TopDenied].
+	MaxTopDenied = 20
+
+	// samplePause is the mean time between two rounds. Each also looks at what has its turn.
+	samplePause = 10 * time.Second
+	// Rounds that look at keys and at denials, the first of them included.
+	everyKeys, everyDenials = 6, 3
+	// keysPerSecond is how many keys of the store a round looks at in a second at most.
+	keysPerSecond = 2000
+	// hugeStore is how many keys make a store huge.
+	hugeStore = 1_000_000
+	// mostUsed is how many limits are asked what is used of them at most.
+	mostUsed = 100
+	// sampleLife is how long a sample is told of if there is no newer one.
+	sampleLife = 5 * time.Minute
+	// deniedLast is the time that the keys that are denied most are of.
+	deniedLast = 10 * time.Minute
+	// nearShare is the share of a limit in use from which a key is near its limit.
+	nearShare = 0.8
+)
+
+// sampleMetrics are what the last rounds found.
+type sampleMetrics struct {
+	errors *prometheus.CounterVec
+	used   atomic.Pointer[usedSample]
+	keys   atomic.Pointer[keysSample]
+	denied atomic.Pointer[deniedSample]
+}
+
+func (s *sampleMetrics) register(r prometheus.Registerer) {
+	s.errors = prometheus.NewCounterVec(counter("sample_errors_total",
+		"Times that the store could not be looked at in the background, by what was looked for."), []string{"what"})
+	for _, what := range []string{"used", "keys", "denied"} {
+		s.errors.WithLabelValues(what)
+	}
+	r.MustRegister(s.errors)
+}
+
+// Sample looks at the store in rounds until ctx ends.
+func (m *Metrics) Sample(ctx context.Context, s Sampling) {
+	timer := time.NewTimer(rand.N(samplePause)) // servers that start together do not look together
+	defer timer.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		m.sampleOnce(ctx, &s, n)
+		timer.Reset(samplePause*4/5 + rand.N(samplePause*2/5))
+	}
+}
+
+// sampleOnce is the n-th round.
+func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
+	look := func(what string, look func(context.Context, *Sampling) error) {
+		if err := look(ctx, s); err != nil && ctx.Err() == nil {
+			m.sample.errors.WithLabelValues(what).Inc()
+			if s.OnError != nil {
+				s.OnError(err)
+			}
+		}
+	}
+	look("used", m.sampleUsed)
+	if s.Keys > 0 && n%everyKeys == 0 {
+		look("keys", m.sampleKeys)
+	}
+	if s.TopDenied > 0 && n%everyDenials == 0 {
+		look("denied", m.sampleDenied)
+	}
+}
+
+// usedSample is the share in use of limits that have one key.
+type usedSample struct {
+	at     time.Time
+	shares []usedShare
+}
+
+type usedShare struct {
+	policy, limit string
+	share         float64
+}
+
+// sampleUsed asks what is used of the limits that have one key, by peeks.
+func (m *Metrics) sampleUsed(ctx context.Context, s *Sampling) error {
+	sample := &usedSample{at: m.clock()}
+	store := limiter.WithBudget(s.Store, s.Timeout)
+	defer func() { m.sample.used.Store(sample) }()
+	for _, one := range oneKeyLimits(m.inForce.Load().settings) {
+		decisions := make([]limiter.Decision, 1)
+		if err := store.Decide(ctx, limiter.Peek, []limiter.Request{one.request}, decisions); err != nil {
+			return err
+		}
+		share := float64(decisions[0].Used) / float64(one.request.Limit.Capacity())
+		sample.shares = append(sample.shares, usedShare{one.policy, one.limit, share})
+	}
+	return nil
+}
+
+// oneKeyLimit is a limit whose attributes always have the same values.
+type oneKeyLimit struct {
+	policy, limit string
+	request       limiter.Request
+}
+
+// oneKeyLimits returns the limits that have one key, as far as the configuration says where
+// attributes come from, at most mostUsed of them.
+func oneKeyLimits(settings *engine.Settings) []oneKeyLimit {
+	var found []oneKeyLimit
+	for _, p := range settings.Policies {
+		attributes := fixedAttributes(settings, p.Name)
+	limits:
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			for _, name := range l.By {
+				if attributes[name] == "" {
+					continue limits
+				}
+			}
+			if len(found) == mostUsed {
+				return found
+			}
+			limit, _ := l.For(attributes)
+			found = append(found, oneKeyLimit{p.Name, l.Name, limiter.Request{Key: p.Key(l, attributes), Limit: limit, Cost: 1}})
+		}
+	}
+	return found
+}
+
+// fixedAttributes returns the attributes of a policy that have the same value in all that the
+// configuration says about where requests have it.
+func fixedAttributes(settings *engine.Settings, name string) policy.Attributes {
+	fixed, varies := policy.Attributes{}, map[string]bool{}
+	add := func(attribute, value string, isFixed bool) {
+		if known := fixed[attribute]; !isFixed || known != "" && known != value {
+			varies[attribute] = true
+		}
+		fixed[attribute] = value
+	}
+	for attribute, source := range settings.HTTP.Rules[name].Attributes {
+		value, isFixed := strings.CutPrefix(source.String(), "value:")
+		add(attribute, value, isFixed)
+	}
+	for _, descriptors := range settings.Envoy {
+		for _, descriptor := range descriptors {
+			if descriptor.Policy != name {
+				continue
+			}
+			for _, entry := range descriptor.Entries {
+				if entry.Attribute != "" {
+					add(entry.Attribute, entry.Value, entry.Fixed)
+				}
+			}
+		}
+	}
+	for attribute := range varies {
+		delete(fixed, attribute)
+	}
+	return fixed
+}
+
+// deniedSample are the keys that were denied most.
+type deniedSample struct {
+	at   time.Time
+	rows []limiter.Denied
+}
+
+// sampleDenied reads who was denied most.
+func (m *Metrics) sampleDenied(ctx context.Context, s *Sampling) error {
+	table, has := limiter.DenialTableOf(s.Store)
+	if !has {
+		return nil
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, s.Timeout)
+	defer cancel()
+	denials, err := table.Denials(ctx, deniedLast)
+	if err != nil {
+		return err
+	}
+	rows := denials.Rows[:min(len(denials.Rows), s.TopDenied, MaxTopDenied)]
+	m.sample.denied.Store(&deniedSample{at: m.clock(), rows: rows})
+	return nil
+}

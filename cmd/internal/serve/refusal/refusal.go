@@ -1,0 +1,47 @@
+// Package refusal writes the server's answers that are no decisions: the error document of
+// the commands, over HTTP.
+package refusal
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// longest is how many bytes of a message are shown. A message can quote what a client sent.
+const longest = 2000
+
+// Write answers with a status and the error document of a kind (see errorkind) and a message.
+// The message holds no secret.
+func Write(w http.ResponseWriter, status int, kind, message string) {
+	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
+	write(w, status, told.Document())
+}
+
+// unknown is the error document with what became of the request: nobody knows.
+type unknown struct {
+	SchemaVersion int           `json:"schema_version"`
+	Outcome       string        `json:"outcome"`
+	Error         *output.Error `json:"error"`
+}
+
+// WriteUnknown is [Write] for a request that may or may not have been charged.
+func WriteUnknown(w http.ResponseWriter, status int, kind, message string) {
+	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
+	write(w, status, unknown{output.SchemaVersion, "unknown", &told})
+}
+
+func write(w http.ResponseWriter, status int, document any) {
+	text, err := output.JSON(document)
+	if err != nil { // documents of texts can always be written
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	text = append(text, '\n')
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	w.Write(text)
+}
