@@ -52,6 +52,10 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Question Door Auth; do \
+		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
+	go test ./cmd/internal/decision -run '^$$' -fuzz '^FuzzAppendJSON$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
