@@ -80,6 +80,7 @@ func (d *door) rewrite(p *httputil.ProxyRequest) {
 	p.SetURL(d.Upstream.url)
 	p.Out.URL.RawQuery = query
 	p.Out.URL.ForceQuery = p.In.URL.ForceQuery
+	p.Out.Trailer = p.In.Trailer // whose values are known after the body
 	p.Out.Host = p.In.Host
 	if d.Host != "" {
 		p.Out.Host = d.Host
