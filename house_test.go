@@ -28,11 +28,11 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
 		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics",
-		"cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
-		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp", "internal/panics",
-		"internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen",
-		"pkg/loadgen/trace",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp",
+		"internal/panics", "internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
+		"pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -72,10 +72,12 @@ var layers = map[string][]string{
 	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit",
+		"pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit",
+		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
@@ -156,6 +158,12 @@ var layers = map[string][]string{
 	"cmd/internal/serve/proxy": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/httplimit",
 	},
+	"cmd/internal/serve/envoy": {
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/envoy/rls",
+		"cmd/internal/serve/grpc", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+	},
+	"cmd/internal/serve/envoy/rls": {},
+	"cmd/internal/serve/grpc":      {"internal/panics"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -166,6 +174,8 @@ var drivers = map[string][]string{
 		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
 	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
+	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":              {"cmd/internal/serve/envoy/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},

@@ -23,10 +23,10 @@ const (
 func Patient(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		// What net/http or an earlier request has set is over. HTTP/2 would end the stream.
-		control.SetWriteDeadline(time.Time{})
-		body := &patientBody{ReadCloser: r.Body, control: control, left: patience}
-		r.Body = body
+		body := &patientBody{ReadCloser: r.Body, control: control, left: patience, ended: r.Body == http.NoBody}
+		if !body.ended {
+			r.Body = body
+		}
 		defer func() { // what is left of the body, and of the answer
 			control.SetReadDeadline(time.Now().Add(body.left))
 			control.SetWriteDeadline(time.Now().Add(patience))
@@ -45,16 +45,19 @@ type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration
+	// ended: from here on net/http reads, to see the client leave, and waits without an end.
+	ended bool
 }
 
 func (b *patientBody) Read(p []byte) (n int, err error) {
+	if b.ended {
+		return b.ReadCloser.Read(p)
+	}
 	begun := time.Now()
 	b.control.SetReadDeadline(begun.Add(b.left))
 	n, err = b.ReadCloser.Read(p)
 	b.left = spent(b.left, time.Since(begun), n)
-	if errors.Is(err, io.EOF) {
-		b.control.SetReadDeadline(time.Time{}) // from here on net/http reads, to see the client leave
-	}
+	b.ended = errors.Is(err, io.EOF)
 	return n, err
 }
 

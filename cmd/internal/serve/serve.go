@@ -34,6 +34,8 @@ type Options struct {
 	Remove func(path string) error
 	Events Events
 	Log    *slog.Logger
+	// listen is how a test listens without a network.
+	listen func(Address) (net.Listener, error)
 }
 
 // Events are told what happens at the doors. A nil function is not called.
@@ -64,7 +66,8 @@ type Door struct {
 }
 
 // Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
-// until all is answered or ctx ends.
+// until all is answered or ctx ends. One that has a method ConnState, as package grpc has, tells
+// by it which of its connections have something to answer.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
@@ -149,7 +152,11 @@ func openDoors(o *Options) (doors []*opened, err error) {
 	}()
 	for i := range o.Doors {
 		door := &o.Doors[i]
-		listener, err := door.Address.listen(o.Remove)
+		listen := o.listen
+		if listen == nil {
+			listen = func(a Address) (net.Listener, error) { return a.listen(o.Remove) }
+		}
+		listener, err := listen(door.Address)
 		if err != nil {
 			return doors, fmt.Errorf("--%s: %w", door.flag(), err)
 		}
@@ -164,6 +171,10 @@ func openDoors(o *Options) (doors []*opened, err error) {
 		server := door.Server
 		if server == nil {
 			server = door.newHTTP(bounded, o)
+		} else if telling, can := server.(interface {
+			ConnState(func(net.Conn, http.ConnState))
+		}); can {
+			telling.ConnState(bounded.changed)
 		}
 		doors = append(doors, &opened{door, bounded, server, make(chan struct{})})
 	}

@@ -7,6 +7,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
 // unfit says why a request is not passed on, whatever its limits are; nil if it is.
@@ -40,14 +42,14 @@ func hasDotSegment(path string) bool {
 }
 
 // endToEnd returns the request without the fields that its Connection field names, so that it is
-// counted by what the upstream sees. The fields that say who sent it stay: this proxy reads them
-// and writes new ones.
-func endToEnd(r *http.Request) *http.Request {
+// counted by what the upstream sees. The fields that say who sent it, one of which is own, stay:
+// this proxy reads them and writes new ones.
+func endToEnd(r *http.Request, own string) *http.Request {
 	var header http.Header
 	for _, value := range r.Header["Connection"] {
 		for token := range strings.SplitSeq(value, ",") {
 			name := textproto.CanonicalMIMEHeaderKey(textproto.TrimString(token))
-			if _, sent := r.Header[name]; !sent || saysSender(name) || name == "Connection" || name == "Upgrade" {
+			if _, sent := r.Header[name]; !sent || saysSender(name, own) || name == "Connection" || name == "Upgrade" {
 				continue
 			}
 			if header == nil {
@@ -65,10 +67,11 @@ func endToEnd(r *http.Request) *http.Request {
 }
 
 // saysSender reports whether a field of that name tells an upstream who sent a request, or how.
-// An upstream that runs behind CGI or WSGI reads _ as -.
-func saysSender(name string) bool {
+// own is the field that the configuration names. An upstream behind CGI or WSGI reads _ as -.
+func saysSender(name, own string) bool {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")
+	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-") ||
+		own != "" && strings.EqualFold(name, own)
 }
 
 // rewrite makes the upstream's request.
@@ -77,6 +80,7 @@ func (d *door) rewrite(p *httputil.ProxyRequest) {
 	p.SetURL(d.Upstream.url)
 	p.Out.URL.RawQuery = query
 	p.Out.URL.ForceQuery = p.In.URL.ForceQuery
+	p.Out.Trailer = p.In.Trailer // whose values are known after the body
 	p.Out.Host = p.In.Host
 	if d.Host != "" {
 		p.Out.Host = d.Host
@@ -91,24 +95,29 @@ func (d *door) rewrite(p *httputil.ProxyRequest) {
 }
 
 // tellSender says to the upstream who sent the request. What the peer says of that is passed on
-// only if the peer is a trusted proxy.
+// only if the peer is a trusted proxy, and of the two lists of addresses only the one that such
+// proxies are configured to write. The other one a client can have written.
 func (d *door) tellSender(p *httputil.ProxyRequest) {
+	clients := d.engine.Settings().HTTP.Clients
 	for name := range p.Out.Header {
-		if saysSender(name) {
+		if saysSender(name, clients.Header) {
 			delete(p.Out.Header, name)
 		}
 	}
-	clients := d.engine.Settings().HTTP.Clients
+	unread := httplimit.Forwarded
+	if strings.EqualFold(clients.Header, httplimit.Forwarded) {
+		unread = httplimit.XForwardedFor
+	}
 	peer, err := netip.ParseAddrPort(p.In.RemoteAddr)
 	address := peer.Addr().Unmap().WithZone("")
 	if err == nil && slices.ContainsFunc(clients.Trusted, func(n netip.Prefix) bool { return n.Contains(address) }) {
 		for name, values := range p.In.Header {
-			if saysSender(name) && !strings.Contains(name, "_") {
+			if saysSender(name, clients.Header) && !strings.Contains(name, "_") && name != unread {
 				p.Out.Header[name] = slices.Clone(values)
 			}
 		}
-		if forwarded := p.Out.Header["Forwarded"]; len(forwarded) > 0 {
-			p.Out.Header.Set("Forwarded", strings.Join(forwarded, ", ")+", for="+forwardedNode(address))
+		if forwarded := p.Out.Header[httplimit.Forwarded]; len(forwarded) > 0 {
+			p.Out.Header.Set(httplimit.Forwarded, strings.Join(forwarded, ", ")+", for="+forwardedNode(address))
 		}
 	}
 	for name, value := range map[string]string{"X-Forwarded-Host": p.In.Host, "X-Forwarded-Proto": scheme(p.In)} {
@@ -117,7 +126,7 @@ func (d *door) tellSender(p *httputil.ProxyRequest) {
 		}
 	}
 	if err == nil {
-		p.Out.Header.Set("X-Forwarded-For", strings.Join(append(p.Out.Header["X-Forwarded-For"], address.String()), ", "))
+		p.Out.Header.Set(httplimit.XForwardedFor, strings.Join(append(p.Out.Header[httplimit.XForwardedFor], address.String()), ", "))
 	}
 }
 

@@ -6,6 +6,10 @@
 // on in both directions as they come, and none is held as a whole. A request that the upstream
 // did not answer has been charged, since the upstream may have done its work.
 //
+// Over HTTP/1.1 the answer's first byte follows the request's last one: net/http reads the rest of
+// a request before it writes, and closes the connection if that rest is malformed. Over HTTP/2
+// both directions go on at once.
+//
 // Go's transport repeats a request of a method that is safe to repeat, such as GET, if an idle
 // connection turns out to have been closed by the upstream before it answered anything.
 package proxy
@@ -85,10 +89,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, d.MaxBody)
 	}
-	r = endToEnd(r)
+	settings := d.engine.Settings()
+	r = endToEnd(r, settings.HTTP.Clients.Header)
 	body := &clientBody{ReadCloser: r.Body}
 	r.Body = body
-	settings := d.engine.Settings()
 	rule := settings.HTTP.Rules[d.Policy]
 	ask := engine.Ask{Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 	var answer decision.Answer

@@ -1,0 +1,112 @@
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// A connection beyond the bound takes the place of the one that has waited longest.
+func TestTheLongestIdleConnectionMakesRoom(t *testing.T) {
+	var refused, open int
+	var turn sync.Mutex
+	events := Events{
+		Connections:       func(_ string, change int) { turn.Lock(); open += change; turn.Unlock() },
+		ConnectionRefused: func(string) { turn.Lock(); refused++; turn.Unlock() },
+	}
+	release := make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			<-release
+		}
+	})
+	inBubble(t, Door{Handler: handler, Patience: bounded, MaxConnections: 3}, Options{Events: events}, func(b *bubble) {
+		release = make(chan struct{})
+		busy, idle, silent := b.dial(), b.dial(), b.dial()
+		idle.send(get)
+		idle.answer() // from here on the silent one has waited longer
+		busy.send(strings.Replace(get, "/", "/wait", 1))
+		synctest.Wait()
+
+		fourth := b.dial()
+		fourth.send(get)
+		fourth.answer()
+		silent.checkLeft(0)
+		idle.send(get)
+		if response, _ := idle.answer(); response.StatusCode != http.StatusOK {
+			t.Errorf("status %s", response.Status)
+		}
+		// With all of them at work there is no room.
+		for _, c := range []*client{idle, fourth} {
+			c.send(strings.Replace(get, "/", "/wait", 1))
+		}
+		synctest.Wait()
+		b.dial().checkLeft(0)
+		close(release)
+		for _, c := range []*client{busy, idle, fourth} {
+			if response, _ := c.answer(); response.StatusCode != http.StatusOK {
+				t.Errorf("status %s", response.Status)
+			}
+		}
+		b.dial()
+		synctest.Wait()
+		turn.Lock()
+		if refused != 3 || open != 3 {
+			t.Errorf("%d refused, %d open", refused, open)
+		}
+		turn.Unlock()
+	})
+	if open != 0 {
+		t.Errorf("%d connections are open at the end", open)
+	}
+}
+
+// Requests beyond the bound are refused at once, and others come in when there is room again.
+func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
+	refused := 0
+	gate := NewGate(2, func() { refused++ })
+	entered, release := make(chan struct{}), make(chan struct{})
+	handler := gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path == "/wait" {
+			entered <- struct{}{}
+			<-release
+		}
+	}))
+	ask := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w
+	}
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() { ask("/wait") })
+		<-entered
+	}
+	w := ask("/")
+	var doc struct {
+		SchemaVersion int `json:"schema_version"`
+		Error         struct{ Kind, Message string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || doc.SchemaVersion != 1 || doc.Error.Kind != "overloaded" ||
+		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %v %s (%v)", w.Code, w.Header(), w.Body, err)
+	}
+	close(release)
+	group.Wait()
+	for range 3 { // a panic leaves, too
+		func() {
+			defer func() { recover() }()
+			ask("/panic")
+		}()
+	}
+	if w := ask("/"); w.Code != http.StatusOK || refused != 1 {
+		t.Errorf("status %d, %d refused", w.Code, refused)
+	}
+}

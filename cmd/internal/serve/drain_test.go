@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What was asked before the end is answered, and the client is told to go elsewhere.
+func TestARequestThatBeganIsAnswered(t *testing.T) {
+	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+		c := b.dial()
+		c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha")
+		synctest.Wait()
+		b.stop()
+		time.Sleep(3 * time.Second)
+		if !b.options.Health.Draining() {
+			t.Error("the server does not say that it drains")
+		}
+		c.send("lf")
+		if response, body := c.answer(); response.StatusCode != http.StatusOK || body != "half" || !response.Close {
+			t.Errorf("status %s, body %q, close %t", response.Status, body, response.Close)
+		}
+		b.wait(nil)
+	})
+}
+
+// A client whose connection waits may still ask once, and is told then.
+func TestAConnectionThatWaitsMayAskOnce(t *testing.T) {
+	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+		used, unused, fresh := b.dial(), b.dial(), b.dial()
+		for _, c := range []*client{used, unused} {
+			c.send(get)
+			if response, _ := c.answer(); response.Close {
+				t.Error("a connection is closed before the end")
+			}
+		}
+		synctest.Wait()
+		b.stop()
+		time.Sleep(linger / 2)
+		for _, c := range []*client{used, fresh} {
+			c.send(get)
+			if response, _ := c.answer(); response.StatusCode != http.StatusOK || !response.Close {
+				t.Errorf("status %s, close %t", response.Status, response.Close)
+			}
+		}
+		unused.checkLeft(linger / 2)
+		b.wait(nil)
+	})
+}
+
+// What a client sends in the very moment in which its connection is to be closed is answered.
+func TestARequestInTheLastMomentIsAnswered(t *testing.T) {
+	for _, late := range []time.Duration{-time.Millisecond, 0, lastLook / 2, lastLook - time.Millisecond} {
+		inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+			c := b.dial()
+			c.send(get)
+			c.answer()
+			synctest.Wait()
+			b.stop()
+			time.Sleep(linger + late)
+			c.send(get)
+			if response, _ := c.answer(); !response.Close {
+				t.Error("the connection stays open")
+			}
+			b.wait(nil)
+		})
+	}
+}
+
+// With nothing to wait for the end comes at once.
+func TestAnIdleServerEndsAtOnce(t *testing.T) {
+	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{}, func(b *bubble) {
+		synctest.Wait()
+		begun := time.Now()
+		b.stop()
+		b.wait(nil)
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// Connections are taken for as long as balancers may send them.
+func TestTheDelayTakesNewConnections(t *testing.T) {
+	inBubble(t, Door{Handler: echo, Patience: bounded}, Options{Delay: 3 * time.Second}, func(b *bubble) {
+		synctest.Wait()
+		b.stop()
+		begun := time.Now()
+		time.Sleep(2 * time.Second)
+		c := b.dial()
+		c.send(get)
+		if response, _ := c.answer(); response.StatusCode != http.StatusOK || !response.Close {
+			t.Errorf("status %s, close %t", response.Status, response.Close)
+		}
+		b.wait(nil)
+		if took := time.Since(begun).Round(100 * time.Millisecond); took != 3*time.Second {
+			t.Errorf("the end took %s", took)
+		}
+	})
+}
+
+// What does not end in time is cut, and counted.
+func TestWhatDoesNotEndIsCut(t *testing.T) {
+	stuck := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	inBubble(t, Door{Handler: stuck, Patience: time.Hour}, Options{}, func(b *bubble) {
+		for range 3 {
+			b.dial().send(get)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		b.stop()
+		err := <-b.ended
+		b.ended = nil
+		if cut := new(CutError); !errors.As(err, &cut) || cut.Connections != 3 {
+			t.Errorf("the server ends with %v", err)
+		}
+		if took := time.Since(begun); took != b.options.Drain {
+			t.Errorf("the end took %s", took)
+		}
+	})
+}
+
+// Clients that ask as fast as they can lose no request by the end.
+func TestBusyClientsLoseNothing(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(7 * time.Millisecond)
+		io.WriteString(w, "ok")
+	})
+	inBubble(t, Door{Handler: handler, Patience: bounded}, Options{}, func(b *bubble) {
+		var sent, answered, after atomic.Int64
+		done := make(chan struct{})
+		const clients = 40
+		for i := range clients {
+			c := b.dial()
+			go func() {
+				defer func() { c.Close(); done <- struct{}{} }()
+				for {
+					time.Sleep(time.Duration(i*i) * time.Millisecond / 2) // up to 0.8 s
+					if _, err := fmt.Fprint(c, get); err != nil {
+						t.Error(err)
+						return
+					}
+					sent.Add(1)
+					if b.options.Health.Draining() {
+						after.Add(1)
+					}
+					response, _ := c.answer()
+					answered.Add(1)
+					if response.Close {
+						return
+					}
+				}
+			}()
+		}
+		time.Sleep(3 * time.Second)
+		b.stop()
+		for range clients {
+			<-done
+		}
+		b.wait(nil)
+		if sent.Load() != answered.Load() || after.Load() < clients/2 {
+			t.Errorf("%d requests were sent, %d answered; %d were sent after the signal", sent.Load(), answered.Load(), after.Load())
+		}
+	})
+}
