@@ -24,6 +24,7 @@ type serveFlags struct {
 	tokenFile                         string
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
+	metricsFlags
 }
 
 type serveOptions struct {
@@ -91,6 +92,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.tokenFile, "token-file", "", "want of requests to /v1 a token of `FILE`")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
+	f.metricsFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -119,14 +121,15 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	defer store.Close()
 	defer serve.SpareHeap()()
 	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, OnBreaker: counted.Observer().OnBreaker,
-		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
+	e := engine.New(store, settings, observed(engine.Options{Timeout: o.timeout}, counted))
 	defer e.Close()
+	defer o.sample(cmd.Context(), counted, store, frame.Log)()
 
-	gate := serve.NewGate(o.maxInFlight, nil)
-	answers := frame.guard(api.Handler(e, api.Options{Describe: o.describe}))
+	gate := serve.NewGate(o.maxInFlight, counted.Refused)
+	frame.counted(counted)
+	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
-		frame.door("http", frame.listen, gate.Wrap(answers), o.timeout+exchangeTime)
+		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
 		frame.operators(counted.Handler())
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
