@@ -65,7 +65,8 @@ func TestEnvoysClientIsAnswered(t *testing.T) {
 		}
 		limit := answer.Statuses[0].CurrentLimit
 		if limit.GetName() != "login/ip" || limit.GetRequestsPerUnit() != 3 || limit.GetUnit() != rlsv3.RateLimitResponse_RateLimit_HOUR ||
-			answer.Statuses[0].LimitRemaining != uint32(max(0, 2-i)) || !isAbout(answer.Statuses[0].DurationUntilReset.GetSeconds(), []int64{1200, 2400, 3600, 1200}[i]) {
+			answer.Statuses[0].LimitRemaining != uint32(max(0, 2-i)) ||
+			!isAbout(answer.Statuses[0].DurationUntilReset.GetSeconds(), []int64{1200, 2400, 3600, 1200}[i]) {
 			t.Errorf("call %d is told of %v", i+1, answer.Statuses[0])
 		}
 		headers := map[string]string{}

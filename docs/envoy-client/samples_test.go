@@ -57,7 +57,9 @@ func TestTheSamplesFitEachOther(t *testing.T) {
 	asked := 0
 	for _, r := range http.GetRouteConfig().VirtualHosts[0].Routes {
 		for _, limit := range r.GetRoute().RateLimits {
-			answer, err := ask(conn, &rlsv3.RateLimitRequest{Domain: filter.Domain, Descriptors: []*common.RateLimitDescriptor{descriptorOf(t, limit)}})
+			answer, err := ask(conn, &rlsv3.RateLimitRequest{
+				Domain: filter.Domain, Descriptors: []*common.RateLimitDescriptor{descriptorOf(t, limit)},
+			})
 			asked++
 			if err != nil || answer.Statuses[0].CurrentLimit == nil {
 				t.Errorf("%v is answered %v, %v", limit, answer, err)

@@ -130,12 +130,15 @@ func TestWhatIsNotACallOfGRPC(t *testing.T) {
 
 func TestDeadlinesAndResetsReachTheMethod(t *testing.T) {
 	begun, ended := make(chan bool, 1), make(chan error, 1)
-	_, address := start(t, Options{Methods: map[string]Method{"/a/Wait": methods["/a/Wait"], "/a/Tell": func(ctx context.Context, _, r []byte) ([]byte, error) {
-		begun <- true
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return r, nil
-	}}})
+	_, address := start(t, Options{Methods: map[string]Method{
+		"/a/Wait": methods["/a/Wait"],
+		"/a/Tell": func(ctx context.Context, _, r []byte) ([]byte, error) {
+			begun <- true
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return r, nil
+		},
+	}})
 	c := dial(t, address)
 	c.begin(1, "/a/Wait", "grpc-timeout", "20m")
 	c.WriteData(1, true, framed("x"))

@@ -51,7 +51,9 @@ func TestHostileClients(t *testing.T) {
 			flood(c, func(int) error { return c.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 10_000)) })
 		}, true, http2.ErrCodeProtocol},
 		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) }, true, http2.ErrCodeCompression},
-		{"a frame that is too large", func(c *client) { c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, frameBytes+1)) }, true, http2.ErrCodeFrameSize},
+		{"a frame that is too large", func(c *client) {
+			c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, frameBytes+1))
+		}, true, http2.ErrCodeFrameSize},
 		{"a window that overflows", func(c *client) { c.WriteWindowUpdate(0, largestWindow) }, true, http2.ErrCodeFlowControl},
 		{"data of no call", func(c *client) { c.WriteData(7, true, nil) }, true, http2.ErrCodeProtocol},
 		{"an even stream", func(c *client) { c.begin(2, "/a/Upper") }, true, http2.ErrCodeProtocol},
