@@ -54,7 +54,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "", "another build to measure in turn: of this program for -only file, of limitctl for -only start and serve")
+	flags.StringVar(&p.beside, "beside", "",
+		"another build to measure in turn: of this program for -only file, of limitctl for -only start and serve")
 	worker := flags.String("file-worker", "", "be one of the processes of -only file")
 	peer := flags.String("serve-peer", "", "be one of the processes of -only serve")
 	if err := flags.Parse(args); err != nil {

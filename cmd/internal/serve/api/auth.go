@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -56,9 +58,13 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		return
 	}
 	rule := settings.HTTP.Rules[name]
+	if rule.Skips(original) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	c := d.calls.Get().(*call)
 	defer c.release(&d.calls)
-	c.ask = engine.Ask{Op: limiter.Take, Policy: name, Attributes: rule.Of(original, clients), Cost: 1}
+	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = limiter.Take, name, rule.Of(original, clients), 1, settings
 	if err := d.decide(r.Context(), c); err != nil {
 		d.refuse(w, err)
 		return
@@ -68,7 +74,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	writeDenial(w, &rule)
+	d.writeDenial(w, &rule, c)
 }
 
 // hasPolicy reports whether a policy of that name is in force.
@@ -76,11 +82,28 @@ func hasPolicy(settings *engine.Settings, name string) bool {
 	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
 }
 
+// denial says to the original client that it is over a limit, as RFC 9457 has it.
+type denial struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+// quotaExceeded is the type of a denial, of draft-ietf-httpapi-ratelimit-headers.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
 // writeDenial answers that the original request is over a limit.
-func writeDenial(w http.ResponseWriter, rule *httplimit.Rule) {
-	status := rule.DeniedStatus
-	if status == 0 {
-		status = http.StatusTooManyRequests
+func (d *door) writeDenial(w http.ResponseWriter, rule *httplimit.Rule, c *call) {
+	text, err := json.Marshal(denial{quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded", rule.Status(),
+		c.answer.DeniedBy()})
+	if err != nil {
+		d.refuse(w, err)
+		return
 	}
-	w.WriteHeader(status)
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(rule.Status())
+	w.Write(append(text, '\n'))
 }

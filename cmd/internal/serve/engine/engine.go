@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -142,7 +143,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, d.policy.LocalShare
+		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, cmp.Or(d.policy.LocalShare, limiter.DefaultShare)
 		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
 		if err != nil {
 			return err
