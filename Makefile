@@ -27,6 +27,7 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m -race -run '$(RACES)' ./...
 	go test -timeout 20m -race -skip Failover $(RACING)
 	cd docs/benchmarks && go test -timeout 10m ./...
+	cd docs/envoy-client && go test -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -50,8 +51,13 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	done
 	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
+	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redact -run '^$$' -fuzz '^FuzzForeign$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Question Door Auth; do \
+		go test ./cmd/internal/serve/api -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
+	go test ./cmd/internal/decision -run '^$$' -fuzz '^FuzzAppendJSON$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/storeurl -run '^$$' -fuzz '^FuzzShown$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/backup -run '^$$' -fuzz '^FuzzBackup$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/report -run '^$$' -fuzz '^FuzzParseThreshold$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -66,6 +72,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	go run $(UNPARAM) ./...
 	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...

@@ -28,10 +28,11 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
 		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/metrics",
-		"cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
-		"internal/goroutines", "internal/panics", "internal/redact", "internal/sleep", "internal/spelling",
-		"pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl",
+		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp",
+		"internal/panics", "internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
+		"pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -71,16 +72,18 @@ var layers = map[string][]string{
 	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
-		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit",
+		"pkg/limiter/policy",
 	},
 	"cmd/internal/serve/engine": {
-		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit",
+		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
 	},
-	"pkg/limiter/httplimit":        {"pkg/limiter", "pkg/limiter/policy"},
+	"pkg/limiter/httplimit":        {"internal/sleep", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/cost":            {"cmd/internal/report", "cmd/internal/shell", "internal/redisserver", "pkg/limiter"},
 	"cmd/internal/shell":           {},
 	"cmd/internal/storeurl":        {},
@@ -98,13 +101,14 @@ var layers = map[string][]string{
 	},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
+	"internal/lazyregexp":   {},
 	"internal/lines":        {},
 	"internal/redact":       {"internal/textprefix"},
 	"internal/hostile":      {"internal/goroutines", "internal/panics"},
 	"internal/panics":       {},
 	"internal/redisserver": {
-		"internal/clusternodes", "internal/goroutines", "internal/panics", "internal/redact", "internal/respguard",
-		"internal/sleep", "pkg/limiter",
+		"internal/clusternodes", "internal/goroutines", "internal/lazyregexp", "internal/panics", "internal/redact",
+		"internal/respguard", "internal/sleep", "pkg/limiter",
 	},
 	"internal/denialtable":   {"pkg/limiter"},
 	"internal/overridetable": {"internal/subjecttext", "pkg/limiter"},
@@ -121,7 +125,7 @@ var layers = map[string][]string{
 		"internal/redisserver", "lua", "pkg/limiter",
 	},
 	"pkg/limiter/storetest":      {"pkg/limiter"},
-	"lua":                        {"internal/denialtable", "internal/overridetable", "pkg/limiter"},
+	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter"},
 	"internal/redistest":         {"internal/hostile"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
 	"docs/examples/worker":       {"pkg/limiter", "pkg/limiter/filestore"},
@@ -132,11 +136,13 @@ var layers = map[string][]string{
 	"internal/textcut":          {},
 	"internal/textprefix":       {},
 	"cmd/internal/report/chart": {"cmd/internal/output"},
-	"internal/configfile":       {"internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy"},
-	"internal/readfile":         {"internal/filekind"},
-	"internal/sleep":            {},
-	"internal/visible":          {},
-	"internal/yamlfile":         {"internal/redact", "internal/spelling", "internal/visible"},
+	"internal/configfile": {
+		"internal/lazyregexp", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+	},
+	"internal/readfile": {"internal/filekind"},
+	"internal/sleep":    {},
+	"internal/visible":  {},
+	"internal/yamlfile": {"internal/lazyregexp", "internal/redact", "internal/spelling", "internal/visible"},
 	"pkg/limiter/policyfile": {
 		"internal/configfile", "internal/readfile", "internal/yamlfile", "pkg/limiter", "pkg/limiter/httplimit",
 		"pkg/limiter/policy",
@@ -149,6 +155,15 @@ var layers = map[string][]string{
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
 	"internal/subjecttext": {},
+	"cmd/internal/serve/proxy": {
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/httplimit",
+	},
+	"cmd/internal/serve/envoy": {
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/envoy/rls",
+		"cmd/internal/serve/grpc", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+	},
+	"cmd/internal/serve/envoy/rls": {},
+	"cmd/internal/serve/grpc":      {"internal/panics"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -159,6 +174,8 @@ var drivers = map[string][]string{
 		"cmd/internal/cost", "cmd/internal/naive", "cmd/internal/trial", "docs/examples/http-service", "docs/examples/llm-gateway",
 	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
+	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":              {"cmd/internal/serve/envoy/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
@@ -289,6 +306,29 @@ func TestFilesFitAScreenAndASitting(t *testing.T) {
 			}
 		}
 		return nil
+	})
+	if err != nil || files < 100 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+// What is compiled or parsed while packages are initialized delays every command, whether it
+// needs it or not.
+func TestNothingIsParsedBeforeItIsUsed(t *testing.T) {
+	parsed := regexp.MustCompile(`^(var [a-zA-Z]+|\t[a-zA-Z]+ +)(, [a-zA-Z]+)* = (regexp\.MustCompile|template\.Must)\(`)
+	files := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "docs") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files++
+		for i, line := range strings.Split(string(text), "\n") {
+			if parsed.MatchString(line) {
+				t.Errorf("%s:%d is parsed in every command; lazyregexp.New or sync.OnceValue does it at the first use:%s", path, i+1, line)
+			}
+		}
+		return err
 	})
 	if err != nil || files < 100 {
 		t.Errorf("%d files, %v", files, err)

@@ -2,12 +2,12 @@ package cmd
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/spelling"
 )
 
@@ -63,12 +63,12 @@ func flagHabits() map[string]string {
 }
 
 // unknownFlag finds the flag in the error of one that a command does not have.
-var unknownFlag = regexp.MustCompile(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
+var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
 
 // flagHint is what might have been meant by a flag that cmd does not have, after a semicolon, or
 // "".
 func flagHint(cmd *cobra.Command, complaint string) string {
-	found := unknownFlag.FindStringSubmatch(complaint)
+	found := unknownFlag().FindStringSubmatch(complaint)
 	if found == nil {
 		return ""
 	}

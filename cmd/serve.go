@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -12,22 +11,25 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	listen, admin                     string
+	listen, admin, grpc               string
 	drain, drainDelay                 time.Duration
 	certificate, key, clientAuthority string
 	tokenFile                         string
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
+	metricsFlags
 }
 
 type serveOptions struct {
 	*globalOptions
 	serveFlags
+	proxy proxyOptions
 }
 
 func newServeCmd(global *globalOptions) *cobra.Command {
@@ -40,6 +42,9 @@ func newServeCmd(global *globalOptions) *cobra.Command {
 POST /v1/check and /v1/consume take {"key", "limits", "cost"}, or
 {"policy", "attributes", "cost"}. The answer is that of the command, with the
 status 200 if it is allowed and 429 if it is denied.
+
+At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
+with the descriptors of the configuration's section envoy.
 
 Operators are answered at the address of --admin, without TLS and token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
@@ -65,9 +70,10 @@ second signal ends it at once.`,
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)
+	o.proxy.addFlags(cmd)
 	return cmd
 }
 
@@ -75,6 +81,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "answer requests at `ADDRESS`")
 	flags.StringVar(&f.admin, "admin", "127.0.0.1:9090", "answer operators at `ADDRESS`; off for nowhere")
+	flags.StringVar(&f.grpc, "grpc", "", "answer Envoy's rate limit service, which is gRPC, at `ADDRESS`")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "after SIGTERM, end within `DURATION`, whether all is answered or not")
 	flags.DurationVar(&f.drainDelay, "drain-delay", 0,
 		"of that, take new connections for `DURATION`, until balancers send no more")
@@ -84,6 +91,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.tokenFile, "token-file", "", "want of requests to /v1 a token of `FILE`")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
+	f.metricsFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -91,12 +99,16 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-func runServe(ctx context.Context, o *serveOptions) error {
+func runServe(cmd *cobra.Command, o *serveOptions) error {
 	frame, err := o.frame()
 	if err != nil {
 		return err
 	}
 	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	upstream, err := o.proxy.check(cmd, c.Policies)
 	if err != nil {
 		return err
 	}
@@ -106,17 +118,24 @@ func runServe(ctx context.Context, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, engine.Options{Timeout: o.timeout, Observer: counted.Observer(),
-		StoreObserver: counted.StoreObserver(), OnDecision: counted.Decided, OnReplace: counted.Configure})
+	defer serve.SpareHeap()()
+	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
+	e := engine.New(store, settings, observed(engine.Options{Timeout: o.timeout}, counted))
 	defer e.Close()
+	defer o.sample(cmd.Context(), counted, store, frame.Log)()
 
-	frame.Events = serve.Events{Connections: counted.Connections, ConnectionRefused: counted.ConnectionRefused}
-	gate := serve.NewGate(o.maxInFlight, counted.Refused("http"))
+	gate := serve.NewGate(o.maxInFlight, counted.Refused)
+	frame.counted(counted)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
-	frame.door("http", frame.listen, counted.Door("http", answers), o.timeout+exchangeTime)
-	frame.operators(counted.Handler())
-	err = serve.Run(ctx, &frame.Options)
+	if upstream == nil {
+		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
+		frame.operators(counted.Handler(), nil)
+	} else {
+		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
+		frame.operators(counted.Handler(), answers)
+	}
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
 		return errors.Join(outcome.ErrPartly, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 )
 
 const (
@@ -31,9 +33,11 @@ const tokenVariable = "LIMITCTL_SERVE_TOKEN"
 type serveFrame struct {
 	serve.Options
 	listen, admin *serve.Address // nil for none
+	grpc          *serve.Address // nil for none
 	flags         *serveFlags
 	certificates  *serve.Certificates
 	tokens        *serve.Tokens
+	count         func(door string, next http.Handler) http.Handler // for the metrics; may be nil
 }
 
 // frame reads the flags, and the files that they name.
@@ -69,6 +73,14 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 		if f.admin, err = serveAddress("admin", o.admin); err != nil {
 			return nil, err
 		}
+	}
+	if o.grpc != "" && o.grpc != "off" {
+		if f.grpc, err = serveAddress("grpc", o.grpc); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.metricsFlags.check(); err != nil {
+		return nil, err
 	}
 	return f, f.read(o.env)
 }
@@ -167,21 +179,40 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 
 // door adds a door for clients. patience is that of [serve.Door].
 func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
-	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: handler, Certificates: f.certificates,
+	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.countDoor(name, handler), Certificates: f.certificates,
 		MaxConnections: f.flags.maxConnections, Patience: patience})
 }
 
+// envoy adds the door for Envoy, if there is to be one.
+func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
+	if f.grpc == nil {
+		return
+	}
+	options.Ready = func() bool { return !f.Health.Draining() }
+	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
+	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
+		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", domain)
+	})
+	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
+		MaxConnections: f.flags.maxConnections})
+}
+
 // operators adds the door for operators, if there is to be one. What says whether the server
-// works is always answered.
-func (f *serveFrame) operators(handler http.Handler) {
+// works is always answered. answers are those of /v1 if they have no other door, else nil.
+func (f *serveFrame) operators(handler, answers http.Handler) {
 	if f.admin == nil {
 		return
 	}
 	mux := http.NewServeMux()
 	f.Health.Register(mux)
 	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(handler))
-	f.Doors = append(f.Doors, serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
-		Patience: operatorTime, Operators: true})
+	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
+		Operators: true}
+	if answers != nil {
+		mux.Handle("/v1/", f.countDoor("http", answers))
+		door.MaxConnections, door.Lingers = f.flags.maxConnections, true
+	}
+	f.Doors = append(f.Doors, door)
 }
 
 // serveAnswer is where the server answers, once it does.

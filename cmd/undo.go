@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 )
 
 type undoOptions struct {
@@ -113,11 +113,11 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 			o.note("warning: %s came later, has no backup and stays", describeRun(e))
 		}
 	}
-	return paths[last.run], header.Adjusts || adjusted.MatchString(header.Selection), nil
+	return paths[last.run], header.Adjusts || adjusted().MatchString(header.Selection), nil
 }
 
 // adjusted is a selection as an earlier limitctl wrote it for a reset that left keys in use.
-var adjusted = regexp.MustCompile(` --to-remaining \d+$`)
+var adjusted = lazyregexp.New(` --to-remaining \d+$`)
 
 // describeRun names a run to people.
 func describeRun(e *trail.Entry) string {

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs what the tests run and is missing: servers of their own, the shells that
-# completion is for, the browser that reports are looked at in, and a parser that holds our
-# YAML to what others read. With arguments, only the tools that they name.
+# completion is for, the browser that reports are looked at in, a parser that holds our
+# YAML to what others read, and the proxies that docs/serve.md configures. With arguments,
+# only the tools that they name. No server that this installs is left running, or starts
+# with the machine.
 set -eu
 
 root() {
@@ -18,12 +20,28 @@ is_there() {
 		return 1
 		;;
 	python3-yaml) python3 -c 'import yaml' 2>/dev/null || /usr/bin/python3 -c 'import yaml' 2>/dev/null ;;
+	nginx | haproxy) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;; # not on the path of every user
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
 
+# Debian starts a server as soon as it is installed, unless this file of the administrator
+# says no. One that is there already is put back afterwards.
+policy=/usr/sbin/policy-rc.d
+allow_starts() {
+	root rm -f "$policy"
+	if [ -e "$policy.before-limitctl" ]; then root mv "$policy.before-limitctl" "$policy"; fi
+}
+forbid_starts() {
+	trap allow_starts EXIT
+	trap 'exit 1' HUP INT TERM
+	if [ -e "$policy" ] && [ ! -e "$policy.before-limitctl" ]; then root mv "$policy" "$policy.before-limitctl"; fi
+	printf '#!/bin/sh\nexit 101\n' | root tee "$policy" >/dev/null
+	root chmod 755 "$policy"
+}
+
 missing= lacking=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi
@@ -31,8 +49,11 @@ if [ -z "$missing" ]; then exit 0; fi
 echo "missing, and installed now:$missing"
 if command -v apt-get >/dev/null; then
 	root apt-get update -q
+	forbid_starts
 	for tool in $missing; do # each by itself: one that this system lacks keeps no other away
-		root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$tool" || lacking="$lacking $tool"
+		root env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$tool" || lacking="$lacking $tool"
+		if [ -e "/lib/systemd/system/$tool.service" ]; then root systemctl disable "$tool.service"; fi
 	done
 	if [ -n "$lacking" ]; then
 		echo "not to be had from this system's packages:$lacking; install them under these names" >&2

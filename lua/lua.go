@@ -5,12 +5,12 @@ package lua
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/internal/denialtable"
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/overridetable"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -179,7 +179,7 @@ func text(name string) string {
 // fill puts numbers in the place of the words in capitals that have one.
 func fill(script string) string {
 	numbers := numbers()
-	return capitals.ReplaceAllStringFunc(script, func(word string) string {
+	return capitals().ReplaceAllStringFunc(script, func(word string) string {
 		if number, ok := numbers[word]; ok {
 			return number
 		}
@@ -187,7 +187,7 @@ func fill(script string) string {
 	})
 }
 
-var capitals = regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`)
+var capitals = lazyregexp.New(`[A-Z]+(_[A-Z]+)+`)
 
 // luaText writes a text of ASCII as Lua does.
 func luaText(text string) string {

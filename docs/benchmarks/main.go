@@ -20,7 +20,7 @@ import (
 type plan struct {
 	rounds   int
 	duration time.Duration // of one cell in one round
-	// beside is another build of this program, to be measured beside it where a section can.
+	// beside is another build, to be measured in turn where a section can.
 	beside string
 }
 
@@ -34,7 +34,7 @@ var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
-	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
+	{"start", startSection}, {"serve", serveSection}, {"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 
 func main() {
@@ -54,8 +54,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&p.duration, "duration", 400*time.Millisecond, "how long to measure a cell in each round")
 	names := sectionNames()
 	only := flags.String("only", "", "run one section: "+names)
-	flags.StringVar(&p.beside, "beside", "", "another build of this program, which -only file measures in turn with it")
+	flags.StringVar(&p.beside, "beside", "",
+		"another build to measure in turn: of this program for -only file, of limitctl for -only start and serve")
 	worker := flags.String("file-worker", "", "be one of the processes of -only file")
+	peer := flags.String("serve-peer", "", "be one of the processes of -only serve")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -64,6 +66,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *worker != "" {
 		return fileWorker(ctx, *worker, os.Stdin, out)
+	}
+	if *peer != "" {
+		return servePeer(ctx, *peer)
 	}
 	found := false
 	for _, s := range sections {

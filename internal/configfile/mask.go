@@ -1,11 +1,11 @@
 package configfile
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/yamlfile"
 )
 
@@ -30,7 +30,7 @@ func maskSecrets(lines []string) []string {
 			masked[i] = line
 			continue
 		case strings.HasPrefix(rest, "#"):
-			if comment = comment && open || !open || namesStore.MatchString(line); comment {
+			if comment = comment && open || !open || namesStore().MatchString(line); comment {
 				line = line[:indent] + "#" + stars(rest[1:])
 			}
 			masked[i] = line
@@ -39,12 +39,12 @@ func maskSecrets(lines []string) []string {
 		comment = false
 		var found []string
 		if indent == 0 || !open && (deeper < 0 || indent <= deeper) {
-			found = entry.FindStringSubmatch(line)
+			found = entry().FindStringSubmatch(line)
 		}
 		if indent == 0 {
 			open, deeper = opensPolicies(found, fileFields), -1
 		}
-		if open = open && !namesStore.MatchString(line); open {
+		if open = open && !namesStore().MatchString(line); open {
 			masked[i] = line
 			continue
 		}
@@ -53,7 +53,7 @@ func maskSecrets(lines []string) []string {
 			continue
 		}
 		if found == nil { // a store turned up among the policies
-			found = entry.FindStringSubmatch(line)
+			found = entry().FindStringSubmatch(line)
 		}
 		var value string
 		masked[i], value = maskEntry(line, found, contextFields)
@@ -65,10 +65,10 @@ func maskSecrets(lines []string) []string {
 }
 
 // namesStore finds what can begin a store's URL or a password.
-var namesStore = regexp.MustCompile(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
+var namesStore = lazyregexp.New(`(?i)://|rediss?\b|\b(store|contexts?|pass\w*|pw|secret)["']?\s*:`)
 
 // entry is a key, behind the dashes of lists, and its value.
-var entry = regexp.MustCompile(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
+var entry = lazyregexp.New(`^(\s*(?:- +)*)(["']?)([A-Za-z_][A-Za-z0-9_-]{0,63})(["']?)(\s*:)(?:(\s+)(.*))?$`)
 
 // opensPolicies reports whether an entry that is not indented begins what holds no stores:
 // the policies, or any field of the file but the contexts, as they are written or nearly so.
@@ -93,20 +93,20 @@ func maskEntry(line string, found, contextFields []string) (masked, value string
 	case strings.HasPrefix(value, "#"):
 		shown = 1
 		value = ""
-	case blockScalar.MatchString(value):
+	case blockScalar().MatchString(value):
 		shown = len(value)
-	case slices.Contains([]string{"read_only", "protected", "prefix"}, meant) && plainWord.MatchString(value):
+	case slices.Contains([]string{"read_only", "protected", "prefix"}, meant) && plainWord().MatchString(value):
 		shown = len(value)
 	case meant == "store":
-		shown = len(storeScheme.FindString(value))
+		shown = len(storeScheme().FindString(value))
 	}
 	return strings.TrimSuffix(line, found[7]) + found[7][:shown] + stars(found[7][shown:]), value
 }
 
 var (
-	blockScalar = regexp.MustCompile(`^[>|][+-]?[1-9]?$`)
-	plainWord   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-	storeScheme = regexp.MustCompile(`^["']?[a-z+]{2,16}://`)
+	blockScalar = lazyregexp.New(`^[>|][+-]?[1-9]?$`)
+	plainWord   = lazyregexp.New(`^[A-Za-z0-9_-]{1,32}$`)
+	storeScheme = lazyregexp.New(`^["']?[a-z+]{2,16}://`)
 )
 
 func stars(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) }

@@ -2,12 +2,12 @@ package redisserver
 
 import (
 	"context"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
@@ -56,7 +56,7 @@ func (s *Servers) redactInfo(text string) Info {
 
 // harmless are the values that stay as they are even when a secret is one of them: numbers,
 // addresses, and the words of a server.
-var harmless = regexp.MustCompile(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
+var harmless = lazyregexp.New(`^([0-9.:-]*|master|slave|replica|ok|err|fail|up|down|yes|no|online|wait_bgsave|send_bulk|` +
 	`noeviction|(allkeys|volatile)-(lru|lfu|ttl|random|lrm)|valkey|redis|standalone|cluster)$`)
 
 // RedactField returns the value of a field or of a setting without the secrets that are
@@ -64,7 +64,7 @@ var harmless = regexp.MustCompile(`^([0-9.:-]*|master|slave|replica|ok|err|fail|
 // one holds a secret too short to be taken out.
 func (s *Servers) RedactField(value string) string {
 	clean := func(text string) string {
-		if harmless.MatchString(text) {
+		if harmless().MatchString(text) {
 			return text
 		}
 		return s.Redact(text)
@@ -72,10 +72,10 @@ func (s *Servers) RedactField(value string) string {
 	if whole := clean(value); whole != redact.Withheld {
 		return whole
 	}
-	return partOfField.ReplaceAllStringFunc(value, clean)
+	return partOfField().ReplaceAllStringFunc(value, clean)
 }
 
-var partOfField = regexp.MustCompile(`[^,= ]+`)
+var partOfField = lazyregexp.New(`[^,= ]+`)
 
 // Int returns a field that is a number, and 0 if it is not one or is not there.
 func (i Info) Int(name string) int64 {

@@ -16,27 +16,32 @@ func Join(attributes []Attribute) string {
 	if len(attributes) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	starts := make([]int, len(attributes)) // of the values
+	var short [160]byte // so that a subject of usual length allocates nothing but itself
+	var starts [4]int
+	return string(appendJoined(short[:0], starts[:0], attributes))
+}
+
+// appendJoined appends what [Join] returns. starts is room for where the values begin.
+func appendJoined(b []byte, starts []int, attributes []Attribute) []byte {
 	for i, a := range attributes {
 		if i > 0 {
-			b.WriteByte(':')
+			b = append(b, ':')
 		}
-		b.WriteString(a.Name)
-		b.WriteByte(':')
-		starts[i] = b.Len()
-		b.WriteString(Escape(a.Value))
+		b = append(b, a.Name...)
+		b = append(b, ':')
+		starts = append(starts, len(b))
+		b = appendEscaped(b, a.Value)
 	}
 	last := len(attributes) - 1
-	address, escaped := attributes[last].Value, b.String()
+	address := attributes[last].Value
 	if !IsPlainIPv6(address) {
-		return escaped
+		return b
 	}
-	readable := escaped[:starts[last]] + address
+	readable := string(b[:starts[last]]) + address
 	if slices.ContainsFunc(starts[:last], func(start int) bool { return IsPlainIPv6(readable[start:]) }) {
-		return escaped
+		return b
 	}
-	return readable
+	return append(b[:starts[last]], address...)
 }
 
 // Split is the inverse of [Join]. ok is false for a text that Join cannot have made of attributes of

@@ -13,19 +13,39 @@ import (
 // Escape writes a value without colons: "%", ":", the braces, control characters and bytes
 // that are not UTF-8 become %XX.
 func Escape(value string) string {
-	var b strings.Builder
+	if isPlain(value) {
+		return value
+	}
+	return string(appendEscaped(make([]byte, 0, len(value)+8), value))
+}
+
+// appendEscaped appends what [Escape] returns.
+func appendEscaped(b []byte, value string) []byte {
+	if isPlain(value) {
+		return append(b, value...)
+	}
 	for i := 0; i < len(value); {
 		r, size := utf8.DecodeRuneInString(value[i:])
 		if strings.ContainsRune("%:{}", r) || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
 			for _, c := range []byte(value[i : i+size]) {
-				fmt.Fprintf(&b, "%%%02X", c)
+				b = fmt.Appendf(b, "%%%02X", c)
 			}
 		} else {
-			b.WriteString(value[i : i+size])
+			b = append(b, value[i:i+size]...)
 		}
 		i += size
 	}
-	return b.String()
+	return b
+}
+
+// isPlain reports whether value is ASCII that needs no escape, as most values are.
+func isPlain(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '%' || c == ':' || c == '{' || c == '}' {
+			return false
+		}
+	}
+	return true
 }
 
 // Unescape is the inverse of [Escape]. It refuses what Escape would have written
@@ -57,6 +77,9 @@ func Unescape(text string) (value string, ok bool) {
 // IsPlainIPv6 reports whether text is an IPv6 address of hexadecimal groups alone: no
 // zone and no IPv4 in it. Such an address can keep its colons.
 func IsPlainIPv6(text string) bool {
+	if strings.IndexByte(text, ':') < 0 {
+		return false
+	}
 	address, err := netip.ParseAddr(text)
 	return err == nil && address.Is6() && !strings.ContainsAny(text, ".%")
 }

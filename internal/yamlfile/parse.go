@@ -2,7 +2,6 @@ package yamlfile
 
 import (
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/internal/redact"
 )
 
@@ -70,7 +70,7 @@ func (r *Reader) syntax(err error) {
 		return
 	}
 	// It may repeat what is there, such as a tag, and that can be a password.
-	text := quotedText.ReplaceAllStringFunc(known.GetMessage(), func(quoted string) string {
+	text := quotedText().ReplaceAllStringFunc(known.GetMessage(), func(quoted string) string {
 		if plain, err := strconv.Unquote(quoted); err == nil {
 			return r.quote(plain, known.GetToken())
 		}
@@ -87,7 +87,7 @@ func (r *Reader) syntax(err error) {
 	r.mistake("", known.GetToken(), "%s", text)
 }
 
-var quotedText = regexp.MustCompile(`(?s)".*"`)
+var quotedText = lazyregexp.New(`(?s)".*"`)
 
 // link finds what each alias stands for: the anchor of its name that was last
 // before it. An anchor that is not at its end yet would hold itself.

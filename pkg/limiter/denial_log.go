@@ -41,18 +41,56 @@ type DenialLog struct {
 // the user lacks the right, decisions are made as ever, counting goes on, and writing is
 // tried again after a while. Close writes what is left, for which it takes 1 s at most.
 func WithDenialLog(store Store, settings DenialLog) Store {
-	table, has := DenialTableOf(store)
-	if !has {
-		return store
-	}
+	return CollectDenials(store, settings).Wrap(store)
+}
+
+// CollectDenials returns a collector that writes to the [DenialTable] of store. It is for those who
+// wrap several stores around one; others use [WithDenialLog].
+func CollectDenials(store Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
 	}
-	s := &denialLogStore{Store: store, DenialLog: settings, table: table, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
-	for i := range s.parts {
-		s.parts[i].sketch = spacesaving.New(countersPerPart, cloneKey)
+	c := &DenialCollector{DenialLog: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
+	c.table, _ = DenialTableOf(store)
+	for i := range c.parts {
+		c.parts[i].sketch = spacesaving.New(countersPerPart, cloneKey)
 	}
-	return KeepKeyspace(s, store)
+	return c
+}
+
+// Wrap is [WithDenialLog] for one of several stores around the one that is written to. Closing
+// the result closes the collector.
+func (c *DenialCollector) Wrap(store Store) Store {
+	if c.table == nil {
+		return store
+	}
+	return KeepKeyspace(&denialLogStore{Store: store, collector: c}, store)
+}
+
+// denialLogStore has a collector count whom a store denies.
+type denialLogStore struct {
+	Store
+	collector *DenialCollector
+}
+
+// Decide implements [Store].
+func (s *denialLogStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
+	err := s.Store.Decide(ctx, op, reqs, decisions)
+	if err != nil || op != Take && op != TakeUpTo {
+		return err
+	}
+	for i := range decisions {
+		if d := &decisions[i]; !d.Allowed && !d.Shadow && !d.Unguarded {
+			s.collector.count(reqs[i])
+		}
+	}
+	return nil
+}
+
+// Close writes what is left and closes the store.
+func (s *denialLogStore) Close() error {
+	s.collector.Close()
+	return s.Store.Close()
 }
 
 const (
@@ -68,10 +106,11 @@ const (
 	refusedPause  = time.Minute      // after a refusal, which somebody has to do something about
 )
 
-type denialLogStore struct {
-	Store
+// DenialCollector sums up who is denied, and writes it to a store now and then. Its memory is
+// bounded.
+type DenialCollector struct {
 	DenialLog
-	table DenialTable
+	table DenialTable // nil for a store without one
 	seed  maphash.Seed
 	start time.Time
 	parts [denialParts]denialPart
@@ -98,73 +137,59 @@ func cloneKey(key Key) Key {
 	return Key{Subject: strings.Clone(key.Subject), Name: strings.Clone(key.Name)}
 }
 
-// Decide implements [Store].
-func (s *denialLogStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	err := s.Store.Decide(ctx, op, reqs, decisions)
-	if err != nil || op != Take && op != TakeUpTo {
-		return err
-	}
-	for i := range decisions {
-		if d := &decisions[i]; !d.Allowed && !d.Shadow && !d.Unguarded {
-			s.count(reqs[i])
-		}
-	}
-	return nil
-}
-
 // count counts a denial of req.
-func (s *denialLogStore) count(req Request) {
+func (c *DenialCollector) count(req Request) {
 	req.SetDefaults() // for its name
-	now := s.now()
-	part := s.part(req.Key)
+	now := c.now()
+	part := c.part(req.Key)
 	part.mu.Lock()
 	part.sketch.Add(req.Key, 1, int64(now))
 	part.mu.Unlock()
-	s.writeLater()
+	c.writeLater()
 }
 
 // now is a clock that only differences count of. Asking it costs half of time.Now.
-func (s *denialLogStore) now() Instant { return Instant(time.Since(s.start) / time.Microsecond) }
+func (c *DenialCollector) now() Instant { return Instant(time.Since(c.start) / time.Microsecond) }
 
 // part returns the part that counts key.
-func (s *denialLogStore) part(key Key) *denialPart {
-	hash := maphash.String(s.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(s.seed, key.Name), 32)
-	return &s.parts[hash%denialParts]
+func (c *DenialCollector) part(key Key) *denialPart {
+	hash := maphash.String(c.seed, key.Subject) ^ bits.RotateLeft64(maphash.String(c.seed, key.Name), 32)
+	return &c.parts[hash%denialParts]
 }
 
 // writeLater sees to it that what is counted gets written.
-func (s *denialLogStore) writeLater() {
-	if !s.due.Load() && s.due.CompareAndSwap(false, true) {
-		s.writeAfter(s.Every)
+func (c *DenialCollector) writeLater() {
+	if !c.due.Load() && c.due.CompareAndSwap(false, true) {
+		c.writeAfter(c.Every)
 	}
 }
 
-func (s *denialLogStore) writeAfter(pause time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.timer = time.AfterFunc(pause, s.writeNow)
+func (c *DenialCollector) writeAfter(pause time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.timer = time.AfterFunc(pause, c.writeNow)
 	}
 }
 
 // writeNow writes, and sees to the next write if there is anything left.
-func (s *denialLogStore) writeNow() {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.write(context.Background())
-	if s.isEmpty() {
-		s.due.Store(false)
-		if !s.isEmpty() { // a denial came in between, and found a write due
-			s.writeLater()
+func (c *DenialCollector) writeNow() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.write(context.Background())
+	if c.isEmpty() {
+		c.due.Store(false)
+		if !c.isEmpty() { // a denial came in between, and found a write due
+			c.writeLater()
 		}
 		return
 	}
-	s.writeAfter(s.pause)
+	c.writeAfter(c.pause)
 }
 
-func (s *denialLogStore) isEmpty() bool {
-	for i := range s.parts {
-		part := &s.parts[i]
+func (c *DenialCollector) isEmpty() bool {
+	for i := range c.parts {
+		part := &c.parts[i]
 		part.mu.Lock()
 		empty := part.sketch.IsEmpty()
 		part.mu.Unlock()
@@ -177,44 +202,44 @@ func (s *denialLogStore) isEmpty() bool {
 
 // write writes the keys denied most, and says by s.pause when to write again. The caller
 // holds s.writing.
-func (s *denialLogStore) write(ctx context.Context) error {
-	counts, d := s.drain()
+func (c *DenialCollector) write(ctx context.Context) error {
+	counts, d := c.drain()
 	if len(d.Rows) == 0 && d.Others == 0 {
 		return nil
 	}
-	d.Lost = s.lost.Swap(false)
+	d.Lost = c.lost.Swap(false)
 	ctx, cancel := BudgetContext(ctx, denialTimeout)
 	defer cancel()
-	err := panics.Call(func() error { return s.table.AddDenials(ctx, d) })
+	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
 	switch {
 	case err == nil:
-		s.pause, s.failing = s.Every, false
+		c.pause, c.failing = c.Every, false
 		return nil
 	case errors.Is(err, ErrOutcomeUnknown): // to add them again could count them twice
-		s.lost.Store(true)
+		c.lost.Store(true)
 	default:
-		s.putBack(counts, d.Others)
+		c.putBack(counts, d.Others)
 		if d.Lost {
-			s.lost.Store(true)
+			c.lost.Store(true)
 		}
 	}
 	if IsAway(err) || errors.Is(err, ErrGaveUp) {
-		s.pause = min(2*s.pause, max(s.Every, mostAwayPause))
+		c.pause = min(2*c.pause, max(c.Every, mostAwayPause))
 	} else {
-		s.pause = max(s.Every, refusedPause)
+		c.pause = max(c.Every, refusedPause)
 	}
-	if !s.failing && s.OnError != nil {
-		panics.Call(func() error { s.OnError(fmt.Errorf("denials cannot be written: %w", err)); return nil })
+	if !c.failing && c.OnError != nil {
+		panics.Call(func() error { c.OnError(fmt.Errorf("denials cannot be written: %w", err)); return nil })
 	}
-	s.failing = true
+	c.failing = true
 	return err
 }
 
 // drain takes the keys denied most out of the sketches: the counts of them, and as they
 // are to be written.
-func (s *denialLogStore) drain() (counts []spacesaving.Count[Key], d Denials) {
-	for i := range s.parts {
-		part := &s.parts[i]
+func (c *DenialCollector) drain() (counts []spacesaving.Count[Key], d Denials) {
+	for i := range c.parts {
+		part := &c.parts[i]
 		part.mu.Lock()
 		some, lost := part.sketch.Drain()
 		part.mu.Unlock()
@@ -223,48 +248,47 @@ func (s *denialLogStore) drain() (counts []spacesaving.Count[Key], d Denials) {
 	}
 	slices.SortFunc(counts, func(a, b spacesaving.Count[Key]) int { return cmp.Compare(b.N, a.N) })
 	room := denialBytes
-	for i, c := range counts {
-		row := Denied{Key: c.Key, Count: c.N, LastAt: Instant(c.Last)}
+	for i, counted := range counts {
+		row := Denied{Key: counted.Key, Count: counted.N, LastAt: Instant(counted.Last)}
 		row.Shorten()
 		room -= len(row.Key.Subject) + len(row.Key.Name) + denialRowBytes
 		if i == MaxDenialRows || room < 0 { // the others stay, and count on until they are among the first
-			s.putBack(counts[i:], 0)
+			c.putBack(counts[i:], 0)
 			counts = counts[:i]
 			break
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Now = s.now()
+	d.Now = c.now()
 	return counts, d
 }
 
 // putBack counts what was not written.
-func (s *denialLogStore) putBack(counts []spacesaving.Count[Key], others int64) {
-	for _, c := range counts {
-		part := s.part(c.Key)
+func (c *DenialCollector) putBack(counts []spacesaving.Count[Key], others int64) {
+	for _, counted := range counts {
+		part := c.part(counted.Key)
 		part.mu.Lock()
-		part.sketch.Add(c.Key, c.N, c.Last)
+		part.sketch.Add(counted.Key, counted.N, counted.Last)
 		part.mu.Unlock()
 	}
-	part := &s.parts[0]
+	part := &c.parts[0]
 	part.mu.Lock()
 	part.sketch.AddLost(others)
 	part.mu.Unlock()
 }
 
-// Close writes what is left and closes the store.
-func (s *denialLogStore) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
+// Close writes what is left, and writes no more. It leaves the store open.
+func (c *DenialCollector) Close() {
+	c.mu.Lock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	s.mu.Unlock()
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	c.mu.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	ctx, cancel := BudgetContext(context.Background(), denialTimeout)
 	defer cancel()
-	for ctx.Err() == nil && !s.isEmpty() && s.write(ctx) == nil {
+	for ctx.Err() == nil && !c.isEmpty() && c.write(ctx) == nil {
 	}
-	return s.Store.Close()
 }

@@ -38,7 +38,7 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	sum := limiter.Summarize(a.Decisions)
 	b = appendNumber(b, `{"schema_version":`, output.SchemaVersion)
 	if a.Policy != nil {
-		b = appendText(b, `,"policy":`, a.Policy.Name)
+		b = appendOptional(b, `,"policy":`, a.Policy.Name)
 	}
 	b = appendBool(b, `,"allowed":`, sum.Allowed)
 	b = appendText(b, `,"key":`, a.Key)
@@ -85,8 +85,8 @@ func (a *Answer) appendDecided(b []byte, i int) []byte {
 	b = appendNumber(b, `,"remaining":`, d.Remaining)
 	b = appendTimes(b, d.RetryAfter, d.ResetAfter, d.Delay)
 	if a.Policy != nil {
-		b = appendText(b, `,"limit":`, a.LimitName(i))
-		b = appendText(b, `,"key":`, a.Requests[i].Key.Subject)
+		b = appendOptional(b, `,"limit":`, a.LimitName(i))
+		b = appendOptional(b, `,"key":`, a.Requests[i].Key.Subject)
 	}
 	b = appendFlag(b, `,"shadow":true`, d.Shadow)
 	if a.Policy != nil && a.Overrides[i] >= 0 {
@@ -94,9 +94,7 @@ func (a *Answer) appendDecided(b []byte, i int) []byte {
 	}
 	b = NewAppliedOverride(d.Override, a.Requests[i].Limit).append(b)
 	b = appendFlag(b, `,"unguarded":true`, d.Unguarded)
-	if by := decidedBy(d); by != "" {
-		b = appendText(b, `,"decided_by":`, by)
-	}
+	b = appendOptional(b, `,"decided_by":`, decidedBy(d))
 	if a.Charges {
 		b = appendNumber(b, `,"granted":`, d.Granted)
 	}
@@ -114,10 +112,7 @@ func (o *AppliedOverride) append(b []byte) []byte {
 	b = append(o.ExpiresAt.AppendFormat(b, time.RFC3339Nano), '"')
 	b = appendText(b, `,"reason":`, o.Reason)
 	b = appendText(b, `,"by":`, o.By)
-	if o.Asked != "" {
-		b = appendText(b, `,"asked":`, o.Asked)
-	}
-	return append(b, '}')
+	return append(appendOptional(b, `,"asked":`, o.Asked), '}')
 }
 
 func appendTimes(b []byte, retryAfter, resetAfter, delay time.Duration) []byte {
@@ -144,4 +139,12 @@ func appendFlag(b []byte, text string, is bool) []byte {
 
 func appendText(b []byte, name, text string) []byte {
 	return output.AppendJSONText(append(b, name...), text)
+}
+
+// appendOptional leaves out a text that is empty.
+func appendOptional(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendText(b, name, text)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -14,13 +15,14 @@ import (
 //go:embed page.gohtml
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+// pageTemplate is parsed when it is first used, since only few commands make a page.
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 // HTML writes the document as one page that needs nothing else, neither a network
 // nor a script. Percentile curves are exact if the runs have their histograms.
 func (d *Document) HTML(w io.Writer) error {
 	var b bytes.Buffer // so that no half of a page is written
-	if err := pageTemplate.Execute(&b, d.page()); err != nil {
+	if err := pageTemplate().Execute(&b, d.page()); err != nil {
 		return err
 	}
 	_, err := w.Write(b.Bytes())

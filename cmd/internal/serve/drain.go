@@ -56,11 +56,13 @@ func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	case <-d.ended:
 	case <-ctx.Done():
 	}
-	if !d.Operators {
-		waitFor(ctx, d.connections.idle(), time.Until(leave))
+	if d.Server == nil { // others tell their clients by themselves
+		if !d.Operators || d.Lingers {
+			waitFor(ctx, d.connections.idle(), time.Until(leave))
+		}
+		d.connections.leave()
+		waitFor(ctx, d.connections.idle(), 2*lastLook)
 	}
-	d.connections.leave()
-	waitFor(ctx, d.connections.idle(), 2*lastLook)
 	if d.server.Shutdown(ctx) == nil {
 		return 0
 	}

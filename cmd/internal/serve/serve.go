@@ -62,12 +62,14 @@ type Door struct {
 	// Patience is how long a request may take, from its header to the end of its answer. At 0
 	// what answers sets the times; see [Patient].
 	Patience time.Duration
-	// Operators: the door is for operators, and so the last to close.
-	Operators bool
+	// Operators: the door is for operators, and so the last to close. Unless Lingers, its idle
+	// connections are then not waited for.
+	Operators, Lingers bool
 }
 
 // Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
-// until all is answered or ctx ends.
+// until all is answered or ctx ends. One that has a method ConnState, as package grpc has, tells
+// by it which of its connections have something to answer.
 type Server interface {
 	Serve(net.Listener) error
 	Shutdown(ctx context.Context) error
@@ -169,6 +171,10 @@ func openDoors(o *Options) (doors []*opened, err error) {
 		server := door.Server
 		if server == nil {
 			server = door.newHTTP(bounded, o)
+		} else if telling, can := server.(interface {
+			ConnState(func(net.Conn, http.ConnState))
+		}); can {
+			telling.ConnState(bounded.changed)
 		}
 		doors = append(doors, &opened{door, bounded, server, make(chan struct{})})
 	}

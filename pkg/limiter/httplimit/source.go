@@ -2,15 +2,19 @@ package httplimit
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Source says where in a request the value of an attribute is. The zero Source is invalid.
+// [ParseSource] makes one.
 type Source struct {
 	kind sourceKind
 	name string // of a header, a cookie, a query parameter; or the value itself
+	// segments is how many segments of the path count.
+	segments int
 }
 
 type sourceKind uint8
@@ -20,6 +24,7 @@ const (
 	fromMethod
 	fromHost
 	fromPath
+	fromSegments
 	fromHeader
 	fromQuery
 	fromCookie
@@ -32,23 +37,88 @@ var sourceWords = []struct {
 	word string
 	kind sourceKind
 }{
-	{"client", fromClient}, {"method", fromMethod}, {"host", fromHost}, {"path", fromPath},
+	{"client", fromClient}, {"method", fromMethod}, {"host", fromHost}, {"path", fromPath}, {"path:", fromSegments},
 	{"header:", fromHeader}, {"query:", fromQuery}, {"cookie:", fromCookie}, {"value:", fromValue},
 }
 
-// ParseSource reads "client" (the client's address, see [Clients]), "method", "host", "path",
-// "header:NAME", "query:NAME", "cookie:NAME" or "value:TEXT". The error is a
-// [limiter.ErrInvalid].
+// maxSegments is the most segments of a path that a source can ask for.
+const maxSegments = 32
+
+// ParseSource reads where a value is:
+//
+//	client       the address or network of the client; see [Clients]
+//	method       the method; those that are not known to HTTP or WebDAV are all OTHER
+//	host         the host that was asked, in lower case and without its port
+//	path         the path in its plain form: /a//b/, /a/./b and /%61/b are /a/b
+//	path:N       the first N segments of that: path:2 of /users/42/posts is /users/42
+//	header:NAME  a field of the request
+//	query:NAME   a parameter of the query
+//	cookie:NAME  a cookie
+//	value:TEXT   always TEXT
+//
+// A request has no value where there is none, where it is empty, and where there are several
+// that differ: the service could go by another one of them than is counted. Everything but
+// the client's address is what the client says, so the service must check it before it goes by it.
+//
+// The error is a [limiter.ErrInvalid].
 func ParseSource(text string) (Source, error) {
 	for _, each := range sourceWords {
 		name, found := strings.CutPrefix(text, each.word)
 		if !found || strings.HasSuffix(each.word, ":") != (name != "") {
 			continue
 		}
-		return Source{each.kind, name}, nil
+		s := Source{kind: each.kind, name: name}
+		return s, s.check(text)
 	}
-	return Source{}, limiter.Invalidf("source %q is unknown; it is client, method, host, path, header:NAME, query:NAME, cookie:NAME "+
-		"or value:TEXT", text)
+	return Source{}, limiter.Invalidf("source %q is unknown; it is client, method, host, path, path:N, header:NAME, query:NAME, "+
+		"cookie:NAME or value:TEXT", text)
+}
+
+// MustSource is [ParseSource] for texts that stand in a program. It panics where that has an
+// error.
+func MustSource(text string) Source {
+	s, err := ParseSource(text)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// check reports what is wrong with the name of s, and brings it to the form that requests have.
+func (s *Source) check(text string) error {
+	switch s.kind {
+	case fromHeader:
+		if !isToken(s.name) {
+			return limiter.Invalidf("source %q: %q is not the name of a header field", text, s.name)
+		}
+		s.name = http.CanonicalHeaderKey(s.name)
+		if s.name == XForwardedFor || s.name == Forwarded {
+			return limiter.Invalidf("source %q: any client can send that field; use client, and trust the proxies that set it", text)
+		}
+	case fromCookie:
+		if !isToken(s.name) {
+			return limiter.Invalidf("source %q: %q is not the name of a cookie", text, s.name)
+		}
+	case fromSegments:
+		n, err := strconv.Atoi(s.name)
+		if err != nil || n < 1 || n > maxSegments {
+			return limiter.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name, maxSegments)
+		}
+		s.name, s.segments = strconv.Itoa(n), n
+	}
+	return nil
+}
+
+// isToken reports whether text is a token of RFC 9110, as names of fields and cookies are.
+func isToken(text string) bool {
+	for _, c := range []byte(text) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return text != ""
 }
 
 // String returns the source as ParseSource reads it.
@@ -62,24 +132,27 @@ func (s Source) String() string {
 }
 
 // value returns what the source is in r; empty if r has none.
-func (s Source) value(r *http.Request, clients *Clients) string {
+func (s *Source) value(r *http.Request, clients *Clients) string {
 	switch s.kind {
 	case fromClient:
 		return clients.Of(r)
 	case fromMethod:
-		return r.Method
+		return methodOf(r)
 	case fromHost:
-		return r.Host
+		return hostOf(r)
 	case fromPath:
-		return r.URL.Path
+		return plainPath(r)
+	case fromSegments:
+		return firstSegments(plainPath(r), s.segments)
 	case fromHeader:
-		return r.Header.Get(s.name)
-	case fromQuery:
-		return r.URL.Query().Get(s.name)
-	case fromCookie:
-		if cookie, err := r.Cookie(s.name); err == nil {
-			return cookie.Value
+		if s.name == "Host" { // which net/http keeps apart
+			return r.Host
 		}
+		return same(r.Header[s.name])
+	case fromQuery:
+		return queryOf(r.URL.RawQuery, s.name)
+	case fromCookie:
+		return cookieOf(r, s.name)
 	case fromValue:
 		return s.name
 	}

@@ -71,9 +71,10 @@ func ValidateName(what, name string) error {
 
 // join writes the attributes named by names as "name:value:name:value".
 func join(names []string, attributes Attributes) string {
-	list := make([]subjecttext.Attribute, len(names))
-	for i, name := range names {
-		list[i] = subjecttext.Attribute{Name: name, Value: attributes[name]}
+	var few [4]subjecttext.Attribute
+	list := few[:0]
+	for _, name := range names {
+		list = append(list, subjecttext.Attribute{Name: name, Value: attributes[name]})
 	}
 	return subjecttext.Join(list)
 }

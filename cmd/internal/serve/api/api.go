@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -32,9 +33,12 @@ type door struct {
 	engine  *engine.Engine
 	options Options
 	calls   sync.Pool // of *call
+	// believed are the clients of the settings that were in force last.
+	believed atomic.Pointer[believed]
 }
 
-// Handler answers POST /v1/check, /v1/consume, /v1/refund and /v1/settle.
+// Handler answers POST /v1/check, /v1/consume, /v1/refund and /v1/settle, GET /v1/policies, and
+// any method of /v1/auth/POLICY.
 func Handler(e *engine.Engine, options Options) http.Handler {
 	if options.Describe == nil {
 		options.Describe = error.Error
@@ -48,7 +52,12 @@ const prefix = "/v1/"
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, found := strings.CutPrefix(r.URL.Path, prefix)
 	v := verbOf(name)
+	rest, asksForOther := strings.CutPrefix(r.URL.Path, authPrefix)
 	switch {
+	case asksForOther:
+		d.authorize(w, r, rest)
+	case name == "policies" && found:
+		d.policies(w, r)
 	case !found || v == nil:
 		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, notFound(r.URL.Path))
 	case r.Method != http.MethodPost:
@@ -63,9 +72,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func notFound(path string) string {
 	text := "there is nothing at " + shorten(path) + "; there are"
 	for i := range verbs {
-		text += " " + prefix + verbs[i].name
+		text += " " + prefix + verbs[i].name + ","
 	}
-	return text
+	return text + " " + prefix + "policies and " + authPrefix + "POLICY"
 }
 
 // call is what one request works with. Its memory is used again.
@@ -144,12 +153,16 @@ func (d *door) decide(ctx context.Context, c *call) (err error) {
 	return unknownPolicy(c.ask.Policy, d.engine.Settings())
 }
 
-// setHeaders tells the client of its limits.
+// setHeaders tells the client of its limits. A limit without a policy has no name of its own.
 func (d *door) setHeaders(header http.Header, c *call) {
-	for i := range c.answer.Requests {
-		c.names = append(c.names, c.answer.LimitName(i))
+	var names []string
+	if c.answer.Policy != nil {
+		for i := range c.answer.Requests {
+			c.names = append(c.names, c.answer.LimitName(i))
+		}
+		names = c.names
 	}
-	d.engine.Settings().HTTP.Headers.Set(header, c.names, c.answer.Requests, c.answer.Decisions)
+	d.engine.Settings().HTTP.Headers.Set(header, names, c.answer.Requests, c.answer.Decisions)
 }
 
 // refuse answers with an error.

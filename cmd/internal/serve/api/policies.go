@@ -1,9 +1,14 @@
 package api
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -21,4 +26,60 @@ func unknownPolicy(name string, settings *engine.Settings) error {
 		return limiter.Invalidf("policy %q is unknown; did you mean %q?", shorten(name), near)
 	}
 	return limiter.Invalidf("policy %q is unknown; there are %s", shorten(name), strings.Join(names, ", "))
+}
+
+// policyList is the answer to GET /v1/policies: what can be asked.
+type policyList struct {
+	SchemaVersion int               `json:"schema_version"`
+	Policies      []describedPolicy `json:"policies"`
+}
+
+type describedPolicy struct {
+	Name string `json:"name"`
+	// Attributes are those that a question needs. Optional ones only choose an override.
+	Attributes []string         `json:"attributes"`
+	Optional   []string         `json:"optional_attributes,omitempty"`
+	OnError    string           `json:"on_error"`
+	Limits     []describedLimit `json:"limits"`
+}
+
+type describedLimit struct {
+	Name   string   `json:"name"`
+	By     []string `json:"by"`
+	Limit  string   `json:"limit"`
+	Shadow bool     `json:"shadow,omitempty"`
+}
+
+// policies tells which policies are in force.
+func (d *door) policies(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refusal.Write(w, http.StatusMethodNotAllowed, errorkind.Usage.Word, "method "+shorten(r.Method)+" is not for "+r.URL.Path+"; send GET")
+		return
+	}
+	list := policyList{SchemaVersion: output.SchemaVersion, Policies: []describedPolicy{}}
+	for _, p := range d.engine.Settings().Policies {
+		described := describedPolicy{Name: p.Name, Attributes: []string{}, OnError: p.OnError.String()}
+		names, needed := p.Attributes()
+		for _, name := range names {
+			if needed[name] {
+				described.Attributes = append(described.Attributes, name)
+			} else {
+				described.Optional = append(described.Optional, name)
+			}
+		}
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			described.Limits = append(described.Limits, describedLimit{l.Name, l.By, l.Limit.String(), l.Shadow})
+		}
+		list.Policies = append(list.Policies, described)
+	}
+	text, err := output.JSON(list)
+	if err != nil {
+		d.refuse(w, err)
+		return
+	}
+	w.Header()["Content-Type"] = contentType
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.Write(append(text, '\n'))
 }

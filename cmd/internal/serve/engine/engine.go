@@ -1,10 +1,13 @@
-// Package engine decides for the server's doors by the configuration that is in force, which
-// can be replaced while it decides.
+// Package engine decides for the server's doors by the settings that are in force, which can be
+// replaced while it decides.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,147 +15,166 @@ import (
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // ErrUnknownPolicy is that no policy of that name is in force.
 var ErrUnknownPolicy = errors.New("unknown policy")
 
-// Settings are what is in force. They are not changed once they are.
+// Settings are what is decided by. They are not changed once they are given to an engine.
 type Settings struct {
 	Policies []*policy.Policy
 	// Breaker has its defaults filled in; nil is that there is none.
 	Breaker *limiter.Breaker
+	// Denials: who is denied is counted, for limitctl denials.
+	Denials bool
 	HTTP    httplimit.Settings
 	Envoy   configfile.EnvoyDomains
+
+	force *force // what decides by them; nil unless an engine returned them
 }
 
 // Ask is what is asked: limits of a policy for attributes, or limits of a key.
 type Ask struct {
+	// Settings are those that the ask was made by, as [Engine.Settings] returned them; nil for
+	// those that are in force. A door that takes attributes from a request by some settings gives
+	// them here, so that no others decide.
+	Settings   *Settings
 	Op         limiter.Op
 	Policy     string
 	Attributes policy.Attributes
 	Key        string
-	Limits     []limiter.Limit // if there is no Policy
+	Limits     []limiter.Limit // of Key, or instead of those of Policy, one for each; see [Engine.DecideAll]
 	Cost       int64
 	Token      string
 	TokenTTL   time.Duration
 }
 
-// Options are what an engine decides with.
+// Options are what an engine decides with, whatever settings are in force. A function that is nil
+// is not called. The functions must be quick and safe for concurrent use, and must not ask the
+// engine.
 type Options struct {
 	// Timeout is the store's time for an answer.
 	Timeout time.Duration
-	// Observer is told of each failure that a policy decided, and of the breaker.
-	Observer limiter.Observer
-	// StoreObserver is told of each call of the store itself, inside of all that wraps it: how
-	// long the store took, and its own errors.
-	StoreObserver limiter.Observer
-	// OnDecision, if set, is told of each call of [Engine.Decide] and how long it took. After
-	// an error answer has no decisions, and no requests if there were none to make. It may
-	// read both until it returns. It is called by many at once, so it must be quick.
+	// OnReplace is told of settings before anything is decided by them, and whether their breaker
+	// begins anew, closed; else it is the one before, in whatever state that is.
+	OnReplace func(settings *Settings, newBreaker bool)
+	// OnDecision is told of each ask, when it is answered. After an error the answer has no
+	// decisions, and no policy if that is unknown. Both are only to be read, until it returns.
 	OnDecision func(ask *Ask, answer *decision.Answer, err error, took time.Duration)
-	// OnReplace, if set, is told of settings before anything is decided by them.
-	OnReplace func(settings *Settings)
+	// StoreObserver is told of each call of the store itself, inside of all that wraps it.
+	StoreObserver limiter.Observer
+	// OnBreaker is told of each change of the breaker, in order.
+	OnBreaker func(change limiter.BreakerChange)
 	// OnFailure is told each error that a policy replaced by a decision.
-	OnFailure func(policy string, err error)
-	// OnOverrides is told why overrides cannot be read.
+	OnFailure func(p *policy.Policy, err error)
+	// OnOverrides is told why overrides cannot be read: once, until they can be again.
 	OnOverrides func(error)
+	// OnDenials is told why denials cannot be written: once, until they can be again.
+	OnDenials func(error)
 }
 
 // Engine decides. It is safe for concurrent use.
 type Engine struct {
-	store   limiter.Keyspace
 	options Options
+	start   time.Time // since when time is told, which costs half of time.Now
 	inForce atomic.Pointer[force]
+
+	// These stay whatever settings are in force, so that replacing settings loses nothing.
+	store     limiter.Store // with its budget
+	overrides *limiter.OverrideWatch
+	denials   *limiter.DenialCollector
+	// shadow decides in an outage for all policies with on_error: local. A key holds its
+	// policy's name, so they do not meet there.
+	shadow limiter.Store
+
+	replacing sync.Mutex // for one after the other, and for what follows
+	breaker   *breaker   // nil if there is none
 }
 
-// force is a configuration and what decides by it.
-type force struct {
-	*Settings
-	byName map[string]*decider
-	plain  limiter.Store // for limits without a policy
-}
-
-type decider struct {
-	policy *policy.Policy
-	store  limiter.Store
-}
-
-// New returns an engine with those settings in force.
+// New returns an engine with those settings in force. The store stays the caller's to close.
 func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
-	e := &Engine{store: store, options: options}
+	e := &Engine{
+		options:   options,
+		start:     time.Now(),
+		store:     limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
+		overrides: limiter.WatchOverrides(store, limiter.Overrides{Idle: always, OnError: options.OnOverrides}),
+		denials:   limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials}),
+		shadow:    memorystore.New(),
+	}
 	e.Replace(settings)
 	return e
 }
 
+// always is for how long overrides are looked at after the last decision. Who is blocked while
+// nothing is asked must be turned away from the next ask on.
+const always = 100 * 365 * 24 * time.Hour
+
+// LoadOverrides reads the overrides that operators have set, so that they apply to the first ask.
+// Without it, and after an error, they apply as soon as they can be read.
+func (e *Engine) LoadOverrides(ctx context.Context) error { return e.overrides.Load(ctx) }
+
 // Settings are those that are in force.
-func (e *Engine) Settings() *Settings { return e.inForce.Load().Settings }
+func (e *Engine) Settings() *Settings { return e.inForce.Load().settings }
 
-// Replace puts settings in force. Calls that are being decided are decided by those before.
-func (e *Engine) Replace(settings *Settings) {
-	f := &force{Settings: settings, byName: map[string]*decider{}}
-	if e.options.OnReplace != nil {
-		e.options.OnReplace(settings)
-	}
-	store := limiter.WithObserver(limiter.WithBudget(e.store, e.options.Timeout), e.options.StoreObserver)
-	watch := limiter.WatchOverrides(store, limiter.Overrides{OnError: e.options.OnOverrides})
-	if settings.Breaker != nil {
-		store = limiter.WithBreaker(store, e.options.Observer.Breaker(*settings.Breaker))
-	}
-	f.plain = watch.Wrap(store)
-	for _, p := range settings.Policies {
-		failure := p.Failure()
-		failure.OnFailure = func(err error) {
-			if e.options.OnFailure != nil {
-				e.options.OnFailure(p.Name, err)
-			}
-		}
-		f.byName[p.Name] = &decider{p, watch.Wrap(limiter.WithFailure(store, failure))}
-	}
-	e.inForce.Store(f)
-}
-
-// Decide asks the store, and fills answer in. What is wrong with ask is a
-// [limiter.ErrInvalid], and [ErrUnknownPolicy] for a policy that is not in force.
+// Decide asks the store, and fills answer in, whose slices it uses again: an answer can serve any
+// number of asks, one after the other. Its Key is that of the ask. What is wrong with the ask is a
+// [limiter.ErrInvalid], and [ErrUnknownPolicy] for a policy that its settings do not have.
 func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) error {
 	if e.options.OnDecision == nil {
 		return e.decide(ctx, ask, answer)
 	}
-	begun := time.Now()
+	begun := time.Since(e.start)
 	err := e.decide(ctx, ask, answer)
-	e.options.OnDecision(ask, answer, err, time.Since(begun))
+	e.options.OnDecision(ask, answer, err, time.Since(e.start)-begun)
 	return err
 }
 
 func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
 	f := e.inForce.Load()
+	if ask.Settings != nil && ask.Settings.force != nil {
+		f = ask.Settings.force
+	}
+	*answer = decision.Answer{Key: ask.Key, Requests: answer.Requests[:0], Overrides: answer.Overrides[:0], Decisions: answer.Decisions[:0]}
 	store := f.plain
 	if ask.Policy != "" {
-		d, known := f.byName[ask.Policy]
-		if !known {
+		d := f.byName[ask.Policy]
+		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy, answer.LocalShare = d.store, d.policy, d.policy.LocalShare
-		if answer.Requests, answer.Overrides, err = d.policy.RequestsWithOverrides(ask.Attributes, ask.Cost); err != nil {
+		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, cmp.Or(d.policy.LocalShare, limiter.DefaultShare)
+		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
+		if err != nil {
 			return err
 		}
 	} else {
-		answer.Key = ask.Key
 		for _, limit := range ask.Limits {
 			answer.Requests = append(answer.Requests, limiter.Request{Key: limiter.Key{Subject: ask.Key}, Limit: limit, Cost: ask.Cost})
 		}
 	}
-	for i := range answer.Requests {
-		answer.Requests[i].Token, answer.Requests[i].TokenTTL = ask.Token, ask.TokenTTL
+	if ask.Token != "" {
+		for i := range answer.Requests {
+			answer.Requests[i].Token, answer.Requests[i].TokenTTL = ask.Token, ask.TokenTTL
+		}
 	}
-	if answer.Requests, err = limiter.NormalizeAll(nil, ask.Op, answer.Requests); err != nil {
+	// They are normalized where they are.
+	if answer.Requests, err = limiter.NormalizeAll(answer.Requests[:0], ask.Op, answer.Requests); err != nil {
 		return err
 	}
-	answer.Decisions = make([]limiter.Decision, len(answer.Requests))
-	answer.Charges = ask.Op == limiter.Take || ask.Op == limiter.TakeUpTo || ask.Op == limiter.Charge
-	return store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions)
+	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
+	clear(answer.Decisions)
+	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
+	if err = store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
+		answer.Decisions = answer.Decisions[:0]
+	}
+	return err
 }
 
-// Close closes what decides, but not the store.
-func (e *Engine) Close() error { return nil }
+// Close writes the denials that are left, and ends what the engine does in the background. It
+// leaves the store open. Nothing is to be asked any more.
+func (e *Engine) Close() error {
+	e.denials.Close()
+	e.overrides.Close()
+	return nil
+}

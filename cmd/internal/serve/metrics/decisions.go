@@ -9,7 +9,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // What stands in the labels policy and limit for what has no such name. No configuration has
@@ -85,7 +84,7 @@ func (d *decisionMetrics) limit(policy, name string) *countedLimit {
 	return l
 }
 
-// forget removes the series of a limit.
+// forgetLimit removes the series of a limit.
 func (d *decisionMetrics) forgetLimit(policy, name string) {
 	labels := prometheus.Labels{"policy": policy, "limit": name}
 	d.decisions.DeletePartialMatch(labels)
@@ -101,7 +100,7 @@ func (d *decisionMetrics) forgetPolicy(name string) {
 	d.took.DeletePartialMatch(labels)
 }
 
-// inForce has the counters of a policy in force, in the order of its limits.
+// countedInForce has the counters of a policy in force, in the order of its limits.
 type countedInForce struct {
 	*countedPolicy
 	ordered []*countedLimit
@@ -109,7 +108,7 @@ type countedInForce struct {
 
 // Decided counts one call. It is for [engine.Options].
 func (m *Metrics) Decided(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
-	counted := m.of(ask, answer.Policy)
+	counted := m.of(ask, answer, err)
 	counted.took.Observe(took.Seconds())
 	calls := &counted.calls[operationOf(ask.Op)]
 	if err != nil {
@@ -180,17 +179,17 @@ func (c *countedInForce) fail(op limiter.Op, err error) {
 	}
 }
 
-// of returns the counters for a call. p is the policy that was asked, nil if there is none.
-func (m *Metrics) of(ask *engine.Ask, p *policy.Policy) *countedInForce {
+// of returns the counters for a call.
+func (m *Metrics) of(ask *engine.Ask, answer *decision.Answer, err error) *countedInForce {
 	v := m.inForce.Load()
 	switch {
-	case p == nil && ask.Policy == "":
+	case ask.Policy == "":
 		return &v.none
-	case p == nil:
+	case answer.Policy == nil || err != nil && errors.Is(err, engine.ErrUnknownPolicy):
 		return &v.unknown
 	}
-	if counted := v.byPolicy[p]; counted != nil {
+	if counted := v.byPolicy[answer.Policy]; counted != nil {
 		return counted
 	}
-	return m.retired(v, p)
+	return m.retired(v, answer.Policy)
 }

@@ -12,7 +12,7 @@ type doorMetrics struct {
 	requests *prometheus.CounterVec // by door, status
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
-	refused  *prometheus.CounterVec
+	refused  prometheus.Counter
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -28,17 +28,16 @@ func (d *doorMetrics) register(r prometheus.Registerer) {
 		Name: "limitctl_http_request_duration_seconds", Help: "Time from a request's header to the end of its answer.", Buckets: durations,
 	}, []string{"door"})
 	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
-	d.refused = prometheus.NewCounterVec(counter("http_refused_total",
-		"Requests that were refused because too many were in flight."), []string{"door"})
+	d.refused = prometheus.NewCounter(counter("refused_requests_total",
+		"Requests that were refused because too many were in flight."))
 	d.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
 	d.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
 		"Connections that were closed because too many were open."), []string{"door"})
 	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, d.connections, d.connectionsRefused)
 }
 
-// Refused returns what counts a request that a door of that name refuses because too many are
-// in flight.
-func (m *Metrics) Refused(door string) func() { return m.doors.refused.WithLabelValues(door).Inc }
+// Refused counts a request that is refused because too many are in flight.
+func (m *Metrics) Refused() { m.doors.refused.Inc() }
 
 // Connections counts connections of a door that were opened, or closed if change is below 0.
 func (m *Metrics) Connections(door string, change int) {
@@ -57,7 +56,8 @@ func (m *Metrics) Door(name string, next http.Handler) http.Handler {
 	for i, class := range statusClasses {
 		door.statuses[i] = m.doors.requests.WithLabelValues(name, class)
 	}
-	m.doors.refused.WithLabelValues(name)
+	m.doors.connections.WithLabelValues(name)
+	m.doors.connectionsRefused.WithLabelValues(name)
 	return door
 }
 

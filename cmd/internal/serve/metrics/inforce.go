@@ -24,8 +24,9 @@ type view struct {
 }
 
 // Configure makes series for what settings name, before anything is decided by them. Those of
-// policies and limits that are gone stay for some minutes. It is for [engine.Options].
-func (m *Metrics) Configure(settings *engine.Settings) {
+// policies and limits that are gone stay for some minutes. newBreaker says that the breaker begins
+// anew, or that there is none. It is for [engine.Options].
+func (m *Metrics) Configure(settings *engine.Settings, newBreaker bool) {
 	if settings == nil {
 		settings = &engine.Settings{}
 	}
@@ -44,7 +45,9 @@ func (m *Metrics) Configure(settings *engine.Settings) {
 	}
 	m.inForce.Store(v)
 	m.forget(now)
-	m.breaker.begin(settings.Breaker != nil)
+	if newBreaker {
+		m.breaker.begin(settings.Breaker != nil)
+	}
 }
 
 // counted returns the counters of a policy in force. The caller holds the lock.

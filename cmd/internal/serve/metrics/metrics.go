@@ -62,7 +62,7 @@ func New(options Options) *Metrics {
 	m.doors.register(m.registry)
 	m.sample.register(m.registry)
 	m.registry.MustRegister(newLimitCollector(m), newSampleCollector(m))
-	m.Configure(nil)
+	m.Configure(nil, true)
 	return m
 }
 

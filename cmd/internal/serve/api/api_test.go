@@ -1,0 +1,210 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestBodiesThatAreRefused(t *testing.T) {
+	many := strings.Repeat(`"10/1m",`, 64) + `"10/1m"`
+	manyAttributes := ""
+	for i := range 65 {
+		manyAttributes += fmt.Sprintf(`"a%d":"x",`, i)
+	}
+	for _, test := range []struct{ verb, body, says string }{
+		{"consume", "", `the body is empty; send JSON, such as {"key":"user:42","limits":["10/1m"]}`},
+		{"consume", " \n", "the body is empty"},
+		{"consume", "\ufeff{}", "byte order mark"},
+		{"consume", "\x00", `'\x00', where an object`},
+		{"consume", "null", "'n', where an object"},
+		{"consume", "[]", "'[', where an object"},
+		{"consume", `"x"`, `'"', where an object`},
+		{"consume", `{`, "the body ends too early: a name in quotes was expected"},
+		{"consume", `{"key"`, "a colon was expected"},
+		{"consume", `{"key":`, "a value was expected"},
+		{"consume", `{"key":"a`, "the end of a text was expected"},
+		{"consume", `{"key":"a"`, "a comma or the end of the object was expected"},
+		{"consume", `{"key":"a",}`, "'}', where a name in quotes was expected"},
+		{"consume", `{key:"a"}`, "at byte 2: 'k'"},
+		{"consume", `{"key":"a","limits":["1/1m"]} {}`, "at byte 31: '{', where the end of the body was expected"},
+		{"consume", `{"key":"a","limits":["1/1m"]}x`, "where the end of the body was expected"},
+		{"consume", "{\"key\":\"\xff\"}", "not valid UTF-8 at byte 9"},
+		{"consume", "{\"key\":\"a\nb\"}", "control characters are written"},
+		{"consume", "{\"key\":\"é\nb\"}", "control characters are written"},
+		{"consume", `{"key":"\ud800"}`, "half a surrogate pair"},
+		{"consume", `{"key":"\ud800\u0041"}`, "half a surrogate pair"},
+		{"consume", `{"key":"\x41"}`, `'x', where an escape`},
+		{"consume", `{"key":"\u00g1"}`, "where an escape"},
+		{"consume", `{"limt":["1/1m"]}`, `unknown field "limt"; did you mean "limits"?`},
+		{"consume", `{"Key":"a"}`, `unknown field "Key"; did you mean "key"?`},
+		{"consume", `{"subject":"a"}`, `unknown field "subject"; the fields of consume are key, limits, policy, attributes, cost, token, token_ttl, up_to, force`},
+		{"check", `{"up_to":1}`, `field "up_to" is not for check, which takes key, limits, policy, attributes, cost, token, token_ttl`},
+		{"check", `{"force":true}`, `field "force" is not for check`},
+		{"refund", `{"token_ttl":"1m"}`, `field "token_ttl" is not for refund`},
+		{"consume", `{"key":"a","key":"a"}`, `field "key" is given twice; keep one`},
+		{"consume", `{"key":1}`, "key is a number; it must be a text"},
+		{"consume", `{"key":null}`, "key is null; it must be a text"},
+		{"consume", `{"key":["a"]}`, "key is a list; it must be a text"},
+		{"consume", `{"limits":"10/1m"}`, "limits is a text; it must be a list of texts"},
+		{"consume", `{"limits":[10]}`, "an entry of limits is a number; it must be a text"},
+		{"consume", `{"limits":` + strings.Repeat("[", 10000), "an entry of limits is a list; it must be a text"},
+		{"consume", `{"attributes":` + strings.Repeat(`{"a":`, 10000), "attribute a is an object; it must be a text"},
+		{"consume", `{"key":"a","limits":[` + many + `]}`, "limits has more than 64 entries"},
+		{"consume", `{"attributes":[]}`, "attributes is a list; it must be an object of texts"},
+		{"consume", `{"attributes":{"ip":1}}`, "attribute ip is a number; it must be a text"},
+		{"consume", `{"attributes":{"ip":""}}`, `attribute "ip" is empty`},
+		{"consume", `{"attributes":{"i p":"x"}}`, `attribute name "i p" is not valid`},
+		{"consume", `{"attributes":{"ip":"a","ip":"a"}}`, `attribute "ip" is given twice`},
+		{"consume", `{"attributes":{` + strings.TrimSuffix(manyAttributes, ",") + `}}`, "more than 64 attributes"},
+		{"consume", `{"cost":"1"}`, "cost is a text; it must be a whole number without quotes, such as 1"},
+		{"consume", `{"cost":1.0}`, "cost 1.0 is not a whole number; write it like 1"},
+		{"consume", `{"cost":1e3}`, "cost 1e3 is not a whole number"},
+		{"consume", `{"cost":+1}`, "cost +1 is not a whole number"},
+		{"consume", `{"cost":01}`, "cost 01 is not a whole number"},
+		{"consume", `{"cost":-}`, "cost - is not a whole number"},
+		{"consume", `{"cost":99999999999999999999}`, "cost 99999999999999999999 is out of range"},
+		{"consume", `{"cost":` + strings.Repeat("9", 5000) + `}`, "is out of range"},
+		{"consume", `{"cost":true}`, "cost is a boolean; it must be a whole number"},
+		{"consume", `{"force":"true"}`, "force is a text; it must be true or false"},
+		{"consume", `{"force":1}`, "force is a number; it must be true or false"},
+		{"consume", `{}`, "nothing says who is limited; send key and limits, or policy and attributes"},
+		{"consume", `{"key":"a"}`, `limits are missing; they say what is allowed, such as ["10/1m"]`},
+		{"consume", `{"key":"a","limits":[]}`, "limits are missing"},
+		{"consume", `{"limits":["1/1m"]}`, "key is missing"},
+		{"consume", `{"key":"a","policy":"login"}`, "key and policy both say who is limited"},
+		{"consume", `{"policy":"login","limits":["1/1m"]}`, "policy and limits both say what is allowed"},
+		{"consume", `{"policy":""}`, "policy is empty"},
+		{"consume", `{"key":"a","limits":["1/1m"],"attributes":{"ip":"x"}}`, "attributes are for a policy"},
+		{"consume", `{"policy":"logn"}`, `policy "logn" is unknown; did you mean "login"?`},
+		{"consume", `{"policy":"payments"}`, `policy "payments" is unknown; there are login`},
+		{"consume", `{"policy":"login"}`, `policy "login" needs the attributes ip and email`},
+		{"consume", `{"policy":"login","attributes":{"ip":"a","email":"b","ipp":"c"}}`, `unknown attribute "ipp"; policy "login" uses email, ip, plan; did you mean ip?`},
+		{"consume", `{"key":"a","limits":["10"]}`, `limit "10": it has no period; write COUNT/PERIOD, such as 10/1m`},
+		{"consume", `{"key":"a","limits":["10/1m","10/1m"]}`, `share the name "token-bucket/1m"`},
+		{"consume", `{"key":"","limits":["10/1m"]}`, "subject is empty"},
+		{"consume", `{"key":"a{b","limits":["10/1m"]}`, "delimits the subject"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":0}`, "cost 0 is not positive"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":-1}`, "cost -1 is not positive"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":11}`, "cost 11 can never fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":""}`, "token is empty"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"` + strings.Repeat("x", 201) + `"}`, "at most 200 fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token_ttl":"1m"}`, "token_ttl says how long to remember a token; add token"},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"1x"}`, "token_ttl: "},
+		{"consume", `{"key":"a","limits":["10/1m"],"token":"t","token_ttl":"25h"}`, "token_ttl 25h is out of range; it must be from 1ms to 1d"},
+		{"consume", `{"key":"a","limits":["10/1m"],"force":true,"up_to":1}`, "force takes all units and up_to those that fit"},
+		{"consume", `{"key":"a","limits":["10/1m"],"cost":1,"up_to":1}`, "cost and up_to both say how many units"},
+		{"consume", `{"key":"a","limits":["10/1m"],"up_to":0}`, "up_to 0 is out of range; it must be from 1 to 1000000000"},
+		{"settle", `{"key":"a","limits":["10/1m"],"cost":1}`, "settle needs the token"},
+		{"settle", `{"key":"a","limits":["10/1m"],"token":"t"}`, "settle needs the real cost"},
+		{"settle", `{"key":"a","limits":["10/1m"],"token":"t","cost":-1}`, "cost -1 is negative"},
+	} {
+		w, document := ask(t, memoryDoor(t), "POST", "/v1/"+test.verb, test.body)
+		kind, message := errorOf(document)
+		if w.Code != 400 || kind != "usage" || !strings.Contains(message, test.says) || strings.ContainsAny(message, "\n\r") || len(message) > 2100 {
+			t.Errorf("%s %.80q: %d %s %q, want %q", test.verb, test.body, w.Code, kind, message, test.says)
+		}
+	}
+}
+
+func TestBodiesThatAreAnswered(t *testing.T) {
+	door := memoryDoor(t)
+	for _, test := range []struct {
+		verb, body string
+		status     int
+		has        string // a field and its value
+	}{
+		{"check", `{"key":"a","limits":["2/1h"]}`, 200, "remaining 2"},
+		{"consume", "\t{ \"limits\" : [ \"2/1h\" ] , \"key\" : \"\\u0061\" }\r\n", 200, "remaining 1"},
+		{"consume", `{"key":"a","limits":["2/1h"],"cost":1,"force":false}`, 200, "granted 1"},
+		{"consume", `{"key":"a","limits":["2/1h"]}`, 429, "granted 0"},
+		{"check", `{"key":"a","limits":["2/1h"],"token":"t"}`, 429, "denied_by [token-bucket/1h]"},
+		{"consume", `{"key":"a","limits":["2/1h"],"force":true,"cost":3}`, 200, "granted 3"},
+		{"refund", `{"key":"a","limits":["2/1h"],"cost":4}`, 200, "refunded 4"},
+		{"consume", `{"key":"a","limits":["2/1h"],"up_to":9}`, 200, "granted 1"},
+		{"consume", `{"key":"a","limits":["2/1h"],"up_to":9}`, 429, "granted 0"},
+		{"refund", `{"key":"nobody","limits":["2/1h"]}`, 200, "refunded 0"},
+		{"consume", `{"key":"b","limits":["10/1h","sliding-log:3/1m"],"cost":2}`, 200, "remaining 1"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":5,"token":"t1","token_ttl":"1h"}`, 200, "remaining 5"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":5,"token":"t1"}`, 200, "repeated true"},
+		{"consume", `{"key":"c","limits":["10/1h"],"cost":4,"token":"t1"}`, 400, ""},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":7,"token":"t1"}`, 200, "remaining 3"},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":7,"token":"t1"}`, 200, "granted 7"},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":8,"token":"t1"}`, 400, ""},
+		{"settle", `{"key":"c","limits":["10/1h"],"cost":0,"token":"nobody's"}`, 409, ""},
+		{"consume", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "remaining 5"},
+		{"refund", `{"key":"d","limits":["10/1h"],"cost":5,"token":"t2"}`, 200, "refunded 5"},
+		{"consume", `{"policy":"login","attributes":{"ip":"203.0.113.9","email":"é😀"}}`, 200, "key ip=203.0.113.9 email=é😀"},
+		{"consume", `{"policy":"login","attributes":{"email":"\ud83d\ude00","ip":"203.0.113.9","plan":"gold"}}`, 200, "policy login"},
+		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 200, "key email=😀 ip=203.0.113.9"},
+		{"consume", `{"policy":"login","attributes":{"email":"😀","ip":"203.0.113.9"}}`, 429, "denied_by [email]"},
+	} {
+		w, document := ask(t, door, "POST", "/v1/"+test.verb, test.body)
+		field, want, _ := strings.Cut(test.has, " ")
+		if w.Code != test.status || field != "" && fmt.Sprint(document[field]) != want {
+			t.Errorf("%s %s: %d %s, want %d with %s", test.verb, test.body, w.Code, w.Body, test.status, test.has)
+		}
+		if (test.status == 429) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf("%s %s: status %d with Retry-After %q", test.verb, test.body, w.Code, w.Header().Get("Retry-After"))
+		}
+		if got := w.Header().Get("Content-Length"); test.status != 400 && got != fmt.Sprint(w.Body.Len()) {
+			t.Errorf("%s %s: Content-Length %s of %d bytes", test.verb, test.body, got, w.Body.Len())
+		}
+	}
+}
+
+func TestOtherPathsAndMethods(t *testing.T) {
+	door := memoryDoor(t)
+	for _, test := range []struct {
+		method, path string
+		status       int
+		allow, says  string
+	}{
+		{"GET", "/v1/check", 405, "POST", "method GET is not for /v1/check; send POST with a body such as"},
+		{"HEAD", "/v1/consume", 405, "POST", ""},
+		{"PUT", "/v1/settle", 405, "POST", "method PUT is not for"},
+		{"POST", "/v1/policies", 405, "GET, HEAD", "send GET"},
+		{"POST", "/", 404, "", "there is nothing at /; there are /v1/check, /v1/consume, /v1/refund, /v1/settle, /v1/policies and /v1/auth/POLICY"},
+		{"POST", "/v1/", 404, "", "there is nothing at /v1/"},
+		{"POST", "/v1/consume/", 404, "", "there is nothing at"},
+		{"POST", "/v1/" + strings.Repeat("x", 5000), 404, "", "there is nothing at"},
+	} {
+		w, document := ask(t, door, test.method, test.path, "{}")
+		kind, message := errorOf(document)
+		if w.Code != test.status || w.Header().Get("Allow") != test.allow || kind != "usage" || !strings.Contains(message, test.says) {
+			t.Errorf("%s %.40s: %d %v %s %s", test.method, test.path, w.Code, w.Header(), kind, message)
+		}
+	}
+}
+
+func TestPoliciesAreListed(t *testing.T) {
+	w, _ := ask(t, memoryDoor(t), http.MethodGet, "/v1/policies", "")
+	const want = `{"schema_version":1,"policies":[{"name":"login","attributes":["email","ip"],"optional_attributes":["plan"],` +
+		`"on_error":"fail","limits":[{"name":"ip","by":["ip"],"limit":"token-bucket:10/1h"},` +
+		`{"name":"email","by":["email"],"limit":"token-bucket:2/1h"}]}]}` + "\n"
+	if w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s, want\n%s", w.Code, w.Body, want)
+	}
+}
+
+func TestABodyIsBounded(t *testing.T) {
+	door := memoryDoor(t)
+	fits := `{"key":"a","limits":["2/1h"]}`
+	fits += strings.Repeat(" ", maxBody-len(fits))
+	for body, want := range map[string]int{fits: 200, fits + " ": 413} {
+		for _, known := range []bool{true, false} {
+			w, r := request("POST", "/v1/check", body)
+			if !known {
+				r.ContentLength = -1 // chunked
+			}
+			door.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%d bytes, length known %v: %d %s", len(body), known, w.Code, w.Body)
+			}
+			if closes := w.Header().Get("Connection") == "close"; closes != (want == 413) {
+				t.Errorf("%d bytes, length known %v: the connection is kept: %v", len(body), known, !closes)
+			}
+		}
+	}
+}

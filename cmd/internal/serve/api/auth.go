@@ -1,0 +1,109 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+const authPrefix = prefix + "auth/"
+
+// believed are clients for requests about other requests, and the settings that they are of.
+type believed struct {
+	settings *engine.Settings
+	clients  httplimit.Clients
+}
+
+// clients are those of the settings, with the proxies on this machine.
+func (d *door) clients(settings *engine.Settings) *httplimit.Clients {
+	b := d.believed.Load()
+	if b == nil || b.settings != settings {
+		b = &believed{settings, withLoopback(settings.HTTP.Clients)}
+		d.believed.Store(b)
+	}
+	return &b.clients
+}
+
+// authorize tells a proxy whether it may pass a request on. rest is the path behind
+// [authPrefix]: the policy, and perhaps the path of the original request.
+func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
+	if r.ContentLength != 0 {
+		// The body is the original request's, and not needed. A proxy can announce it and then not
+		// send it, so it must not be waited for.
+		w.Header().Set("Connection", "close")
+	}
+	name, path, _ := strings.Cut(rest, "/")
+	settings := d.engine.Settings()
+	if !hasPolicy(settings, name) {
+		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, unknownPolicy(name, settings).Error())
+		return
+	}
+	clients := d.clients(settings)
+	if err := checkPeer(r.RemoteAddr, clients.Trusted); err != nil {
+		d.refuse(w, err)
+		return
+	}
+	original, err := originalRequest(r, "/"+path)
+	if err != nil {
+		d.refuse(w, err)
+		return
+	}
+	rule := settings.HTTP.Rules[name]
+	if rule.Skips(original) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	c := d.calls.Get().(*call)
+	defer c.release(&d.calls)
+	c.ask = engine.Ask{Op: limiter.Take, Policy: name, Attributes: rule.Of(original, clients), Cost: 1}
+	if err := d.decide(r.Context(), c); err != nil {
+		d.refuse(w, err)
+		return
+	}
+	d.setHeaders(w.Header(), c)
+	if limiter.AllAllowed(c.answer.Decisions) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	d.writeDenial(w, &rule, c)
+}
+
+// hasPolicy reports whether a policy of that name is in force.
+func hasPolicy(settings *engine.Settings, name string) bool {
+	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
+}
+
+// denial says to the original client that it is over a limit, as RFC 9457 has it.
+type denial struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+// quotaExceeded is the type of a denial, of draft-ietf-httpapi-ratelimit-headers.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// writeDenial answers that the original request is over a limit.
+func (d *door) writeDenial(w http.ResponseWriter, rule *httplimit.Rule, c *call) {
+	text, err := json.Marshal(denial{quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded", rule.Status(),
+		c.answer.DeniedBy()})
+	if err != nil {
+		d.refuse(w, err)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(rule.Status())
+	w.Write(append(text, '\n'))
+}

@@ -1,0 +1,238 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// authDoor is a door with policies "site", by client, method, host, path and user, and "cheap",
+// by client alone. The proxy 10.0.0.1 is trusted.
+func authDoor(t testing.TB) http.Handler {
+	store := memorystore.New()
+	t.Cleanup(func() { store.Close() })
+	by := []string{"client", "method", "host", "path", "user"}
+	attributes := map[string]httplimit.Source{"user": sourceOf(t, "header:X-User")}
+	for _, name := range by[:4] {
+		attributes[name] = sourceOf(t, name)
+	}
+	settings := &engine.Settings{
+		Policies: []*policy.Policy{
+			{Name: "site", Limits: []policy.Limit{{Name: "all", By: by, Limit: limitOf(t, "1/1h")}}},
+			{Name: "cheap", Limits: []policy.Limit{{Name: "client", By: []string{"client"}, Limit: limitOf(t, "1/1h")}}},
+		},
+		HTTP: httplimit.Settings{
+			Headers: httplimit.AllHeaders,
+			Clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}},
+			Rules: map[string]httplimit.Rule{
+				"site": {Attributes: attributes},
+				"cheap": {Attributes: map[string]httplimit.Source{"client": sourceOf(t, "client")}, DeniedStatus: 403,
+					Skip: httplimit.Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*"}}},
+			},
+		},
+	}
+	e := engine.New(store, settings, engine.Options{Timeout: time.Second})
+	t.Cleanup(func() { e.Close() })
+	return Handler(e, Options{})
+}
+
+// authRequest is what a proxy asks; fields are "Name: value".
+func authRequest(method, path, peer string, fields ...string) *http.Request {
+	r := httptest.NewRequest(method, path, nil)
+	r.RemoteAddr = peer
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+func TestForwardAuthMapsTheOriginalRequest(t *testing.T) {
+	// Each is asked of a door of its own after the question that has the same attributes, and so
+	// is denied by the limit of one.
+	first := []string{"X-Forwarded-For: 203.0.113.9", "X-User: ann", "X-Forwarded-Method: PUT", "X-Forwarded-Uri: /a/b?c=d",
+		"X-Forwarded-Host: shop.example"}
+	for name, again := range map[string]*http.Request{
+		"Traefik and Caddy": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", first...),
+		"another loopback":  authRequest("POST", "/v1/auth/site", "[::1]:999", first...),
+		"a trusted proxy":   authRequest("GET", "/v1/auth/site", "10.0.0.1:80", first...),
+		"nginx": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 6.6.6.6, 203.0.113.9", "X-User: ann",
+			"X-Original-Method: PUT", "X-Original-URI: /a/b?c=d", "X-Forwarded-Host: shop.example"),
+		"nginx in Kubernetes": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", "X-Forwarded-For: 203.0.113.9", "X-User: ann",
+			"X-Original-Method: PUT", "X-Original-URL: https://shop.example/a/b?c=d"),
+		"the path behind the policy": authRequest("PUT", "http://shop.example/v1/auth/site/a/b?c=d", "127.0.0.1:999",
+			"X-Forwarded-For: 203.0.113.9", "X-User: ann"),
+		"agreement": authRequest("GET", "/v1/auth/site", "127.0.0.1:999", append(slices.Clone(first), "X-Original-Method: PUT",
+			"X-Original-URI: /a/b?c=d")...),
+	} {
+		door := authDoor(t)
+		for i, want := range []int{204, 429} {
+			r := authRequest("GET", "/v1/auth/site", "127.0.0.1:999", first...)
+			if i == 1 {
+				r = again
+			}
+			w := httptest.NewRecorder()
+			if door.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s: answer %d is %d %s, want %d", name, i, w.Code, w.Body, want)
+			}
+			if w.Header().Get("RateLimit-Policy") != `"all";q=1;w=3600` || (w.Header().Get("Retry-After") != "") != (want == 429) {
+				t.Errorf("%s: answer %d has %v", name, i, w.Header())
+			}
+			if want == 204 && w.Body.Len() > 0 {
+				t.Errorf("%s: 204 with a body %q", name, w.Body)
+			}
+		}
+	}
+}
+
+func TestForwardAuthIsRefused(t *testing.T) {
+	door := authDoor(t)
+	for _, test := range []struct {
+		r      *http.Request
+		status int
+		says   string
+	}{
+		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean "cheap"?`},
+		{authRequest("GET", "/v1/auth/", "127.0.0.1:1"), 404, `policy "" is unknown; there are site, cheap`},
+		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
+		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
+		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user`},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Method: GET", "X-Original-Method: OPTIONS"), 400,
+			`X-Forwarded-Method is "GET" and X-Original-Method is "OPTIONS"; the proxy must set or remove both`},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Uri: /a", "X-Original-URI: /healthz"), 400, "the proxy must set or remove"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: /a", "X-Original-URI: /healthz"), 400, "the proxy must set or remove"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: /a", "X-Original-Url: http://b/a?b"), 400, "the proxy must set or remove"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Host: a", "X-Forwarded-Host: b"), 400, "the proxy must set or remove"},
+		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400, "name different requests"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400, "is not an address like /path?query"},
+		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: %zz"), 400, "is not an address like /path?query"},
+	} {
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, test.r)
+		if _, message := errorOf(documentOf(t, w)); w.Code != test.status || !strings.Contains(message, test.says) {
+			t.Errorf("%s %v: %d %s, want %d with %q", test.r.URL, test.r.Header, w.Code, w.Body, test.status, test.says)
+		}
+	}
+}
+
+func TestForwardAuthDeniesAsConfigured(t *testing.T) {
+	door := authDoor(t)
+	get := func(fields ...string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", append(fields, "X-Forwarded-For: 203.0.113.9")...))
+		return w
+	}
+	for i, test := range []struct {
+		fields []string
+		want   int
+	}{
+		{nil, 204}, {nil, 403},
+		{[]string{"X-Forwarded-Method: OPTIONS"}, 204},
+		{[]string{"X-Original-URI: /healthz?x"}, 204},
+		{[]string{"X-Original-URI: /static/a.css"}, 204},
+		{[]string{"X-Original-URI: /healthzz"}, 403},
+	} {
+		w := get(test.fields...)
+		if w.Code != test.want {
+			t.Errorf("answer %d to %v is %d %s, want %d", i, test.fields, w.Code, w.Body, test.want)
+		}
+		if w.Code == 403 && (w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), `"status":403`)) {
+			t.Errorf("the denial is %v %s", w.Header(), w.Body)
+		}
+		if skipped := i >= 2 && test.want == 204; skipped && w.Header().Get("RateLimit") != "" {
+			t.Errorf("what is not limited has %v", w.Header())
+		}
+	}
+}
+
+// nginx announces the original body to auth_request and does not send it.
+func TestForwardAuthDoesNotWaitForABody(t *testing.T) {
+	server := httptest.NewServer(authDoor(t))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(conn, "POST /v1/auth/cheap HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || answer.StatusCode != 204 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+}
+
+func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
+	for onError, want := range map[limiter.FailurePolicy]int{limiter.FailOnError: 503, limiter.AllowOnError: 204, limiter.DenyOnError: 429} {
+		p := &policy.Policy{Name: "p", OnError: onError, Limits: []policy.Limit{{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "1/1h")}}}
+		door := doorOn(t, &failing{err: limiter.ErrUnavailable}, time.Second, p)
+		w := httptest.NewRecorder()
+		r := authRequest("GET", "/v1/auth/p", "127.0.0.1:1")
+		if door.ServeHTTP(w, r); w.Code != 400 {
+			t.Errorf("on_error %s: a policy without a rule needs attributes, and is answered %d %s", onError, w.Code, w.Body)
+		}
+		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
+			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
+		door = Handler(engine.New(&failing{err: limiter.ErrUnavailable}, settings, engine.Options{Timeout: time.Second}), Options{})
+		w = httptest.NewRecorder()
+		if door.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)
+		}
+	}
+}
+
+// failing is a store that answers an error.
+type failing struct {
+	limiter.Keyspace
+	err error
+}
+
+func (f *failing) Decide(_ context.Context, _ limiter.Op, _ []limiter.Request, _ []limiter.Decision) error {
+	return f.err
+}
+
+func FuzzAuth(f *testing.F) {
+	f.Add("site/a", "X-Forwarded-Uri", "/a?b", "X-Original-URI", "/a?b", "127.0.0.1:1")
+	f.Add("cheap", "X-Original-URL", "https://a/b", "X-Forwarded-Host", "c", "[::1]:1")
+	f.Add("cheap", "X-Forwarded-Method", "G T", "X-Forwarded-For", "1, 2, [::1]:99", "10.0.0.1:1")
+	door := authDoor(f)
+	f.Fuzz(func(t *testing.T, path, name, value, other, otherValue, peer string) {
+		r := authRequest("GET", "/v1/auth/", peer, "X-User: ann")
+		r.URL.Path += path
+		r.Header.Add(name, value)
+		r.Header.Add(other, otherValue)
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		switch w.Code {
+		case 204:
+			if w.Body.Len() > 0 {
+				t.Fatalf("204 with %q", w.Body)
+			}
+		case 400, 404:
+			if kind, message := errorOf(documentOf(t, w)); kind != "usage" || message == "" {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		case 403, 429:
+			if w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+			}
+		default:
+			t.Fatalf("%d %s", w.Code, fmt.Sprint(w.Header(), w.Body))
+		}
+	})
+}

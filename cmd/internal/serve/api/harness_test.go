@@ -1,0 +1,86 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// loginPolicy limits addresses and e-mails; acme has more.
+func loginPolicy(t testing.TB) *policy.Policy {
+	return &policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Name: "ip", By: []string{"ip"}, Limit: limitOf(t, "10/1h"),
+			Overrides: []policy.Override{{When: policy.Attributes{"plan": "gold"}, Limit: limitOf(t, "20/1h")}}},
+		{Name: "email", By: []string{"email"}, Limit: limitOf(t, "2/1h")},
+	}}
+}
+
+func limitOf(t testing.TB, text string) limiter.Limit {
+	t.Helper()
+	limit, err := limiter.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+func sourceOf(t testing.TB, text string) httplimit.Source {
+	t.Helper()
+	source, err := httplimit.ParseSource(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// doorOn returns the door of a store, with the policies given and login.
+func doorOn(t testing.TB, store limiter.Keyspace, timeout time.Duration, policies ...*policy.Policy) http.Handler {
+	settings := &engine.Settings{Policies: append([]*policy.Policy{loginPolicy(t)}, policies...),
+		HTTP: httplimit.Settings{Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}}
+	e := engine.New(store, settings, engine.Options{Timeout: timeout})
+	t.Cleanup(func() { e.Close() })
+	return Handler(e, Options{Describe: func(err error) string { return strings.ReplaceAll(err.Error(), "hunter2", "xxxxx") }})
+}
+
+func memoryDoor(t testing.TB) http.Handler {
+	store := memorystore.New()
+	t.Cleanup(func() { store.Close() })
+	return doorOn(t, store, time.Second)
+}
+
+// ask sends a body, and returns the status and the document. Every answer is JSON.
+func ask(t testing.TB, door http.Handler, method, path, body string) (*httptest.ResponseRecorder, map[string]any) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	door.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w, documentOf(t, w)
+}
+
+func documentOf(t testing.TB, w *httptest.ResponseRecorder) (document map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("status %d, %q: %q: %v", w.Code, w.Header().Get("Content-Type"), w.Body, err)
+	}
+	return document
+}
+
+// errorOf returns kind and message of an error document.
+func errorOf(document map[string]any) (kind, message string) {
+	told, _ := document["error"].(map[string]any)
+	kind, _ = told["kind"].(string)
+	message, _ = told["message"].(string)
+	return kind, message
+}
+
+func request(method, path, body string) (*httptest.ResponseRecorder, *http.Request) {
+	return httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
+}

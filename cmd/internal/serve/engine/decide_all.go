@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// DecideAll decides several asks at one instant, all or nothing: if one of them is denied,
+// nothing is charged for any. All must have a policy, and the operation of the first. The answers
+// are by the asks' indices; also after an error they tell what was asked.
+//
+// Asks that have a key in common ask for the sum of their costs of it, and are told the same of
+// it. An ask with Limits, as many as its policy has, is decided by them instead of by those of the
+// policy.
+//
+// While the store is away, the strictest failure policy of the asks' policies counts for all:
+// fail before deny, deny before local, local before allow.
+func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
+	f := e.inForce.Load()
+	var strictest *decider
+	requests := make([]limiter.Request, 0, 2*len(asks))
+	places := make([][]int, len(asks)) // of each ask's requests among all
+	for i := range asks {
+		ask, answer := &asks[i], &answers[i]
+		d, known := f.byName[ask.Policy]
+		if !known {
+			return ErrUnknownPolicy
+		}
+		if strictest == nil || stricter(d.policy.OnError, strictest.policy.OnError) ||
+			d.policy.OnError == strictest.policy.OnError && d.policy.LocalShare < strictest.policy.LocalShare {
+			strictest = d
+		}
+		if err := ask.requests(d, answer); err != nil {
+			return err
+		}
+		for _, request := range answer.Requests {
+			place := placeOf(requests, &request)
+			if place < 0 {
+				place, requests = len(requests), append(requests, request)
+			} else {
+				requests[place].Cost = min(requests[place].Cost+request.Cost, limiter.MaxCount)
+			}
+			places[i] = append(places[i], place)
+		}
+	}
+	op := asks[0].Op
+	requests, err := limiter.NormalizeAll(nil, op, requests)
+	if err != nil {
+		return err
+	}
+	decisions := make([]limiter.Decision, len(requests))
+	if err := strictest.store.Decide(ctx, op, requests, decisions); err != nil {
+		return err
+	}
+	for i := range answers {
+		answer := &answers[i]
+		answer.LocalShare = strictest.policy.LocalShare
+		for j, place := range places[i] {
+			answer.Requests[j] = requests[place]
+			answer.Decisions[j] = decisions[place]
+		}
+	}
+	return nil
+}
+
+// requests fills in what ask asks of the store under the policy of d.
+func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
+	answer.Policy, answer.LocalShare = d.policy.Policy, d.policy.LocalShare
+	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
+	if answer.Requests, answer.Overrides, err = d.policy.RequestsWithOverrides(ask.Attributes, ask.Cost); err != nil {
+		return err
+	}
+	if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
+		return limiter.Invalidf("policy %q has %d limits, and %d are given instead", ask.Policy, len(answer.Requests), n)
+	}
+	for j := range ask.Limits {
+		answer.Requests[j].Limit = ask.Limits[j]
+	}
+	answer.Decisions = make([]limiter.Decision, len(answer.Requests))
+	return nil
+}
+
+// placeOf returns where a request for the same is among requests, or -1.
+func placeOf(requests []limiter.Request, request *limiter.Request) int {
+	for i := range requests {
+		if requests[i].Key == request.Key && requests[i].Limit == request.Limit && requests[i].Shadow == request.Shadow {
+			return i
+		}
+	}
+	return -1
+}
+
+// stricter reports whether p lets less through than other while the store is away.
+func stricter(p, other limiter.FailurePolicy) bool { return strictness(p) > strictness(other) }
+
+func strictness(p limiter.FailurePolicy) int {
+	switch p {
+	case limiter.AllowOnError:
+		return 0
+	case limiter.LocalOnError:
+		return 1
+	case limiter.DenyOnError:
+		return 2
+	default: // fail
+		return 3
+	}
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// force is settings and what decides by them. It is never changed. All that it has of its own is
+// memory, so calls that are under way when others take its place go on, and nothing is left of it
+// when the last has ended.
+type force struct {
+	settings *Settings
+	byName   map[string]*decider
+	plain    limiter.Store // for limits without a policy
+}
+
+// decider decides by one policy.
+type decider struct {
+	policy *policy.Prepared
+	store  limiter.Store
+}
+
+// breaker is a breaker around the store, and its settings.
+type breaker struct {
+	limiter.Breaker
+	store limiter.Store
+}
+
+// Replace puts settings in force. Calls that are being decided are decided by those before.
+//
+// The overrides that are known, the denials that are counted, what local shadows were charged, and
+// a breaker whose settings stay the same are as they were.
+func (e *Engine) Replace(settings *Settings) {
+	e.replacing.Lock()
+	defer e.replacing.Unlock()
+	own := *settings
+	f := &force{settings: &own, byName: make(map[string]*decider, len(own.Policies))}
+	own.force = f
+	store, isNew := e.withBreaker(own.Breaker)
+	f.plain = e.around(store, own.Denials)
+	for _, p := range own.Policies {
+		failure := p.Failure()
+		failure.Shadow = e.shadow
+		if e.options.OnFailure != nil {
+			failure.OnFailure = func(err error) { e.options.OnFailure(p, err) }
+		}
+		f.byName[p.Name] = &decider{p.Prepare(), e.around(limiter.WithFailure(store, failure), own.Denials)}
+	}
+	if e.options.OnReplace != nil {
+		e.options.OnReplace(&own, isNew)
+	}
+	e.inForce.Store(f)
+}
+
+// around puts around a store what goes around whatever decides while the store is away.
+func (e *Engine) around(store limiter.Store, denials bool) limiter.Store {
+	store = e.overrides.Wrap(store)
+	if denials {
+		store = e.denials.Wrap(store)
+	}
+	return store
+}
+
+// withBreaker returns the store behind a breaker of those settings: behind the one that there is
+// if it has the same. The caller holds replacing.
+func (e *Engine) withBreaker(settings *limiter.Breaker) (store limiter.Store, isNew bool) {
+	switch {
+	case settings == nil:
+		isNew = e.breaker != nil
+		e.breaker = nil
+		return e.store, isNew
+	case e.breaker == nil || !alike(&e.breaker.Breaker, settings):
+		own := limiter.Observer{OnBreaker: e.options.OnBreaker}.Breaker(*settings)
+		e.breaker = &breaker{*settings, limiter.WithBreaker(e.store, own)}
+		isNew = true
+	}
+	return e.breaker.store, isNew
+}
+
+// alike reports whether two breakers behave alike.
+func alike(a, b *limiter.Breaker) bool {
+	return a.Failures == b.Failures && [3]time.Duration{a.Slow, a.Pause, a.MaxPause} == [3]time.Duration{b.Slow, b.Pause, b.MaxPause}
+}

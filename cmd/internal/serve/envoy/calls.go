@@ -1,0 +1,242 @@
+package envoy
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// call is a descriptor that a policy decides.
+type call struct {
+	index  int // of the descriptor in the request
+	ask    engine.Ask
+	answer decision.Answer
+	denied bool
+	// undecided: no store was asked, as the limit is zero, or one of the calls asks for more than
+	// its limit ever allows.
+	undecided bool
+}
+
+type calls []*call
+
+// group is calls of one operation, and their asks.
+type group struct {
+	calls []*call
+	asks  []engine.Ask
+}
+
+func (c calls) of(op limiter.Op) (g group) {
+	for _, each := range c {
+		if each.ask.Op == op && !each.undecided {
+			g.calls, g.asks = append(g.calls, each), append(g.asks, each.ask)
+		}
+	}
+	return g
+}
+
+// callsOf returns what the descriptors of r ask, leaving out those that the configuration does not
+// have. The error is a [limiter.ErrInvalid].
+func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
+	known := settings.Envoy[r.Domain]
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		for j := range known {
+			attributes, matches := match(d, &known[j])
+			if !matches {
+				continue
+			}
+			each := &call{index: i, ask: engine.Ask{Policy: known[j].Policy, Attributes: attributes}}
+			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
+			if d.HasLimit {
+				if err := each.override(&d.Limit, settings); err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, each)
+			break
+		}
+	}
+	return all, nil
+}
+
+// override puts Envoy's limit in the place of the policy's, if that has a single one: of several it
+// could mean any, so they stay.
+func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
+	period := l.Period()
+	if period == 0 {
+		return limiter.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
+	}
+	for _, p := range settings.Policies {
+		if p.Name == c.ask.Policy && len(p.Limits) == 1 {
+			if l.RequestsPerUnit == 0 {
+				c.denied, c.undecided = true, true
+				return nil
+			}
+			c.ask.Limits = []limiter.Limit{{
+				Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), limiter.MaxCount), Period: period,
+			}}
+		}
+	}
+	return nil
+}
+
+// operation is what a descriptor asks for, and of how many units.
+func operation(d *rls.Descriptor, ofRequest uint32) (limiter.Op, int64) {
+	hits := uint64(max(1, ofRequest))
+	if d.HasHits {
+		hits = d.Hits
+	}
+	switch units := int64(min(hits, limiter.MaxCount)); {
+	case units == 0:
+		return limiter.Peek, 1
+	case d.Negative:
+		return limiter.Refund, units
+	default:
+		return limiter.Take, units
+	}
+}
+
+// match returns the attributes of d, if it has exactly the entries that known names.
+func match(d *rls.Descriptor, known *configfile.EnvoyDescriptor) (policy.Attributes, bool) {
+	if len(d.Entries) != len(known.Entries) {
+		return nil, false
+	}
+	values := make([]string, len(known.Entries))
+	for i := range known.Entries {
+		wanted := &known.Entries[i]
+		found := false
+		for j := range d.Entries {
+			if e := &d.Entries[j]; e.Key == wanted.Key && (!wanted.Fixed || e.Value == wanted.Value) {
+				values[i], found = e.Value, true
+				break
+			}
+		}
+		if !found {
+			return nil, false
+		}
+	}
+	attributes := make(policy.Attributes, len(values))
+	for i := range known.Entries {
+		if name := known.Entries[i].Attribute; name != "" {
+			attributes[name] = attributeOf(values[i], len(values))
+		}
+	}
+	return attributes, true
+}
+
+// emptyValue stands for a value that is empty, which no attribute can be. All clients without one
+// share their limits, as an error would let all of them pass.
+const emptyValue = "(empty)"
+
+// attributeOf returns what stands for the value of an entry in keys. A long value is cut, and a
+// hash of all of it stands for the rest, so that no client can make its key too long to be
+// limited. of is how many values a key has at most.
+func attributeOf(value string, of int) string {
+	if value == "" {
+		return emptyValue
+	}
+	const (
+		room    = 800 // of the 1,024 bytes of a subject; the rest is for names
+		escaped = 3   // what a byte takes at most
+		hash    = 24  // bytes: 192 bits
+	)
+	longest := max(room/of, 48)
+	if len(value) <= longest/escaped {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	mark := "~" + base64.RawURLEncoding.EncodeToString(sum[:hash])
+	return value[:(longest-len(mark))/escaped] + mark
+}
+
+// appendResponse appends a RateLimitResponse to a request of so many descriptors.
+func (c calls) appendResponse(response []byte, descriptors int, headers httplimit.Headers) []byte {
+	overall := rls.OK
+	for _, each := range c {
+		if each.denied {
+			overall = rls.OverLimit
+		}
+	}
+	response = rls.AppendOverall(response, overall)
+	var names []string
+	var reqs []limiter.Request
+	var decisions []limiter.Decision
+	next := 0
+	for i := range descriptors {
+		s := rls.Status{Code: rls.OK}
+		if next < len(c) && c[next].index == i {
+			each := c[next]
+			next++
+			s = each.status()
+			if headers != 0 && !each.undecided {
+				for j := range each.answer.Decisions {
+					names = append(names, each.answer.LimitName(j))
+				}
+				reqs = append(reqs, each.answer.Requests...)
+				decisions = append(decisions, each.answer.Decisions...)
+			}
+		}
+		response = rls.AppendStatus(response, &s)
+	}
+	if len(decisions) > 0 {
+		header := http.Header{}
+		headers.Set(header, names, reqs, decisions)
+		response = appendHeaders(response, header)
+	}
+	return response
+}
+
+// status is what Envoy is told of a descriptor: of the limit that is nearest to its end.
+func (c *call) status() rls.Status {
+	s := rls.Status{Code: rls.OK}
+	if c.denied {
+		s.Code = rls.OverLimit
+	}
+	if c.undecided {
+		return s
+	}
+	tightest := -1
+	for i := range c.answer.Decisions {
+		if d := &c.answer.Decisions[i]; !d.Shadow && !d.Unguarded && (tightest < 0 || tighter(d, &c.answer.Decisions[tightest])) {
+			tightest = i
+		}
+	}
+	if tightest < 0 {
+		return s
+	}
+	d, limit := &c.answer.Decisions[tightest], c.answer.Effective(tightest)
+	s.HasLimit = true
+	s.Name = c.answer.Policy.Name + "/" + c.answer.LimitName(tightest)
+	s.RequestsPerUnit, s.Unit = clamped(limit.Count), rls.UnitOf(limit.Period)
+	s.Remaining = clamped(d.Remaining)
+	until := d.ResetAfter
+	if !d.Allowed {
+		until = d.RetryAfter
+	}
+	s.ResetSeconds = uint64((until + time.Second - 1) / time.Second)
+	return s
+}
+
+// tighter reports whether d says more of what is in the way than other does.
+func tighter(d, other *limiter.Decision) bool {
+	if d.Allowed != other.Allowed {
+		return !d.Allowed
+	}
+	if !d.Allowed && d.RetryAfter != other.RetryAfter {
+		return d.RetryAfter > other.RetryAfter
+	}
+	return d.Remaining < other.Remaining
+}
+
+// clamped returns n as Envoy's messages have it.
+func clamped(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }

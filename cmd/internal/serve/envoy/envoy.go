@@ -1,0 +1,172 @@
+// Package envoy is the server's door for Envoy: its rate limit service, by which the policies of a
+// configuration decide descriptors.
+package envoy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
+	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Service is the name of Envoy's service, and shouldRateLimit the path of its method.
+const (
+	Service         = "envoy.service.ratelimit.v3.RateLimitService"
+	shouldRateLimit = "/" + Service + "/ShouldRateLimit"
+)
+
+// Options are what the door is made with.
+type Options struct {
+	Bounds grpc.Bounds
+	// Ready says whether the server is healthy; nil is that it always is.
+	Ready func() bool
+	// Gate bounds the calls that are decided at a time; nil is no bound.
+	Gate grpc.Gate
+	// Describe is an error of a store as clients are told it: one line without secrets.
+	Describe func(error) string
+	// OnUnknownDomain, if set, is told each domain that no configuration names.
+	OnUnknownDomain func(domain string)
+	// OnBug, if set, is told each bug.
+	OnBug func(error)
+}
+
+// New returns a server that answers Envoy by what e decides.
+func New(e *engine.Engine, options Options) *grpc.Server {
+	if options.Ready == nil {
+		options.Ready = func() bool { return true }
+	}
+	d := &door{e, options}
+	return grpc.New(grpc.Options{
+		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
+		Bounds:  options.Bounds,
+		Gate:    options.Gate,
+		OnBug:   options.OnBug,
+	})
+}
+
+type door struct {
+	engine  *engine.Engine
+	options Options
+}
+
+// answer is ShouldRateLimit.
+func (d *door) answer(ctx context.Context, message, response []byte) ([]byte, error) {
+	r, err := rls.ReadRequest(message)
+	switch {
+	case err != nil:
+		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: err.Error()}
+	case r.Domain == "":
+		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no domain"}
+	case len(r.Descriptors) == 0:
+		return nil, &grpc.Status{Code: grpc.InvalidArgument, Message: "the request has no descriptors"}
+	}
+	settings := d.engine.Settings()
+	if _, known := settings.Envoy[r.Domain]; !known && d.options.OnUnknownDomain != nil {
+		d.options.OnUnknownDomain(r.Domain)
+	}
+	calls, err := callsOf(r, settings)
+	if err == nil {
+		err = d.decide(ctx, calls)
+	}
+	if err != nil {
+		return nil, d.statusOf(ctx, err)
+	}
+	return calls.appendResponse(response, len(r.Descriptors), settings.HTTP.Headers), nil
+}
+
+// decide decides all descriptors that match: first what is given back, then what only asks, and
+// then, all or nothing, what takes. If one that only asks is denied, nothing is taken.
+func (d *door) decide(ctx context.Context, calls calls) error {
+	denied := slices.ContainsFunc(calls, func(c *call) bool { return c.denied })
+	for _, op := range [...]limiter.Op{limiter.Refund, limiter.Peek, limiter.Take} {
+		group := calls.of(op)
+		if len(group.asks) == 0 {
+			continue
+		}
+		if op == limiter.Take && denied {
+			for i := range group.asks {
+				group.asks[i].Op = limiter.Peek
+			}
+		}
+		answers := make([]decision.Answer, len(group.asks))
+		err := d.engine.DecideAll(ctx, group.asks, answers)
+		if err != nil && !errors.Is(err, limiter.ErrNeverFits) {
+			return err
+		}
+		for i := range answers {
+			call := group.calls[i]
+			call.answer = answers[i]
+			call.undecided = err != nil
+			call.denied = err == nil && op != limiter.Refund && !limiter.AllAllowed(answers[i].Decisions)
+		}
+		if err != nil {
+			markNeverFits(group.calls)
+		}
+		for _, call := range group.calls {
+			denied = denied || call.denied
+		}
+	}
+	return nil
+}
+
+// markNeverFits says which of the calls ask for more than a limit ever allows, which is an answer
+// for Envoy and not an error: an error would let the request pass.
+func markNeverFits(group []*call) {
+	found := false
+	for _, call := range group {
+		for i := range call.answer.Requests {
+			r := &call.answer.Requests[i]
+			if limit := r.Limit; !r.Shadow && r.Cost > max(limit.Burst, limit.Count) {
+				call.denied, found = true, true
+			}
+		}
+	}
+	if !found { // together they ask for too much
+		for _, call := range group {
+			call.denied = true
+		}
+	}
+}
+
+// statusOf is what Envoy is told of an error. Its filter then lets the request pass, unless its
+// failure_mode_deny says otherwise.
+func (d *door) statusOf(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &grpc.Status{Code: grpc.DeadlineExceeded, Message: "the deadline has passed: " + d.options.Describe(err)}
+	case ctx.Err() != nil:
+		return &grpc.Status{Code: grpc.Canceled, Message: "the call was given up"}
+	case errors.Is(err, engine.ErrUnknownPolicy):
+		return &grpc.Status{Code: grpc.FailedPrecondition, Message: err.Error()}
+	}
+	var code grpc.Code
+	switch errorkind.Of(err, nil).Status {
+	case http.StatusBadRequest:
+		code = grpc.InvalidArgument
+	case http.StatusBadGateway:
+		code = grpc.FailedPrecondition
+	case http.StatusServiceUnavailable:
+		code = grpc.Unavailable
+	default:
+		return err // a bug, of which the client is told nothing
+	}
+	return &grpc.Status{Code: code, Message: d.options.Describe(err)}
+}
+
+// appendHeaders appends the fields that tell a client of its limits.
+func appendHeaders(response []byte, header http.Header) []byte {
+	for name, values := range header {
+		for _, value := range values {
+			response = rls.AppendHeader(response, strings.ToLower(name), value)
+		}
+	}
+	return response
+}

@@ -1,0 +1,37 @@
+package rls
+
+import (
+	"math"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// units are the units of time by their numbers. A month and a year have the length that
+// envoyproxy/ratelimit gives them.
+var units = [...]time.Duration{
+	1: time.Second, 2: time.Minute, 3: time.Hour, 4: day, 5: 30 * day, 6: 365 * day, 7: 7 * day,
+}
+
+// UnitOf returns the unit that is exactly that period, or 0, which says that it is not known.
+func UnitOf(period time.Duration) int32 {
+	for unit, length := range units {
+		if length == period && length > 0 {
+			return int32(unit)
+		}
+	}
+	return 0
+}
+
+// Period returns how long the limit's period is; 0 for a unit that is not known, or one that is
+// too long.
+func (l *LimitOverride) Period() time.Duration {
+	if l.Unit < 0 || int(l.Unit) >= len(units) {
+		return 0
+	}
+	length, multiplier := units[l.Unit], time.Duration(max(1, l.Multiplier))
+	if length == 0 || multiplier > math.MaxInt64/length {
+		return 0
+	}
+	return length * multiplier
+}

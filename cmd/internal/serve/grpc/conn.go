@@ -1,0 +1,280 @@
+package grpc
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+const (
+	// connectionWindow is how much of requests the client may send ahead of what was read of the
+	// connection. It is given back by halves.
+	connectionWindow = 1 << 20
+	defaultWindow    = 1<<16 - 1 // RFC 9113, section 6.9.2
+	largestWindow    = 1<<31 - 1
+	// frameBytes is the largest frame that either side sends, the default of HTTP/2.
+	frameBytes = 1 << 14
+	// unreadBytes is how much of answers is held for a client that does not read them.
+	unreadBytes = 4 << 20
+	// idleFrames is how many frames that ask for nothing, such as pings, a client may send
+	// between two sweeps.
+	idleFrames = 1000
+	lastPing   = "limitctl" // the data of the ping that ends a drain
+)
+
+// conn is a connection. One goroutine reads, one writes, and each call has one of its own.
+type conn struct {
+	server *Server
+	net    net.Conn
+	opened time.Time
+
+	// Of the goroutine that reads.
+	buffered *bufio.Reader
+	framer   *http2.Framer
+	taken    int // bytes of the connection's window that were not given back
+
+	wake chan struct{} // that there is something to write, or an end
+
+	mu      sync.Mutex
+	streams map[uint32]*stream
+	active  uint32 // calls that have begun and not ended, also those that the client has reset
+	lastID  uint32
+	ready   bool // the client's preface was read
+	idle    int  // idleFrames since the last sweep
+	lastUse time.Time
+
+	out, spare    []byte
+	writing       time.Time // since when the client has not taken what was written; zero if nothing waits
+	window        int64     // what may be sent
+	initialWindow int64     // and of a new stream
+	blocked       int       // streams that wait for a window
+
+	draining  time.Time // since when
+	lastAsked bool      // the client was told that no call after lastID is answered
+	closing   bool      // after what is in out, no more is written
+	dead      bool
+}
+
+func newConn(s *Server, accepted net.Conn) *conn {
+	now := time.Now()
+	c := &conn{
+		server: s, net: accepted, opened: now, lastUse: now, wake: make(chan struct{}, 1), streams: map[uint32]*stream{},
+		window: defaultWindow, initialWindow: defaultWindow,
+	}
+	c.buffered = bufio.NewReaderSize(accepted, frameBytes)
+	c.framer = http2.NewFramer(nil, c.buffered)
+	c.framer.SetReuseFrames()
+	c.framer.SetMaxReadFrameSize(frameBytes)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = s.options.Bounds.HeaderBytes
+	return c
+}
+
+// serve answers the calls of the connection until it ends.
+func (c *conn) serve() error {
+	// Until the preface is there, sweep sees to it that it does not take too long.
+	if secured, is := c.net.(*tls.Conn); is {
+		if err := secured.HandshakeContext(context.Background()); err != nil {
+			return err
+		}
+		if secured.ConnectionState().NegotiatedProtocol != "h2" {
+			return errors.New("the client does not speak HTTP/2")
+		}
+	}
+	c.begin()
+	written := make(chan struct{})
+	panics.Go(c.write, func(err error) {
+		c.server.told(err)
+		c.kill()
+		close(written)
+	})
+	err := c.read()
+	if failed, is := errors.AsType[http2.ConnectionError](err); is {
+		c.abort(http2.ErrCode(failed))
+	} else if err != nil {
+		c.kill()
+	}
+	c.cancelAll()
+	<-written
+	return err
+}
+
+// begin writes the server's preface.
+func (c *conn) begin() {
+	bounds := &c.server.options.Bounds
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := frames{&c.out}
+	out.settings(
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: bounds.Streams},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: bounds.HeaderBytes},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.streamWindow())},
+	)
+	out.windowUpdate(0, connectionWindow-defaultWindow)
+	c.signal()
+}
+
+// streamWindow is how much a client may send of one call: a message with its prefix, and some padding.
+func (c *conn) streamWindow() int { return c.server.options.Bounds.MessageBytes + prefixBytes + 1024 }
+
+// signal wakes the goroutine that writes. c.mu is held.
+func (c *conn) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// read reads frames until the connection ends.
+func (c *conn) read() error {
+	if err := c.readPreface(); err != nil {
+		return err
+	}
+	for {
+		frame, err := c.framer.ReadFrame()
+		if failed, is := errors.AsType[http2.StreamError](err); is {
+			err = c.refuse(failed)
+		} else if err == nil {
+			err = c.handle(frame)
+		}
+		if errors.Is(err, http2.ErrFrameTooLarge) {
+			err = http2.ConnectionError(http2.ErrCodeFrameSize)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) readPreface() error {
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(c.buffered, preface); err != nil {
+		return err
+	}
+	if string(preface) != http2.ClientPreface {
+		return errors.New("the client does not speak HTTP/2")
+	}
+	frame, err := c.framer.ReadFrame()
+	if err != nil {
+		return err
+	}
+	if _, is := frame.(*http2.SettingsFrame); !is {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	c.mu.Lock()
+	c.ready = true
+	c.mu.Unlock()
+	return c.handle(frame)
+}
+
+// handle does what a frame asks. An error ends the connection.
+func (c *conn) handle(frame http2.Frame) error {
+	if c.unread() > unreadBytes {
+		return errors.New("the client does not read its answers")
+	}
+	switch frame := frame.(type) {
+	case *http2.MetaHeadersFrame:
+		return c.headers(frame)
+	case *http2.DataFrame:
+		return c.data(frame)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle++; c.idle > idleFrames+int(c.active) {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	switch frame := frame.(type) {
+	case *http2.SettingsFrame:
+		return c.settings(frame)
+	case *http2.WindowUpdateFrame:
+		return c.windowUpdate(frame)
+	case *http2.RSTStreamFrame:
+		if frame.StreamID > c.lastID && !c.lastAsked {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		c.idle-- // a client gives up as many calls as it likes; what they cost is bounded elsewhere
+		c.reset(c.streams[frame.StreamID])
+	case *http2.PingFrame:
+		if !frame.IsAck() {
+			frames{&c.out}.ping(true, frame.Data)
+			c.signal()
+		} else if string(frame.Data[:]) == lastPing && !c.draining.IsZero() {
+			c.lastCall()
+		}
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return nil // priorities, a GOAWAY, and frames that are not known
+}
+
+// unread is how much was not written yet.
+func (c *conn) unread() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.out)
+}
+
+// settings puts the client's settings in force. c.mu is held.
+func (c *conn) settings(frame *http2.SettingsFrame) error {
+	if frame.IsAck() {
+		return nil
+	}
+	err := frame.ForeachSetting(func(setting http2.Setting) error {
+		if err := setting.Valid(); err != nil {
+			return err
+		}
+		if setting.ID != http2.SettingInitialWindowSize {
+			return nil
+		}
+		change := int64(setting.Val) - c.initialWindow
+		c.initialWindow = int64(setting.Val)
+		for _, s := range c.streams {
+			if s.window += change; s.window > largestWindow {
+				return http2.ConnectionError(http2.ErrCodeFlowControl)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	frames{&c.out}.settingsAck()
+	c.sendBlocked()
+	c.signal()
+	return nil
+}
+
+// windowUpdate lets more be sent. c.mu is held.
+func (c *conn) windowUpdate(frame *http2.WindowUpdateFrame) error {
+	if frame.StreamID == 0 {
+		if c.window += int64(frame.Increment); c.window > largestWindow {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+		c.idle-- // as many as there are answers
+		c.sendBlocked()
+		return nil
+	}
+	if frame.StreamID > c.lastID && !c.lastAsked {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	s := c.streams[frame.StreamID]
+	if s == nil {
+		return nil
+	}
+	if s.window += int64(frame.Increment); s.window > largestWindow {
+		c.resetWith(s, http2.ErrCodeFlowControl)
+		return nil
+	}
+	c.sendBlocked()
+	return nil
+}

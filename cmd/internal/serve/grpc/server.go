@@ -1,0 +1,188 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// Server answers calls on its listeners until it is shut down.
+type Server struct {
+	options  Options
+	buffered atomic.Int64 // bytes of requests that are not complete
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+	stopping  bool
+	gone      chan struct{} // closed when it is stopping and the last connection has gone
+	sweeping  bool
+	onState   func(net.Conn, http.ConnState)
+}
+
+// New returns a server.
+func New(options Options) *Server {
+	options.Bounds.setDefaults()
+	return &Server{options: options, conns: map[*conn]struct{}{}, gone: make(chan struct{})}
+}
+
+// ConnState has told be told of each connection that begins to have calls, as active, and of each
+// that has none any more, as idle. It is for a listener that bounds its connections, and is called
+// before Serve.
+func (s *Server) ConnState(told func(net.Conn, http.ConnState)) { s.onState = told }
+
+// Serve answers what comes to the listener, which it closes at the end. The listener may be one
+// of TLS that offers the protocol "h2". After Shutdown the error is [http.ErrServerClosed], as that of an HTTP server.
+func (s *Server) Serve(listener net.Listener) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return errors.Join(http.ErrServerClosed, listener.Close())
+	}
+	s.listeners = append(s.listeners, listener)
+	if !s.sweeping {
+		s.sweeping = true
+		panics.Go(s.sweep, s.told)
+	}
+	s.mu.Unlock()
+	defer listener.Close()
+	pause := time.Duration(0)
+	for {
+		accepted, err := listener.Accept()
+		if err == nil {
+			pause = 0
+			s.accept(accepted)
+			continue
+		}
+		s.mu.Lock()
+		stopping := s.stopping
+		s.mu.Unlock()
+		if stopping {
+			return http.ErrServerClosed
+		}
+		// What passes, such as too many open files, is waited for.
+		if temporary, is := errors.AsType[interface {
+			error
+			Temporary() bool
+		}](err); !is || !temporary.Temporary() {
+			return err
+		}
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		time.Sleep(pause)
+	}
+}
+
+func (s *Server) accept(accepted net.Conn) {
+	c := newConn(s, accepted)
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		accepted.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.mu.Unlock()
+	panics.Go(c.serve, func(err error) {
+		s.told(err)
+		c.kill()
+		s.forget(c)
+	})
+}
+
+// told passes a bug on.
+func (s *Server) told(err error) {
+	if bug, is := errors.AsType[*panics.Error](err); is && s.options.OnBug != nil {
+		s.options.OnBug(bug)
+	}
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.stopping && len(s.conns) == 0 {
+		s.closeGone()
+	}
+}
+
+func (s *Server) closeGone() {
+	select {
+	case <-s.gone:
+	default:
+		close(s.gone)
+	}
+}
+
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// sweep ends what takes too long, until the server is gone.
+func (s *Server) sweep() error {
+	ticker := time.NewTicker(s.options.Bounds.Stall / 10)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			for _, c := range s.connections() {
+				c.sweep(now)
+			}
+		case <-s.gone:
+			return nil
+		}
+	}
+}
+
+// Shutdown takes no more connections and calls, and waits for the answers to the calls that are
+// under way. When ctx ends before, it returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	listeners := s.listeners
+	if len(s.conns) == 0 {
+		s.closeGone()
+	}
+	s.mu.Unlock()
+	for _, listener := range listeners {
+		listener.Close()
+	}
+	for _, c := range s.connections() {
+		c.drain()
+	}
+	select {
+	case <-s.gone:
+		return nil
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// Close ends the listeners and all calls.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.stopping = true
+	listeners := s.listeners
+	if len(s.conns) == 0 {
+		s.closeGone()
+	}
+	s.mu.Unlock()
+	for _, listener := range listeners {
+		listener.Close()
+	}
+	for _, c := range s.connections() {
+		c.kill()
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package grpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// prefixBytes come before a message: whether it is compressed, and its length.
+const prefixBytes = 5
+
+// stream is a call. What follows the blank line is guarded by the connection's mu.
+type stream struct {
+	id       uint32
+	method   Method
+	deadline time.Time // zero for none
+	request  []byte    // with its prefix
+	received int       // with padding
+	answer   []byte    // with its prefix; of the goroutine that decides until it ends
+
+	opened  time.Time
+	started bool // the request is complete, or refused
+	wasRead bool // the client has ended the request
+	cancel  context.CancelFunc
+	reset   bool   // the client does not wait for the answer
+	window  int64  // what may be sent
+	unsent  []byte // of answer, once it is there
+	status  *Status
+	begun   bool // the headers of the answer were sent
+	blocked bool
+}
+
+// headers begins a call, or ends a request by its trailers.
+func (c *conn) headers(frame *http2.MetaHeadersFrame) error {
+	id := frame.StreamID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id%2 == 0 {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if s := c.streams[id]; s != nil {
+		if s.wasRead || !frame.StreamEnded() {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		s.wasRead = true
+		c.start(s)
+		return nil
+	}
+	if id <= c.lastID || c.lastAsked || c.closing {
+		return nil // it has ended, or comes too late to be answered, which the client was told
+	}
+	c.lastID = id
+	now := time.Now()
+	c.lastUse = now
+	if c.active >= c.server.options.Bounds.Streams {
+		c.idle++
+		frames{&c.out}.reset(id, http2.ErrCodeRefusedStream)
+		c.signal()
+		return nil
+	}
+	r := readRequest(frame)
+	s := &stream{id: id, opened: now, window: c.initialWindow, wasRead: frame.StreamEnded()}
+	c.streams[id] = s
+	if c.active++; c.active == 1 {
+		c.state(http.StateActive)
+	}
+	if r.httpStatus != "" {
+		c.answerHTTP(s, r.httpStatus)
+		return nil
+	}
+	if r.timeout > 0 {
+		s.deadline = now.Add(r.timeout)
+	}
+	s.method = c.server.options.Methods[r.path]
+	switch {
+	case r.refusal != nil:
+		c.refuseCall(s, r.refusal)
+	case s.method == nil:
+		c.refuseCall(s, &Status{Unimplemented, "unknown method"})
+	case s.wasRead:
+		c.start(s)
+	}
+	return nil
+}
+
+// data takes what a client sends of its request.
+func (c *conn) data(frame *http2.DataFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size := int(frame.Length)
+	if c.taken += size; c.taken >= connectionWindow/2 {
+		frames{&c.out}.windowUpdate(0, uint32(c.taken))
+		c.taken = 0
+		c.signal()
+	}
+	s := c.streams[frame.StreamID]
+	if s == nil || s.wasRead {
+		if frame.StreamID > c.lastID && !c.lastAsked {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		return nil
+	}
+	if size == 0 && !frame.StreamEnded() {
+		if c.idle++; c.idle > idleFrames {
+			return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+		}
+	}
+	s.wasRead = frame.StreamEnded()
+	if s.received += size; s.received > c.streamWindow() {
+		c.resetWith(s, http2.ErrCodeFlowControl)
+		return nil
+	}
+	if s.started {
+		return nil // it was refused
+	}
+	data := frame.Data()
+	if c.server.buffered.Add(int64(len(data))) > c.server.options.Bounds.BufferedBytes {
+		c.server.buffered.Add(-int64(len(data)))
+		c.refuseCall(s, &Status{ResourceExhausted, "too much of unfinished requests is held; send this one later"})
+		return nil
+	}
+	s.request = append(s.request, data...)
+	if n := c.server.options.Bounds.MessageBytes; len(s.request) >= prefixBytes && s.length() > n {
+		c.refuseCall(s, &Status{ResourceExhausted, "the message is too large"})
+	} else if s.wasRead {
+		c.start(s)
+	}
+	return nil
+}
+
+// length is that of the message, as its prefix says.
+func (s *stream) length() int { return int(binary.BigEndian.Uint32(s.request[1:prefixBytes])) }
+
+// start decides a call whose request is complete. c.mu is held.
+func (c *conn) start(s *stream) {
+	if s.started {
+		return
+	}
+	switch {
+	case len(s.request) < prefixBytes:
+		c.refuseCall(s, &Status{Internal, "the request has no message"})
+		return
+	case s.request[0] != 0:
+		c.refuseCall(s, &Status{Unimplemented, "the message is compressed; send it as it is"})
+		return
+	case s.length() != len(s.request)-prefixBytes:
+		c.refuseCall(s, &Status{Internal, "the request is not one message"})
+		return
+	}
+	if gate := c.server.options.Gate; gate != nil && !gate.Enter() {
+		c.refuseCall(s, &Status{Unavailable, "too many calls at once"})
+		return
+	}
+	c.release(s)
+	s.started = true
+	ctx := context.Background()
+	if s.deadline.IsZero() {
+		ctx, s.cancel = context.WithCancel(ctx)
+	} else {
+		ctx, s.cancel = context.WithDeadline(ctx, s.deadline)
+	}
+	message := s.request[prefixBytes:]
+	panics.Go(func() (err error) {
+		s.answer, err = s.method(ctx, message, make([]byte, prefixBytes, 512))
+		return err
+	}, func(err error) { c.finish(s, err) })
+}
+
+// release takes the request of s out of what is held of requests that are not complete.
+func (c *conn) release(s *stream) {
+	if !s.started {
+		c.server.buffered.Add(-int64(len(s.request)))
+	}
+}
+
+// refuseCall answers a call that is not decided. c.mu is held.
+func (c *conn) refuseCall(s *stream, status *Status) {
+	c.release(s)
+	s.started, s.status, s.request = true, status, nil
+	c.send(s)
+	c.signal()
+}
+
+// answerHTTP answers what is not a call of gRPC. c.mu is held.
+func (c *conn) answerHTTP(s *stream, status string) {
+	s.started = true
+	out := frames{&c.out}
+	out.headers(s.id, appendField(nil, ":status", status), true)
+	c.end(s)
+	c.signal()
+}
+
+// finish sends the answer of a call that was decided.
+func (c *conn) finish(s *stream, err error) {
+	if gate := c.server.options.Gate; gate != nil {
+		gate.Leave()
+	}
+	c.server.told(err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.cancel()
+	s.request = nil
+	if err == nil && len(s.answer) >= prefixBytes {
+		binary.BigEndian.PutUint32(s.answer[1:prefixBytes], uint32(len(s.answer)-prefixBytes))
+		s.unsent = s.answer
+	} else if status, is := errors.AsType[*Status](err); is {
+		s.status = status
+	} else {
+		s.status = &Status{Internal, "internal error"}
+	}
+	s.answer = nil
+	if s.reset || c.dead {
+		c.less()
+		return
+	}
+	c.send(s)
+	c.signal()
+}
+
+// send sends what the windows allow of the answer to s. c.mu is held.
+func (c *conn) send(s *stream) {
+	out := frames{&c.out}
+	if s.status != nil {
+		out.headers(s.id, appendStatus(answerHeaders[:len(answerHeaders):len(answerHeaders)], s.status), true)
+		c.end(s)
+		return
+	}
+	if !s.begun {
+		s.begun = true
+		out.headers(s.id, answerHeaders, false)
+	}
+	for len(s.unsent) > 0 {
+		n := min(int64(len(s.unsent)), frameBytes, c.window, s.window)
+		if n <= 0 {
+			c.block(s)
+			return
+		}
+		out.data(s.id, s.unsent[:n])
+		s.unsent = s.unsent[n:]
+		c.window -= n
+		s.window -= n
+	}
+	out.headers(s.id, okTrailers, true)
+	c.end(s)
+}
+
+// block makes s wait for a window. c.mu is held.
+func (c *conn) block(s *stream) {
+	if !s.blocked {
+		s.blocked = true
+		s.opened = time.Now() // sweep gives the client so long to make room
+		c.blocked++
+	}
+}
+
+// sendBlocked sends what windows kept from being sent. c.mu is held.
+func (c *conn) sendBlocked() {
+	if c.blocked == 0 {
+		return
+	}
+	for _, s := range c.streams {
+		if s.blocked {
+			c.send(s)
+		}
+	}
+	c.signal()
+}
+
+// end forgets a stream that was answered. c.mu is held.
+func (c *conn) end(s *stream) {
+	if !s.wasRead { // the rest of the request is not needed
+		frames{&c.out}.reset(s.id, http2.ErrCodeNo)
+	}
+	if s.blocked {
+		c.blocked--
+	}
+	delete(c.streams, s.id)
+	c.less()
+}
+
+// reset forgets a stream that the client gave up. c.mu is held.
+func (c *conn) reset(s *stream) {
+	if s == nil {
+		return
+	}
+	delete(c.streams, s.id)
+	if s.blocked {
+		c.blocked--
+	}
+	if s.cancel != nil && s.unsent == nil {
+		s.reset = true // finish ends it
+		s.cancel()
+		return
+	}
+	c.release(s)
+	c.less()
+}
+
+// resetWith tells the client that its call has failed. c.mu is held.
+func (c *conn) resetWith(s *stream, code http2.ErrCode) {
+	frames{&c.out}.reset(s.id, code)
+	c.reset(s)
+	c.signal()
+}
+
+// refuse answers a frame that is wrong for its stream only.
+func (c *conn) refuse(failed http2.StreamError) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle++; c.idle > idleFrames {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	c.lastID = max(c.lastID, failed.StreamID)
+	frames{&c.out}.reset(failed.StreamID, failed.Code)
+	c.reset(c.streams[failed.StreamID])
+	c.signal()
+	return nil
+}

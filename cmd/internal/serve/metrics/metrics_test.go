@@ -1,0 +1,433 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// observed is an engine on a store, with metrics of it.
+func observed(t testing.TB, store limiter.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
+	m := metrics.New(metrics.Options{Version: "test"})
+	e := engine.New(store, settings, engine.Options{
+		Timeout: time.Second, Observer: m.Observer(), StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+	})
+	t.Cleanup(func() { e.Close(); store.Close() })
+	return e, m
+}
+
+// samples are the values of a scrape by series, as the text format writes them.
+type samples map[string]float64
+
+func scrape(t testing.TB, m *metrics.Metrics) (samples, string) {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", recorder.Code, recorder.Body)
+	}
+	text := recorder.Body.String()
+	found := samples{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[i+1:], 64)
+		if err != nil {
+			t.Fatalf("%q: %s", line, err)
+		}
+		found[line[:i]] = value
+	}
+	return found, text
+}
+
+// sum adds up the series of a metric that have all of the labels.
+func (s samples) sum(name string, labels ...string) (sum float64) {
+	for series, value := range s {
+		rest, ok := strings.CutPrefix(series, name)
+		if !ok || rest != "" && rest[0] != '{' {
+			continue
+		}
+		has := true
+		for _, label := range labels {
+			has = has && strings.Contains(rest, label)
+		}
+		if has {
+			sum += value
+		}
+	}
+	return sum
+}
+
+func (s samples) want(t *testing.T, series string, want float64) {
+	t.Helper()
+	if got, there := s[series]; !there || got != want {
+		t.Errorf("%s is %v (there: %t), want %v", series, got, there, want)
+	}
+}
+
+// perMinute is a limit of so many units a minute.
+func perMinute(count int64) limiter.Limit { return limiter.Limit{Count: count, Period: time.Minute} }
+
+func login() *policy.Policy {
+	return &policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Name: "ip", By: []string{"ip"}, Limit: perMinute(5)},
+		{Name: "email", By: []string{"email"}, Limit: perMinute(3), Shadow: true},
+	}}
+}
+
+func ask(op limiter.Op, ip, email string) *engine.Ask {
+	return &engine.Ask{Op: op, Policy: "login", Attributes: policy.Attributes{"ip": ip, "email": email}, Cost: 1}
+}
+
+func decide(t *testing.T, e *engine.Engine, ask *engine.Ask) *decision.Answer {
+	t.Helper()
+	answer := new(decision.Answer)
+	if err := e.Decide(t.Context(), ask, answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// Each limit of a call is counted exactly once, by what became of it.
+func TestEachLimitOfACallIsCountedOnce(t *testing.T) {
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
+	for range 7 {
+		decide(t, e, ask(limiter.Take, "192.0.2.1", "a@example.com"))
+	}
+	decide(t, e, ask(limiter.Peek, "192.0.2.1", "a@example.com"))
+	decide(t, e, ask(limiter.Refund, "192.0.2.1", "a@example.com"))
+	e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "login", Cost: 1}, new(decision.Answer))
+	e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "lgin", Cost: 1}, new(decision.Answer))
+	decide(t, e, &engine.Ask{Op: limiter.Take, Key: "user:42", Limits: []limiter.Limit{perMinute(9), {Count: 50, Period: time.Hour}}, Cost: 2})
+
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 5)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	s.want(t, `limitctl_decisions_total{limit="email",outcome="allowed",policy="login"}`, 3)
+	s.want(t, `limitctl_decisions_total{limit="email",outcome="shadow-denied",policy="login"}`, 4)
+	s.want(t, `limitctl_checks_total{limit="ip",outcome="denied",policy="login"}`, 1)
+	s.want(t, `limitctl_checks_total{limit="email",outcome="shadow-denied",policy="login"}`, 1)
+	s.want(t, `limitctl_decisions_total{limit="(none)",outcome="allowed",policy="(none)"}`, 2)
+	s.want(t, `limitctl_granted_units_total{limit="ip",policy="login"}`, 5)
+	s.want(t, `limitctl_granted_units_total{limit="(none)",policy="(none)"}`, 4)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="allowed"}`, 5)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="denied"}`, 2)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="login",result="error"}`, 1)
+	s.want(t, `limitctl_calls_total{operation="refund",policy="login",result="allowed"}`, 1)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="(unknown)",result="error"}`, 1)
+	s.want(t, `limitctl_errors_total{kind="invalid",policy="login"}`, 1)
+	s.want(t, `limitctl_errors_total{kind="unknown-policy",policy="(unknown)"}`, 1)
+	s.want(t, `limitctl_decision_duration_seconds_count{policy="login"}`, 10)
+	s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 8)
+	if sum := s.sum("limitctl_decisions_total", `policy="login"`); sum != 14 {
+		t.Errorf("%v decisions of login are counted, want 7 of each of 2 limits", sum)
+	}
+}
+
+// What became of a limit, by what a decision says of it.
+func TestOutcomes(t *testing.T) {
+	block := &limiter.Override{Effect: limiter.OverrideBlock}
+	times := &limiter.Override{Effect: limiter.OverrideTimes}
+	p := &policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "l", By: []string{"a"}, Limit: perMinute(5)}}}
+	for _, test := range []struct {
+		outcome string
+		of      limiter.Decision
+	}{
+		{"allowed", limiter.Decision{Allowed: true}},
+		{"allowed", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByLease}},
+		{"allowed", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByOverride}},
+		{"denied", limiter.Decision{}},
+		{"denied", limiter.Decision{DecidedBy: limiter.DecidedByDenialMemory}},
+		{"denied", limiter.Decision{DecidedBy: limiter.DecidedByOverride, Override: times}},
+		{"blocked", limiter.Decision{DecidedBy: limiter.DecidedByOverride, Override: block}},
+		{"shadow-denied", limiter.Decision{Shadow: true}},
+		{"shadow-denied", limiter.Decision{Shadow: true, DecidedBy: limiter.DecidedByOverride, Override: block}},
+		{"local", limiter.Decision{Allowed: true, DecidedBy: limiter.DecidedByLocal}},
+		{"local-denied", limiter.Decision{DecidedBy: limiter.DecidedByLocal}},
+		{"unguarded", limiter.Decision{Allowed: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+		{"unguarded", limiter.Decision{Shadow: true, Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+		{"unguarded-denied", limiter.Decision{Unguarded: true, DecidedBy: limiter.DecidedByFailurePolicy}},
+		{"not-asked", limiter.Decision{Allowed: true, Unguarded: true}},
+	} {
+		m := metrics.New(metrics.Options{})
+		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+		answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{test.of}}
+		m.Decided(&engine.Ask{Op: limiter.Take, Policy: "p"}, answer, nil, time.Millisecond)
+		s, _ := scrape(t, m)
+		s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit="l",outcome=%q,policy="p"}`, test.outcome), 1)
+		if sum := s.sum("limitctl_decisions_total"); sum != 1 {
+			t.Errorf("%+v: %v outcomes, want 1", test.of, sum)
+		}
+	}
+}
+
+// Nothing that clients send makes a series, and nothing of it is in a label.
+func TestClientsCannotMakeSeries(t *testing.T) {
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}})
+	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+		w.WriteHeader(max(status, 100))
+	}))
+	before, _ := scrape(t, m)
+	million := 1_000_000
+	if testing.Short() {
+		million = 10_000
+	}
+	var answer decision.Answer
+	for i := range million {
+		hostile := "hostile-" + strconv.Itoa(i)
+		answer = decision.Answer{}
+		switch i % 4 {
+		case 0:
+			e.Decide(t.Context(), ask(limiter.Take, hostile, hostile), &answer)
+		case 1:
+			e.Decide(t.Context(), &engine.Ask{Op: limiter.Peek, Policy: hostile, Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+		case 2:
+			limits := []limiter.Limit{{Count: int64(i + 1), Period: time.Duration(i%1000+1) * time.Second}}
+			e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Key: hostile, Limits: limits, Cost: 1}, &answer)
+		case 3:
+			e.Decide(t.Context(), &engine.Ask{Op: limiter.Take, Policy: "login", Attributes: policy.Attributes{hostile: hostile}, Cost: 1}, &answer)
+		}
+	}
+	for status := 100; status < 1000; status++ {
+		r := httptest.NewRequest("HOSTILE", fmt.Sprintf("/hostile?status=%d", status), nil)
+		door.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	after, text := scrape(t, m)
+	if len(after) != len(before) {
+		for series := range after {
+			if _, was := before[series]; !was {
+				t.Logf("new: %s", series)
+			}
+		}
+		t.Errorf("%d series before, %d after a million different requests", len(before), len(after))
+	}
+	if i := strings.Index(strings.ToLower(text), "hostile"); i >= 0 {
+		t.Errorf("what a client sent is in %q", text[max(0, i-80):i+40])
+	}
+	if sum := after.sum("limitctl_calls_total"); sum != float64(million) {
+		t.Errorf("%v calls are counted of %d", sum, million)
+	}
+}
+
+// The exposition is what Prometheus expects, by its own tool.
+func TestTheExpositionIsValid(t *testing.T) {
+	e, m := observed(t, memorystore.New(), &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &limiter.Breaker{}})
+	decide(t, e, ask(limiter.Take, "192.0.2.1", "a@example.com"))
+	m.Door("http", http.NotFoundHandler())
+	m.Connections("http", 1)
+	m.ConnectionRefused("http")
+	m.Loaded("abc")
+	_, text := scrape(t, m)
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	if output, err := check.CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, output)
+	}
+	for _, accepts := range []string{"application/openmetrics-text; version=1.0.0", "text/plain"} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", accepts)
+		recorder := httptest.NewRecorder()
+		m.Handler().ServeHTTP(recorder, r)
+		body, _ := io.ReadAll(recorder.Body)
+		isOpen := strings.HasSuffix(string(body), "# EOF\n")
+		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, accepts) || isOpen != strings.Contains(accepts, "openmetrics") {
+			t.Errorf("asked for %s: got %s, with the end of OpenMetrics: %t", accepts, got, isOpen)
+		}
+	}
+}
+
+// Series of what is in force no more go some minutes later.
+func TestSeriesOfOldPoliciesGo(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
+	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{old}})
+	told := func(p *policy.Policy) {
+		answer := &decision.Answer{Policy: p, Decisions: make([]limiter.Decision, len(p.Limits))}
+		m.Decided(&engine.Ask{Op: limiter.Take, Policy: p.Name}, answer, nil, 0)
+	}
+	told(old)
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}})
+	told(old) // was under way
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	s.want(t, `limitctl_limit{limit="ip",policy="api"}`, 5)
+	if n := s.sum("limitctl_limit", `policy="login"`); n != 0 {
+		t.Error("a limit that is in force no more has a gauge")
+	}
+	now = now.Add(9 * time.Minute)
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}) // another with the name
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}})
+	now = now.Add(9 * time.Minute)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
+	now = now.Add(time.Minute)
+	_, text := scrape(t, m)
+	if strings.Contains(text, "login") {
+		t.Error("series of a policy stay for more than ten minutes after it was in force")
+	}
+	told(old)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_calls_total{operation="consume",policy="(none)",result="denied"}`, 1)
+}
+
+// A storm of reloads, each with other names, leaves a bounded number of series.
+func TestReloadStormsLeaveFewSeries(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	most := 0
+	for i := range 2000 {
+		p := login()
+		p.Name = fmt.Sprintf("login%d", i)
+		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+		if i%500 == 499 {
+			s, _ := scrape(t, m)
+			most = max(most, len(s))
+		}
+	}
+	if most > 50_000 {
+		t.Errorf("%d series after a storm of reloads", most)
+	}
+}
+
+func TestReloads(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
+	m.Loaded("5ac1")
+	now = now.Add(time.Minute)
+	m.Reloaded("9be0", errors.New("line 3: unknown field"))
+	s, text := scrape(t, m)
+	s.want(t, `limitctl_config_reloads_total{result="failure"}`, 1)
+	s.want(t, `limitctl_config_stale`, 1)
+	s.want(t, `limitctl_config_info{hash="5ac1"}`, 1)
+	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_000)
+	if strings.Contains(text, "unknown field") || strings.Contains(text, "9be0") {
+		t.Error("the metrics tell of a file that is not in force")
+	}
+	m.Reloaded("9be0", nil)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_config_reloads_total{result="success"}`, 1)
+	s.want(t, `limitctl_config_stale`, 0)
+	s.want(t, `limitctl_config_info{hash="9be0"}`, 1)
+	s.want(t, `limitctl_config_last_success_timestamp_seconds`, 1_000_060)
+	if n := s.sum("limitctl_config_info"); n != 1 {
+		t.Errorf("%v configurations are in force", n)
+	}
+}
+
+// The state of a breaker, and of so many parts that not all can have series.
+func TestBreakers(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	s, _ := scrape(t, m)
+	if n := s.sum("limitctl_breaker_state"); n != 0 {
+		t.Error("without a breaker there is a state of one")
+	}
+	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}})
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
+	changed := m.Observer().OnBreaker
+	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+	s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
+	before := 0
+	for i := range 2000 {
+		to := limiter.BreakerState(i % 3)
+		changed(limiter.BreakerChange{Part: fmt.Sprintf("10.0.%d.%d:6379", i/250, i%250), To: to})
+		if i == 200 {
+			s, _ = scrape(t, m)
+			before = len(s)
+		}
+	}
+	s, _ = scrape(t, m)
+	if len(s) > before+6 {
+		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
+	}
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}})
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
+}
+
+// Doors count what they answered, also when a handler panics or says nothing.
+func TestDoors(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	door := m.Door("http", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/panic":
+			panic(http.ErrAbortHandler)
+		case "/text":
+			io.WriteString(w, "text")
+			http.NewResponseController(w).Flush()
+		}
+	}))
+	for _, path := range []string{"/early", "/panic", "/text", "/"} {
+		func() {
+			defer func() { recover() }()
+			door.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+		}()
+	}
+	m.Refused()
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_http_requests_total{door="http",status="2xx"}`, 2)
+	s.want(t, `limitctl_http_requests_total{door="http",status="4xx"}`, 1)
+	s.want(t, `limitctl_http_requests_total{door="http",status="5xx"}`, 1)
+	s.want(t, `limitctl_http_request_duration_seconds_count{door="http"}`, 4)
+	s.want(t, `limitctl_http_requests_in_flight{door="http"}`, 0)
+	s.want(t, `limitctl_refused_requests_total`, 1)
+}
+
+// What counts a decision must not slow it down: it allocates nothing.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := metrics.New(metrics.Options{})
+	p := login()
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
+	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
+	observer := m.StoreObserver()
+	call := limiter.Call{Op: limiter.Take, Decisions: answer.Decisions}
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(1000, func() {
+		m.Decided(question, answer, nil, time.Millisecond)
+		observer.OnCall(ctx, call)
+		m.Batch(3)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkDecided(b *testing.B) {
+	m := metrics.New(metrics.Options{})
+	p := login()
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
+	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true}, {Allowed: true}}}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.Decided(question, answer, nil, time.Millisecond)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+)
+
+// unfit says why a request is not passed on, whatever its limits are; nil if it is.
+func unfit(r *http.Request) *refusal {
+	if r.Method == http.MethodConnect {
+		return &noTunnels
+	}
+	if r.URL.Path != "" && r.URL.Path[0] != '/' { // such as *, which is for OPTIONS alone
+		return &badRequest
+	}
+	if hasDotSegment(r.URL.Path) {
+		why := badRequest
+		why.detail = `A path may not have "." or ".." between slashes.`
+		return &why
+	}
+	return nil
+}
+
+// hasDotSegment reports whether a decoded path has a segment "." or "..", where an upstream may
+// take a backslash for a slash, and leave off what follows a semicolon. The upstream would find
+// another path there than the one that was counted, or one outside its prefix. Clients resolve
+// such segments before they send.
+func hasDotSegment(path string) bool {
+	for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		segment, _, _ = strings.Cut(segment, ";")
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// endToEnd returns the request without the fields that its Connection field names, so that it is
+// counted by what the upstream sees. The fields that say who sent it, one of which is own, stay:
+// this proxy reads them and writes new ones.
+func endToEnd(r *http.Request, own string) *http.Request {
+	var header http.Header
+	for _, value := range r.Header["Connection"] {
+		for token := range strings.SplitSeq(value, ",") {
+			name := textproto.CanonicalMIMEHeaderKey(textproto.TrimString(token))
+			if _, sent := r.Header[name]; !sent || saysSender(name, own) || name == "Connection" || name == "Upgrade" {
+				continue
+			}
+			if header == nil {
+				header = r.Header.Clone()
+			}
+			delete(header, name)
+		}
+	}
+	if header == nil {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a shallow copy
+	r.Header = header
+	return r
+}
+
+// saysSender reports whether a field of that name tells an upstream who sent a request, or how.
+// own is the field that the configuration names. An upstream behind CGI or WSGI reads _ as -.
+func saysSender(name, own string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-") ||
+		own != "" && strings.EqualFold(name, own)
+}
+
+// rewrite makes the upstream's request.
+func (d *door) rewrite(p *httputil.ProxyRequest) {
+	query := p.In.URL.RawQuery // as it is: an upstream may have its own way of reading it
+	p.SetURL(d.Upstream.url)
+	p.Out.URL.RawQuery = query
+	p.Out.URL.ForceQuery = p.In.URL.ForceQuery
+	p.Out.Trailer = p.In.Trailer // whose values are known after the body
+	p.Out.Host = p.In.Host
+	if d.Host != "" {
+		p.Out.Host = d.Host
+	}
+	// Only a WebSocket may leave HTTP. Another protocol, such as HTTP/2 without TLS, could carry
+	// requests that nobody counts.
+	if !strings.EqualFold(p.Out.Header.Get("Upgrade"), "websocket") {
+		p.Out.Header.Del("Upgrade")
+		p.Out.Header.Del("Connection")
+	}
+	d.tellSender(p)
+}
+
+// tellSender says to the upstream who sent the request. What the peer says of that is passed on
+// only if the peer is a trusted proxy, and of the two lists of addresses only the one that such
+// proxies are configured to write. The other one a client can have written.
+func (d *door) tellSender(p *httputil.ProxyRequest) {
+	clients := d.engine.Settings().HTTP.Clients
+	for name := range p.Out.Header {
+		if saysSender(name, clients.Header) {
+			delete(p.Out.Header, name)
+		}
+	}
+	unread := httplimit.Forwarded
+	if strings.EqualFold(clients.Header, httplimit.Forwarded) {
+		unread = httplimit.XForwardedFor
+	}
+	peer, err := netip.ParseAddrPort(p.In.RemoteAddr)
+	address := peer.Addr().Unmap().WithZone("")
+	if err == nil && slices.ContainsFunc(clients.Trusted, func(n netip.Prefix) bool { return n.Contains(address) }) {
+		for name, values := range p.In.Header {
+			if saysSender(name, clients.Header) && !strings.Contains(name, "_") && name != unread {
+				p.Out.Header[name] = slices.Clone(values)
+			}
+		}
+		if forwarded := p.Out.Header[httplimit.Forwarded]; len(forwarded) > 0 {
+			p.Out.Header.Set(httplimit.Forwarded, strings.Join(forwarded, ", ")+", for="+forwardedNode(address))
+		}
+	}
+	for name, value := range map[string]string{"X-Forwarded-Host": p.In.Host, "X-Forwarded-Proto": scheme(p.In)} {
+		if p.Out.Header.Get(name) == "" && value != "" {
+			p.Out.Header.Set(name, value)
+		}
+	}
+	if err == nil {
+		p.Out.Header.Set(httplimit.XForwardedFor, strings.Join(append(p.Out.Header[httplimit.XForwardedFor], address.String()), ", "))
+	}
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// forwardedNode writes an address as RFC 7239 has it.
+func forwardedNode(address netip.Addr) string {
+	if address.Is6() {
+		return `"[` + address.String() + `]"`
+	}
+	return address.String()
+}

@@ -1,0 +1,200 @@
+// Package proxy is the server's door for clients that know nothing of it: a reverse proxy that
+// limits in front of an upstream.
+//
+// What is counted and what the upstream sees are the same: one request goes to the upstream for
+// each request that was counted and allowed, made anew from what was parsed. Bodies are passed
+// on in both directions as they come, and none is held as a whole. A request that the upstream
+// did not answer has been charged, since the upstream may have done its work.
+//
+// Over HTTP/1.1 the answer's first byte follows the request's last one: net/http reads the rest of
+// a request before it writes, and closes the connection if that rest is malformed. Over HTTP/2
+// both directions go on at once.
+//
+// Go's transport repeats a request of a method that is safe to repeat, such as GET, if an idle
+// connection turns out to have been closed by the upstream before it answered anything.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+)
+
+// DefaultTimeout is how long an upstream may take to begin its answer, unless something else
+// is said.
+const DefaultTimeout = time.Minute
+
+// Options say what is limited and how.
+type Options struct {
+	// Upstream is where requests go.
+	Upstream *Upstream
+	// Policy is the name of the policy that limits. It is looked up for each request, since the
+	// configuration can change.
+	Policy string
+	// Host replaces the Host header of requests; empty keeps the client's.
+	Host string
+	// Timeout is how long the upstream may take to begin its answer; zero stands for
+	// [DefaultTimeout]. Bodies may take as long as they need.
+	Timeout time.Duration
+	// MaxBody is how many bytes the body of a request may have; zero is no bound.
+	MaxBody int64
+	// Log is told of an upstream that does not answer.
+	Log *slog.Logger
+}
+
+// door limits and passes on.
+type door struct {
+	Options
+	engine *engine.Engine
+	pass   *httputil.ReverseProxy
+}
+
+// Handler returns the proxy as a handler.
+func Handler(e *engine.Engine, options Options) http.Handler {
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	d := &door{Options: options, engine: e}
+	d.pass = &httputil.ReverseProxy{
+		Rewrite:        d.rewrite,
+		Transport:      options.Upstream.transport(options.Timeout),
+		FlushInterval:  -1, // what the upstream sends is for the client at once
+		BufferPool:     &buffers{},
+		ModifyResponse: tellLimits,
+		ErrorHandler:   d.failed,
+		ErrorLog:       slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
+	}
+	return d
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if why := unfit(r); why != nil {
+		refuse(w, *why)
+		return
+	}
+	if d.MaxBody > 0 {
+		if r.ContentLength > d.MaxBody {
+			refuse(w, bodyTooLarge)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, d.MaxBody)
+	}
+	settings := d.engine.Settings()
+	r = endToEnd(r, settings.HTTP.Clients.Header)
+	body := &clientBody{ReadCloser: r.Body}
+	r.Body = body
+	rule := settings.HTTP.Rules[d.Policy]
+	ask := engine.Ask{Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
+	var answer decision.Answer
+	if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
+		d.undecided(w, err)
+		return
+	}
+	limits := http.Header{}
+	names := make([]string, len(answer.Requests))
+	for i := range names {
+		names[i] = answer.LimitName(i)
+	}
+	settings.HTTP.Headers.Set(limits, names, answer.Requests, answer.Decisions)
+	if !limiter.AllAllowed(answer.Decisions) {
+		replace(w.Header(), limits)
+		refuse(w, denied(&rule))
+		return
+	}
+	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, &passage{limits, body})))
+}
+
+// passage is what is known of a request that goes to the upstream.
+type passage struct {
+	limits http.Header // the fields that tell its client of its limits
+	body   *clientBody
+}
+
+// passageKey is the passage's key in the request's context.
+type passageKey struct{}
+
+func passageOf(ctx context.Context) *passage { return ctx.Value(passageKey{}).(*passage) }
+
+// clientBody notes the error that ended the body of a request before its end.
+type clientBody struct {
+	io.ReadCloser
+	err atomic.Pointer[error]
+}
+
+func (b *clientBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// tellLimits puts what a client is told of its limits into an upstream's answer. Fields of the
+// same names that the upstream sent are dropped: two answers to one question help nobody.
+func tellLimits(response *http.Response) error {
+	replace(response.Header, passageOf(response.Request.Context()).limits)
+	return nil
+}
+
+// replace makes header have the fields of those that it is given.
+func replace(header, fields http.Header) {
+	for name, values := range fields {
+		header[name] = values
+	}
+}
+
+// failed answers a request that the upstream did not answer.
+func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
+	p := passageOf(r.Context())
+	replace(w.Header(), p.limits) // it is charged, and the client may know
+	var tooLarge *http.MaxBytesError
+	switch broken := p.body.err.Load(); {
+	case errors.As(err, &tooLarge):
+		refuse(w, bodyTooLarge)
+		return
+	case r.Context().Err() != nil: // the client has left
+		panic(http.ErrAbortHandler)
+	case broken != nil:
+		why := badRequest
+		why.detail = "The body of the request cannot be read."
+		refuse(w, why)
+		return
+	}
+	why := badGateway
+	if timedOut(err) {
+		why = gatewayTimeout
+	}
+	d.Log.Warn("the upstream did not answer", "upstream", d.Upstream.String(), "status", why.status, "error", err.Error())
+	refuse(w, why)
+}
+
+// undecided answers a request that could not be decided.
+func (d *door) undecided(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, limiter.ErrInvalid):
+		why := badRequest
+		why.detail = err.Error()
+		refuse(w, why)
+	default:
+		refuse(w, notDecided)
+	}
+}
+
+// denied is the refusal of a request over a limit.
+func denied(rule *httplimit.Rule) refusal {
+	why := overLimit
+	if rule.DeniedStatus != 0 {
+		why.status = rule.DeniedStatus
+	}
+	return why
+}

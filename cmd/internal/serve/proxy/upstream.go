@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Bounds of the connections to an upstream. How many requests are under way at once is bounded
+// by the server.
+const (
+	dialTimeout     = 5 * time.Second
+	idleTimeout     = time.Minute
+	idleConnections = 256
+	maxHeaderBytes  = 1 << 20 // of an answer
+	bufferBytes     = 32 << 10
+)
+
+// Upstream is the server that requests are passed on to.
+type Upstream struct {
+	url    *url.URL
+	socket string // path of a unix socket, or empty
+}
+
+// ParseUpstream reads http://HOST[:PORT][/PREFIX], https://… or unix:/PATH/OF/SOCKET. The error
+// is a [limiter.ErrInvalid].
+func ParseUpstream(text string) (*Upstream, error) {
+	if path, is := strings.CutPrefix(text, "unix:"); is {
+		path = strings.TrimPrefix(path, "//")
+		if !strings.HasPrefix(path, "/") {
+			return nil, limiter.Invalidf("the upstream's socket %q needs a path that begins with /, such as unix:/run/app.sock", path)
+		}
+		return &Upstream{&url.URL{Scheme: "http", Host: "localhost"}, path}, nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, limiter.Invalidf("the upstream is an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
+	case u.User != nil:
+		return nil, limiter.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, limiter.Invalidf("the upstream's address %q ends with its path; it may have no ? and no #", text)
+	}
+	return &Upstream{url: u}, nil
+}
+
+// String is the address, as ParseUpstream reads it.
+func (u *Upstream) String() string {
+	if u.socket != "" {
+		return "unix:" + u.socket
+	}
+	return u.url.String()
+}
+
+// transport keeps connections to the upstream. It goes through no other proxy, and bodies come
+// out as they came in, compressed or not.
+func (u *Upstream) transport(timeout time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: min(dialTimeout, timeout)}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    min(dialTimeout, timeout),
+		ResponseHeaderTimeout:  timeout,
+		ExpectContinueTimeout:  time.Second,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           idleConnections,
+		MaxIdleConnsPerHost:    idleConnections,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+	}
+	if u.socket != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", u.socket)
+		}
+	}
+	return t
+}
+
+// timedOut reports whether an upstream was too slow, and not away.
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+// Get returns a buffer, which may hold what was copied before.
+func (b *buffers) Get() []byte {
+	if buffer, is := b.pool.Get().(*[bufferBytes]byte); is {
+		return buffer[:]
+	}
+	return make([]byte, bufferBytes)
+}
+
+// Put takes a buffer back.
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }

@@ -1,0 +1,68 @@
+package cmd
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/proxy"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// proxyOptions are the flags of serve that make it a limiting reverse proxy.
+type proxyOptions struct {
+	upstream string
+	policy   string
+	host     string
+	timeout  time.Duration
+	maxBody  int64
+}
+
+func (o *proxyOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.upstream, "proxy", "", "pass allowed requests on to `UPSTREAM`, such as http://127.0.0.1:3000 or unix:/run/app.sock; "+
+		"/v1 is then at --admin")
+	flags.StringVar(&o.policy, "policy", "", "with --proxy: limit requests by the policy `NAME`")
+	flags.StringVar(&o.host, "proxy-host", "", "with --proxy: send `HOST` as the Host header; the client's is sent unless given")
+	flags.DurationVar(&o.timeout, "proxy-timeout", proxy.DefaultTimeout,
+		"with --proxy: answer 504 if the upstream does not begin its answer within `DURATION`")
+	flags.Int64Var(&o.maxBody, "proxy-max-body", 0, "with --proxy: refuse requests with a body over `BYTES`; 0 for no bound")
+}
+
+// check says what is wrong with the flags. It returns no upstream if there is to be no proxy.
+func (o *proxyOptions) check(flags *cobra.Command, policies []*policy.Policy) (*proxy.Upstream, error) {
+	if o.upstream == "" {
+		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {
+			if flags.Flags().Changed(name) {
+				return nil, limiter.Invalidf("--%s is for --proxy, which is not given", name)
+			}
+		}
+		return nil, nil
+	}
+	upstream, err := proxy.ParseUpstream(o.upstream)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.policy == "":
+		return nil, limiter.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
+	case !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Name == o.policy }):
+		return nil, limiter.Invalidf("--policy: the configuration has no policy %q", o.policy)
+	case o.timeout <= 0:
+		return nil, limiter.Invalidf("--proxy-timeout must be above zero")
+	case o.maxBody < 0:
+		return nil, limiter.Invalidf("--proxy-max-body must not be below zero")
+	}
+	return upstream, nil
+}
+
+// handler returns the proxy.
+func (o *proxyOptions) handler(e *engine.Engine, upstream *proxy.Upstream, log *slog.Logger) http.Handler {
+	return proxy.Handler(e, proxy.Options{
+		Upstream: upstream, Policy: o.policy, Host: o.host, Timeout: o.timeout, MaxBody: o.maxBody, Log: log,
+	})
+}

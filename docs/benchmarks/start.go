@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// startCommands are commands that do next to nothing, so that what they last is the start of
+// the process and its end.
+var startCommands = [][]string{
+	{"check", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
+	{"consume", "u", "--limit", "3/10s", "--store", "memory:", "-q"},
+	{"inspect", "u"},
+	{"version"},
+	{"--help"},
+}
+
+// startRuns is how often each command is run in a round.
+const startRuns = 50
+
+// startSection measures whole processes, from their start until they have ended: limitctl as
+// it is here and, if the plan has one, another program in turn with it.
+func startSection(ctx context.Context, p plan, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, err := buildLimitctl(ctx, dir)
+	if err != nil {
+		return err
+	}
+	programs := []string{program}
+	if p.beside != "" {
+		programs = append(programs, p.beside)
+	}
+	rows := [][]string{{"", "median", "least", "processors' time", "median ÷ the other's", "least ÷ the other's",
+		"processors' time ÷ the other's"}}
+	for _, command := range startCommands {
+		progress("start: %s, %d times", command[0], p.rounds*startRuns)
+		took, worked := make([][]float64, len(programs)), make([][]float64, len(programs))
+		for run := range p.rounds * startRuns {
+			for i := range programs {
+				turn := (i + run) % len(programs) // neither is always the first
+				begin := time.Now()
+				cmd := exec.CommandContext(ctx, programs[turn], command...)
+				cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+				var exit *exec.ExitError
+				if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
+					return fmt.Errorf("%s %s: %w", programs[turn], command[0], err)
+				}
+				took[turn] = append(took[turn], milliseconds(time.Since(begin)))
+				worked[turn] = append(worked[turn], milliseconds(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()))
+			}
+		}
+		row := []string{"`" + command[0] + "`", fmt.Sprintf("%.2f ms", median(took[0])), fmt.Sprintf("%.2f ms", slices.Min(took[0])),
+			fmt.Sprintf("%.2f ms", median(worked[0])), "", "", ""}
+		if len(programs) > 1 {
+			row[4] = fmt.Sprintf("**%.3f**", median(took[0])/median(took[1]))
+			row[5] = fmt.Sprintf("%.3f", slices.Min(took[0])/slices.Min(took[1]))
+			row[6] = fmt.Sprintf("%.3f", median(worked[0])/median(worked[1]))
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprintf(out, "\n### Start: whole processes, %d of each\n", p.rounds*startRuns)
+	table(out, rows...)
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// buildLimitctl builds the repository's limitctl in dir as `make build` does.
+func buildLimitctl(ctx context.Context, dir string) (string, error) {
+	program := filepath.Join(dir, "limitctl")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, text)
+	}
+	return program, nil
+}

@@ -1,0 +1,75 @@
+// Package envoyclient asks limitctl's rate limit service with Envoy's own published protocol.
+package envoyclient
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+const configuration = `
+policies:
+  login:
+    limits:
+      - {name: ip, by: [ip], limit: 3/1m}
+      - {name: route, by: [route], limit: 100/1h}
+  tenant:
+    limits:
+      - {name: all, by: [tenant], limit: 5/1m}
+envoy:
+  edge:
+    - {policy: login, entries: {remote_address: ip, path: route}}
+    - {policy: tenant, entries: {tenant: tenant}}
+`
+
+// describe makes a descriptor of keys and values.
+func describe(keysAndValues ...string) *common.RateLimitDescriptor {
+	d := &common.RateLimitDescriptor{}
+	for i := 0; i < len(keysAndValues); i += 2 {
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+	}
+	return d
+}
+
+func edge(descriptors ...*common.RateLimitDescriptor) *rlsv3.RateLimitRequest {
+	return &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: descriptors}
+}
+
+func TestEnvoysClientIsAnswered(t *testing.T) {
+	conn := serve(t, configuration, "--store", "memory:").connect()
+	for i := range 4 {
+		answer, err := ask(conn, edge(describe("remote_address", "203.0.113.9", "path", "/login"), describe("other", "x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := rlsv3.RateLimitResponse_OK
+		if i == 3 {
+			want = rlsv3.RateLimitResponse_OVER_LIMIT
+		}
+		if answer.OverallCode != want || len(answer.Statuses) != 2 || answer.Statuses[0].Code != want ||
+			answer.Statuses[1].Code != rlsv3.RateLimitResponse_OK || answer.Statuses[1].CurrentLimit != nil {
+			t.Errorf("call %d is answered %v", i+1, answer)
+		}
+		limit := answer.Statuses[0].CurrentLimit
+		if limit.GetName() != "login/ip" || limit.GetRequestsPerUnit() != 3 || limit.GetUnit() != rlsv3.RateLimitResponse_RateLimit_MINUTE ||
+			answer.Statuses[0].LimitRemaining != uint32(max(0, 2-i)) || answer.Statuses[0].DurationUntilReset.GetSeconds() != []int64{20, 40, 60, 20}[i] {
+			t.Errorf("call %d is told of %v", i+1, answer.Statuses[0])
+		}
+		headers := map[string]string{}
+		for _, header := range answer.ResponseHeadersToAdd {
+			headers[header.Key] = header.Value
+		}
+		if !strings.HasPrefix(headers["ratelimit-policy"], `"ip";q=3;w=60,"route";q=100;w=3600`) || (headers["retry-after"] == "20") != (i == 3) {
+			t.Errorf("call %d has headers %v", i+1, headers)
+		}
+	}
+	health, err := healthv1.NewHealthClient(conn).Check(context.Background(), &healthv1.HealthCheckRequest{
+		Service: "envoy.service.ratelimit.v3.RateLimitService"})
+	if err != nil || health.Status != healthv1.HealthCheckResponse_SERVING {
+		t.Errorf("health is %v, %v", health, err)
+	}
+}

@@ -1,0 +1,188 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func networks(texts ...string) []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range texts {
+		network, err := ParseNetwork(text)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, network)
+	}
+	return list
+}
+
+func requestFrom(peer string, fields ...string) *http.Request {
+	r := &http.Request{RemoteAddr: peer, Header: http.Header{}}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	return r
+}
+
+func TestClients(t *testing.T) {
+	const x, f = XForwardedFor, Forwarded
+	proxies := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8", "::1")}
+	rfc := Clients{Trusted: proxies.Trusted, Header: "forwarded"}
+	real := Clients{Trusted: proxies.Trusted, Header: "x-real-ip"}
+	for _, test := range []struct {
+		what    string
+		clients *Clients
+		peer    string
+		fields  []string
+		want    string
+	}{
+		{"a direct client", &proxies, "192.0.2.1:1234", nil, "192.0.2.1"},
+		{"a direct client that names another", &proxies, "192.0.2.1:1234", []string{x, "198.51.100.7", f, "for=198.51.100.7"}, "192.0.2.1"},
+		{"nobody is trusted", &Clients{}, "10.0.0.1:1", []string{x, "198.51.100.7"}, "10.0.0.1"},
+		{"IPv6 is a network", &proxies, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1:2::/64"},
+		{"IPv6 in another size", &Clients{IPv6Bits: 48}, "[2001:db8:1:2:3:4:5:6]:1234", nil, "2001:db8:1::/48"},
+		{"IPv6 in its whole length", &Clients{IPv6Bits: 128}, "[2001:db8::1]:1234", nil, "2001:db8::1"},
+		{"a size that no address has", &Clients{IPv6Bits: 129}, "[2001:db8::1]:1234", nil, ""},
+		{"IPv4 in IPv6", &proxies, "[::ffff:192.0.2.1]:1234", nil, "192.0.2.1"},
+		{"a proxy that comes as IPv4 in IPv6", &proxies, "[::ffff:10.0.0.1]:1234", []string{x, "192.0.2.1"}, "192.0.2.1"},
+		{"a zone", &proxies, "[fe80::1%eth0]:1234", nil, "fe80::/64"},
+		{"a Unix socket", &proxies, "@", []string{x, "192.0.2.1"}, ""},
+		{"an address without a port", &proxies, "192.0.2.1", nil, "192.0.2.1"},
+
+		{"one proxy", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1"}, "192.0.2.1"},
+		{"one proxy, with a port", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1:5555"}, "192.0.2.1"},
+		{"one proxy, IPv6", &proxies, "[::1]:1", []string{x, "2001:db8::1"}, "2001:db8::/64"},
+		{"one proxy, IPv6 in brackets", &proxies, "10.0.0.1:1", []string{x, "[2001:db8::1]"}, "2001:db8::/64"},
+		{"one proxy, IPv6 with a port", &proxies, "10.0.0.1:1", []string{x, "[2001:db8::1]:443"}, "2001:db8::/64"},
+		{"one proxy, IPv6 with a zone", &proxies, "10.0.0.1:1", []string{x, "fe80::1%" + strings.Repeat("z", 50)}, "fe80::/64"},
+		{"one proxy, IPv4 in IPv6", &proxies, "10.0.0.1:1", []string{x, "::ffff:192.0.2.1"}, "192.0.2.1"},
+		{"what the client claimed", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 192.0.2.1"}, "192.0.2.1"},
+		{"a client that claims to be a proxy", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 10.0.0.9, 192.0.2.1"}, "192.0.2.1"},
+		{"several proxies", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7, 192.0.2.1,10.0.0.3 ,\t10.0.0.2"}, "192.0.2.1"},
+		{"several lines are one list", &proxies, "10.0.0.1:1", []string{x, "198.51.100.7", x, "192.0.2.1", x, "10.0.0.2"}, "192.0.2.1"},
+		{"empty members", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1,, ,", x, "", x, " ,"}, "192.0.2.1"},
+		{"a client inside", &proxies, "10.0.0.1:1", []string{x, "10.1.1.1, 10.0.0.2"}, "10.1.1.1"},
+		{"a proxy that says nothing", &proxies, "10.0.0.1:1", nil, "10.0.0.1"},
+		{"garbage that a client sent", &proxies, "10.0.0.1:1", []string{x, "'; DROP, 192.0.2.1"}, "192.0.2.1"},
+		{"garbage that a proxy sent", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"numbers that are no address", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1, 256.1.1.1"}, "10.0.0.1"},
+		{"a member that is too long", &proxies, "10.0.0.1:1", []string{x, strings.Repeat("1", 1000)}, "10.0.0.1"},
+		{"the other field does not count", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1", f, "for=198.51.100.7"}, "192.0.2.1"},
+		{"the other field does not count alone", &proxies, "10.0.0.1:1", []string{f, "for=198.51.100.7"}, "10.0.0.1"},
+		{"a longer chain than is looked at", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", 5000)}, "10.0.0.2"},
+
+		{"Forwarded", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1;proto=http;by=203.0.113.43"}, "192.0.2.1"},
+		{"Forwarded, with a port", &rfc, "10.0.0.1:1", []string{f, `For="192.0.2.1:47011"`}, "192.0.2.1"},
+		{"Forwarded, IPv6", &rfc, "10.0.0.1:1", []string{f, `for="[2001:db8:cafe::17]"`}, "2001:db8:cafe::/64"},
+		{"Forwarded, IPv6 with a hidden port", &rfc, "10.0.0.1:1", []string{f, `by=_x ; for="[2001:db8:cafe::17]:_p"`}, "2001:db8:cafe::/64"},
+		{"Forwarded, several", &rfc, "10.0.0.1:1", []string{f, `for=198.51.100.7, for=192.0.2.1;by="_a,\"b;for=9.9.9.9"`, f, "for=10.0.0.2"},
+			"192.0.2.1"},
+		{"Forwarded, unknown", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=unknown"}, "10.0.0.1"},
+		{"Forwarded, hidden", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=_secret, for=10.0.0.2"}, "10.0.0.2"},
+		{"Forwarded, without for", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, proto=https"}, "10.0.0.1"},
+		{"Forwarded, for twice", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1;for=198.51.100.7"}, "10.0.0.1"},
+		{"Forwarded, a quote that a client opened", &rfc, "10.0.0.1:1", []string{f, `for="198.51.100.7, for=192.0.2.1`}, "192.0.2.1"},
+		{"Forwarded, a quote in a line before", &rfc, "10.0.0.1:1", []string{f, `for="`, f, `for=192.0.2.1;by="_x"`}, "192.0.2.1"},
+		{"Forwarded, an escape that a client began", &rfc, "10.0.0.1:1", []string{f, `for="\, for="192.0.2.1"`}, "192.0.2.1"},
+		{"Forwarded, a quote that a proxy left open", &rfc, "10.0.0.1:1", []string{f, `for=192.0.2.1, for="10.0.0.2`}, "10.0.0.1"},
+		{"Forwarded, a bare address", &rfc, "10.0.0.1:1", []string{f, "192.0.2.1"}, "10.0.0.1"},
+		{"Forwarded, a longer chain than is looked at", &rfc, "10.0.0.1:1",
+			[]string{f, "for=192.0.2.1" + strings.Repeat(",for=10.0.0.2", 5000)}, "10.0.0.2"},
+		{"Forwarded, the other field does not count", &rfc, "10.0.0.1:1", []string{x, "198.51.100.7"}, "10.0.0.1"},
+
+		{"a field of one address", &real, "10.0.0.1:1", []string{"X-Real-IP", "192.0.2.1", x, "198.51.100.7"}, "192.0.2.1"},
+	} {
+		if got := test.clients.Of(requestFrom(test.peer, test.fields...)); got != test.want {
+			t.Errorf("%s: the client is %q, not %q", test.what, got, test.want)
+		}
+	}
+}
+
+func TestParseNetwork(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "192.0.2.1": "192.0.2.1/32", "::1": "::1/128", "fe80::1%eth0": "fe80::1/128",
+		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.0.0.1": "10.0.0.1/32", "::/0": "::/0", "2001:db8::1/32": "2001:db8::/32",
+		"": "", "10.0.0.0/33": "", "10.0.0": "", "example.com": "", "10.0.0.0/8 ": "",
+	} {
+		network, err := ParseNetwork(text)
+		if got := network.String(); err == nil && got != want || (err != nil) != (want == "") {
+			t.Errorf("%q is %s, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// Whatever a client sends, it is who it is to the proxies: it cannot become another one, nor
+// hide among those that send the same.
+func TestNobodyChoosesAnAddress(t *testing.T) {
+	claims := rapid.SliceOfN(rapid.OneOf(
+		rapid.StringMatching(`[ -~]{0,40}`),
+		rapid.SampledFrom([]string{
+			"198.51.100.7", "10.0.0.1", "for=10.0.0.1", `for="`, `"`, `\`, `for="\`, ",", `for=unknown;by="`, "[", "for=\"[::1]\"",
+			strings.Repeat("10.0.0.1,", 200), strings.Repeat("for=10.0.0.1,", 200), strings.Repeat(`\`, 2000), strings.Repeat(`"`, 2000),
+		}),
+	), 0, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		client := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8:1::9", "::ffff:192.0.2.9"}).Draw(t, "client")
+		want := map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1::9": "2001:db8:1::/64", "::ffff:192.0.2.9": "192.0.2.9"}[client]
+		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8"), Header: rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")}
+		sent := claims.Draw(t, "lines of the field that the client sends")
+		peer := client
+		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(t, "proxies") {
+			member := peer
+			if clients.Header == Forwarded {
+				member = `proto=http;for="` + peer + `";by="_p, \"q\" \\"`
+				if strings.Contains(peer, ":") {
+					member = `for="[` + peer + `]:443"`
+				}
+			}
+			if len(sent) > 0 && rapid.Bool().Draw(t, "in the last line") {
+				sent[len(sent)-1] += ", " + member
+			} else {
+				sent = append(sent, member)
+			}
+			peer = proxy
+		}
+		r := &http.Request{RemoteAddr: netip.AddrPortFrom(netip.MustParseAddr(peer), 443).String(), Header: http.Header{}}
+		r.Header[http.CanonicalHeaderKey(clients.field())] = sent
+		for _, other := range []string{XForwardedFor, Forwarded, "X-Real-Ip"} {
+			if other != http.CanonicalHeaderKey(clients.field()) {
+				r.Header[other] = claims.Draw(t, "lines of another field")
+			}
+		}
+		if got := clients.Of(r); got != want {
+			t.Fatalf("%s through %s with %q is taken for %q", client, r.RemoteAddr, r.Header, got)
+		}
+	})
+}
+
+func FuzzClients(f *testing.F) {
+	f.Add("192.0.2.1:1", "10.0.0.1, 192.0.2.7", "a")
+	f.Add("10.0.0.1:1", `for="[2001:db8::1]:80";by="_a,\"b"`, ",,,")
+	f.Add("[fd00::1]:1", "fe80::1%zone", "unknown")
+	f.Fuzz(func(t *testing.T, peer, first, second string) {
+		for _, field := range []string{"", Forwarded} {
+			clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8"), Header: field}
+			r := &http.Request{RemoteAddr: peer, Header: http.Header{XForwardedFor: {first, second}, Forwarded: {first, second}}}
+			client := clients.Of(r)
+			if client == "" {
+				if _, err := netip.ParseAddrPort(peer); err == nil {
+					t.Errorf("%q has no client", peer)
+				}
+				continue
+			}
+			network, err := ParseNetwork(client)
+			if err != nil || network.Addr().Is6() && network.Bits() != 64 || network.Addr().Is4In6() {
+				t.Errorf("the client is %q: %v, %v", client, network, err)
+			}
+			// Nobody who is not trusted is believed.
+			if address, ok := peerOf(peer); ok && !clients.trusts(address) && client != clients.text(address) {
+				t.Errorf("%q is taken for %q", peer, client)
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Types of problems that draft-ietf-httpapi-ratelimit-headers registers.
+const (
+	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+const reducedTitle = "Request cannot be satisfied due to temporary server capacity constraints"
+
+// Problem is the body of an answer that is an error, as RFC 9457 has it.
+type Problem struct {
+	// Type is a URI; it may be empty if Status says everything.
+	Type   string `json:"type,omitempty"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// ViolatedPolicies are the limits that denied, as RateLimit-Policy calls them.
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// Write answers with the problem and its status. No cache keeps the answer, as it is for one
+// client and one instant.
+func (p *Problem) Write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
+	if err != nil { // it has nothing but texts and a number
+		body = nil
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Cache-Control", "no-store")
+	header.Del("Content-Length")
+	w.WriteHeader(p.Status)
+	w.Write(body) // there is nobody to tell that the client has left
+}
+
+// WriteFailure answers a request about which nothing was decided: with 400 if the request lacks
+// something ([limiter.ErrInvalid]), with 503 and Retry-After if the store is away or the time
+// is over, and else with 500. It tells what the client can change, and nothing of the store.
+func WriteFailure(w http.ResponseWriter, err error) {
+	problem := Problem{Title: "Request cannot be decided", Status: http.StatusInternalServerError}
+	switch {
+	case errors.Is(err, limiter.ErrInvalid):
+		problem = Problem{Title: "Request cannot be counted", Status: http.StatusBadRequest, Detail: err.Error()}
+	case isForLater(err):
+		w.Header().Set(retryAfterField, "1") // when the store is back is not known
+		problem = Problem{Type: ReducedCapacity, Title: reducedTitle, Status: http.StatusServiceUnavailable}
+	}
+	problem.Write(w)
+}
+
+// isForLater reports whether the same request can be decided another time.
+func isForLater(err error) bool {
+	return errors.Is(err, limiter.ErrUnavailable) || errors.Is(err, limiter.ErrOutcomeUnknown) || errors.Is(err, limiter.ErrGaveUp)
+}

@@ -1,0 +1,74 @@
+package httplimit
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Rule says how one policy limits HTTP requests.
+type Rule struct {
+	// Attributes says where in a request the policy's attributes are.
+	Attributes map[string]Source
+	// Skip are requests that are not limited.
+	Skip Skip
+	// DeniedStatus is the status of a denial; zero stands for 429.
+	DeniedStatus int
+}
+
+// Status is the status of a denial.
+func (rule *Rule) Status() int {
+	if rule.DeniedStatus == 0 {
+		return http.StatusTooManyRequests
+	}
+	return rule.DeniedStatus
+}
+
+// Of returns the attributes of r. Those that r does not have are left out. A policy refuses
+// requests without an attribute that one of its limits needs, so that nobody escapes a limit
+// by leaving something out.
+//
+// A value of more than 128 bytes is cut, and ends with a hash of all of it.
+func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
+	attributes := make(policy.Attributes, len(rule.Attributes))
+	for name, source := range rule.Attributes {
+		if value := source.value(r, clients); value != "" {
+			attributes[name] = bounded(value)
+		}
+	}
+	return attributes
+}
+
+// Skip are requests that are neither counted nor denied: those of one of the methods, and
+// those to one of the paths.
+type Skip struct {
+	// Methods are as requests have them, such as OPTIONS.
+	Methods []string
+	// Paths are exact, or end with "*" for all that begin so. They match a path only in its
+	// plain form: /static/* matches /static/a.css, and not /static/../login or /static//a.css,
+	// which somebody behind could read as something else.
+	Paths []string
+}
+
+// Skips reports whether r is not limited.
+func (rule *Rule) Skips(r *http.Request) bool {
+	return slices.Contains(rule.Skip.Methods, r.Method) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
+}
+
+func (s *Skip) hasPath(asked string) bool {
+	// In an escape that was escaped, behind a semicolon or with backslashes, servers find other
+	// paths than we do.
+	if asked == "" || strings.ContainsAny(asked, `%;\`) || strings.TrimSuffix(asked, "/") != strings.TrimSuffix(path.Clean(asked), "/") {
+		return false
+	}
+	for _, pattern := range s.Paths {
+		begin, isPrefix := strings.CutSuffix(pattern, "*")
+		if asked == pattern || isPrefix && strings.HasPrefix(asked, begin) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,220 @@
+package httplimit
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+func TestParseSource(t *testing.T) {
+	for text, want := range map[string]string{
+		"client": "client", "method": "method", "host": "host", "path": "path", "path:2": "path:2", "path:02": "path:2",
+		"header:x-user": "header:X-User", "header:Host": "header:Host", "query:a b": "query:a b", "cookie:sid": "cookie:sid", "value:a:b": "value:a:b",
+	} {
+		if s, err := ParseSource(text); err != nil || s.String() != want {
+			t.Errorf("%q is %q, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "ip", "client:", "client:a", "header:", "header:a b", "header:ä", "cookie:a;b", "path:0", "path:33", "path:x",
+		"path:-1", "header:X-Forwarded-For", "header:forwarded", "Client", " client"} {
+		if s, err := ParseSource(text); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is %q, %v", text, s, err)
+		}
+	}
+	if got := (Source{}).String(); got != "" {
+		t.Errorf("the zero source is %q", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a wrong source in a program is accepted")
+		}
+	}()
+	MustSource("ip")
+}
+
+func TestSources(t *testing.T) {
+	for _, test := range []struct{ source, target, fields, want string }{
+		{"method", "GET /", "", "GET"},
+		{"method", "QUERY /", "", "QUERY"},
+		{"method", "get /", "", "OTHER"},
+		{"method", "EVADE17 /", "", "OTHER"},
+
+		{"host", "GET /", "Host: Example.COM", "example.com"},
+		{"host", "GET /", "Host: example.com:8443", "example.com"},
+		{"host", "GET /", "Host: example.com.:80", "example.com"},
+		{"host", "GET /", "Host: [2001:DB8::1]:80", "2001:db8::1"},
+		{"host", "GET http://other.example/a", "", "other.example"},
+		{"header:Host", "GET /", "Host: Example.COM:1", "Example.COM:1"},
+
+		{"path", "GET /", "", "/"},
+		{"path", "GET /a/b", "", "/a/b"},
+		{"path", "GET /a/b/", "", "/a/b"},
+		{"path", "GET //a///b", "", "/a/b"},
+		{"path", "GET /a/./b/../b", "", "/a/b"},
+		{"path", "GET /%61/%2e%2e/a%2fb", "", "/a/b"},
+		{"path", "GET /../../a/b", "", "/a/b"},
+		{"path", "GET /A/b?c=/d", "", "/A/b"},
+		{"path", "OPTIONS *", "", "/*"},
+		{"path:1", "GET /users/42/posts", "", "/users"},
+		{"path:2", "GET //users/42/posts", "", "/users/42"},
+		{"path:2", "GET /users/", "", "/users"},
+		{"path:2", "GET /users/42", "", "/users/42"},
+		{"path:1", "GET /", "", "/"},
+
+		{"header:X-User", "GET /", "X-User: ada", "ada"},
+		{"header:x-user", "GET /", "x-USER: ada", "ada"},
+		{"header:X-User", "GET /", "", ""},
+		{"header:X-User", "GET /", "X-User: ", ""},
+		{"header:X-User", "GET /", "X-User: ada\nX-User: ada", "ada"},
+		{"header:X-User", "GET /", "X-User: ada\nX-User: bob", ""},
+
+		{"query:key", "GET /?key=a", "", "a"},
+		{"query:key", "GET /?other=b&key=a%20b+c&keys=d", "", "a b c"},
+		{"query:key", "GET /?k%65y=a", "", "a"},
+		{"query:key", "GET /?key=a&k%65y=a", "", "a"},
+		{"query:key", "GET /?key=a&key=b", "", ""},
+		{"query:key", "GET /?key=&key=b", "", ""},
+		{"query:key", "GET /?key", "", ""},
+		{"query:key", "GET /?key=%zz", "", ""},
+		{"query:key", "GET /?key=a;key=b", "", ""},
+		{"query:key", "GET /?KEY=a&akey=b", "", ""},
+		{"query:a b", "GET /?a+b=1", "", "1"},
+
+		{"cookie:sid", "GET /", "Cookie: a=b; sid=x", "x"},
+		{"cookie:sid", "GET /", "Cookie: sid=\"x\"", "x"},
+		{"cookie:sid", "GET /", "Cookie: sid=x; sid=y", ""},
+		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: sid=x", "x"},
+		{"cookie:sid", "GET /", "Cookie: SID=x", ""},
+		{"value:all", "GET /", "", "all"},
+		{"client", "GET /", "X-Forwarded-For: 198.51.100.7", "192.0.2.1"},
+	} {
+		method, target, _ := strings.Cut(test.target, " ")
+		r := httptest.NewRequest(method, target, nil)
+		for line := range strings.Lines(test.fields) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			if name == "Host" {
+				r.Host = value
+			} else {
+				r.Header.Add(name, value)
+			}
+		}
+		rule := Rule{Attributes: map[string]Source{"a": MustSource(test.source)}}
+		attributes := rule.Of(r, &Clients{})
+		if got, has := attributes["a"]; got != test.want || has != (test.want != "") {
+			t.Errorf("%s of %s %q is %q, not %q", test.source, test.target, test.fields, got, test.want)
+		}
+	}
+}
+
+// Long values stay apart, and what is left of them says what they were.
+func TestLongValues(t *testing.T) {
+	rule := Rule{Attributes: map[string]Source{"a": MustSource("header:A")}}
+	seen := map[string]string{}
+	for _, value := range []string{
+		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 130), strings.Repeat("a", 100000), strings.Repeat("a", 100000) + "b",
+		strings.Repeat("ä", 64), strings.Repeat("ä", 65), strings.Repeat("\xff", 42), strings.Repeat("\xff", 43), strings.Repeat("%", 43),
+		strings.Repeat("\u0085", 22), strings.Repeat("{", 44),
+	} {
+		r := &http.Request{Header: http.Header{"A": {value}}}
+		got := rule.Of(r, &Clients{})["a"]
+		if escaped := limiter.Subject(got); len(escaped) > maxValue || seen[got] != "" {
+			t.Errorf("%.20q… is %q, of %d bytes; so is %q", value, got, len(escaped), seen[got])
+		}
+		if len(limiter.Subject(value)) <= maxValue && got != value {
+			t.Errorf("%q is %q, though it is short", value, got)
+		}
+		if !strings.HasPrefix(value, strings.TrimRight(got, "~-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+			t.Errorf("%.20q is %q", value, got)
+		}
+		seen[got] = value
+	}
+}
+
+func TestSkip(t *testing.T) {
+	rule := Rule{Skip: Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz", "/static/*", "/docs/"}}}
+	for target, want := range map[string]bool{
+		"GET /healthz": true, "OPTIONS /login": true, "GET /static/": true, "GET /static/css/a.css": true, "GET /docs/": true,
+		"GET /healthz?full=1": true, "GET /%68ealthz": true, "GET /static/a/": true, "GET /static/a..b": true,
+		"options /login": false, "GET /": false, "GET /healthz/": false, "GET /healthz2": false, "GET /Healthz": false, "GET /static": false,
+		"GET /docs": false, "GET /docs/a": false,
+		// These may be something else to who answers them.
+		"GET /static/../login": false, "GET /static/%2e%2e/login": false, "GET /static/..%2flogin": false, "GET /static//login": false,
+		"GET //static/a": false, "GET /static/..;/login": false, "GET /static/%252e%252e/login": false, `GET /static/..\login`: false,
+		"GET /static/a/.": false, "GET /static/..": false, "GET /healthz;x": false, "GET /static/%5c..": false, "OTHER *": false,
+	} {
+		method, uri, _ := strings.Cut(target, " ")
+		if got := rule.Skips(httptest.NewRequest(method, uri, nil)); got != want {
+			t.Errorf("%s is skipped: %v", target, got)
+		}
+	}
+	if (&Rule{}).Skips(httptest.NewRequest("GET", "/", nil)) {
+		t.Error("without rules something is skipped")
+	}
+}
+
+func TestStatus(t *testing.T) {
+	if got := (&Rule{}).Status(); got != 429 {
+		t.Error(got)
+	}
+	if got := (&Rule{DeniedStatus: 403}).Status(); got != 403 {
+		t.Error(got)
+	}
+}
+
+// Whatever a request holds, a policy makes valid requests of it or says what is missing, and
+// what net/http reads is what counts.
+func FuzzAttributes(f *testing.F) {
+	f.Add("GET", "/a/b", "key=a&key=b", "example.com:80", "ada", "sid=1; sid=2")
+	f.Add("\xff", "//..%2f", "k%65y=%", "[::1", "\x00\x7f", `sid="`)
+	f.Add("X", strings.Repeat("/a", 3000), strings.Repeat("&", 3000), "a:b:c", strings.Repeat("\xc3", 300), strings.Repeat(";", 300))
+	rule := Rule{Attributes: map[string]Source{}, Skip: Skip{Paths: []string{"/static/*"}}}
+	var limits []policy.Limit
+	for _, text := range []string{"client", "method", "host", "path", "path:2", "header:X-User", "query:key", "cookie:sid"} {
+		name := strings.NewReplacer(":", "-").Replace(text)
+		rule.Attributes[name] = MustSource(text)
+		limits = append(limits, policy.Limit{Name: name, By: []string{name}, Limit: limitOf("10/1m")})
+	}
+	all := policy.Limit{Name: "all", Limit: limitOf("10/1m")}
+	for _, l := range limits[:6] {
+		all.By = append(all.By, l.By[0])
+	}
+	p := policy.Policy{Name: "p", Limits: append(limits, all)}
+	f.Fuzz(func(t *testing.T, method, path, query, host, user, cookie string) {
+		r := &http.Request{Method: method, Host: host, URL: &url.URL{Path: path, RawQuery: query}, RemoteAddr: "192.0.2.1:1",
+			Header: http.Header{"X-User": {user}, "Cookie": {cookie}}}
+		attributes := rule.Of(r, &Clients{})
+		if again := rule.Of(r, &Clients{}); len(again) != len(attributes) {
+			t.Fatalf("%q, and then %q", attributes, again)
+		}
+		if values := r.URL.Query()["key"]; len(values) == 1 && attributes["query-key"] != bounded(values[0]) && !strings.Contains(query, "%") &&
+			!strings.Contains(query, ";") {
+			t.Errorf("the key of %q is %q", query, attributes["query-key"])
+		}
+		if path := attributes["path"]; path != "" && !strings.HasPrefix(path, "/") {
+			t.Errorf("the path of %q is %q", r.URL.Path, path)
+		}
+		if rule.Skips(r) && !strings.HasPrefix(plainPath(r)+"/", "/static/") {
+			t.Errorf("%q is skipped, which is %q", path, plainPath(r))
+		}
+		for name := range rule.Attributes {
+			if attributes[name] == "" {
+				attributes[name] = "-"
+			}
+		}
+		reqs, err := p.Requests(attributes, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range reqs {
+			if err := reqs[i].Normalize(limiter.Take); err != nil {
+				t.Errorf("%q: %v", reqs[i].Key, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Prepared is a policy that is ready to make many requests with little work. It is safe for
+// concurrent use. The policy must not be changed any more.
+type Prepared struct {
+	*Policy
+	known, needed []string
+	limits        []preparedLimit
+}
+
+// preparedLimit is what is known of a limit's keys before there are attributes.
+type preparedLimit struct {
+	// name is that of the keys, unless HashBy puts attributes into it.
+	name      string
+	fixedName bool
+	// like is the first limit of the policy whose keys have the same subject, maybe itself.
+	like int
+}
+
+// Prepare returns p ready to make many requests. The policy must have no [Problem].
+func (p *Policy) Prepare() *Prepared {
+	prepared := &Prepared{Policy: p}
+	var needed map[string]bool
+	prepared.known, needed = p.Attributes()
+	for _, name := range prepared.known {
+		if needed[name] {
+			prepared.needed = append(prepared.needed, name)
+		}
+	}
+	for i := range p.Limits {
+		limit := preparedLimit{name: p.Name + "/" + p.Limits[i].Name, fixedName: len(p.HashBy) == 0 || len(p.Limits[i].By) == len(p.HashBy)}
+		limit.like = slices.IndexFunc(p.Limits, func(other Limit) bool {
+			return len(p.HashBy) > 0 || slices.Equal(other.By, p.Limits[i].By)
+		})
+		prepared.limits = append(prepared.limits, limit)
+	}
+	return prepared
+}
+
+// AppendRequests is [Policy.RequestsWithOverrides] that appends to slices, which may be nil. After
+// an error they are as they were.
+func (p *Prepared) AppendRequests(
+	reqs []limiter.Request, overrides []int, attributes Attributes, cost int64,
+) ([]limiter.Request, []int, error) {
+	if !p.accepts(attributes) {
+		_, _, err := p.RequestsWithOverrides(attributes, cost)
+		return reqs, overrides, err
+	}
+	first := len(reqs)
+	for i := range p.Limits {
+		l, prepared := &p.Limits[i], &p.limits[i]
+		limit, override := l.For(attributes)
+		req := limiter.Request{Limit: limit, Cost: cost, Shadow: l.Shadow}
+		switch {
+		case !prepared.fixedName:
+			req.Key = p.Key(l, attributes)
+		case prepared.like < i:
+			req.Key = limiter.Key{Subject: reqs[first+prepared.like].Key.Subject, Name: prepared.name}
+		case len(p.HashBy) > 0:
+			req.Key = limiter.Key{Subject: join(p.HashBy, attributes), Name: prepared.name}
+		default:
+			req.Key = limiter.Key{Subject: join(l.By, attributes), Name: prepared.name}
+		}
+		reqs, overrides = append(reqs, req), append(overrides, override)
+	}
+	return reqs, overrides, nil
+}
+
+// accepts reports whether all attributes are there that the policy needs, and none that it does
+// not use.
+func (p *Prepared) accepts(attributes Attributes) bool {
+	for _, name := range p.needed {
+		if attributes[name] == "" {
+			return false
+		}
+	}
+	found := 0
+	for _, name := range p.known {
+		if _, there := attributes[name]; there {
+			found++
+		}
+	}
+	return found == len(attributes)
+}

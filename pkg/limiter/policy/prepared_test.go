@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// A prepared policy makes the requests of the policy, for any attributes, and the same errors.
+func TestPreparedMakesTheSameRequests(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	names := []string{"a", "b", "c", "d", "e"}
+	values := []string{"", "x", "a b", "a:b", "2001:db8::1", "::", "%{}", "\x00\xff", "é", "203.0.113.9", "2001:db8::/64"}
+	pick := func(n int) []string {
+		some := append([]string{}, names...)
+		r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		return some[:n]
+	}
+	accepted := 0
+	for range 20_000 {
+		p := &Policy{Name: "p"}
+		if r.IntN(2) == 0 {
+			p.HashBy = pick(1 + r.IntN(2))
+		}
+		for i := range 1 + r.IntN(4) {
+			by := append(append([]string{}, p.HashBy...), pick(1+r.IntN(2))...)
+			if len(p.HashBy) > 0 && r.IntN(2) == 0 {
+				by = p.HashBy
+			}
+			l := Limit{Name: fmt.Sprintf("l%d", i), By: by, Limit: limiter.Limit{Count: int64(i + 1), Period: time.Second}, Shadow: r.IntN(2) == 0}
+			if r.IntN(2) == 0 {
+				l.Overrides = []Override{{When: Attributes{names[r.IntN(5)]: "x"}, Limit: limiter.Limit{Count: 9, Period: time.Second}}}
+			}
+			p.Limits = append(p.Limits, l)
+		}
+		attributes := Attributes{}
+		some := pick(r.IntN(6))
+		if r.IntN(2) == 0 {
+			some, _ = p.Attributes()
+		}
+		for _, name := range some {
+			attributes[name] = values[r.IntN(len(values))]
+		}
+		want, wantOverrides, wantErr := p.RequestsWithOverrides(attributes, 3)
+		before, beforeOverrides := []limiter.Request{{Cost: 7}}, []int{7}
+		got, overrides, err := p.Prepare().AppendRequests(before, beforeOverrides, attributes, 3)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Fatalf("%+v for %v: the error is %v, not %v", p, attributes, err, wantErr)
+		}
+		if err == nil {
+			accepted++
+		}
+		if !reflect.DeepEqual(got, append(before, want...)) || !reflect.DeepEqual(overrides, append(beforeOverrides, wantOverrides...)) {
+			t.Fatalf("%+v for %v makes %+v %v, not %+v %v", p, attributes, got, overrides, want, wantOverrides)
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("%d made requests", accepted)
+	}
+}
+
+// With room in the slices, only the texts of subjects are allocated, each once.
+func TestPreparedAllocatesSubjectsOnly(t *testing.T) {
+	p := (&Policy{Name: "login", Limits: []Limit{
+		{Name: "minute", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Minute}},
+		{Name: "hour", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
+		{Name: "user", By: []string{"ip", "user"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
+	}}).Prepare()
+	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
+	reqs, overrides := make([]limiter.Request, 0, 3), make([]int, 0, 3)
+	if n := testing.AllocsPerRun(100, func() { p.AppendRequests(reqs, overrides, attributes, 1) }); n != 2 {
+		t.Errorf("%v allocations, want 2", n)
+	}
+}
+
+func BenchmarkRequests(b *testing.B) {
+	p := &Policy{Name: "login", Limits: []Limit{
+		{Name: "minute", By: []string{"ip"}, Limit: limiter.Limit{Count: 1, Period: time.Minute}},
+		{Name: "user", By: []string{"user"}, Limit: limiter.Limit{Count: 1, Period: time.Hour}},
+	}}
+	attributes := Attributes{"ip": "203.0.113.9", "user": "a"}
+	b.Run("policy", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.RequestsWithOverrides(attributes, 1)
+		}
+	})
+	b.Run("prepared", func(b *testing.B) {
+		b.ReportAllocs()
+		prepared, reqs, overrides := p.Prepare(), make([]limiter.Request, 0, 2), make([]int, 0, 2)
+		for b.Loop() {
+			prepared.AppendRequests(reqs, overrides, attributes, 1)
+		}
+	})
+}
