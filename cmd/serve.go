@@ -137,10 +137,16 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
-		return errors.Join(outcome.ErrPartly, err)
+		return &cutError{cut}
 	}
 	return err
 }
+
+// cutError says that requests were cut off when the server had to end. The signal that told it
+// to is how a server ends, and so is not what went wrong.
+type cutError struct{ *serve.CutError }
+
+func (e *cutError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // logger is what the log is written by.
 func (o *serveOptions) logger() (*slog.Logger, error) {
