@@ -129,7 +129,8 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8:1::9", "::ffff:192.0.2.9"}).Draw(t, "client")
 		want := map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1::9": "2001:db8:1::/64", "::ffff:192.0.2.9": "192.0.2.9"}[client]
-		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8"), Header: rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")}
+		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8")}
+		clients.Header = rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")
 		sent := claims.Draw(t, "lines of the field that the client sends")
 		peer := client
 		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(t, "proxies") {
