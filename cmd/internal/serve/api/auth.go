@@ -64,7 +64,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	}
 	c := d.calls.Get().(*call)
 	defer c.release(&d.calls)
-	c.ask = engine.Ask{Op: limiter.Take, Policy: name, Attributes: rule.Of(original, clients), Cost: 1}
+	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = limiter.Take, name, rule.Of(original, clients), 1, settings
 	if err := d.decide(r.Context(), c); err != nil {
 		d.refuse(w, err)
 		return
