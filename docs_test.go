@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -270,6 +271,31 @@ func (p *page) commands() []command {
 	return all
 }
 
+// startServe runs limitctl serve until the test ends, and returns where it answers.
+func startServe(t *testing.T, bin, work, store string) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, filepath.Join(bin, "limitctl"), "serve", "--store", store, "--config", "limitctl.yaml",
+		"--listen", "127.0.0.1:0", "--admin", "off", "-o", "jsonl")
+	command.Dir = work
+	command.Env = []string{"HOME=" + filepath.Dir(work)}
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		command.Wait() // it was killed
+	})
+	var ready struct{ Addresses map[string]string }
+	if err := json.NewDecoder(out).Decode(&ready); err != nil || ready.Addresses["http"] == "" {
+		t.Fatalf("serve does not say where it answers: %v, %v", ready, err)
+	}
+	return ready.Addresses["http"]
+}
+
 // run runs the page's commands and compares what they print.
 func (p *page) run(t *testing.T, bin string) {
 	server := redistest.Start(t)
@@ -278,7 +304,11 @@ func (p *page) run(t *testing.T, bin string) {
 	if err := os.CopyFS(work, os.DirFS("docs/samples")); err != nil {
 		t.Fatal(err)
 	}
-	here := strings.NewReplacer("localhost:6379", server.Addr)
+	serve := ""
+	if strings.Contains(strings.Join(p.lines, "\n"), "localhost:8080") {
+		serve = startServe(t, bin, work, "redis://"+server.Addr)
+	}
+	here := strings.NewReplacer("localhost:6379", server.Addr, "localhost:8080", serve)
 	if err := replaceInFiles(work, here); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +342,7 @@ func (p *page) run(t *testing.T, bin string) {
 	}
 	// The page says how it is on its reader's machine.
 	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
-	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")
+	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me", serve, "localhost:8080")
 	var stale []command
 	var now [][]string
 	for i, c := range commands {
