@@ -11,7 +11,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal
 RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
 
-.PHONY: build demo setup test fuzz lint bench drills docs pictures vulnerabilities clean
+.PHONY: build demo setup test fuzz lint bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -80,6 +80,9 @@ vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerabili
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began
+	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md
 	@sh docs/install-test-tools.sh redis-server

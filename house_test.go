@@ -156,7 +156,8 @@ var layers = map[string][]string{
 	"internal/goroutines":  {"internal/panics"},
 	"internal/subjecttext": {},
 	"cmd/internal/serve/proxy": {
-		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/httplimit",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "internal/sleep", "pkg/limiter",
+		"pkg/limiter/httplimit",
 	},
 	"cmd/internal/serve/envoy": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/envoy/rls",

@@ -127,9 +127,9 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 
 	gate := serve.NewGate(o.maxInFlight, counted.Refused)
 	frame.counted(counted)
-	answers := frame.guard(api.Handler(e, api.Options{Describe: o.describe}))
+	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
-		frame.door("http", frame.listen, gate.Wrap(answers), o.timeout+exchangeTime)
+		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
 		frame.operators(counted.Handler())
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)

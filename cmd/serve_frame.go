@@ -101,6 +101,7 @@ func (f *serveFrame) read(env *Env) (err error) {
 			return usagef("TLS: %s", err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshCertificates(env.Now))
+		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "certificate", State: f.certificateState(env.Now)})
 	}
 	variable := env.Getenv(tokenVariable)
 	switch {
@@ -112,6 +113,7 @@ func (f *serveFrame) read(env *Env) (err error) {
 			return usagef("--token-file %s: %s", f.flags.tokenFile, err)
 		}
 		f.Refreshes = append(f.Refreshes, f.refreshTokens)
+		f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "tokens", State: f.tokenState})
 	case variable != "":
 		if f.tokens, err = serve.TokensOf([]byte(variable)); err != nil {
 			return usagef("%s: %s", tokenVariable, err)
@@ -127,7 +129,7 @@ func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Cont
 		changed, err := f.certificates.Refresh()
 		switch {
 		case err != nil:
-			f.Log.Error("the certificate before stays in force", "error", err)
+			f.Log.Error("the certificate cannot be read again; the one before stays in force", "error", err)
 		case changed:
 			f.Log.Info("another certificate is in force", "expires", f.certificates.Expires())
 		}
@@ -138,13 +140,33 @@ func (f *serveFrame) refreshCertificates(now func() time.Time) func(context.Cont
 	}
 }
 
+// certificateState is what /readyz tells of the certificates.
+func (f *serveFrame) certificateState(now func() time.Time) func() (bool, any) {
+	return func() (bool, any) {
+		facts := struct {
+			Expires time.Time `json:"expires"`
+			Error   string    `json:"error,omitempty"` // why the files cannot be read again
+		}{f.certificates.Expires(), f.certificates.Stale()}
+		return facts.Error == "" && !f.certificates.Old(now()), facts
+	}
+}
+
 func (f *serveFrame) refreshTokens(context.Context, bool) {
 	switch changed, err := f.tokens.Refresh(); {
 	case err != nil:
-		f.Log.Error("the tokens before stay in force", "error", err)
+		f.Log.Error("the tokens cannot be read again; those before stay in force", "error", err)
 	case changed:
 		f.Log.Info("other tokens are in force")
 	}
+}
+
+// tokenState is what /readyz tells of the tokens.
+func (f *serveFrame) tokenState() (bool, any) {
+	facts := struct {
+		Count int    `json:"count"`
+		Error string `json:"error,omitempty"` // why the file cannot be read again
+	}{f.tokens.Count(), f.tokens.Stale()}
+	return facts.Error == "", facts
 }
 
 // guard lets only those to a handler of /v1 that have a token, if tokens are wanted.

@@ -37,22 +37,24 @@ func ReadCertificates(certificate, key, clients string, read func(path string) (
 // Refresh reads the files again if they have changed, and reports whether others are in force.
 // With files that do not fit together, as while they are being written, those from before stay,
 // and each cause is told once.
-func (c *Certificates) Refresh() (changed bool, err error) {
-	texts, err := c.files.changed()
-	if texts == nil || err != nil {
-		return false, err
-	}
+func (c *Certificates) Refresh() (changed bool, err error) { return c.files.refresh(c.use) }
+
+// Stale is why the files cannot be read again, empty if they can.
+func (c *Certificates) Stale() string { return c.files.stale() }
+
+// use puts in force what the files hold.
+func (c *Certificates) use(texts [][]byte) (err error) {
 	read := new(certificate)
 	if read.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
-		return false, fmt.Errorf("the certificate %s and the key %s: %w", c.files.paths[0], c.files.paths[1], err)
+		return fmt.Errorf("the certificate %s and the key %s: %w", c.files.paths[0], c.files.paths[1], err)
 	}
 	if len(texts) > 2 {
 		if read.clients = x509.NewCertPool(); !read.clients.AppendCertsFromPEM(texts[2]) {
-			return false, errors.New("no certificate is in " + c.files.paths[2])
+			return errors.New("no certificate is in " + c.files.paths[2])
 		}
 	}
 	c.inForce.Store(read)
-	return true, nil
+	return nil
 }
 
 // Expires is when the certificate in force ends.

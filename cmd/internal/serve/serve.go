@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 )
 
@@ -26,6 +25,8 @@ type Options struct {
 	// Refreshes are called every [RefreshEvery], and with asked set for what Hangups tells. Each
 	// is called by one goroutine.
 	Refreshes []func(ctx context.Context, asked bool)
+	// Background is called once each, and is to return when its context ends.
+	Background []func(ctx context.Context)
 	// Hangups tells when an operator asks to read again what can change. It may be nil.
 	Hangups <-chan struct{}
 	// Ready is told the addresses by the doors' names, once all of them listen.
@@ -121,9 +122,7 @@ func Run(ctx context.Context, o *Options) error {
 			door.server.Close()
 		}
 	}()
-	refreshing, stop := context.WithCancel(ctx)
-	defer stop()
-	refresh(refreshing, o)
+	defer o.background(ctx)()
 	if o.Ready != nil {
 		if err := o.Ready(addresses); err != nil {
 			return err
@@ -231,50 +230,4 @@ func (d *opened) serve() error {
 		return server.ServeTLS(d.connections, "", "")
 	}
 	return d.server.Serve(d.Certificates.listener(d.connections))
-}
-
-// refresh calls the refreshes until ctx ends.
-func refresh(ctx context.Context, o *Options) {
-	var asks []chan struct{}
-	for _, refresh := range o.Refreshes {
-		asked := make(chan struct{}, 1)
-		asks = append(asks, asked)
-		panics.Go(func() error {
-			every := time.NewTicker(RefreshEvery)
-			defer every.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-asked:
-					refresh(ctx, true)
-				case <-every.C:
-					refresh(ctx, false)
-				}
-			}
-		}, o.bug)
-	}
-	var group goroutines.Group
-	group.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-o.Hangups:
-				for _, asked := range asks {
-					select {
-					case asked <- struct{}{}:
-					default: // it was asked already
-					}
-				}
-			}
-		}
-	})
-}
-
-// bug says that something ended which should not have.
-func (o *Options) bug(err error) {
-	if err != nil {
-		o.Log.Error("files are no longer looked at", "error", err)
-	}
 }

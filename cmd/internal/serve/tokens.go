@@ -42,23 +42,14 @@ func ReadTokens(path string, read func(path string) ([]byte, error)) (*Tokens, e
 // Refresh reads the file again, and reports whether other tokens are in force. With a file that
 // cannot be read or has no token in it those from before stay, and each cause is told once.
 func (t *Tokens) Refresh() (changed bool, err error) {
-	if t.file == nil {
-		return false, nil
-	}
-	texts, err := t.file.changed()
-	if texts == nil || err != nil {
-		return false, err
-	}
-	return true, t.use(texts[0])
+	return t.file.refresh(func(texts [][]byte) error { return t.use(texts[0]) })
 }
 
-// Source is the file of the tokens, if they are from one.
-func (t *Tokens) Source() string {
-	if t.file == nil {
-		return ""
-	}
-	return t.file.paths[0]
-}
+// Stale is why the file cannot be read again, empty if it can.
+func (t *Tokens) Stale() string { return t.file.stale() }
+
+// Count is how many tokens are in force.
+func (t *Tokens) Count() int { return len(*t.inForce.Load()) }
 
 func (t *Tokens) use(text []byte) error {
 	var all [][sha256.Size]byte

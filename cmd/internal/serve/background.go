@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/internal/panics"
+)
+
+// backgroundTime is how long the end waits for what goes on in the background. A file system
+// may hang.
+const backgroundTime = time.Second
+
+// background begins what goes on beside the doors until ctx ends. The function that it returns
+// ends it before that, and waits for it.
+func (o *Options) background(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group goroutines.Group
+	begin := func(what func(ctx context.Context)) {
+		group.Go(func() {
+			if err := panics.Call(func() error { what(ctx); return nil }); err != nil {
+				o.Log.Error("something in the background has ended", "error", err)
+			}
+		})
+	}
+	var asks []chan struct{}
+	for _, refresh := range o.Refreshes {
+		asked := make(chan struct{}, 1)
+		asks = append(asks, asked)
+		begin(func(ctx context.Context) { repeat(ctx, refresh, asked) })
+	}
+	begin(func(ctx context.Context) { spread(ctx, o.Hangups, asks) })
+	for _, what := range o.Background {
+		begin(what)
+	}
+	return func() {
+		cancel()
+		done := make(chan struct{})
+		panics.Go(group.Wait, func(error) { close(done) })
+		waitFor(context.Background(), done, backgroundTime)
+	}
+}
+
+// repeat calls refresh at its times, and when it is asked for.
+func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
+	every := time.NewTicker(RefreshEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+			refresh(ctx, true)
+		case <-every.C:
+			refresh(ctx, false)
+		}
+	}
+}
+
+// spread tells all of the hangups. Many at once are one for who has not seen the one before.
+func spread(ctx context.Context, hangups <-chan struct{}, asks []chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			for _, asked := range asks {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+}
