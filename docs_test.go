@@ -304,7 +304,7 @@ func (p *page) run(t *testing.T, bin string) {
 	if err := os.CopyFS(work, os.DirFS("docs/samples")); err != nil {
 		t.Fatal(err)
 	}
-	serve := ""
+	serve := "localhost:8080" // which nothing on the page names
 	if strings.Contains(strings.Join(p.lines, "\n"), "localhost:8080") {
 		serve = startServe(t, bin, work, "redis://"+server.Addr)
 	}
@@ -342,7 +342,8 @@ func (p *page) run(t *testing.T, bin string) {
 	}
 	// The page says how it is on its reader's machine.
 	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
-	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me", serve, "localhost:8080")
+	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379",
+		home, "/home/me", serve, "localhost:8080")
 	var stale []command
 	var now [][]string
 	for i, c := range commands {
