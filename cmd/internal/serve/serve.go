@@ -62,8 +62,9 @@ type Door struct {
 	// Patience is how long a request may take, from its header to the end of its answer. At 0
 	// what answers sets the times; see [Patient].
 	Patience time.Duration
-	// Operators: the door is for operators, and so the last to close.
-	Operators bool
+	// Operators: the door is for operators, and so the last to close. Unless Lingers, its idle
+	// connections are then not waited for.
+	Operators, Lingers bool
 }
 
 // Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
@@ -89,8 +90,8 @@ const (
 	maxStreams = 250
 )
 
-// RefreshEvery is how often files are looked at again.
-const RefreshEvery = time.Second
+// RefreshEvery is how often files are looked at again: a change is to be in force within a second.
+const RefreshEvery = 500 * time.Millisecond
 
 // opened is a door that listens.
 type opened struct {

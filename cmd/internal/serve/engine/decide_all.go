@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -72,7 +73,7 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	}
 	for i := range answers {
 		answer := &answers[i]
-		answer.LocalShare = strictest.policy.LocalShare
+		answer.LocalShare = cmp.Or(strictest.policy.LocalShare, limiter.DefaultShare)
 		answer.Decisions = make([]limiter.Decision, len(places[i]))
 		for j, place := range places[i] {
 			answer.Requests[j], answer.Decisions[j] = requests[place], decisions[place]
