@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -17,8 +18,25 @@ import (
 //
 // While the store is away, the strictest failure policy of the asks' policies counts for all:
 // fail before deny, deny before local, local before allow.
+//
+// The settings that the first ask was made by decide all of them.
 func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
-	f := e.inForce.Load()
+	begun := time.Since(e.start)
+	err := e.decideAll(ctx, asks, answers)
+	took := time.Since(e.start) - begun
+	for i := range answers {
+		if err != nil {
+			answers[i].Decisions = answers[i].Decisions[:0]
+		}
+		if e.options.OnDecision != nil {
+			e.options.OnDecision(&asks[i], &answers[i], err, took)
+		}
+	}
+	return err
+}
+
+func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
+	f := e.deciding(&asks[0])
 	var strictest *decider
 	requests := make([]limiter.Request, 0, 2*len(asks))
 	places := make([][]int, len(asks)) // of each ask's requests among all
@@ -69,7 +87,7 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 	answer.Policy, answer.LocalShare = d.policy.Policy, d.policy.LocalShare
 	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
-	if answer.Requests, answer.Overrides, err = d.policy.RequestsWithOverrides(ask.Attributes, ask.Cost); err != nil {
+	if answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost); err != nil {
 		return err
 	}
 	if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
