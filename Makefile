@@ -11,7 +11,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal
 RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
 
-.PHONY: build demo setup test fuzz lint bench drills docs pictures vulnerabilities clean
+.PHONY: build demo setup test fuzz lint bench soak drills docs pictures vulnerabilities clean
 
 build: ## build bin/limitctl
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/limitctl .
@@ -28,6 +28,7 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m -race -skip Failover $(RACING)
 	cd docs/benchmarks && go test -timeout 10m ./...
 	cd docs/envoy-client && go test -timeout 10m ./...
+	cd docs/examples/grpc-interceptor && go test -timeout 10m ./...
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -50,6 +51,9 @@ fuzz: setup ## every fuzz target, 30 seconds each
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Attributes Clients; do \
+		go test ./pkg/limiter/httplimit -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -73,6 +77,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...
@@ -80,6 +85,9 @@ vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerabili
 bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
+
+soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began
+	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md
 	@sh docs/install-test-tools.sh redis-server

@@ -47,7 +47,11 @@ type crowd struct {
 	requests    int
 }
 
-func (c crowd) ask() []httpAnswer {
+func (c crowd) ask() []httpAnswer { return c.askThrough(nil) }
+
+// askThrough is ask while things happen: each before the request of its number is sent. The
+// other connections go on meanwhile.
+func (c crowd) askThrough(events map[int]func()) []httpAnswer {
 	transport := &http.Transport{MaxIdleConnsPerHost: c.connections}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: childPatience}
@@ -57,6 +61,9 @@ func (c crowd) ask() []httpAnswer {
 	for range c.connections {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < c.requests; i = int(next.Add(1)) - 1 {
+				if event := events[i]; event != nil {
+					event()
+				}
 				a := &answers[i]
 				a.question, a.sent = i%len(c.questions), time.Now()
 				a.err = a.post(client, c.servers[i%len(c.servers)]+c.path, c.questions[a.question])

@@ -117,10 +117,7 @@ func TestServeOutlastsAHungStore(t *testing.T) {
 	redis := redistest.Start(t)
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "300ms", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
-	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 5 * len(o.policies)}.ask())
-	redis.Pause()
-	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 256, 5000}.ask())
-	redis.Resume()
+	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 256, 5000}.askThrough(map[int]func(){60: redis.Pause, 4000: redis.Resume}))
 	if o.byOthers["allow"] == 0 || o.byOthers["local"] == 0 {
 		t.Errorf("while the store hung, others allowed %v", o.byOthers)
 	}
@@ -134,13 +131,12 @@ func TestServeOutlastsAStoreThatDies(t *testing.T) {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir())
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "300ms", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
-	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 5 * len(o.policies)}.ask())
-	loaded := make(chan []httpAnswer, 1)
-	go func() { loaded <- crowd{"/v1/consume", servers, asked(o.policies...), 64, 4000}.ask() }()
-	redis.Kill()
-	o.judge(<-loaded)
-	if err := redis.Restart(); err != nil {
-		t.Fatal(err)
+	var restarted error
+	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 64, 4000}.askThrough(map[int]func(){
+		60: redis.Kill, 2000: func() { restarted = redis.Restart() },
+	}))
+	if restarted != nil {
+		t.Fatal(restarted)
 	}
 	o.settle(servers)
 	s.end()
@@ -154,14 +150,14 @@ func TestServeFollowsAFailover(t *testing.T) {
 	s := startServe(t, "--store", "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/mymaster",
 		"--timeout", "300ms", "--config", outagePolicies(t))
 	o, servers := newOutage(t), urls([]*served{s})
-	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 16, 5 * len(o.policies)}.ask())
-	loaded := make(chan []httpAnswer, 1)
-	go func() { loaded <- crowd{"/v1/consume", servers, asked(o.policies...), 32, 2000}.ask() }()
-	old, err := sentinel.KillMaster()
-	if err != nil {
-		t.Fatal(err)
+	var old *redistest.Process
+	var killed error
+	o.judge(crowd{"/v1/consume", servers, asked(o.policies...), 32, 2000}.askThrough(map[int]func(){
+		60: func() { old, killed = sentinel.KillMaster() },
+	}))
+	if killed != nil {
+		t.Fatal(killed)
 	}
-	o.judge(<-loaded)
 	if err := sentinel.WaitFailover(old); err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ forbid_starts() {
 }
 
 missing= lacking=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy prometheus}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,7 +55,9 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	if sum.DecidedBy == limiter.DecidedByLocal {
 		b = appendText(b, `,"local_share":`, a.LocalShare.String())
 	}
-	b = a.Applied().append(b)
+	if slices.ContainsFunc(a.Decisions, func(d limiter.Decision) bool { return d.Override != nil }) {
+		b = a.Applied().append(b)
+	}
 	for n, i := range sum.DeniedBy {
 		before := ","
 		if n == 0 {

@@ -49,8 +49,8 @@ const (
 //	X-RateLimit-Reset: 1700000001
 //
 // In RateLimit-Policy q is the count of the limit, and w its period in seconds, rounded up.
-// A period below one second is told as what fits into a second, rounded down. So who sends
-// q requests in w seconds, evenly, is never denied. A burst is not part of it: it is what a
+// A period below one second is told as what fits into a second, rounded down. So it is never
+// more than the limit allows for long. A burst is not part of it: it is what a
 // client can have saved up, and so r can be greater than q. X-RateLimit-Limit is the capacity, the
 // most that r can be.
 //

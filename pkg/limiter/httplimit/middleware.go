@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/sleep"
@@ -18,12 +19,14 @@ import (
 // Middleware lets requests through to handlers as far as a policy allows. It is safe for
 // concurrent use, and can wrap any number of handlers, which then share their limits.
 type Middleware struct {
-	policy *policy.Policy
+	policy *policy.Prepared
 	store  limiter.Store
 	names  []string // of the limits
 	known  []string // the attributes of the policy
 	needed []string // those without which nothing is decided
-	Options
+	// attributes are of type policy.Attributes, and empty. They are needed only to make requests of.
+	attributes sync.Pool
+	options    Options
 }
 
 // New returns a middleware that decides by p with store. Closing the store stays the caller's
@@ -36,7 +39,8 @@ func New(p *policy.Policy, store limiter.Store, options Options) (*Middleware, e
 	if options.Headers == 0 {
 		options.Headers = AllHeaders
 	}
-	m := &Middleware{policy: p, store: store, Options: options}
+	m := &Middleware{policy: p.Prepare(), store: store, options: options}
+	m.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		m.names = append(m.names, p.Limits[i].Name)
 	}
@@ -58,10 +62,10 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	cost := int64(1)
-	if m.Cost != nil {
-		cost = m.Cost(r)
+	if m.options.Cost != nil {
+		cost = m.options.Cost(r)
 	}
-	if cost == 0 || m.Rule.Skips(r) {
+	if cost == 0 || m.options.Rule.Skips(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -70,10 +74,10 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.fail(w, r, err)
 		return
 	}
-	m.Headers.Set(w.Header(), o.names, o.Requests, o.Decisions)
+	m.options.Headers.Set(w.Header(), o.names, o.Requests, o.Decisions)
 	if !limiter.AllAllowed(o.Decisions) {
-		if m.Denied != nil {
-			m.Denied(w, r, o)
+		if m.options.Denied != nil {
+			m.options.Denied(w, r, o)
 		} else {
 			o.WriteDenial(w)
 		}
@@ -86,39 +90,57 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 }
 
+// outcomeRoom is an outcome with room for the limits that a policy usually has.
+type outcomeRoom struct {
+	Outcome
+	requests  [2]limiter.Request
+	decisions [2]limiter.Decision
+}
+
 func (m *Middleware) decide(r *http.Request, cost int64) (*Outcome, error) {
-	attributes, err := m.attributes(r)
-	if err != nil {
+	attributes := m.attributes.Get().(policy.Attributes)
+	defer func() {
+		clear(attributes)
+		m.attributes.Put(attributes)
+	}()
+	if err := m.find(attributes, r); err != nil {
 		return nil, err
 	}
-	reqs, err := m.policy.Requests(attributes, cost)
-	if err != nil {
+	var overrides [8]int
+	room := &outcomeRoom{Outcome: Outcome{Policy: m.policy.Policy, names: m.names, status: m.options.Rule.Status()}}
+	o := &room.Outcome
+	var err error
+	if o.Requests, _, err = m.policy.AppendRequests(room.requests[:0], overrides[:0], attributes, cost); err != nil {
 		return nil, err
 	}
-	o := &Outcome{Policy: m.policy, Requests: reqs, Decisions: make([]limiter.Decision, len(reqs)), names: m.names, status: m.Rule.Status()}
+	if o.Decisions = room.decisions[:0]; len(o.Requests) > len(room.decisions) {
+		o.Decisions = make([]limiter.Decision, 0, len(o.Requests))
+	}
+	o.Decisions = o.Decisions[:len(o.Requests)]
 	return o, m.store.Decide(r.Context(), limiter.Take, o.Requests, o.Decisions)
 }
 
-func (m *Middleware) attributes(r *http.Request) (policy.Attributes, error) {
-	attributes := m.Rule.Of(r, &m.Clients)
-	if m.Attributes != nil {
-		own, err := m.Attributes(r)
+// find adds the attributes of r.
+func (m *Middleware) find(attributes policy.Attributes, r *http.Request) error {
+	m.options.Rule.add(attributes, r, &m.options.Clients)
+	if m.options.Attributes != nil {
+		own, err := m.options.Attributes(r)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for name, value := range own {
 			if !slices.Contains(m.known, name) { // a mistake of the service, and none of the client
-				return nil, fmt.Errorf("policy %q has no attribute %q", m.policy.Name, name)
+				return fmt.Errorf("policy %q has no attribute %q", m.policy.Name, name)
 			}
 			attributes[name] = bounded(value)
 		}
 	}
 	for _, name := range m.needed {
 		if attributes[name] == "" {
-			return nil, m.missing(attributes)
+			return m.missing(attributes)
 		}
 	}
-	return attributes, nil
+	return nil
 }
 
 // missing says what a request lacks, in the words of a client.
@@ -128,7 +150,7 @@ func (m *Middleware) missing(attributes policy.Attributes) error {
 		if attributes[name] != "" {
 			continue
 		}
-		if source, has := m.Rule.Attributes[name]; has {
+		if source, has := m.options.Rule.Attributes[name]; has {
 			name = source.String()
 		}
 		missing = append(missing, name)
@@ -137,11 +159,11 @@ func (m *Middleware) missing(attributes policy.Attributes) error {
 }
 
 func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if m.OnError != nil && !errors.Is(err, limiter.ErrInvalid) && !errors.Is(err, limiter.ErrGaveUp) {
-		m.OnError(r, err)
+	if m.options.OnError != nil && !errors.Is(err, limiter.ErrInvalid) && !errors.Is(err, limiter.ErrGaveUp) {
+		m.options.OnError(r, err)
 	}
-	if m.Failed != nil {
-		m.Failed(w, r, err)
+	if m.options.Failed != nil {
+		m.options.Failed(w, r, err)
 	} else {
 		WriteFailure(w, err)
 	}
@@ -155,7 +177,7 @@ func (m *Middleware) await(ctx context.Context, o *Outcome) error {
 			delay = max(delay, d.Delay)
 		}
 	}
-	if delay == 0 || m.WithoutDelay {
+	if delay == 0 || m.options.WithoutDelay {
 		return nil
 	}
 	if err := sleep.For(ctx, delay); err != nil {

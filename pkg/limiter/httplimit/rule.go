@@ -34,12 +34,17 @@ func (rule *Rule) Status() int {
 // A value of more than 128 bytes is cut, and ends with a hash of all of it.
 func (rule *Rule) Of(r *http.Request, clients *Clients) policy.Attributes {
 	attributes := make(policy.Attributes, len(rule.Attributes))
+	rule.add(attributes, r, clients)
+	return attributes
+}
+
+// add adds the attributes of r.
+func (rule *Rule) add(attributes policy.Attributes, r *http.Request, clients *Clients) {
 	for name, source := range rule.Attributes {
 		if value := source.value(r, clients); value != "" {
 			attributes[name] = bounded(value)
 		}
 	}
-	return attributes
 }
 
 // Skip are requests that are neither counted nor denied: those of one of the methods, and

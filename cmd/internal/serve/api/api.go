@@ -100,7 +100,9 @@ func (c *call) release(calls *sync.Pool) {
 	clear(c.names)
 	c.names = c.names[:0]
 	c.ask = engine.Ask{Limits: c.ask.Limits[:0]}
-	c.answer = decision.Answer{}
+	c.answer.Key, c.answer.Policy = "", nil
+	clear(c.answer.Requests)
+	clear(c.answer.Decisions)
 	calls.Put(c)
 }
 
@@ -135,22 +137,38 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, v *verb) {
 	c.body = append(c.body, '\n')
 	header := w.Header()
 	header["Content-Type"] = contentType
-	header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
+	if len(c.body) > counted {
+		header["Content-Length"] = []string{strconv.Itoa(len(c.body))}
+	}
 	if !limiter.AllAllowed(c.answer.Decisions) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	w.Write(c.body)
 }
 
+// counted is how long a body is at most whose length net/http finds out by itself, which costs
+// less than to tell it.
+const counted = 2 << 10
+
 var contentType = []string{"application/json"}
 
 // decide asks the engine. A bug there costs the one request.
 func (d *door) decide(ctx context.Context, c *call) (err error) {
 	defer panics.Catch(&err)
-	if err := d.engine.Decide(ctx, &c.ask, &c.answer); !errors.Is(err, engine.ErrUnknownPolicy) {
-		return err
+	whole := false
+	defer func() {
+		if !whole { // who failed may still hold what it was asked
+			c.answer = decision.Answer{}
+		}
+	}()
+	err = d.engine.Decide(ctx, &c.ask, &c.answer)
+	if whole = err == nil; whole {
+		return nil
 	}
-	return unknownPolicy(c.ask.Policy, d.engine.Settings())
+	if errors.Is(err, engine.ErrUnknownPolicy) {
+		return unknownPolicy(c.ask.Policy, d.engine.Settings())
+	}
+	return err
 }
 
 // setHeaders tells the client of its limits. A limit without a policy has no name of its own.

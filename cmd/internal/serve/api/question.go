@@ -95,7 +95,17 @@ func (q *question) read(v *verb, text string) error {
 	case strings.HasPrefix(text, byteOrderMark):
 		return limiter.Invalidf("the body begins with a byte order mark; send UTF-8 without one")
 	}
-	if err := s.object(func(name string) error { return q.readField(v, &s, name) }); err != nil {
+	more, err := s.open()
+	for more && err == nil {
+		var name string
+		if name, err = s.name(); err != nil {
+			break
+		}
+		if err = q.readField(v, &s, name); err == nil {
+			more, err = s.more()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if s.space(); s.at != len(text) {
@@ -120,19 +130,19 @@ func (q *question) readField(v *verb, s *scanner, name string) (err error) {
 	q.has |= field
 	switch field {
 	case fieldKey:
-		q.key, err = s.textOf(name)
+		q.key, err = s.textOf("", name)
 	case fieldLimits:
 		q.limits, err = s.textsOf(name, q.limits, limiter.MaxRequests)
 	case fieldPolicy:
-		q.policy, err = s.textOf(name)
+		q.policy, err = s.textOf("", name)
 	case fieldAttributes:
 		err = q.readAttributes(s)
 	case fieldCost:
 		q.cost, err = s.numberOf(name)
 	case fieldToken:
-		q.token, err = s.textOf(name)
+		q.token, err = s.textOf("", name)
 	case fieldTokenTTL:
-		q.tokenTTL, err = s.textOf(name)
+		q.tokenTTL, err = s.textOf("", name)
 	case fieldUpTo:
 		q.upTo, err = s.numberOf(name)
 	case fieldForce:
@@ -157,24 +167,36 @@ func (q *question) readAttributes(s *scanner) error {
 	if s.next() != '{' {
 		return s.mistaken("attributes", `an object of texts, such as {"ip":"203.0.113.9"}`)
 	}
-	return s.object(func(name string) error {
-		if err := policy.ValidateName("attribute", name); err != nil {
-			return err
+	more, err := s.open()
+	for more && err == nil {
+		if err = q.readAttribute(s); err == nil {
+			more, err = s.more()
 		}
-		value, err := s.textOf("attribute " + name)
-		switch {
-		case err != nil:
-			return err
-		case value == "":
-			return limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
-		case slices.ContainsFunc(q.attributes, func(a policy.Attribute) bool { return a.Name == name }):
-			return limiter.Invalidf("attribute %q is given twice; keep one", name)
-		case len(q.attributes) == mostAttributes:
-			return limiter.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
-		}
-		q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
-		return nil
-	})
+	}
+	return err
+}
+
+func (q *question) readAttribute(s *scanner) error {
+	name, err := s.name()
+	if err != nil {
+		return err
+	}
+	if err := policy.ValidateName("attribute", name); err != nil {
+		return err
+	}
+	value, err := s.textOf("attribute ", name)
+	switch {
+	case err != nil:
+		return err
+	case value == "":
+		return limiter.Invalidf("attribute %q is empty; give it a value, or all who leave it empty share one subject", name)
+	case slices.ContainsFunc(q.attributes, func(a policy.Attribute) bool { return a.Name == name }):
+		return limiter.Invalidf("attribute %q is given twice; keep one", name)
+	case len(q.attributes) == mostAttributes:
+		return limiter.Invalidf("there are more than %d attributes; send those that the policy uses", mostAttributes)
+	}
+	q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
+	return nil
 }
 
 // check reports fields that contradict each other or are missing. What an ask has of them,
@@ -275,7 +297,12 @@ func (q *question) subject() string {
 	if q.policy == "" {
 		return q.key
 	}
+	length := 0
+	for _, a := range q.attributes {
+		length += len(a.Name) + len(a.Value) + len("= ")
+	}
 	var b strings.Builder
+	b.Grow(length)
 	for i, a := range q.attributes {
 		if i > 0 {
 			b.WriteByte(' ')

@@ -97,41 +97,41 @@ func (s *scanner) mistaken(field, must string) error {
 	return limiter.Invalidf("%s is %s; it must be %s", field, kind, must)
 }
 
-// object reads an object, and calls field with each name, to read its value.
-func (s *scanner) object(field func(name string) error) error {
+// open reads the begin of an object, and reports whether there is a name in it.
+func (s *scanner) open() (more bool, err error) {
 	if !s.skip('{') {
-		return s.wrong("an object, such as {\"key\":\"user:42\",\"limits\":[\"10/1m\"]},")
+		return false, s.wrong("an object, such as {\"key\":\"user:42\",\"limits\":[\"10/1m\"]},")
 	}
-	if s.skip('}') {
-		return nil
-	}
-	for {
-		if s.next() != '"' {
-			return s.wrong("a name in quotes")
-		}
-		name, err := s.string()
-		if err != nil {
-			return err
-		}
-		if !s.skip(':') {
-			return s.wrong("a colon")
-		}
-		if err := field(name); err != nil {
-			return err
-		}
-		if s.skip('}') {
-			return nil
-		}
-		if !s.skip(',') {
-			return s.wrong("a comma or the end of the object")
-		}
-	}
+	return !s.skip('}'), nil
 }
 
-// textOf reads the value of a field that is a text.
-func (s *scanner) textOf(field string) (string, error) {
+// name reads a name in an object, up to its value.
+func (s *scanner) name() (string, error) {
 	if s.next() != '"' {
-		return "", s.mistaken(field, "a text")
+		return "", s.wrong("a name in quotes")
+	}
+	name, err := s.string()
+	if err == nil && !s.skip(':') {
+		err = s.wrong("a colon")
+	}
+	return name, err
+}
+
+// more reads what is behind a value in an object, and reports whether there is another name.
+func (s *scanner) more() (more bool, err error) {
+	if s.skip('}') {
+		return false, nil
+	}
+	if !s.skip(',') {
+		return false, s.wrong("a comma or the end of the object")
+	}
+	return true, nil
+}
+
+// textOf reads the value of a field that is a text. kind and name say which it is.
+func (s *scanner) textOf(kind, name string) (string, error) {
+	if s.next() != '"' {
+		return "", s.mistaken(kind+name, "a text")
 	}
 	return s.string()
 }

@@ -11,20 +11,17 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
-// unfit says why a request is not passed on, whatever its limits are; nil if it is.
-func unfit(r *http.Request) *refusal {
-	if r.Method == http.MethodConnect {
-		return &noTunnels
+// unfit says why a request is not passed on, whatever its limits are. status is 0 if it is.
+func unfit(r *http.Request) (status int, why string) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return http.StatusMethodNotAllowed, "CONNECT is not supported."
+	case r.URL.Path != "" && r.URL.Path[0] != '/': // such as *, which is for OPTIONS alone
+		return http.StatusBadRequest, "The path must begin with a slash."
+	case hasDotSegment(r.URL.Path):
+		return http.StatusBadRequest, `A path may not have "." or ".." between slashes.`
 	}
-	if r.URL.Path != "" && r.URL.Path[0] != '/' { // such as *, which is for OPTIONS alone
-		return &badRequest
-	}
-	if hasDotSegment(r.URL.Path) {
-		why := badRequest
-		why.detail = `A path may not have "." or ".." between slashes.`
-		return &why
-	}
-	return nil
+	return 0, ""
 }
 
 // hasDotSegment reports whether a decoded path has a segment "." or "..", where an upstream may

@@ -26,6 +26,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
@@ -78,46 +79,67 @@ func Handler(e *engine.Engine, options Options) http.Handler {
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if why := unfit(r); why != nil {
-		refuse(w, *why)
+	if status, why := unfit(r); status != 0 {
+		refuse(w, status, why)
 		return
 	}
 	if d.MaxBody > 0 {
 		if r.ContentLength > d.MaxBody {
-			refuse(w, bodyTooLarge)
+			refuseLargeBody(w)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, d.MaxBody)
 	}
 	settings := d.engine.Settings()
-	r = endToEnd(r, settings.HTTP.Clients.Header)
-	body := &clientBody{ReadCloser: r.Body}
-	r.Body = body
 	rule := settings.HTTP.Rules[d.Policy]
-	ask := engine.Ask{Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
-	var answer decision.Answer
-	if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
-		d.undecided(w, err)
-		return
+	r = endToEnd(r, settings.HTTP.Clients.Header)
+	p := &passage{body: clientBody{ReadCloser: r.Body}}
+	r.Body = &p.body
+	if !rule.Skips(r) {
+		ask := engine.Ask{Settings: settings, Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
+		var answer decision.Answer
+		if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
+			d.undecided(w, err)
+			return
+		}
+		p.limits = fieldsOf(settings.HTTP.Headers, &answer)
+		if !limiter.AllAllowed(answer.Decisions) {
+			replace(w.Header(), p.limits)
+			deny(w, rule.Status(), &answer)
+			return
+		}
+		if err := sleep.For(r.Context(), delayOf(&answer)); err != nil {
+			panic(http.ErrAbortHandler) // the client has left, and its turn stays taken
+		}
 	}
-	limits := http.Header{}
+	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, p)))
+}
+
+// delayOf is how long a request waits for its turn in a leaky bucket.
+func delayOf(answer *decision.Answer) (delay time.Duration) {
+	for i := range answer.Decisions {
+		if d := &answer.Decisions[i]; !d.Shadow {
+			delay = max(delay, d.Delay)
+		}
+	}
+	return delay
+}
+
+// fieldsOf are the header fields that tell a client of its limits.
+func fieldsOf(headers httplimit.Headers, answer *decision.Answer) http.Header {
+	fields := http.Header{}
 	names := make([]string, len(answer.Requests))
 	for i := range names {
 		names[i] = answer.LimitName(i)
 	}
-	settings.HTTP.Headers.Set(limits, names, answer.Requests, answer.Decisions)
-	if !limiter.AllAllowed(answer.Decisions) {
-		replace(w.Header(), limits)
-		refuse(w, denied(&rule))
-		return
-	}
-	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, &passage{limits, body})))
+	headers.Set(fields, names, answer.Requests, answer.Decisions)
+	return fields
 }
 
 // passage is what is known of a request that goes to the upstream.
 type passage struct {
-	limits http.Header // the fields that tell its client of its limits
-	body   *clientBody
+	limits http.Header // the fields that tell its client of its limits; nil if it is not limited
+	body   clientBody
 }
 
 // passageKey is the passage's key in the request's context.
@@ -160,41 +182,18 @@ func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	switch broken := p.body.err.Load(); {
 	case errors.As(err, &tooLarge):
-		refuse(w, bodyTooLarge)
+		refuseLargeBody(w)
 		return
 	case r.Context().Err() != nil: // the client has left
 		panic(http.ErrAbortHandler)
 	case broken != nil:
-		why := badRequest
-		why.detail = "The body of the request cannot be read."
-		refuse(w, why)
+		refuse(w, http.StatusBadRequest, "The body of the request cannot be read.")
 		return
 	}
-	why := badGateway
+	status, why := http.StatusBadGateway, "The server behind this one cannot be reached."
 	if timedOut(err) {
-		why = gatewayTimeout
+		status, why = http.StatusGatewayTimeout, "The server behind this one did not answer in time."
 	}
-	d.Log.Warn("the upstream did not answer", "upstream", d.Upstream.String(), "status", why.status, "error", err.Error())
-	refuse(w, why)
-}
-
-// undecided answers a request that could not be decided.
-func (d *door) undecided(w http.ResponseWriter, err error) {
-	switch {
-	case errors.Is(err, limiter.ErrInvalid):
-		why := badRequest
-		why.detail = err.Error()
-		refuse(w, why)
-	default:
-		refuse(w, notDecided)
-	}
-}
-
-// denied is the refusal of a request over a limit.
-func denied(rule *httplimit.Rule) refusal {
-	why := overLimit
-	if rule.DeniedStatus != 0 {
-		why.status = rule.DeniedStatus
-	}
-	return why
+	d.Log.Warn("the upstream did not answer", "upstream", d.Upstream.String(), "status", status, "error", err.Error())
+	refuse(w, status, why)
 }

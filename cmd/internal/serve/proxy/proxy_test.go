@@ -139,7 +139,8 @@ func TestWhatAnUpstreamDoesWrongIsTold(t *testing.T) {
 		{"not HTTP", "SSH-2.0-OpenSSH\r\n", http.StatusBadGateway},
 		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", http.StatusBadGateway},
 		{"a huge header", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeaderBytes+1<<10) + "\r\n\r\n", http.StatusBadGateway},
-		{"switches where nobody asked", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", http.StatusBadGateway},
+		{"switches where nobody asked",
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", http.StatusBadGateway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -356,7 +357,8 @@ func TestEarlyAnswersArePassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if len(early) != 1 || early[0] != http.StatusEarlyHints || answer.StatusCode != http.StatusNoContent || answer.Header.Get("RateLimit") == "" {
+	if len(early) != 1 || early[0] != http.StatusEarlyHints ||
+		answer.StatusCode != http.StatusNoContent || answer.Header.Get("RateLimit") == "" {
 		t.Errorf("early %v, then %s with %v", early, answer.Status, answer.Header)
 	}
 }
@@ -408,5 +410,50 @@ func TestASocketCanBeTheUpstream(t *testing.T) {
 	r := frontOf(t, "10/1h", Options{}, "unix:"+path)
 	if answer, body := r.get(t, "/a"); answer.StatusCode != http.StatusOK || body != r.address()+"/a" {
 		t.Errorf("%s %s", answer.Status, body)
+	}
+}
+
+func TestWhatIsSkippedIsPassedOnUncounted(t *testing.T) {
+	upstream := startStrict(t)
+	settings := settingsOf(t, "fixed-window:1/1h")
+	rule := settings.HTTP.Rules["door"]
+	rule.Skip = httplimit.Skip{Paths: []string{"/static/*"}}
+	settings.HTTP.Rules["door"] = rule
+	r := newRig(t, settings, Options{Upstream: upstream.upstream(t, "")})
+	for range 3 {
+		if answer, _ := r.get(t, "/static/a.css"); answer.StatusCode != http.StatusOK || answer.Header.Get("RateLimit") != "" {
+			t.Errorf("%s, %v", answer.Status, answer.Header)
+		}
+	}
+	if answers := r.exchange(t, "GET /static/%2e%2e/login HTTP/1.1\r\nHost: a\r\n\r\n", 1); answers[0].StatusCode != http.StatusBadRequest {
+		t.Errorf("a way out of what is skipped: %s", answers[0].Status)
+	}
+	r.get(t, "/static//a.css")
+	if answer, _ := r.get(t, "/static;/a.css"); answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("%s", answer.Status)
+	}
+}
+
+func TestAnAbsentAttributeIsRefused(t *testing.T) {
+	upstream := startStrict(t)
+	settings := settingsOf(t, "10/1h")
+	settings.HTTP.Rules = nil
+	r := newRig(t, settings, Options{Upstream: upstream.upstream(t, "")})
+	answer, body := r.get(t, "/")
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "ip") || len(upstream.requests(t)) != 0 {
+		t.Errorf("%s %s", answer.Status, body)
+	}
+}
+
+func TestALeakyBucketHoldsRequestsUntilTheirTurn(t *testing.T) {
+	r := front(t, "leaky-bucket:20/1s,burst=2", Options{}, func(http.ResponseWriter, *http.Request) {})
+	begun := time.Now()
+	for range 3 { // the second and the third wait for 50 ms each
+		if answer, _ := r.get(t, "/"); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s", answer.Status)
+		}
+	}
+	if took := time.Since(begun); took < 95*time.Millisecond {
+		t.Errorf("all three took %v", took)
 	}
 }

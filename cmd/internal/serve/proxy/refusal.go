@@ -1,38 +1,51 @@
 package proxy
 
 import (
-	"encoding/json"
+	"errors"
 	"net/http"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
 
-// refusal is an answer of the proxy's own.
-type refusal struct {
-	status int
-	detail string // for people
+// refuse answers with a problem of RFC 9457. detail is for people, and names nothing that is
+// behind the proxy.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	problem := httplimit.Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	problem.Write(w)
 }
 
-var (
-	overLimit      = refusal{http.StatusTooManyRequests, "This client has sent too many requests."}
-	badRequest     = refusal{http.StatusBadRequest, "The request cannot be passed on."}
-	bodyTooLarge   = refusal{http.StatusRequestEntityTooLarge, "The body of the request is too large."}
-	noTunnels      = refusal{http.StatusMethodNotAllowed, "CONNECT is not supported."}
-	badGateway     = refusal{http.StatusBadGateway, "The server behind this one cannot be reached."}
-	gatewayTimeout = refusal{http.StatusGatewayTimeout, "The server behind this one did not answer in time."}
-	notDecided     = refusal{http.StatusServiceUnavailable, "Whether this request is within its limits is not known now. Try again."}
-)
+func refuseLargeBody(w http.ResponseWriter) {
+	refuse(w, http.StatusRequestEntityTooLarge, "The body of the request is too large.")
+}
 
-// refuse answers with a problem document (RFC 9457).
-func refuse(w http.ResponseWriter, why refusal) {
-	body, err := json.Marshal(struct {
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{http.StatusText(why.status), why.status, why.detail})
-	if err != nil {
-		panic(err) // it has strings and a number
+// deny answers a request that a limit, or a failure policy, does not allow.
+func deny(w http.ResponseWriter, status int, answer *decision.Answer) {
+	problem := httplimit.Problem{
+		Type: httplimit.QuotaExceeded, Title: http.StatusText(status), Status: status, ViolatedPolicies: answer.DeniedBy(),
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(why.status)
-	w.Write(append(body, '\n')) // a client that has left needs no answer
+	if len(problem.ViolatedPolicies) == 0 {
+		problem.Type = httplimit.ReducedCapacity
+	}
+	problem.Write(w)
+}
+
+// undecided answers a request about which nothing could be decided.
+func (d *door) undecided(w http.ResponseWriter, err error) {
+	kind := errorkind.Of(err, nil)
+	switch {
+	case errors.Is(err, limiter.ErrInvalid):
+		httplimit.WriteFailure(w, err)
+		return
+	case errors.Is(err, engine.ErrUnknownPolicy): // a new configuration has dropped it
+		kind = errorkind.StoreAway
+	}
+	d.Log.Debug("a request was not decided", "policy", d.Policy, "status", kind.Status, "error", err.Error())
+	if kind.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1") // when it can be decided again is not known
+	}
+	refuse(w, kind.Status, "Whether the request is within its limits is not known now.")
 }

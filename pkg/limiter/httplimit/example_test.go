@@ -1,0 +1,174 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/policyfile"
+)
+
+// Three logins an hour for each address.
+func Example() {
+	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Name: "address", By: []string{"ip"}, Limit: limiter.Limit{Algorithm: limiter.SlidingLog, Count: 3, Period: time.Hour}},
+	}}
+	// A service of several processes has a redisstore here.
+	limit, err := httplimit.New(login, memorystore.New(), httplimit.Options{
+		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/login", limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "welcome")
+	})))
+
+	for range 4 {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("POST", "/login", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+		if w.Code != http.StatusOK {
+			fmt.Println("Retry-After:", w.Header().Get("Retry-After"))
+		}
+	}
+	// Output:
+	// 200 "address";r=2;t=3600
+	// 200 "address";r=1;t=3600
+	// 200 "address";r=0;t=3600
+	// 429 "address";r=0;t=3600
+	// Retry-After: 3600
+}
+
+// Policies and what they need to know of requests come from the file that the command
+// validates: the server is limited as `limitctl serve` would do it.
+func Example_file() {
+	file, err := policyfile.Parse("limitctl.yaml", []byte(`
+http:
+  trusted_proxies: [10.0.0.0/8]
+  headers: [ratelimit, retry-after]
+policies:
+  api:
+    on_error: local
+    http:
+      attributes: {user: "header:X-User", ip: client}
+      skip: {methods: [OPTIONS], paths: [/healthz, /static/*]}
+    limits:
+      - {name: user, by: [user], limit: 1000/1h}
+      - {name: address, by: [ip], limit: 100/1m, algorithm: fixed-window}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	api, err := file.Policy("api")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stores := file.Wrap(memorystore.New(), policyfile.Hooks{}) // what on_error says, and the overrides of operators
+	limit, err := httplimit.New(api, stores[api.Name], file.HTTP.Options(api.Name))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	server := limit.Wrap(mux)
+
+	for _, path := range []string{"/orders", "/healthz"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.RemoteAddr = "10.0.0.1:12345"
+		r.Header.Set("X-Forwarded-For", "192.0.2.1")
+		r.Header.Set("X-User", "ada")
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		fmt.Println(path, w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// /orders 200 "user";q=1000;w=3600,"address";q=100;w=60
+	// /healthz 200
+}
+
+// A handler sees what was decided, and gives back what turns out not to be owed: here, only
+// logins that fail count.
+func ExampleOutcomeOf() {
+	store := memorystore.New()
+	login := &policy.Policy{Name: "login", Limits: []policy.Limit{
+		{Name: "failures", By: []string{"ip"}, Limit: limiter.Limit{Count: 5, Period: time.Minute}},
+	}}
+	limit, err := httplimit.New(login, store, httplimit.Options{
+		Rule: httplimit.Rule{Attributes: map[string]httplimit.Source{"ip": httplimit.MustSource("client")}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := limit.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		outcome := httplimit.OutcomeOf(r.Context())
+		fmt.Println(outcome.Summary().Remaining, "left")
+		if r.FormValue("password") == "secret" {
+			back := make([]limiter.Decision, len(outcome.Requests))
+			if err := store.Decide(r.Context(), limiter.Refund, outcome.Requests, back); err != nil {
+				fmt.Println(err)
+			}
+		}
+	}))
+	for _, password := range []string{"wrong", "secret", "wrong"} {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/?password="+password, nil))
+	}
+	// Output:
+	// 4 left
+	// 3 left
+	// 3 left
+}
+
+// Requests can cost more than one, be limited by what the service knows of them, and be
+// answered in the service's own way.
+func ExampleOptions() {
+	export := &policy.Policy{Name: "export", Limits: []policy.Limit{
+		{Name: "rows", By: []string{"tenant"}, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Period: 24 * time.Hour}},
+	}}
+	limit, err := httplimit.New(export, memorystore.New(), httplimit.Options{
+		Attributes: func(r *http.Request) (policy.Attributes, error) {
+			tenant, known := map[string]string{"key-1": "acme"}[r.Header.Get("X-API-Key")]
+			if !known {
+				tenant = "guests" // who all share one limit
+			}
+			return policy.Attributes{"tenant": tenant}, nil
+		},
+		Cost: func(r *http.Request) int64 {
+			if r.URL.Path == "/all" {
+				return 600
+			}
+			return 1
+		},
+		Denied: func(w http.ResponseWriter, _ *http.Request, o *httplimit.Outcome) {
+			text := fmt.Sprintf("%s: only %d rows are left today", o.Requests[0].Key.Subject, o.Summary().Remaining)
+			http.Error(w, text, http.StatusTooManyRequests)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := limit.Wrap(http.NotFoundHandler())
+	for _, path := range []string{"/all", "/all"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-API-Key", "key-1")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Print(w.Code, " ", w.Body)
+	}
+	// Output:
+	// 404 404 page not found
+	// 429 tenant:acme: only 400 rows are left today
+}

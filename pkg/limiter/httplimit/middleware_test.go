@@ -1,0 +1,467 @@
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+func limitOf(t *testing.T, text string) limiter.Limit {
+	t.Helper()
+	limit, err := limiter.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit
+}
+
+// policyOf has limits named a, b and so on, for each user.
+func policyOf(t *testing.T, limits ...string) *policy.Policy {
+	t.Helper()
+	p := &policy.Policy{Name: "p"}
+	for i, text := range limits {
+		p.Limits = append(p.Limits, policy.Limit{Name: string(rune('a' + i)), By: []string{"user"}, Limit: limitOf(t, text)})
+	}
+	return p
+}
+
+// service is a handler behind a middleware, and how often it was reached.
+type service struct {
+	http.Handler
+	reached atomic.Int64
+	last    atomic.Pointer[httplimit.Outcome] // what the handler saw
+}
+
+func byUser() httplimit.Rule {
+	return httplimit.Rule{Attributes: map[string]httplimit.Source{"user": httplimit.MustSource("header:X-User")}}
+}
+
+func newService(t *testing.T, p *policy.Policy, store limiter.Store, options httplimit.Options) *service {
+	t.Helper()
+	if options.Rule.Attributes == nil {
+		options.Rule.Attributes = byUser().Attributes
+	}
+	m, err := httplimit.New(p, store, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{}
+	s.Handler = m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s.reached.Add(1)
+		s.last.Store(httplimit.OutcomeOf(r.Context()))
+	}))
+	return s
+}
+
+func (s *service) get(fields ...string) *http.Response {
+	r := httptest.NewRequest("GET", "/", nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// problemOf reads the body of an answer that is an error.
+func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
+	t.Helper()
+	var problem httplimit.Problem
+	decoder := json.NewDecoder(response.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&problem); err != nil {
+		t.Fatal(err)
+	}
+	if got := response.Header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type is %q", got)
+	}
+	if got := response.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control is %q", got)
+	}
+	if problem.Status != response.StatusCode || problem.Title == "" {
+		t.Errorf("the status is %d, and the problem %+v", response.StatusCode, problem)
+	}
+	return problem
+}
+
+// A client that waits as long as Retry-After says is let through, under every algorithm.
+func TestWhoWaitsIsLetThrough(t *testing.T) {
+	for _, limits := range [][]string{
+		{"token-bucket:3/10s"}, {"token-bucket:7/1m,burst=4"}, {"leaky-bucket:3/10s"}, {"leaky-bucket:10/7s,burst=3"},
+		{"fixed-window:3/10s"},
+		{"sliding-log:3/10s"}, {"sliding-counter:3/10s"}, {"sliding-counter:5/1m,slices=12"}, {"token-bucket:3/300ms"},
+		{"fixed-window:3/10s", "token-bucket:5/1m", "sliding-log:10/1h"}, {"sliding-counter:4/7s", "leaky-bucket:6/90s"},
+	} {
+		for _, cost := range []int64{1, 3} {
+			t.Run(fmt.Sprint(limits, cost), func(t *testing.T) {
+				now := time.Unix(1_700_000_000, 123_456_000)
+				store := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+				s := newService(t, policyOf(t, limits...), store, httplimit.Options{WithoutDelay: true,
+					Cost: func(*http.Request) int64 { return cost }})
+				waits := 0
+				for range 40 {
+					response := s.get("X-User", "ada")
+					if response.StatusCode == http.StatusOK {
+						continue
+					}
+					wait, err := strconv.Atoi(response.Header.Get("Retry-After"))
+					if err != nil || wait < 1 || response.StatusCode != http.StatusTooManyRequests {
+						t.Fatalf("%d, %v", response.StatusCode, response.Header)
+					}
+					waits++
+					now = now.Add(time.Duration(wait-1) * time.Second)
+					if early := s.get("X-User", "ada"); early.StatusCode != http.StatusTooManyRequests {
+						t.Fatalf("a second early: %d, %v", early.StatusCode, early.Header)
+					}
+					now = now.Add(time.Second)
+					if late := s.get("X-User", "ada"); late.StatusCode != http.StatusOK {
+						t.Fatalf("after Retry-After: %d, %v", late.StatusCode, late.Header)
+					}
+				}
+				if waits < 3 {
+					t.Errorf("nobody had to wait: %d", waits)
+				}
+			})
+		}
+	}
+}
+
+func TestADenial(t *testing.T) {
+	p := policyOf(t, "fixed-window:100/1h", "fixed-window:1/1h")
+	s := newService(t, p, memorystore.New(), httplimit.Options{})
+	first := s.get("X-User", "ada")
+	if first.StatusCode != http.StatusOK || first.Header.Get("RateLimit-Policy") != `"a";q=100;w=3600,"b";q=1;w=3600` {
+		t.Errorf("%d, %v", first.StatusCode, first.Header)
+	}
+	denied := s.get("X-User", "ada")
+	problem := problemOf(t, denied)
+	if denied.StatusCode != http.StatusTooManyRequests || problem.Type != httplimit.QuotaExceeded ||
+		!slices.Equal(problem.ViolatedPolicies, []string{"b"}) || !strings.Contains(problem.Detail, denied.Header.Get("Retry-After")+" s") {
+		t.Errorf("%+v, %v", problem, denied.Header)
+	}
+	if got := denied.Header.Get("X-RateLimit-Remaining"); got != "0" {
+		t.Errorf("%s are left", got)
+	}
+	if other := s.get("X-User", "bob"); other.StatusCode != http.StatusOK || s.reached.Load() != 2 {
+		t.Errorf("another user: %d; the handler was reached %d times", other.StatusCode, s.reached.Load())
+	}
+
+	rule := byUser()
+	rule.DeniedStatus = http.StatusForbidden
+	s = newService(t, p, memorystore.New(), httplimit.Options{Rule: rule, Headers: httplimit.NoHeaders})
+	s.get("X-User", "ada")
+	denied = s.get("X-User", "ada")
+	if problemOf(t, denied); denied.StatusCode != http.StatusForbidden || denied.Header.Get("Retry-After") != "" {
+		t.Errorf("%d, %v", denied.StatusCode, denied.Header)
+	}
+
+	s = newService(t, p, memorystore.New(), httplimit.Options{Denied: func(w http.ResponseWriter, r *http.Request, o *httplimit.Outcome) {
+		http.Error(w, r.Method+" later", 418+o.Summary().DeniedBy[0])
+	}})
+	s.get("X-User", "ada")
+	if denied = s.get("X-User", "ada"); denied.StatusCode != 419 || denied.Header.Get("Retry-After") == "" {
+		t.Errorf("%d, %v", denied.StatusCode, denied.Header)
+	}
+}
+
+// Nobody escapes a limit by leaving something out, or by sending it twice.
+func TestWhatARequestLacks(t *testing.T) {
+	s := newService(t, policyOf(t, "1/1h"), memorystore.New(), httplimit.Options{
+		OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) },
+	})
+	for _, fields := range [][]string{nil, {"X-User", ""}, {"X-User", "ada", "X-User", "bob"}, {"Cookie", "X-User=ada"}} {
+		response := s.get(fields...)
+		problem := problemOf(t, response)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(problem.Detail, "header:X-User") {
+			t.Errorf("%q: %+v", fields, problem)
+		}
+		if response.Header.Get("RateLimit") != "" {
+			t.Errorf("%q: %v", fields, response.Header)
+		}
+	}
+	if s.reached.Load() != 0 {
+		t.Error("the handler was reached")
+	}
+}
+
+// What the address is that somebody claims to have does not matter.
+func TestSpoofedAddresses(t *testing.T) {
+	rule := httplimit.Rule{Attributes: map[string]httplimit.Source{"user": httplimit.MustSource("client")}}
+	trusted, err := httplimit.ParseNetwork("10.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newService(t, policyOf(t, "3/1h"), memorystore.New(), httplimit.Options{Rule: rule,
+		Clients: httplimit.Clients{Trusted: []netip.Prefix{trusted}}})
+	for n := range 20 {
+		claim := fmt.Sprintf("198.51.100.%d", n)
+		response := s.get("X-Forwarded-For", claim, "Forwarded", "for="+claim, "X-Real-IP", claim) // from 192.0.2.1
+		if want := n < 3; (response.StatusCode == http.StatusOK) != want {
+			t.Errorf("request %d: %d", n, response.StatusCode)
+		}
+	}
+}
+
+// What an answer says and who is told where the store decides nothing.
+func TestAStoreThatDecidesNothing(t *testing.T) {
+	secret := "redis at 10.1.2.3"
+	for _, test := range []struct {
+		err        error
+		status     int
+		problem    string
+		retryAfter string
+		told       bool
+	}{
+		{fmt.Errorf("%w: %s", limiter.ErrUnavailable, secret), 503, httplimit.ReducedCapacity, "1", true},
+		{fmt.Errorf("%w: %s", limiter.ErrOutcomeUnknown, secret), 503, httplimit.ReducedCapacity, "1", true},
+		{fmt.Errorf("%w: %w: %s", limiter.ErrGaveUp, context.Canceled, secret), 503, httplimit.ReducedCapacity, "1", false},
+		{fmt.Errorf("%w: %s", limiter.ErrRefused, secret), 500, "", "", true},
+		{fmt.Errorf("%w: %s", limiter.ErrForeign, secret), 500, "", "", true},
+		{errors.New(secret), 500, "", "", true},
+	} {
+		var told error
+		s := newService(t, policyOf(t, "1/1h"), failing{test.err}, httplimit.Options{
+			OnError: func(_ *http.Request, err error) { told = err },
+		})
+		response := s.get("X-User", "ada")
+		problem := problemOf(t, response)
+		if response.StatusCode != test.status || problem.Type != test.problem || response.Header.Get("Retry-After") != test.retryAfter ||
+			response.Header.Get("RateLimit") != "" || s.reached.Load() != 0 {
+			t.Errorf("%v: %+v, %v", test.err, problem, response.Header)
+		}
+		if strings.Contains(problem.Detail+problem.Title, secret) {
+			t.Errorf("%v is told to the client: %+v", test.err, problem)
+		}
+		if (told != nil) != test.told || told != nil && !errors.Is(told, test.err) {
+			t.Errorf("%v: told of %v", test.err, told)
+		}
+	}
+	s := newService(t, policyOf(t, "1/1h"), failing{limiter.ErrUnavailable}, httplimit.Options{
+		Failed: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 599) },
+	})
+	if response := s.get("X-User", "ada"); response.StatusCode != 599 {
+		t.Errorf("%d", response.StatusCode)
+	}
+}
+
+// A failure policy decides in the place of a store that is away. Nothing is made up of what is left.
+func TestFailurePolicies(t *testing.T) {
+	for onError, status := range map[limiter.FailurePolicy]int{limiter.AllowOnError: 200, limiter.DenyOnError: 429} {
+		store := limiter.WithFailure(failing{limiter.ErrUnavailable}, limiter.Failure{Policy: onError})
+		response := newService(t, policyOf(t, "1/1h"), store, httplimit.Options{}).get("X-User", "ada")
+		if response.StatusCode != status {
+			t.Errorf("%s: %d", onError, response.StatusCode)
+		}
+		for _, field := range []string{"RateLimit", "X-RateLimit-Remaining", "Retry-After"} {
+			if got := response.Header.Get(field); got != "" {
+				t.Errorf("%s: %s is %q", onError, field, got)
+			}
+		}
+		if status != 200 {
+			if problem := problemOf(t, response); problem.Type != httplimit.ReducedCapacity || problem.ViolatedPolicies != nil {
+				t.Errorf("%s: %+v", onError, problem)
+			}
+		}
+	}
+}
+
+// failing is a store that answers with an error.
+type failing struct{ err error }
+
+func (s failing) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+	return s.err
+}
+
+func (failing) Close() error { return nil }
+
+// The requests of a leaky bucket reach the handler at its rate.
+func TestTheDelayOfALeakyBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, held := range []bool{true, false} {
+			s := newService(t, policyOf(t, "leaky-bucket:1/10s,burst=3"), memorystore.New(), httplimit.Options{WithoutDelay: !held})
+			begin := time.Now()
+			var mu sync.Mutex
+			var after []int
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					response := s.get("X-User", "ada")
+					mu.Lock()
+					defer mu.Unlock()
+					if response.StatusCode == http.StatusOK {
+						after = append(after, int(time.Since(begin).Seconds()))
+					}
+				})
+			}
+			all.Wait()
+			want := []int{0, 10, 20}
+			if !held {
+				want = []int{0, 0, 0}
+			}
+			if slices.Sort(after); !slices.Equal(after, want) {
+				t.Errorf("held %v: the answers came after %v s", held, after)
+			}
+		}
+		// Who leaves before its turn does not reach the handler.
+		s := newService(t, policyOf(t, "leaky-bucket:1/10s,burst=3"), memorystore.New(), httplimit.Options{})
+		s.get("X-User", "ada")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+		r.Header.Set("X-User", "ada")
+		if s.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable || s.reached.Load() != 1 {
+			t.Errorf("%d; the handler was reached %d times", w.Code, s.reached.Load())
+		}
+	})
+}
+
+func TestCostsAndSkips(t *testing.T) {
+	rule := byUser()
+	rule.Skip = httplimit.Skip{Methods: []string{"OPTIONS"}, Paths: []string{"/healthz"}}
+	s := newService(t, policyOf(t, "10/1h"), memorystore.New(), httplimit.Options{Rule: rule, Cost: func(r *http.Request) int64 {
+		cost, err := strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		return cost
+	}})
+	for _, test := range []struct {
+		method, path, cost string
+		status             int
+		left               string
+	}{
+		{"GET", "/", "4", 200, "6"}, {"GET", "/", "0", 200, ""}, {"OPTIONS", "/", "4", 200, ""}, {"GET", "/healthz", "4", 200, ""},
+		{"GET", "/", "6", 200, "0"}, {"GET", "/", "1", 429, "0"}, {"GET", "/", "11", 400, ""},
+	} {
+		r := httptest.NewRequest(test.method, test.path, nil)
+		r.Header.Set("X-Cost", test.cost)
+		if test.left != "" || test.status != 200 {
+			r.Header.Set("X-User", "ada") // who is not limited needs no name
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if left := w.Header().Get("X-RateLimit-Remaining"); w.Code != test.status || left != test.left {
+			t.Errorf("%+v: %d, %q left", test, w.Code, left)
+		}
+	}
+}
+
+// What is given as attributes by a function comes before what the rule finds.
+func TestAttributesOfTheService(t *testing.T) {
+	p := policyOf(t, "1/1h")
+	var own policy.Attributes
+	var wrong error
+	s := newService(t, p, memorystore.New(), httplimit.Options{
+		Attributes: func(*http.Request) (policy.Attributes, error) { return own, wrong },
+	})
+	for _, test := range []struct {
+		own    policy.Attributes
+		wrong  error
+		status int
+		key    string
+	}{
+		{nil, nil, 200, "user:ada"},
+		{policy.Attributes{"user": "eve"}, nil, 200, "user:eve"},
+		{policy.Attributes{"user": "eve"}, nil, 429, ""},
+		{policy.Attributes{"user": strings.Repeat("e", 10000)}, nil, 200, "user:" + strings.Repeat("e", 63) + "~"},
+		{policy.Attributes{"usr": "eve"}, nil, 500, ""},
+		{nil, limiter.Invalidf("the session is over"), 400, ""},
+		{nil, errors.New("no sessions"), 500, ""},
+	} {
+		own, wrong = test.own, test.wrong
+		s.last.Store(nil)
+		response := s.get("X-User", "ada")
+		if response.StatusCode != test.status {
+			t.Errorf("%+v: %d", test, response.StatusCode)
+		}
+		if o := s.last.Load(); test.status == 200 &&
+			(o == nil || !strings.HasPrefix(o.Requests[0].Key.Subject, test.key) || o.Policy != p || !o.Summary().Allowed) {
+			t.Errorf("%+v: %+v", test, o)
+		}
+	}
+	if httplimit.OutcomeOf(t.Context()) != nil {
+		t.Error("an outcome of nothing")
+	}
+}
+
+func TestWhatNewRefuses(t *testing.T) {
+	good := policyOf(t, "1/1h")
+	client := httplimit.MustSource("client")
+	rule := func(sources map[string]httplimit.Source) httplimit.Options {
+		return httplimit.Options{Rule: httplimit.Rule{Attributes: sources}}
+	}
+	status := httplimit.Options{Rule: byUser()}
+	status.Rule.DeniedStatus = 200
+	for name, test := range map[string]struct {
+		policy  *policy.Policy
+		options httplimit.Options
+		want    string
+	}{
+		"a policy without limits":   {&policy.Policy{Name: "p"}, httplimit.Options{}, "no limits"},
+		"an attribute without":      {good, httplimit.Options{}, `"user"`},
+		"an attribute of no limit":  {good, rule(map[string]httplimit.Source{"user": client, "usr": client}), `"usr"`},
+		"a source of nothing":       {good, rule(map[string]httplimit.Source{"user": {}}), "ParseSource"},
+		"an address of 129 bits":    {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{IPv6Bits: 129}}, "129"},
+		"a denial that sounds good": {good, status, "200"},
+	} {
+		if _, err := httplimit.New(test.policy, memorystore.New(), test.options); !errors.Is(err, limiter.ErrInvalid) ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Of many at the same time exactly as many get through as may.
+func TestConcurrentRequests(t *testing.T) {
+	s := newService(t, policyOf(t, "sliding-log:50/1h", "sliding-log:60/1h"), memorystore.New(), httplimit.Options{})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	var all sync.WaitGroup
+	var allowed, denied atomic.Int64
+	for range 10 {
+		all.Go(func() {
+			for range 10 {
+				r, err := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header.Set("X-User", "ada")
+				response, err := server.Client().Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				response.Body.Close()
+				switch response.StatusCode {
+				case http.StatusOK:
+					allowed.Add(1)
+				case http.StatusTooManyRequests:
+					denied.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if allowed.Load() != 50 || denied.Load() != 50 {
+		t.Errorf("%d allowed, %d denied", allowed.Load(), denied.Load())
+	}
+}

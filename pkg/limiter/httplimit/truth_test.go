@@ -1,0 +1,142 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// A service that keeps to what clients are told finds it true, whatever the limits are: what is left
+// can be had and no more, there is more after t, the same request is allowed after
+// Retry-After and not a second before, and at the reset all is unused.
+func TestWhatIsToldIsTrue(t *testing.T) {
+	algorithms := []string{"token-bucket", "leaky-bucket", "fixed-window", "sliding-log", "sliding-counter"}
+	periods := []string{"1ms", "300ms", "999ms", "1s", "1500ms", "7s", "1m", "1h", "30d"}
+	drawLimit := rapid.Custom(func(t *rapid.T) limiter.Limit {
+		algorithm := rapid.SampledFrom(algorithms).Draw(t, "algorithm")
+		text := fmt.Sprintf("%s:%d/%s", algorithm, rapid.IntRange(1, 12).Draw(t, "count"), rapid.SampledFrom(periods).Draw(t, "period"))
+		switch {
+		case algorithm == "sliding-counter" && rapid.Bool().Draw(t, "in slices"):
+			text += ",slices=10"
+		case limitOf(text).Algorithm.HasBurst() && rapid.Bool().Draw(t, "with a burst"):
+			text += fmt.Sprintf(",burst=%d", rapid.IntRange(1, 24).Draw(t, "burst"))
+		}
+		return limitOf(text)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1_700_000_000, 0)
+		store := memorystore.New(memorystore.WithClock(func() time.Time { return now }))
+		decide := func(op limiter.Op, reqs []limiter.Request) []limiter.Decision {
+			decisions := make([]limiter.Decision, len(reqs))
+			if err := store.Decide(context.Background(), op, reqs, decisions); err != nil {
+				t.Fatal(err)
+			}
+			return decisions
+		}
+		var reqs []limiter.Request
+		var names []string
+		most := int64(24)
+		for i, limit := range rapid.SliceOfN(drawLimit, 1, 3).Draw(t, "limits") {
+			names = append(names, "limit-"+strconv.Itoa(i))
+			reqs = append(reqs, limiter.Request{Key: limiter.Key{Subject: "user:42", Name: "p/" + names[i]}, Limit: limit})
+			most = min(most, limit.Capacity())
+		}
+		// left returns what a limit has left after some time, without changing it.
+		left := func(i int, after time.Duration) int64 {
+			before := now
+			now = now.Add(after)
+			defer func() { now = before }()
+			req := reqs[i]
+			req.Cost = 1
+			return decide(limiter.Peek, []limiter.Request{req})[0].Remaining
+		}
+		for range 30 {
+			passed := rapid.OneOf(rapid.Int64Range(0, 2e6), rapid.Int64Range(0, 3e9)).Draw(t, "µs that pass")
+			now = now.Add(time.Duration(passed) * time.Microsecond)
+			cost := rapid.Int64Range(1, most).Draw(t, "cost")
+			for i := range reqs {
+				reqs[i].Cost = cost
+			}
+			op := rapid.SampledFrom([]limiter.Op{limiter.Take, limiter.Take, limiter.Peek}).Draw(t, "operation")
+			decisions := decide(op, reqs)
+			header := http.Header{}
+			AllHeaders.set(header, names, reqs, decisions, func() time.Time { return now })
+			seen := read(t, header)
+			least := int64(1 << 62)
+			for i, state := range seen.states {
+				least = min(least, state.first)
+				if is := left(i, 0); is != state.first {
+					t.Fatalf("%s: %d are left, and it was told %d", reqs[i].Limit, is, state.first)
+				}
+				if is, capacity := left(i, seconds(state.second)), reqs[i].Limit.Capacity(); is <= state.first && is < capacity {
+					t.Fatalf("%s: %d are left, and after t=%d there are %d", reqs[i].Limit, state.first, state.second, is)
+				}
+				if !decisions[i].Allowed && seen.retryAfter < state.second {
+					t.Fatalf("Retry-After is %d, and t is %d", seen.retryAfter, state.second)
+				}
+			}
+			if len(seen.states) != len(reqs) || seen.left != strconv.FormatInt(least, 10) {
+				t.Fatalf("of %d limits the least left is %d: %v", len(reqs), least, header)
+			}
+			if allowed := limiter.AllAllowed(decisions); allowed != (seen.retryAfter < 0) {
+				t.Fatalf("allowed %v: %v", allowed, header)
+			}
+			reset, _ := strconv.ParseInt(seen.reset, 10, 64)
+			tightest := false
+			for i := range reqs {
+				tightest = tightest || left(i, 0) == least && left(i, time.Unix(reset, 0).Sub(now)) == reqs[i].Limit.Capacity() &&
+					seen.limit == strconv.FormatInt(reqs[i].Limit.Capacity(), 10)
+			}
+			if !tightest {
+				t.Fatalf("no limit with %d left is unused at the reset: %v", least, header)
+			}
+			if seen.retryAfter > 0 {
+				before := now
+				now = before.Add(seconds(seen.retryAfter - 1))
+				if limiter.AllAllowed(decide(limiter.Peek, reqs)) {
+					t.Fatalf("Retry-After is more than a second late: %v", header)
+				}
+				now = before.Add(seconds(seen.retryAfter))
+				if !limiter.AllAllowed(decide(limiter.Peek, reqs)) {
+					t.Fatalf("after Retry-After the same is denied: %v", header)
+				}
+				now = before
+			}
+		}
+	})
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// A local share is told as what it is.
+func TestALocalShareIsTold(t *testing.T) {
+	away := awayStore{limiter.ErrUnavailable}
+	store := limiter.WithFailure(away, limiter.Failure{Policy: limiter.LocalOnError, Share: limiter.WholeShare / 10})
+	reqs := asked("fixed-window:100/1h")
+	decisions := make([]limiter.Decision, 1)
+	if err := store.Decide(t.Context(), limiter.Take, reqs, decisions); err != nil {
+		t.Fatal(err)
+	}
+	header := http.Header{}
+	AllHeaders.Set(header, nil, reqs, decisions)
+	if seen := read(t, header); seen.policies[0] != (toldLimit{"default", 10, 3600}) || seen.states[0].first != 9 || seen.limit != "10" {
+		t.Errorf("%v", header)
+	}
+}
+
+// awayStore answers with an error.
+type awayStore struct{ err error }
+
+func (s awayStore) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+	return s.err
+}
+
+func (awayStore) Close() error { return nil }
