@@ -89,8 +89,8 @@ const (
 	maxStreams = 250
 )
 
-// RefreshEvery is how often files are looked at again.
-const RefreshEvery = time.Second
+// RefreshEvery is how often files are looked at again: a change is to be in force within a second.
+const RefreshEvery = 500 * time.Millisecond
 
 // opened is a door that listens.
 type opened struct {
