@@ -27,8 +27,8 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m -race -run '$(RACES)' ./...
 	go test -timeout 20m -race -skip Failover $(RACING)
 	cd docs/benchmarks && go test -timeout 10m ./...
-	cd docs/envoy-client && go test -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
 	cd docs/examples/grpc-interceptor && go test -timeout 10m ./...
+	cd docs/envoy-client && go test -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
