@@ -145,7 +145,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		both.Handle("/", counted.Handler())
 		frame.operators(both)
 	}
-	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, OnEnd: counted.CallEnded})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
 		return errors.Join(outcome.ErrPartly, err)
