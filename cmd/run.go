@@ -17,7 +17,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	defer flush()
 	global.env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
-	if err != nil && ctx.Err() != nil {
+	if cut := new(cutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
 	if ended := global.endAnswer(err); ended != nil {
@@ -36,7 +36,7 @@ func execute(ctx context.Context, g *globalOptions) error {
 	if isTab(g.args) {
 		return answerTab(ctx, g.args, g.env)
 	}
-	root := newRootCmd(g)
+	root := rootFor(g)
 	root.SetArgs(g.args)
 	root.SetIn(g.env.In)
 	root.SetOut(g.env.Out)
