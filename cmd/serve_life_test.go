@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -312,7 +313,9 @@ func TestServeOnASocket(t *testing.T) {
 	s.cmd.Process.Kill()
 	s.exit()
 	s = start()
-	client := &http.Client{Transport: &http.Transport{Dial: func(_, _ string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
 	response, err := client.Post("http://x/v1/check", "application/json", strings.NewReader(`{"key":"user:1","limits":["1/1m"]}`))
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", response, err)
