@@ -120,6 +120,9 @@ func TestServeReloadsUnderLoad(t *testing.T) {
 	if name := shown().Subject.CommonName; name != "first" {
 		t.Errorf("half a pair is shown: %s", name)
 	}
+	if !waitFor(childPatience, func() bool { return strings.Contains(s.get(t, "admin", "/metrics"), "limitctl_certificate_stale 1") }) {
+		t.Error("the metrics do not say that half a pair is there")
+	}
 	c.file("tls.key", later.key)
 	storm(200)
 	if !waitFor(childPatience, func() bool { return shown().Subject.CommonName == "later" }) {
