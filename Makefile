@@ -9,7 +9,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # What runs under the race detector: the tests whose names have one of these, and all tests
 # but the slowest of the packages in which everything goes on side by side.
 RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal
-RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor
+RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/serve
 
 .PHONY: build demo setup test fuzz lint bench soak drills docs pictures vulnerabilities clean
 
