@@ -101,7 +101,7 @@ func (c *conn) serve() error {
 	err := c.read()
 	if failed, is := errors.AsType[http2.ConnectionError](err); is {
 		c.abort(http2.ErrCode(failed))
-	} else if err != nil {
+	} else {
 		c.kill()
 	}
 	c.cancelAll()
@@ -135,7 +135,7 @@ func (c *conn) signal() {
 	}
 }
 
-// read reads frames until the connection ends.
+// read reads frames until the connection ends, and returns why it did, which is never nil.
 func (c *conn) read() error {
 	if err := c.readPreface(); err != nil {
 		return err

@@ -9,8 +9,6 @@ import (
 // frames appends the frames that a server sends (RFC 9113, section 6).
 type frames struct{ to *[]byte }
 
-const frameHeaderBytes = 9
-
 // header appends the header of a frame whose payload of n bytes follows.
 func (f frames) header(n int, kind http2.FrameType, flags http2.Flags, stream uint32) {
 	*f.to = append(*f.to, byte(n>>16), byte(n>>8), byte(n), byte(kind), byte(flags))

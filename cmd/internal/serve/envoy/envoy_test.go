@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+// Whatever a client sends as a value, there is a key for it, and another one for another value.
+func TestEveryValueHasAKeyOfItsOwn(t *testing.T) {
+	for _, n := range []int{1, 2, 5, 10} {
+		seen := map[string]string{}
+		for _, part := range []string{"x", "\xff", "%", ":", "\x00", "é"} {
+			for _, length := range []int{0, 1, 10, 50, 100, 300, 1000, 100_000} {
+				value := strings.Repeat(part, length)
+				limit, attributes := policy.Limit{Name: "l"}, policy.Attributes{}
+				for i := range n {
+					name := fmt.Sprint("a", i)
+					limit.By = append(limit.By, name)
+					attributes[name] = attributeOf(value, n)
+				}
+				key := (&policy.Policy{Name: "p"}).Key(&limit, attributes)
+				if err := key.Validate(); err != nil {
+					t.Errorf("%d values of %d times %q: %v", n, length, part, err)
+				}
+				if other, is := seen[key.Subject]; is && other != value {
+					t.Errorf("%.20q and %.20q share the key %.50q", other, value, key.Subject)
+				}
+				seen[key.Subject] = value
+			}
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	known := configfile.EnvoyDescriptor{Entries: []configfile.EnvoyEntry{{Key: "k", Value: "v", Fixed: true}, {Key: "ip", Attribute: "ip"}}}
+	for _, test := range []struct {
+		entries []rls.Entry
+		want    bool
+	}{
+		{[]rls.Entry{{Key: "k", Value: "v"}, {Key: "ip", Value: "1"}}, true},
+		{[]rls.Entry{{Key: "ip", Value: "1"}, {Key: "k", Value: "v"}}, true},
+		{[]rls.Entry{{Key: "k", Value: "w"}, {Key: "ip", Value: "1"}}, false},
+		{[]rls.Entry{{Key: "ip", Value: "1"}, {Key: "ip", Value: "2"}}, false},
+		{[]rls.Entry{{Key: "ip", Value: "1"}}, false},
+		{[]rls.Entry{{Key: "k", Value: "v"}, {Key: "ip", Value: "1"}, {Key: "x", Value: "y"}}, false},
+		{nil, false},
+	} {
+		attributes, got := match(&rls.Descriptor{Entries: test.entries}, &known)
+		if got != test.want || got && (len(attributes) != 1 || attributes["ip"] != "1") {
+			t.Errorf("%v: %v, %t", test.entries, attributes, got)
+		}
+	}
+}
+
+func TestOperation(t *testing.T) {
+	for _, test := range []struct {
+		d     rls.Descriptor
+		hits  uint32
+		op    limiter.Op
+		units int64
+	}{
+		{rls.Descriptor{}, 0, limiter.Take, 1},
+		{rls.Descriptor{}, 7, limiter.Take, 7},
+		{rls.Descriptor{HasHits: true}, 7, limiter.Peek, 1},
+		{rls.Descriptor{HasHits: true, Hits: 3}, 7, limiter.Take, 3},
+		{rls.Descriptor{HasHits: true, Hits: 3, Negative: true}, 7, limiter.Refund, 3},
+		{rls.Descriptor{Negative: true}, 7, limiter.Refund, 7},
+		{rls.Descriptor{HasHits: true, Hits: 1 << 63}, 0, limiter.Take, limiter.MaxCount},
+	} {
+		if op, units := operation(&test.d, test.hits); op != test.op || units != test.units {
+			t.Errorf("%+v of %d: %s of %d", test.d, test.hits, op, units)
+		}
+	}
+}
+
+func TestSeldomTellsEachOnceAndFewOfMany(t *testing.T) {
+	told := 0
+	tell := Seldom(func(string) { told++ })
+	for range 3 {
+		for i := range 1000 {
+			tell(fmt.Sprint(i))
+		}
+	}
+	if told != longestSeldom {
+		t.Errorf("told %d times", told)
+	}
+}
