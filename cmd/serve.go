@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,21 +136,24 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
 		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
-		frame.operators(counted.Handler())
+		frame.operators(counted.Handler(), nil)
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
-		both := http.NewServeMux()
-		both.Handle("/v1/", answers)
-		both.Handle("/", counted.Handler())
-		frame.operators(both)
+		frame.operators(counted.Handler(), answers)
 	}
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
-		return errors.Join(outcome.ErrPartly, err)
+		return &cutError{cut}
 	}
 	return err
 }
+
+// cutError says that requests were cut off when the server had to end. The signal that told it
+// to is how a server ends, and so is not what went wrong.
+type cutError struct{ *serve.CutError }
+
+func (e *cutError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // logger is what the log is written by.
 func (o *serveOptions) logger() (*slog.Logger, error) {

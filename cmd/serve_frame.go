@@ -198,16 +198,21 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 }
 
 // operators adds the door for operators, if there is to be one. What says whether the server
-// works is always answered.
-func (f *serveFrame) operators(handler http.Handler) {
+// works is always answered. answers are those of /v1 if they have no other door, else nil.
+func (f *serveFrame) operators(handler, answers http.Handler) {
 	if f.admin == nil {
 		return
 	}
 	mux := http.NewServeMux()
 	f.Health.Register(mux)
 	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(handler))
-	f.Doors = append(f.Doors, serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections,
-		Patience: operatorTime, Operators: true})
+	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
+		Operators: true}
+	if answers != nil {
+		mux.Handle("/v1/", f.countDoor("http", answers))
+		door.MaxConnections, door.Lingers = f.flags.maxConnections, true
+	}
+	f.Doors = append(f.Doors, door)
 }
 
 // serveAnswer is where the server answers, once it does.

@@ -62,8 +62,9 @@ type Door struct {
 	// Patience is how long a request may take, from its header to the end of its answer. At 0
 	// what answers sets the times; see [Patient].
 	Patience time.Duration
-	// Operators: the door is for operators, and so the last to close.
-	Operators bool
+	// Operators: the door is for operators, and so the last to close. Unless Lingers, its idle
+	// connections are then not waited for.
+	Operators, Lingers bool
 }
 
 // Server answers what connections of a listener ask. Serve returns after Shutdown, which waits
