@@ -27,7 +27,8 @@ test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m -race -run '$(RACES)' ./...
 	go test -timeout 20m -race -skip Failover $(RACING)
 	cd docs/benchmarks && go test -timeout 10m ./...
-	cd docs/envoy-client && go test -timeout 10m ./...
+	cd docs/examples/grpc-interceptor && go test -timeout 10m ./...
+	cd docs/envoy-client && go test -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -50,6 +51,9 @@ fuzz: setup ## every fuzz target, 30 seconds each
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
 	done
 	go test ./internal/yamlfile -run '^$$' -fuzz '^FuzzRepeated$$' -fuzztime 30s -fuzzminimizetime 20x
+	@for target in Attributes Clients; do \
+		go test ./pkg/limiter/httplimit -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \
+	done
 	go test ./pkg/limiter/policyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 30s -fuzzminimizetime 20x
 	cd docs/envoy-client && go test . -run '^$$' -fuzz '^FuzzReadRequest$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/lines -run '^$$' -fuzz '^FuzzLines$$' -fuzztime 30s -fuzzminimizetime 20x
@@ -73,6 +77,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	go run $(MISSPELL) -error $$(git ls-files '*.go' '*.lua' '*.md' '*.sh' '*.gohtml')
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ var update = flag.Bool("update", false, "write into the pages what their command
 //
 // The blocks of a page are run in their order by one bash, in a copy of docs/samples,
 // with a home directory and a Redis of the page's own. That Redis is the localhost:6379
-// of the page.
+// of the page. What it starts in the background listens at the addresses in served, for
+// which it gets free ones, and is ended with the page.
 //
 // After a change of what commands print, write the pages anew and read the difference:
 //
@@ -278,7 +280,12 @@ func (p *page) run(t *testing.T, bin string) {
 	if err := os.CopyFS(work, os.DirFS("docs/samples")); err != nil {
 		t.Fatal(err)
 	}
-	here := strings.NewReplacer("localhost:6379", server.Addr)
+	var toHere, toThere []string
+	for _, address := range served {
+		free := freeAddress(t)
+		toHere, toThere = append(toHere, address, free), append(toThere, free, address)
+	}
+	here := strings.NewReplacer(append(toHere, "localhost:6379", server.Addr)...)
 	if err := replaceInFiles(work, here); err != nil {
 		t.Fatal(err)
 	}
@@ -302,17 +309,31 @@ func (p *page) run(t *testing.T, bin string) {
 	bash.Env = []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
 	}
-	var printed bytes.Buffer
-	bash.Stdout, bash.Stderr = &printed, &printed
-	err := bash.Run()
-	outputs := strings.Split(printed.String(), "\x00")
+	// What a page starts in the background belongs to a group, which ends with the page. It
+	// keeps its output open, so that goes to a file.
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := os.Create(filepath.Join(home, "printed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	bash.Stdout, bash.Stderr = output, output
+	err = bash.Run()
+	if bash.Process != nil {
+		syscall.Kill(-bash.Process.Pid, syscall.SIGKILL)
+	}
+	printed, wrong := os.ReadFile(output.Name())
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	outputs := strings.Split(string(printed), "\x00")
 	if len(outputs) <= len(commands) {
 		failed := commands[len(outputs)-1]
 		t.Fatalf("%s:%d: %v, and so ended:\n%s\n%s", p.path, failed.line, err, failed.text, outputs[len(outputs)-1])
 	}
 	// The page says how it is on its reader's machine.
 	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
-	there := strings.NewReplacer(server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")
+	there := strings.NewReplacer(append(toThere, server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")...)
 	var stale []command
 	var now [][]string
 	for i, c := range commands {
@@ -330,6 +351,23 @@ func (p *page) run(t *testing.T, bin string) {
 	if *update {
 		p.write(t, stale, now)
 	}
+}
+
+// served are the addresses of pages at which they start servers. Each page gets free ones.
+var served = []string{
+	"127.0.0.1:3000", "127.0.0.1:8000", "127.0.0.1:8001", "127.0.0.1:8002", "127.0.0.1:8003",
+	"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:9091",
+}
+
+// freeAddress returns an address of the loopback at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // write puts what stale commands print now into the page.

@@ -29,6 +29,7 @@ var layers = map[string][]string{
 		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
 		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
 		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/events", "cmd/internal/serve/reload",
 		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl",
 		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp",
 		"internal/panics", "internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
@@ -79,6 +80,8 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit",
 		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
+	"cmd/internal/serve/reload":  {"cmd/internal/config", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/serve/events":  {"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",

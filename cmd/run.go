@@ -17,7 +17,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	defer flush()
 	global.env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
-	if err != nil && ctx.Err() != nil {
+	if cut := new(cutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
 	if ended := global.endAnswer(err); ended != nil {

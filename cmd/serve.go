@@ -3,11 +3,11 @@ package cmd
 import (
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
@@ -24,6 +24,7 @@ type serveFlags struct {
 	tokenFile                         string
 	maxInFlight, maxConnections       int
 	logFormat, logLevel               string
+	logSubjects                       bool
 	metricsFlags
 }
 
@@ -95,6 +96,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 	f.metricsFlags.add(flags)
 	flags.StringVar(&f.logFormat, "log-format", "text", "write the log as `FORMAT`: text, json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "log from `LEVEL` up: debug, info, warn, error")
+	flags.BoolVar(&f.logSubjects, "log-subjects", false, "say in the log who is limited: debug has a line for each request")
 	cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -114,15 +116,19 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	counted := metrics.New(metrics.Options{Version: o.env.Version})
-	store, _, err := o.openWatched(counted.Batch)
+	store, where, err := o.openWatched(counted.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	settings := &engine.Settings{Policies: c.Policies, Breaker: c.Breaker, Denials: c.ServesDenials(), HTTP: c.HTTP, Envoy: c.Envoy}
-	e := engine.New(store, settings, observed(engine.Options{Timeout: o.timeout}, counted))
+	e := engine.New(store, engineSettings(c), logged(observed(engine.Options{Timeout: o.timeout}, counted), frame.events(o)))
 	defer e.Close()
+	frame.begin(cmd.Context(), o, c, e, where)
+	frame.reloads(o, c, e, counted, func(c *config.Config) error {
+		_, err := o.proxy.check(cmd, c.Policies)
+		return err
+	})
 	defer o.sample(cmd.Context(), counted, store, frame.Log)()
 
 	gate := serve.NewGate(o.maxInFlight, counted.Refused)
@@ -130,21 +136,24 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
 		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
-		frame.operators(counted.Handler())
+		frame.operators(counted.Handler(), nil)
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
-		both := http.NewServeMux()
-		both.Handle("/v1/", answers)
-		both.Handle("/", counted.Handler())
-		frame.operators(both)
+		frame.operators(counted.Handler(), answers)
 	}
 	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
-		return errors.Join(outcome.ErrPartly, err)
+		return &cutError{cut}
 	}
 	return err
 }
+
+// cutError says that requests were cut off when the server had to end. The signal that told it
+// to is how a server ends, and so is not what went wrong.
+type cutError struct{ *serve.CutError }
+
+func (e *cutError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // logger is what the log is written by.
 func (o *serveOptions) logger() (*slog.Logger, error) {
@@ -159,6 +168,7 @@ func (o *serveOptions) logger() (*slog.Logger, error) {
 		return nil, usagef("--log-level %q is not known; give debug, info, warn or error", o.logLevel)
 	}
 	options.Level = level
+	options.ReplaceAttr = o.withoutSecretsIn
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(o.env.Err, &options)), nil

@@ -20,8 +20,10 @@ const (
 
 func httpObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "How HTTP requests are limited, for all policies.", Fields: []yamlfile.Field{
-		{Name: "trusted_proxies", About: "The networks or addresses of the proxies whose X-Forwarded-For and Forwarded are believed; " +
-			"none by default.", Schema: listOfTexts},
+		{Name: "trusted_proxies", About: "The networks or addresses of the proxies whose client_header is believed; none by default.",
+			Schema: listOfTexts},
+		{Name: "client_header", About: "The header field in which the trusted proxies say who asked them, the only one that is read; " +
+			httplimit.XForwardedFor + " by default.", Schema: text},
 		{Name: "ipv6_prefix", About: fmt.Sprintf("How many leading bits of an IPv6 address say who a client is; %d by default.",
 			httplimit.DefaultIPv6Bits), Schema: countTo(maxIPv6Bits)},
 		{Name: "headers", About: "The header fields that tell clients of their limits; all by default, [] for none.",
@@ -31,7 +33,7 @@ func httpObject() *yamlfile.Object {
 
 func policyHTTPObject() *yamlfile.Object {
 	return &yamlfile.Object{About: "How the policy limits HTTP requests.", Fields: []yamlfile.Field{
-		{Name: "attributes", About: "Where in a request each attribute is: client, method, host, path, header:NAME, query:NAME, " +
+		{Name: "attributes", About: "Where in a request each attribute is: client, method, host, path, path:N, header:NAME, query:NAME, " +
 			"cookie:NAME or value:TEXT.", Schema: mapOfTexts},
 		{Name: "skip", About: "The requests that are neither counted nor denied.", Schema: object("skip")},
 		{Name: "denied_status", About: "The status of a denial; 429 by default.", Schema: numberFrom(minDeniedStatus, maxDeniedStatus)},
@@ -67,7 +69,7 @@ func HeaderWords(h httplimit.Headers) []string {
 
 // DefaultHTTP returns what an HTTP server does where no file says anything of it.
 func DefaultHTTP() httplimit.Settings {
-	return httplimit.Settings{Clients: httplimit.Clients{IPv6Bits: httplimit.DefaultIPv6Bits}, Headers: httplimit.AllHeaders,
+	return httplimit.Settings{Clients: httplimit.Clients{Header: httplimit.XForwardedFor, IPv6Bits: httplimit.DefaultIPv6Bits}, Headers: httplimit.AllHeaders,
 		Rules: map[string]httplimit.Rule{}}
 }
 
@@ -81,6 +83,14 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 	fields, _ := r.Fields(v, "http", httpObject())
 	if e, said := fields["trusted_proxies"]; said {
 		settings.Clients.Trusted = readNetworks(r, e)
+	}
+	if e, said := fields["client_header"]; said {
+		name, ok := r.Text(e, "client_header", "the name of a header field, such as "+httplimit.XForwardedFor)
+		if ok && !isFieldName(name) {
+			r.Mistake(e, "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP", name,
+				httplimit.XForwardedFor, httplimit.Forwarded)
+		}
+		settings.Clients.Header = name
 	}
 	if e, said := fields["ipv6_prefix"]; said {
 		if bits, ok := readCount(r, e, maxIPv6Bits); ok {
@@ -101,6 +111,13 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 		})
 	}
 	return settings
+}
+
+// isFieldName reports whether text can be the name of a header field, which is a token of RFC 9110.
+func isFieldName(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
+	})
 }
 
 // readNetworks reads a list of networks; an address stands for itself alone.

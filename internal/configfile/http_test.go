@@ -35,7 +35,7 @@ func source(t *testing.T, text string) httplimit.Source {
 func TestHTTPIsRead(t *testing.T) {
 	got := readGood(t, "http").HTTP
 	want := httplimit.Settings{
-		Clients: httplimit.Clients{IPv6Bits: 56, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
+		Clients: httplimit.Clients{Header: "Forwarded", IPv6Bits: 56, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.7/32")}},
 		Headers: httplimit.RateLimit | httplimit.RetryAfter,
 		Rules: map[string]httplimit.Rule{

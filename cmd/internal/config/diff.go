@@ -61,7 +61,7 @@ func Differences(before, after *Config) []Difference {
 			}
 		}
 	}
-	return all
+	return append(all, httpDifferences(before, after)...)
 }
 
 func policyOf(c *Config, name string) *policy.Policy {

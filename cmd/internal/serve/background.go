@@ -46,10 +46,9 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 func repeat(ctx context.Context, refresh func(ctx context.Context, asked bool), asked <-chan struct{}) {
 	every := time.NewTicker(RefreshEvery)
 	defer every.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-asked:
 			refresh(ctx, true)
 		case <-every.C:

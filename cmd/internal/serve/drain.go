@@ -57,7 +57,7 @@ func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	case <-ctx.Done():
 	}
 	if d.Server == nil { // others tell their clients by themselves
-		if !d.Operators {
+		if !d.Operators || d.Lingers {
 			waitFor(ctx, d.connections.idle(), time.Until(leave))
 		}
 		d.connections.leave()

@@ -298,7 +298,7 @@ func TestHangupsAreSpread(t *testing.T) {
 		}
 		stop()
 		end()
-		time.Sleep(11 * time.Second)
+		time.Sleep(25 * time.Second)
 	})
 }
 

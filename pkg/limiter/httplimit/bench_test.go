@@ -64,7 +64,8 @@ func BenchmarkMiddleware(b *testing.B) {
 		p    *policy.Policy
 		rule httplimit.Rule
 	}{
-		{"none", nil, rule}, {"one-limit", limitsBy([]string{"ip"}), one}, {"two-limits", limitsBy([]string{"ip"}, []string{"ip", "user"}), rule},
+		{"none", nil, rule}, {"one-limit", limitsBy([]string{"ip"}), one},
+		{"two-limits", limitsBy([]string{"ip"}, []string{"ip", "user"}), rule},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			handler := http.Handler(next)

@@ -74,14 +74,16 @@ func TestClients(t *testing.T) {
 		{"a member that is too long", &proxies, "10.0.0.1:1", []string{x, strings.Repeat("1", 1000)}, "10.0.0.1"},
 		{"the other field does not count", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1", f, "for=198.51.100.7"}, "192.0.2.1"},
 		{"the other field does not count alone", &proxies, "10.0.0.1:1", []string{f, "for=198.51.100.7"}, "10.0.0.1"},
-		{"a longer chain than is looked at", &proxies, "10.0.0.1:1", []string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", 5000)}, "10.0.0.2"},
+		{"a longer chain than is looked at", &proxies, "10.0.0.1:1",
+			[]string{x, "192.0.2.1" + strings.Repeat(",10.0.0.2", 5000)}, "10.0.0.2"},
 
 		{"Forwarded", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1;proto=http;by=203.0.113.43"}, "192.0.2.1"},
 		{"Forwarded, with a port", &rfc, "10.0.0.1:1", []string{f, `For="192.0.2.1:47011"`}, "192.0.2.1"},
 		{"Forwarded, IPv6", &rfc, "10.0.0.1:1", []string{f, `for="[2001:db8:cafe::17]"`}, "2001:db8:cafe::/64"},
-		{"Forwarded, IPv6 with a hidden port", &rfc, "10.0.0.1:1", []string{f, `by=_x ; for="[2001:db8:cafe::17]:_p"`}, "2001:db8:cafe::/64"},
-		{"Forwarded, several", &rfc, "10.0.0.1:1", []string{f, `for=198.51.100.7, for=192.0.2.1;by="_a,\"b;for=9.9.9.9"`, f, "for=10.0.0.2"},
-			"192.0.2.1"},
+		{"Forwarded, IPv6 with a hidden port", &rfc, "10.0.0.1:1",
+			[]string{f, `by=_x ; for="[2001:db8:cafe::17]:_p"`}, "2001:db8:cafe::/64"},
+		{"Forwarded, several", &rfc, "10.0.0.1:1",
+			[]string{f, `for=198.51.100.7, for=192.0.2.1;by="_a,\"b;for=9.9.9.9"`, f, "for=10.0.0.2"}, "192.0.2.1"},
 		{"Forwarded, unknown", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=unknown"}, "10.0.0.1"},
 		{"Forwarded, hidden", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, for=_secret, for=10.0.0.2"}, "10.0.0.2"},
 		{"Forwarded, without for", &rfc, "10.0.0.1:1", []string{f, "for=192.0.2.1, proto=https"}, "10.0.0.1"},
@@ -105,7 +107,8 @@ func TestClients(t *testing.T) {
 
 func TestParseNetwork(t *testing.T) {
 	for text, want := range map[string]string{
-		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "192.0.2.1": "192.0.2.1/32", "::1": "::1/128", "fe80::1%eth0": "fe80::1/128",
+		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "192.0.2.1": "192.0.2.1/32", "::1": "::1/128",
+		"fe80::1%eth0":        "fe80::1/128",
 		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.0.0.1": "10.0.0.1/32", "::/0": "::/0", "2001:db8::1/32": "2001:db8::/32",
 		"": "", "10.0.0.0/33": "", "10.0.0": "", "example.com": "", "10.0.0.0/8 ": "",
 	} {
@@ -129,7 +132,8 @@ func TestNobodyChoosesAnAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8:1::9", "::ffff:192.0.2.9"}).Draw(t, "client")
 		want := map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1::9": "2001:db8:1::/64", "::ffff:192.0.2.9": "192.0.2.9"}[client]
-		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8"), Header: rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")}
+		clients := Clients{Trusted: networks("10.0.0.0/8", "fd00::/8")}
+		clients.Header = rapid.SampledFrom([]string{"", Forwarded, "X-Client"}).Draw(t, "field")
 		sent := claims.Draw(t, "lines of the field that the client sends")
 		peer := client
 		for _, proxy := range rapid.SliceOfN(rapid.SampledFrom([]string{"10.0.0.1", "10.9.9.9", "fd00::7"}), 0, 5).Draw(t, "proxies") {

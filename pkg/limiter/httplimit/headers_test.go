@@ -200,7 +200,9 @@ X-Ratelimit-Reset: 1700000060
 Retry-After: 2
 `},
 		{"a shadow that would deny", []string{"a", "trial"}, []string{"fixed-window:10/1m", "fixed-window:1/1m"},
-			[]limiter.Decision{{Allowed: true, Used: 4, Remaining: 6, ResetAfter: second}, {Shadow: true, RetryAfter: second, ResetAfter: second}},
+			[]limiter.Decision{
+				{Allowed: true, Used: 4, Remaining: 6, ResetAfter: second}, {Shadow: true, RetryAfter: second, ResetAfter: second},
+			},
 			`Ratelimit-Policy: "a";q=10;w=60
 Ratelimit: "a";r=6;t=1
 X-Ratelimit-Limit: 10

@@ -104,7 +104,8 @@ func problemOf(t *testing.T, response *http.Response) httplimit.Problem {
 // A client that waits as long as Retry-After says is let through, under every algorithm.
 func TestWhoWaitsIsLetThrough(t *testing.T) {
 	for _, limits := range [][]string{
-		{"token-bucket:3/10s"}, {"token-bucket:7/1m,burst=4"}, {"leaky-bucket:3/10s"}, {"leaky-bucket:10/7s,burst=3"}, {"fixed-window:3/10s"},
+		{"token-bucket:3/10s"}, {"token-bucket:7/1m,burst=4"}, {"leaky-bucket:3/10s"}, {"leaky-bucket:10/7s,burst=3"},
+		{"fixed-window:3/10s"},
 		{"sliding-log:3/10s"}, {"sliding-counter:3/10s"}, {"sliding-counter:5/1m,slices=12"}, {"token-bucket:3/300ms"},
 		{"fixed-window:3/10s", "token-bucket:5/1m", "sliding-log:10/1h"}, {"sliding-counter:4/7s", "leaky-bucket:6/90s"},
 	} {
@@ -236,7 +237,9 @@ func TestAStoreThatDecidesNothing(t *testing.T) {
 		{errors.New(secret), 500, "", "", true},
 	} {
 		var told error
-		s := newService(t, policyOf(t, "1/1h"), failing{test.err}, httplimit.Options{OnError: func(_ *http.Request, err error) { told = err }})
+		s := newService(t, policyOf(t, "1/1h"), failing{test.err}, httplimit.Options{
+			OnError: func(_ *http.Request, err error) { told = err },
+		})
 		response := s.get("X-User", "ada")
 		problem := problemOf(t, response)
 		if response.StatusCode != test.status || problem.Type != test.problem || response.Header.Get("Retry-After") != test.retryAfter ||
@@ -389,8 +392,8 @@ func TestAttributesOfTheService(t *testing.T) {
 		if response.StatusCode != test.status {
 			t.Errorf("%+v: %d", test, response.StatusCode)
 		}
-		if o := s.last.Load(); test.status == 200 && (o == nil || !strings.HasPrefix(o.Requests[0].Key.Subject, test.key) || o.Policy != p ||
-			!o.Summary().Allowed) {
+		if o := s.last.Load(); test.status == 200 &&
+			(o == nil || !strings.HasPrefix(o.Requests[0].Key.Subject, test.key) || o.Policy != p || !o.Summary().Allowed) {
 			t.Errorf("%+v: %+v", test, o)
 		}
 	}

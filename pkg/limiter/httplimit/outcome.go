@@ -44,7 +44,8 @@ func (o *Outcome) WriteDenial(w http.ResponseWriter) {
 		problem.ViolatedPolicies = append(problem.ViolatedPolicies, o.names[i])
 	}
 	if sum.RetryAfter > 0 {
-		problem.Detail = fmt.Sprintf("The same request is allowed in %d s, if nothing else is asked until then.", wholeSeconds(sum.RetryAfter))
+		problem.Detail = fmt.Sprintf("The same request is allowed in %d s, if nothing else is asked until then.",
+			wholeSeconds(sum.RetryAfter))
 	}
 	if len(sum.DeniedBy) == 0 {
 		problem = Problem{Type: ReducedCapacity, Title: reducedTitle, Status: o.status}

@@ -102,7 +102,8 @@ func (s *Source) check(text string) error {
 	case fromSegments:
 		n, err := strconv.Atoi(s.name)
 		if err != nil || n < 1 || n > maxSegments {
-			return limiter.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name, maxSegments)
+			return limiter.Invalidf("source %q: %q is not a number of segments; it must be from 1 to %d, such as path:2", text, s.name,
+				maxSegments)
 		}
 		s.name, s.segments = strconv.Itoa(n), n
 	}

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // DecideAll decides several asks at one instant, all or nothing: if one of them is denied,
@@ -17,19 +20,38 @@ import (
 //
 // While the store is away, the strictest failure policy of the asks' policies counts for all:
 // fail before deny, deny before local, local before allow.
+//
+// The settings that the first ask was made by decide all of them.
 func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
-	f := e.inForce.Load()
+	if len(asks) == 1 && len(asks[0].Limits) == 0 {
+		return e.Decide(ctx, &asks[0], &answers[0])
+	}
+	begun := time.Since(e.start)
+	err := e.decideAll(ctx, asks, answers)
+	took := time.Since(e.start) - begun
+	for i := range answers {
+		if err != nil {
+			answers[i].Decisions = answers[i].Decisions[:0]
+		}
+		if e.options.OnDecision != nil {
+			e.options.OnDecision(&asks[i], &answers[i], err, took)
+		}
+	}
+	return err
+}
+
+func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
+	f := e.deciding(&asks[0])
 	var strictest *decider
 	requests := make([]limiter.Request, 0, 2*len(asks))
 	places := make([][]int, len(asks)) // of each ask's requests among all
 	for i := range asks {
 		ask, answer := &asks[i], &answers[i]
-		d, known := f.byName[ask.Policy]
-		if !known {
+		d := f.byName[ask.Policy]
+		if d == nil {
 			return ErrUnknownPolicy
 		}
-		if strictest == nil || stricter(d.policy.OnError, strictest.policy.OnError) ||
-			d.policy.OnError == strictest.policy.OnError && d.policy.LocalShare < strictest.policy.LocalShare {
+		if strictest == nil || stricter(d.policy.Policy, strictest.policy.Policy) {
 			strictest = d
 		}
 		if err := ask.requests(d, answer); err != nil {
@@ -46,7 +68,7 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 		}
 	}
 	op := asks[0].Op
-	requests, err := limiter.NormalizeAll(nil, op, requests)
+	requests, err := limiter.NormalizeAll(requests[:0], op, requests)
 	if err != nil {
 		return err
 	}
@@ -56,10 +78,10 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 	}
 	for i := range answers {
 		answer := &answers[i]
-		answer.LocalShare = strictest.policy.LocalShare
+		answer.LocalShare = cmp.Or(strictest.policy.LocalShare, limiter.DefaultShare)
+		answer.Decisions = make([]limiter.Decision, len(places[i]))
 		for j, place := range places[i] {
-			answer.Requests[j] = requests[place]
-			answer.Decisions[j] = decisions[place]
+			answer.Requests[j], answer.Decisions[j] = requests[place], decisions[place]
 		}
 	}
 	return nil
@@ -67,9 +89,9 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 
 // requests fills in what ask asks of the store under the policy of d.
 func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
-	answer.Policy, answer.LocalShare = d.policy.Policy, d.policy.LocalShare
-	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
-	if answer.Requests, answer.Overrides, err = d.policy.RequestsWithOverrides(ask.Attributes, ask.Cost); err != nil {
+	*answer = decision.Answer{Policy: d.policy.Policy, Charges: ask.Op != limiter.Peek && ask.Op != limiter.Refund}
+	answer.Requests, answer.Overrides, err = d.policy.AppendRequests(nil, nil, ask.Attributes, ask.Cost)
+	if err != nil {
 		return err
 	}
 	if n := len(ask.Limits); n > 0 && n != len(answer.Requests) {
@@ -78,7 +100,6 @@ func (ask *Ask) requests(d *decider, answer *decision.Answer) (err error) {
 	for j := range ask.Limits {
 		answer.Requests[j].Limit = ask.Limits[j]
 	}
-	answer.Decisions = make([]limiter.Decision, len(answer.Requests))
 	return nil
 }
 
@@ -93,7 +114,10 @@ func placeOf(requests []limiter.Request, request *limiter.Request) int {
 }
 
 // stricter reports whether p lets less through than other while the store is away.
-func stricter(p, other limiter.FailurePolicy) bool { return strictness(p) > strictness(other) }
+func stricter(p, other *policy.Policy) bool {
+	own, others := strictness(p.OnError), strictness(other.OnError)
+	return own > others || own == others && p.LocalShare < other.LocalShare
+}
 
 func strictness(p limiter.FailurePolicy) int {
 	switch p {

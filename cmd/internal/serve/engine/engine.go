@@ -131,11 +131,16 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	return err
 }
 
-func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
-	f := e.inForce.Load()
+// deciding is what decides an ask: what its settings say, else what is in force.
+func (e *Engine) deciding(ask *Ask) *force {
 	if ask.Settings != nil && ask.Settings.force != nil {
-		f = ask.Settings.force
+		return ask.Settings.force
 	}
+	return e.inForce.Load()
+}
+
+func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
+	f := e.deciding(ask)
 	*answer = decision.Answer{Key: ask.Key, Requests: answer.Requests[:0], Overrides: answer.Overrides[:0], Decisions: answer.Decisions[:0]}
 	store := f.plain
 	if ask.Policy != "" {

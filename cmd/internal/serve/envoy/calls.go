@@ -55,7 +55,7 @@ func callsOf(r *rls.Request, settings *engine.Settings) (all calls, err error) {
 			if !matches {
 				continue
 			}
-			each := &call{index: i, ask: engine.Ask{Policy: known[j].Policy, Attributes: attributes}}
+			each := &call{index: i, ask: engine.Ask{Settings: settings, Policy: known[j].Policy, Attributes: attributes}}
 			each.ask.Op, each.ask.Cost = operation(d, r.Hits)
 			if d.HasLimit {
 				if err := each.override(&d.Limit, settings); err != nil {

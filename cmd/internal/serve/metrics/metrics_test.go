@@ -25,7 +25,7 @@ import (
 func observed(t testing.TB, store limiter.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(store, settings, engine.Options{
-		Timeout: time.Second, Observer: m.Observer(), StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); store.Close() })
 	return e, m
@@ -168,7 +168,7 @@ func TestOutcomes(t *testing.T) {
 		{"not-asked", limiter.Decision{Allowed: true, Unguarded: true}},
 	} {
 		m := metrics.New(metrics.Options{})
-		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
 		answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{test.of}}
 		m.Decided(&engine.Ask{Op: limiter.Take, Policy: "p"}, answer, nil, time.Millisecond)
 		s, _ := scrape(t, m)
@@ -260,13 +260,13 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	m := metrics.New(metrics.Options{Clock: func() time.Time { return now }})
 	old, next := login(), &policy.Policy{Name: "api", Limits: login().Limits[:1]}
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{old}})
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{old}}, true)
 	told := func(p *policy.Policy) {
 		answer := &decision.Answer{Policy: p, Decisions: make([]limiter.Decision, len(p.Limits))}
 		m.Decided(&engine.Ask{Op: limiter.Take, Policy: p.Name}, answer, nil, 0)
 	}
 	told(old)
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}})
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
 	told(old) // was under way
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
@@ -275,8 +275,8 @@ func TestSeriesOfOldPoliciesGo(t *testing.T) {
 		t.Error("a limit that is in force no more has a gauge")
 	}
 	now = now.Add(9 * time.Minute)
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}) // another with the name
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}})
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{login()}}, true) // another with the name
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{next}}, true)
 	now = now.Add(9 * time.Minute)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_decisions_total{limit="ip",outcome="denied",policy="login"}`, 2)
@@ -297,7 +297,7 @@ func TestReloadStormsLeaveFewSeries(t *testing.T) {
 	for i := range 2000 {
 		p := login()
 		p.Name = fmt.Sprintf("login%d", i)
-		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+		m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
 		if i%500 == 499 {
 			s, _ := scrape(t, m)
 			most = max(most, len(s))
@@ -340,10 +340,10 @@ func TestBreakers(t *testing.T) {
 	if n := s.sum("limitctl_breaker_state"); n != 0 {
 		t.Error("without a breaker there is a state of one")
 	}
-	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}})
+	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
-	changed := m.Observer().OnBreaker
+	changed := m.Breaker
 	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)
@@ -363,7 +363,7 @@ func TestBreakers(t *testing.T) {
 		t.Errorf("%d series with 200 parts, %d with 2000", before, len(s))
 	}
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
-	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}})
+	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="open"}`, 0)
 }
@@ -403,7 +403,7 @@ func TestDoors(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	p := login()
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
 	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
 	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true, Granted: 1}, {Shadow: true}}}
 	observer := m.StoreObserver()
@@ -421,7 +421,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 func BenchmarkDecided(b *testing.B) {
 	m := metrics.New(metrics.Options{})
 	p := login()
-	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}})
+	m.Configure(&engine.Settings{Policies: []*policy.Policy{p}}, true)
 	question := ask(limiter.Take, "192.0.2.1", "a@example.com")
 	answer := &decision.Answer{Policy: p, Decisions: []limiter.Decision{{Allowed: true}, {Allowed: true}}}
 	b.ReportAllocs()

@@ -96,7 +96,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := &passage{body: clientBody{ReadCloser: r.Body}}
 	r.Body = &p.body
 	if !rule.Skips(r) {
-		ask := engine.Ask{Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
+		ask := engine.Ask{Settings: settings, Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 		var answer decision.Answer
 		if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
 			d.undecided(w, err)

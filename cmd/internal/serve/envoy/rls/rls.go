@@ -71,7 +71,7 @@ func fields(message []byte, each func(f *field) error) error {
 	var f field
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
+		if n < 0 || number > protowire.MaxValidNumber {
 			return ErrNotAMessage
 		}
 		message = message[n:]

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+)
+
+// Setting is a value and its path, such as "policies.login.http.denied_status".
+type Setting struct{ Name, Value string }
+
+// HTTPSettings returns what a configuration says of HTTP requests and of Envoy, with the defaults of
+// what is for all policies.
+func HTTPSettings(c *Config) []Setting {
+	settings := []Setting{
+		{"http.trusted_proxies", list(texts(c.HTTP.Clients.Trusted))},
+		{"http.client_header", c.HTTP.Clients.Header},
+		{"http.ipv6_prefix", fmt.Sprint(c.HTTP.Clients.IPv6Bits)},
+		{"http.headers", list(configfile.HeaderWords(c.HTTP.Headers))},
+	}
+	for _, p := range c.Policies {
+		if rule, has := c.HTTP.Rules[p.Name]; has {
+			for _, s := range ruleSettings(&rule) {
+				settings = append(settings, Setting{"policies." + p.Name + ".http." + s.Name, s.Value})
+			}
+		}
+	}
+	for _, domain := range slices.Sorted(maps.Keys(c.Envoy)) {
+		for i, d := range c.Envoy[domain] {
+			path := fmt.Sprintf("envoy.%s[%d]", domain, i)
+			settings = append(settings, Setting{path + ".policy", d.Policy}, Setting{path + ".entries", EntriesText(&d)})
+		}
+	}
+	return settings
+}
+
+// ruleSettings are those that a rule says, by their names in it.
+func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
+	if len(rule.Attributes) > 0 {
+		var words []string
+		for _, name := range slices.Sorted(maps.Keys(rule.Attributes)) {
+			words = append(words, name+": "+rule.Attributes[name].String())
+		}
+		settings = append(settings, Setting{"attributes", "{" + strings.Join(words, ", ") + "}"})
+	}
+	if len(rule.Skip.Methods) > 0 {
+		settings = append(settings, Setting{"skip.methods", list(rule.Skip.Methods)})
+	}
+	if len(rule.Skip.Paths) > 0 {
+		settings = append(settings, Setting{"skip.paths", list(rule.Skip.Paths)})
+	}
+	status := rule.DeniedStatus
+	if status == 0 {
+		status = 429
+	}
+	return append(settings, Setting{"denied_status", fmt.Sprint(status)})
+}
+
+// EntriesText writes the entries of a descriptor as a file does.
+func EntriesText(d *configfile.EnvoyDescriptor) string {
+	var words []string
+	for i := range d.Entries {
+		words = append(words, strings.TrimSuffix(d.Entries[i].String()+": "+d.Entries[i].Attribute, " "))
+	}
+	return "{" + strings.Join(words, ", ") + "}"
+}
+
+func list(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+
+func texts[T fmt.Stringer](values []T) []string {
+	var texts []string
+	for _, value := range values {
+		texts = append(texts, value.String())
+	}
+	return texts
+}
+
+// httpDifferences are those of what is said of HTTP requests and of Envoy, of policies that both
+// have.
+func httpDifferences(before, after *Config) (all []Difference) {
+	old, now := map[string]string{}, map[string]string{}
+	var paths []string
+	for _, s := range HTTPSettings(before) {
+		old[s.Name] = s.Value
+		paths = append(paths, s.Name)
+	}
+	for _, s := range HTTPSettings(after) {
+		if now[s.Name] = s.Value; old[s.Name] == "" {
+			paths = append(paths, s.Name)
+		}
+	}
+	for _, path := range paths {
+		if old[path] == now[path] {
+			continue
+		}
+		d := Difference{Change: Changed}
+		name := path
+		if rest, is := strings.CutPrefix(path, "policies."); is {
+			d.Policy, name, _ = strings.Cut(rest, ".")
+			if policyOf(before, d.Policy) == nil || policyOf(after, d.Policy) == nil {
+				continue
+			}
+		}
+		if old[path] != "" {
+			d.Old = name + " " + old[path]
+		}
+		if now[path] != "" {
+			d.New = name + " " + now[path]
+		}
+		all = append(all, d)
+	}
+	return all
+}

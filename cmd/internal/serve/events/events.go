@@ -1,0 +1,235 @@
+// Package events tells operators what happens while the server decides: in its log, with no line for
+// each request unless that is asked for, and as facts for /readyz.
+package events
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+const (
+	// quiet is how long no decision may have been made without the store for an outage to be over.
+	quiet = 10 * time.Second
+	// repeat is how often an outage that goes on is told of.
+	repeat = time.Minute
+)
+
+// Options are what a Log works with.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Describe is an error in one line without secrets.
+	Describe func(error) string
+	// Subjects: the log may name who is limited.
+	Subjects bool
+}
+
+// Log tells of events. It is safe for concurrent use.
+type Log struct {
+	Options
+	outages sync.Map // of *outage by the policy's name
+
+	mu    sync.Mutex
+	parts map[string]brokenPart // parts of the store whose breaker is not closed
+}
+
+// outage is that a policy decides without the store.
+type outage struct {
+	policy string
+	// decides is what the policy's on_error says.
+	decides string
+	active  atomic.Bool
+	total   atomic.Int64 // decisions without the store
+	last    atomic.Int64 // when the last was made, in nanoseconds of unix time
+	since   atomic.Int64 // when the first was made
+	told    int64        // total, and
+	toldAt  time.Time    // when it was last told; both for Refresh
+}
+
+type brokenPart struct {
+	since  time.Time
+	reason string
+}
+
+// New returns a Log that nothing has happened to.
+func New(o Options) *Log { return &Log{Options: o, parts: map[string]brokenPart{}} }
+
+// Failure tells that a policy decided without the store: once when that begins. Refresh
+// tells the rest.
+func (l *Log) Failure(p *policy.Policy, err error) {
+	found, known := l.outages.Load(p.Name)
+	if !known {
+		found, _ = l.outages.LoadOrStore(p.Name, &outage{policy: p.Name, decides: p.OnError.String()})
+	}
+	o, now := found.(*outage), l.Now()
+	o.last.Store(now.UnixNano())
+	o.total.Add(1)
+	if !o.active.Load() && o.active.CompareAndSwap(false, true) {
+		o.since.Store(now.UnixNano())
+		l.Log.Warn("the store does not decide, the policy does", "policy", p.Name, "on_error", p.OnError.String(), "error", l.Describe(err))
+	}
+}
+
+// Refresh tells of outages that are over, and now and then of those that go on. It is for one
+// goroutine.
+func (l *Log) Refresh(context.Context, bool) {
+	now := l.Now()
+	l.outages.Range(func(name, found any) bool {
+		o := found.(*outage)
+		total, since := o.total.Load(), time.Unix(0, o.since.Load())
+		switch {
+		case !o.active.Load():
+		case now.Sub(time.Unix(0, o.last.Load())) >= quiet:
+			l.outages.Delete(name) // the next failure begins another
+			l.Log.Info("no decision was made without the store for "+quiet.String(), "policy", o.policy, "on_error", o.decides,
+				"without_store", total, "lasted", time.Unix(0, o.last.Load()).Sub(since).Round(time.Millisecond).String())
+		case o.toldAt.IsZero():
+			o.toldAt = since
+		case now.Sub(o.toldAt) >= repeat:
+			l.Log.Warn("the store still does not decide, the policy does", "policy", o.policy, "on_error", o.decides,
+				"without_store", total-o.told, "since", since.UTC())
+			o.told, o.toldAt = total, now
+		}
+		return true
+	})
+}
+
+// Breaker tells of a change of the store's breaker. Tries that fail are told of at the level debug.
+func (l *Log) Breaker(change limiter.BreakerChange) {
+	part := change.Part
+	log := l.Log
+	if part != "" {
+		log = log.With("part", part)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, broken := l.parts[part]
+	switch change.To {
+	case limiter.BreakerClosed:
+		delete(l.parts, part)
+		if broken {
+			log.Info("the breaker is closed: the store is asked again", "open_for", change.At.Sub(before.since).Round(time.Millisecond).String())
+		}
+	case limiter.BreakerOpen:
+		reason := "unknown"
+		if change.Reason != nil {
+			reason = l.Describe(change.Reason)
+		}
+		if broken {
+			log.Debug("the breaker stays open", "error", reason)
+			return
+		}
+		l.parts[part] = brokenPart{change.At, reason}
+		log.Warn("the breaker is open: the store is not asked", "error", reason)
+	}
+}
+
+// Replaced tells that settings are in force, and whether their breaker is a new one, which is closed.
+func (l *Log) Replaced(_ *engine.Settings, newBreaker bool) {
+	if newBreaker {
+		l.mu.Lock()
+		clear(l.parts)
+		l.mu.Unlock()
+	}
+}
+
+// Overrides tells why overrides cannot be read. Those that are known apply until their ends.
+func (l *Log) Overrides(err error) {
+	l.Log.Warn("operators' overrides are out of date", "error", l.Describe(err))
+}
+
+// Denials tells why denials cannot be written.
+func (l *Log) Denials(err error) {
+	l.Log.Warn("who is denied cannot be told", "error", l.Describe(err))
+}
+
+// Decision tells of one ask at the level debug.
+func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+	if !l.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	args := []any{"operation", ask.Op.String(), "policy", ask.Policy, "took", took.String()}
+	if l.Subjects {
+		args = append(args, "subject", subject(ask))
+	}
+	message := "allowed"
+	switch {
+	case err != nil:
+		message = "not decided"
+		args = append(args, "error", l.Describe(err))
+	default:
+		sum := limiter.Summarize(answer.Decisions)
+		args = append(args, "decided_by", sum.DecidedBy.String())
+		if !sum.Allowed {
+			message = "denied"
+			args = append(args, "denied_by", answer.DeniedBy(), "retry_after", sum.RetryAfter.String())
+		}
+	}
+	l.Log.Debug(message, args...)
+}
+
+// subject is who is limited, as it was asked.
+func subject(ask *engine.Ask) string {
+	if ask.Policy == "" {
+		return ask.Key
+	}
+	var words []string
+	for _, name := range ask.Attributes.Names() {
+		words = append(words, name+"="+ask.Attributes[name])
+	}
+	return strings.Join(words, " ")
+}
+
+// Enabled reports whether Decision would tell anything.
+func (l *Log) Enabled() bool { return l.Log.Enabled(context.Background(), slog.LevelDebug) }
+
+// State is what is known of the store, for operators.
+type State struct {
+	// Breaker is open for these parts of the store; the name is empty for one in one piece.
+	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
+	// Without are the policies that decide without the store.
+	Without []Outage `json:"without_store,omitempty"`
+}
+
+// OpenBreaker is a part of the store that is not asked.
+type OpenBreaker struct {
+	Part  string    `json:"part,omitempty"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// Outage is a policy that decides without the store.
+type Outage struct {
+	Policy    string    `json:"policy"`
+	OnError   string    `json:"on_error"`
+	Since     time.Time `json:"since"`
+	Decisions int64     `json:"decisions"`
+}
+
+// State returns what is known of the store. ok is that it decides, as far as is known.
+func (l *Log) State() (ok bool, state State) {
+	l.mu.Lock()
+	for _, part := range slices.Sorted(maps.Keys(l.parts)) {
+		state.Breaker = append(state.Breaker, OpenBreaker{part, l.parts[part].since.UTC(), l.parts[part].reason})
+	}
+	l.mu.Unlock()
+	l.outages.Range(func(_, found any) bool {
+		if o := found.(*outage); o.active.Load() {
+			state.Without = append(state.Without, Outage{o.policy, o.decides, time.Unix(0, o.since.Load()).UTC(), o.total.Load()})
+		}
+		return true
+	})
+	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
+	return len(state.Breaker)+len(state.Without) == 0, state
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// dial returns a client of the service, which decides by store.
+func dial(t *testing.T, store limiter.Store) grpc_health_v1.HealthClient {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(store, t.Logf)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-ended
+	})
+	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { connection.Close() })
+	return grpc_health_v1.NewHealthClient(connection)
+}
+
+func as(ctx context.Context, users ...string) context.Context {
+	for _, user := range users {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-user", user)
+	}
+	return ctx
+}
+
+func TestAUserIsLimitedByMethod(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	client := dial(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
+	check := func(ctx context.Context) error {
+		_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+	for n := range 10 {
+		if err := check(as(t.Context(), "ada")); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+	}
+	denied := status.Convert(check(as(t.Context(), "ada")))
+	if denied.Code() != codes.ResourceExhausted || len(denied.Details()) != 1 {
+		t.Fatalf("%v, %v", denied, denied.Details())
+	}
+	info, ok := denied.Details()[0].(*errdetails.RetryInfo)
+	if !ok || info.RetryDelay.AsDuration() != 10*time.Second {
+		t.Fatalf("%v", denied.Details())
+	}
+	if err := check(as(t.Context(), "bob")); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	stream, err := client.Watch(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Errorf("another method: %v", err)
+	}
+	for _, users := range [][]string{nil, {"ada", "bob"}} {
+		if err := check(as(t.Context(), users...)); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("users %q: %v", users, err)
+		}
+	}
+}
+
+// Streams are limited as calls are.
+func TestStreamsAreLimited(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	client := dial(t, memorystore.New(memorystore.WithClock(func() time.Time { return now })))
+	for n := range 11 {
+		stream, err := client.Watch(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		if want := n < 10; (err == nil) != want || err != nil && status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("stream %d: %v", n, err)
+		}
+	}
+}
+
+// failing is a store that answers with an error.
+type failing struct {
+	limiter.Store
+	err error
+}
+
+func (s failing) Decide(context.Context, limiter.Op, []limiter.Request, []limiter.Decision) error {
+	return s.err
+}
+
+func TestAStoreThatDecidesNothing(t *testing.T) {
+	away := dial(t, failing{err: limiter.ErrUnavailable})
+	for n := range 3 { // a quarter of ten
+		_, err := away.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
+		if want := n < 2; (err == nil) != want {
+			t.Errorf("call %d while the store is away: %v", n, err)
+		}
+	}
+	refusing := dial(t, failing{err: limiter.ErrRefused})
+	_, err := refusing.Check(as(t.Context(), "ada"), &grpc_health_v1.HealthCheckRequest{})
+	if got := status.Convert(err); got.Code() != codes.Unavailable || got.Message() != "no decision about limits" {
+		t.Errorf("%v", err)
+	}
+}
+
+// Who a call came from is believed from trusted proxies only.
+func TestAddresses(t *testing.T) {
+	p := calls()
+	p.Limits[0].By = []string{"ip"}
+	i := &interceptor{policy: p, clients: httplimit.Clients{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
+	for from, want := range map[string]string{"192.0.2.1:1": "192.0.2.1", "10.0.0.1:1": "198.51.100.7"} {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("x-forwarded-for", "198.51.100.7"))
+		ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))})
+		if got := i.attributes(ctx, "/m"); len(got) != 1 || got["ip"] != want {
+			t.Errorf("from %s: %v", from, got)
+		}
+	}
+}
