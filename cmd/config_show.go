@@ -69,6 +69,7 @@ func runConfigShow(o *configShowOptions) error {
 		answer.document.Contexts = append(answer.document.Contexts, newContextDocument(c, x, name))
 	}
 	answer.addDenials(c)
+	answer.addHTTP(c)
 	if o.origin {
 		answer.document.Origins = map[string]string{}
 		for _, row := range answer.rows {
@@ -86,6 +87,15 @@ func (a *showAnswer) addDenials(c *config.Config) {
 	}
 	a.add("denials", fmt.Sprint(c.Denials), origin)
 	a.document.Denials = c.Denials
+}
+
+// addHTTP adds how HTTP requests and Envoy's descriptors are limited.
+func (a *showAnswer) addHTTP(c *config.Config) {
+	a.document.HTTP = map[string]string{}
+	for _, setting := range config.HTTPSettings(c) {
+		a.addFrom(c, setting.Name, setting.Value)
+		a.document.HTTP[setting.Name] = setting.Value
+	}
 }
 
 // showAnswer is the configuration in effect, with all defaults.
@@ -109,7 +119,9 @@ type showDocument struct {
 	Policies      map[string]policyDocument `json:"policies"`
 	Contexts      []contextDocument         `json:"contexts"`
 	Denials       bool                      `json:"denials"`
-	Origins       map[string]string         `json:"origins,omitempty"`
+	// HTTP is how HTTP requests and Envoy's descriptors are limited, by the settings' paths.
+	HTTP    map[string]string `json:"http"`
+	Origins map[string]string `json:"origins,omitempty"`
 }
 
 // breakerDocument has the settings of a breaker if there is one.

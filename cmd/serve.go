@@ -141,7 +141,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
 		frame.operators(counted.Handler(), answers)
 	}
-	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, OnEnd: counted.CallEnded})
 	err = serve.Run(cmd.Context(), &frame.Options)
 	if cut := new(serve.CutError); errors.As(err, &cut) {
 		return &cutError{cut}

@@ -82,7 +82,9 @@ func logged(options engine.Options, log *events.Log) engine.Options {
 }
 
 // reloads puts other configurations in force when the files change. check says why one cannot be.
-func (f *serveFrame) reloads(o *serveOptions, c *config.Config, e *engine.Engine, counted *metrics.Metrics, check func(*config.Config) error) {
+func (f *serveFrame) reloads(
+	o *serveOptions, c *config.Config, e *engine.Engine, counted *metrics.Metrics, check func(*config.Config) error,
+) {
 	reloader := reload.New(reload.Options{
 		Environment: configEnvironment(o.globalOptions),
 		Config:      c,

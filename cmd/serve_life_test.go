@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -118,6 +119,9 @@ func TestServeReloadsUnderLoad(t *testing.T) {
 	}
 	if name := shown().Subject.CommonName; name != "first" {
 		t.Errorf("half a pair is shown: %s", name)
+	}
+	if !waitFor(childPatience, func() bool { return strings.Contains(s.get(t, "admin", "/metrics"), "limitctl_certificate_stale 1") }) {
+		t.Error("the metrics do not say that half a pair is there")
 	}
 	c.file("tls.key", later.key)
 	storm(200)
@@ -312,7 +316,9 @@ func TestServeOnASocket(t *testing.T) {
 	s.cmd.Process.Kill()
 	s.exit()
 	s = start()
-	client := &http.Client{Transport: &http.Transport{Dial: func(_, _ string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
 	response, err := client.Post("http://x/v1/check", "application/json", strings.NewReader(`{"key":"user:1","limits":["1/1m"]}`))
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", response, err)

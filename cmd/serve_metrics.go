@@ -45,6 +45,9 @@ func observed(options engine.Options, counted *metrics.Metrics) engine.Options {
 func (f *serveFrame) counted(counted *metrics.Metrics) {
 	f.count = counted.Door
 	f.Events.Connections, f.Events.ConnectionRefused = counted.Connections, counted.ConnectionRefused
+	if f.certificates != nil {
+		counted.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
+	}
 }
 
 // countDoor wraps what a door answers with, if something counts.

@@ -34,7 +34,8 @@ var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
-	{"start", startSection}, {"serve", serveSection}, {"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
+	{"start", startSection}, {"serve", serveSection},
+	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 
 func main() {

@@ -69,8 +69,8 @@ func HeaderWords(h httplimit.Headers) []string {
 
 // DefaultHTTP returns what an HTTP server does where no file says anything of it.
 func DefaultHTTP() httplimit.Settings {
-	return httplimit.Settings{Clients: httplimit.Clients{Header: httplimit.XForwardedFor, IPv6Bits: httplimit.DefaultIPv6Bits}, Headers: httplimit.AllHeaders,
-		Rules: map[string]httplimit.Rule{}}
+	clients := httplimit.Clients{Header: httplimit.XForwardedFor, IPv6Bits: httplimit.DefaultIPv6Bits}
+	return httplimit.Settings{Clients: clients, Headers: httplimit.AllHeaders, Rules: map[string]httplimit.Rule{}}
 }
 
 // readHTTP reads the field http of the file.

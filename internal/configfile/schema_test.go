@@ -152,7 +152,8 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 		check("testdata/good/"+name+".yaml", true)
 	}
 	for _, name := range []string{"a-list", "a-text", "comma-in-flow", "contexts", "missing-fields", "on-error", "shadow-yes",
-		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers", "envoy",
+		"unknown-algorithm", "unknown-field", "unfit-names", "wrong-types", "override-mistakes", "http", "http-attributes", "http-headers",
+		"envoy",
 		"envoy-is-a-list"} {
 		check("testdata/broken/"+name+".yaml", false)
 	}

@@ -31,9 +31,6 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 		begin(func(ctx context.Context) { repeat(ctx, refresh, asked) })
 	}
 	begin(func(ctx context.Context) { spread(ctx, o.Hangups, asks) })
-	for _, what := range o.Background {
-		begin(what)
-	}
 	return func() {
 		cancel()
 		done := make(chan struct{})

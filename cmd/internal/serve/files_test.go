@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,14 +277,14 @@ func TestHangupsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		hangups := make(chan struct{}, 1)
-		var slow, quick, regular int
+		var slow, quick, regular atomic.Int64
 		o := &Options{Hangups: hangups, Refreshes: []func(context.Context, bool){
-			func(context.Context, bool) { slow++; time.Sleep(10 * time.Second) },
+			func(context.Context, bool) { slow.Add(1); time.Sleep(10 * time.Second) },
 			func(_ context.Context, asked bool) {
 				if asked {
-					quick++
+					quick.Add(1)
 				} else {
-					regular++
+					regular.Add(1)
 				}
 			},
 		}}
@@ -293,8 +294,8 @@ func TestHangupsAreSpread(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(20*time.Second + RefreshEvery/4)
-		if slow != 3 || quick != 50 || regular < 19 {
-			t.Errorf("%d slow, %d quick, %d regular", slow, quick, regular)
+		if slow.Load() != 3 || quick.Load() != 50 || regular.Load() < 19 {
+			t.Errorf("%d slow, %d quick, %d regular", slow.Load(), quick.Load(), regular.Load())
 		}
 		stop()
 		end()

@@ -274,7 +274,8 @@ func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
 	}
 	for range 3 {
 		var answer decision.Answer
-		if err := e.Decide(t.Context(), ip("blocked"), &answer); err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
+		err := e.Decide(t.Context(), ip("blocked"), &answer)
+		if err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
 			t.Errorf("%+v, %v", answer.Decisions, err)
 		}
 		e.Replace(settingsOf(t, loginFile))

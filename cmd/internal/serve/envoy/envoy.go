@@ -36,6 +36,8 @@ type Options struct {
 	OnUnknownDomain func(domain string)
 	// OnBug, if set, is told each bug.
 	OnBug func(error)
+	// OnEnd, if set, is told the code of gRPC that each call ended with.
+	OnEnd func(code uint8)
 }
 
 // New returns a server that answers Envoy by what e decides.
@@ -44,11 +46,16 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 		options.Ready = func() bool { return true }
 	}
 	d := &door{e, options}
+	onEnd := func(grpc.Code) {}
+	if options.OnEnd != nil {
+		onEnd = func(code grpc.Code) { options.OnEnd(uint8(code)) }
+	}
 	return grpc.New(grpc.Options{
 		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
 		Bounds:  options.Bounds,
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
+		OnEnd:   onEnd,
 	})
 }
 

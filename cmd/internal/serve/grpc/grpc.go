@@ -104,4 +104,6 @@ type Options struct {
 	Gate Gate
 	// OnBug, if set, is told each panic of a method, which the caller is told as [Internal].
 	OnBug func(error)
+	// OnEnd, if set, is told how each call ended. It is called by many at once, so it must be quick.
+	OnEnd func(Code)
 }

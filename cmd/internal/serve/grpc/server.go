@@ -102,6 +102,18 @@ func (s *Server) told(err error) {
 	}
 }
 
+// ended passes on how a call ended.
+func (s *Server) ended(status *Status) {
+	if s.options.OnEnd == nil {
+		return
+	}
+	code := OK
+	if status != nil {
+		code = status.Code
+	}
+	s.options.OnEnd(code)
+}
+
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

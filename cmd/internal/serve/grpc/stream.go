@@ -183,6 +183,7 @@ func (c *conn) release(s *stream) {
 func (c *conn) refuseCall(s *stream, status *Status) {
 	c.release(s)
 	s.started, s.status, s.request = true, status, nil
+	c.server.ended(status)
 	c.send(s)
 	c.signal()
 }
@@ -215,6 +216,7 @@ func (c *conn) finish(s *stream, err error) {
 		s.status = &Status{Internal, "internal error"}
 	}
 	s.answer = nil
+	c.server.ended(s.status)
 	if s.reset || c.dead {
 		c.less()
 		return

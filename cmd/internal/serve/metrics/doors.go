@@ -13,6 +13,7 @@ type doorMetrics struct {
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 	refused  prometheus.Counter
+	calls    [codes]prometheus.Counter // of gRPC
 
 	connections        *prometheus.GaugeVec
 	connectionsRefused *prometheus.CounterVec
@@ -30,14 +31,37 @@ func (d *doorMetrics) register(r prometheus.Registerer) {
 	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
 	d.refused = prometheus.NewCounter(counter("refused_requests_total",
 		"Requests that were refused because too many were in flight."))
+	calls := prometheus.NewCounterVec(counter("grpc_calls_total", "Calls of Envoy's rate limit service, by the code of gRPC."), []string{"code"})
+	for i, code := range codeWords {
+		d.calls[i] = calls.WithLabelValues(code)
+	}
 	d.connections = prometheus.NewGaugeVec(gauge("connections_open", "Connections that clients have open."), []string{"door"})
 	d.connectionsRefused = prometheus.NewCounterVec(counter("connections_refused_total",
 		"Connections that were closed because too many were open."), []string{"door"})
-	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, d.connections, d.connectionsRefused)
+	r.MustRegister(d.requests, d.took, d.inFlight, d.refused, calls, d.connections, d.connectionsRefused)
 }
 
 // Refused counts a request that is refused because too many are in flight.
 func (m *Metrics) Refused() { m.doors.refused.Inc() }
+
+// codes is how many codes gRPC has.
+const codes = 17
+
+// codeWords are the codes of gRPC, as its documents write them.
+var codeWords = [codes]string{
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+	"UNAUTHENTICATED",
+}
+
+// CallEnded counts a call of gRPC that ended with that code. A code that gRPC does not have is
+// UNKNOWN, which is 2.
+func (m *Metrics) CallEnded(code uint8) {
+	if code >= codes {
+		code = 2
+	}
+	m.doors.calls[code].Inc()
+}
 
 // Connections counts connections of a door that were opened, or closed if change is below 0.
 func (m *Metrics) Connections(door string, change int) {

@@ -390,6 +390,9 @@ func TestDoors(t *testing.T) {
 		}()
 	}
 	m.Refused()
+	for _, code := range []uint8{0, 14, 14, 200} {
+		m.CallEnded(code)
+	}
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_http_requests_total{door="http",status="2xx"}`, 2)
 	s.want(t, `limitctl_http_requests_total{door="http",status="4xx"}`, 1)
@@ -397,6 +400,9 @@ func TestDoors(t *testing.T) {
 	s.want(t, `limitctl_http_request_duration_seconds_count{door="http"}`, 4)
 	s.want(t, `limitctl_http_requests_in_flight{door="http"}`, 0)
 	s.want(t, `limitctl_refused_requests_total`, 1)
+	s.want(t, `limitctl_grpc_calls_total{code="OK"}`, 1)
+	s.want(t, `limitctl_grpc_calls_total{code="UNAVAILABLE"}`, 2)
+	s.want(t, `limitctl_grpc_calls_total{code="UNKNOWN"}`, 1)
 }
 
 // What counts a decision must not slow it down: it allocates nothing.

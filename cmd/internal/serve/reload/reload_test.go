@@ -245,7 +245,8 @@ func TestACheckCanRefuse(t *testing.T) {
 // Values of attributes in policies can be names of customers.
 func TestTheLogNamesNoSubjectUnlessAsked(t *testing.T) {
 	text := func(n int) string {
-		return fmt.Sprintf("policies:\n  a:\n    limits: [{name: t, by: [tenant], limit: 1/1m, overrides: [{when: {tenant: acme}, limit: %d/1m}]}]\n", n)
+		return fmt.Sprintf("policies:\n  a:\n    limits:\n      - {name: t, by: [tenant], limit: 1/1m, "+
+			"overrides: [{when: {tenant: acme}, limit: %d/1m}]}\n", n)
 	}
 	for _, subjects := range []bool{false, true} {
 		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), text(5))

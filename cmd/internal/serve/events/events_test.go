@@ -1,0 +1,102 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+func newLog(level slog.Level) (l *Log, text *bytes.Buffer, now *time.Time) {
+	text, now = new(bytes.Buffer), new(time.Time)
+	*now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	l = New(Options{Log: slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: level})), Now: func() time.Time { return *now },
+		Describe: func(err error) string { return "described " + err.Error() }})
+	return l, text, now
+}
+
+// An outage is told of when it begins, once a minute with how many were decided, and when it is over.
+func TestAnOutageIsToldOf(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	p := &policy.Policy{Name: "login", OnError: limiter.AllowOnError}
+	for second := range 150 {
+		for range 10 {
+			l.Failure(p, errors.New("away"))
+		}
+		*now = now.Add(time.Second)
+		if l.Refresh(context.Background(), false); second == 0 {
+			if ok, state := l.State(); ok || len(state.Without) != 1 || state.Without[0].Decisions != 10 {
+				t.Errorf("the state is %+v", state)
+			}
+		}
+	}
+	*now = now.Add(quiet)
+	l.Refresh(context.Background(), false)
+	if ok, state := l.State(); !ok {
+		t.Errorf("once it is over the state is %+v", state)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	wants := []string{"described away", "without_store=600 ", "without_store=600 ", "without_store=1500 lasted=2m29s"}
+	if len(lines) != len(wants) {
+		t.Fatalf("the log is\n%s", text)
+	}
+	for i, want := range wants {
+		if !strings.Contains(lines[i]+" ", want) || !strings.Contains(lines[i], "policy=login on_error=allow") {
+			t.Errorf("line %d lacks %s: %s", i+1, want, lines[i])
+		}
+	}
+}
+
+// A breaker is told of when it opens and when it closes, not of each try between.
+func TestABreakerIsToldOf(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	change := func(from, to limiter.BreakerState) {
+		l.Breaker(limiter.BreakerChange{From: from, To: to, At: *now, Reason: errors.New("away")})
+		*now = now.Add(time.Second)
+	}
+	change(limiter.BreakerClosed, limiter.BreakerOpen)
+	for range 5 {
+		change(limiter.BreakerOpen, limiter.BreakerHalfOpen)
+		change(limiter.BreakerHalfOpen, limiter.BreakerOpen)
+	}
+	if ok, state := l.State(); ok || len(state.Breaker) != 1 || state.Breaker[0].Error != "described away" {
+		t.Errorf("the state is %+v", state)
+	}
+	change(limiter.BreakerHalfOpen, limiter.BreakerClosed)
+	if n := strings.Count(text.String(), "\n"); n != 2 || !strings.Contains(text.String(), "open_for=11s") {
+		t.Errorf("the log is\n%s", text)
+	}
+	change(limiter.BreakerClosed, limiter.BreakerOpen)
+	l.Replaced(nil, true)
+	if ok, state := l.State(); !ok {
+		t.Errorf("with a new breaker the state is %+v", state)
+	}
+}
+
+// Asks are told of at the level debug only, and whom they are about if that is asked for.
+func TestAsksAreToldOfAtDebug(t *testing.T) {
+	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
+	answer := &decision.Answer{Requests: make([]limiter.Request, 1), Decisions: []limiter.Decision{{RetryAfter: time.Second}}}
+	l, text, _ := newLog(slog.LevelInfo)
+	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 || l.Enabled() {
+		t.Errorf("at info the log is %s", text)
+	}
+	for _, subjects := range []bool{false, true} {
+		l, text, _ := newLog(slog.LevelDebug)
+		l.Subjects = subjects
+		l.Decision(ask, answer, nil, time.Millisecond)
+		l.Decision(ask, answer, errors.New("no"), time.Millisecond)
+		if !strings.Contains(text.String(), "msg=denied") || !strings.Contains(text.String(), "described no") ||
+			strings.Contains(text.String(), "203.0.113.9") != subjects {
+			t.Errorf("asked: %t; the log is\n%s", subjects, text)
+		}
+	}
+}
