@@ -36,7 +36,7 @@ func (f *metricsFlags) check() error {
 
 // observed are an engine's options, with metrics told of what it decides.
 func observed(options engine.Options, counted *metrics.Metrics) engine.Options {
-	options.OnBreaker, options.StoreObserver = counted.Observer().OnBreaker, counted.StoreObserver()
+	options.OnBreaker, options.StoreObserver = counted.Breaker, counted.StoreObserver()
 	options.OnDecision, options.OnReplace = counted.Decided, counted.Configure
 	return options
 }

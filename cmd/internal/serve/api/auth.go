@@ -1,10 +1,8 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -16,6 +14,9 @@ import (
 )
 
 const authPrefix = prefix + "auth/"
+
+// noStore keeps caches from giving one client's answer to another. That of a GET could be kept.
+var noStore = []string{"no-store"}
 
 // believed are clients for requests about other requests, and the settings that they are of.
 type believed struct {
@@ -41,6 +42,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		// send it, so it must not be waited for.
 		w.Header().Set("Connection", "close")
 	}
+	w.Header()["Cache-Control"] = noStore
 	name, path, _ := strings.Cut(rest, "/")
 	settings := d.engine.Settings()
 	if !hasPolicy(settings, name) {
@@ -74,7 +76,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	d.writeDenial(w, &rule, c)
+	writeDenial(w, &rule, c)
 }
 
 // hasPolicy reports whether a policy of that name is in force.
@@ -82,28 +84,13 @@ func hasPolicy(settings *engine.Settings, name string) bool {
 	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
 }
 
-// denial says to the original client that it is over a limit, as RFC 9457 has it.
-type denial struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Violated []string `json:"violated-policies,omitempty"`
-}
-
-// quotaExceeded is the type of a denial, of draft-ietf-httpapi-ratelimit-headers.
-const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-
-// writeDenial answers that the original request is over a limit.
-func (d *door) writeDenial(w http.ResponseWriter, rule *httplimit.Rule, c *call) {
-	text, err := json.Marshal(denial{quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded", rule.Status(),
-		c.answer.DeniedBy()})
-	if err != nil {
-		d.refuse(w, err)
-		return
+// writeDenial tells the original client that it is over a limit, or, if a failure policy denied
+// because the store is away, that there is less capacity for now.
+func writeDenial(w http.ResponseWriter, rule *httplimit.Rule, c *call) {
+	problem := httplimit.Problem{Type: httplimit.QuotaExceeded, Title: "Request cannot be satisfied as assigned quota has been exceeded",
+		Status: rule.Status(), ViolatedPolicies: c.answer.DeniedBy()}
+	if len(problem.ViolatedPolicies) == 0 {
+		problem.Type, problem.Title = httplimit.ReducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints"
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(text)+1))
-	w.WriteHeader(rule.Status())
-	w.Write(append(text, '\n'))
+	problem.Write(w)
 }

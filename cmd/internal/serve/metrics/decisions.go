@@ -86,18 +86,24 @@ func (d *decisionMetrics) limit(policy, name string) *countedLimit {
 
 // forgetLimit removes the series of a limit.
 func (d *decisionMetrics) forgetLimit(policy, name string) {
-	labels := prometheus.Labels{"policy": policy, "limit": name}
-	d.decisions.DeletePartialMatch(labels)
-	d.checks.DeletePartialMatch(labels)
-	d.granted.DeletePartialMatch(labels)
+	for _, outcome := range outcomeWords {
+		d.decisions.DeleteLabelValues(policy, name, outcome)
+		d.checks.DeleteLabelValues(policy, name, outcome)
+	}
+	d.granted.DeleteLabelValues(policy, name)
 }
 
 // forgetPolicy removes the series of a policy whose limits are forgotten.
 func (d *decisionMetrics) forgetPolicy(name string) {
-	labels := prometheus.Labels{"policy": name}
-	d.calls.DeletePartialMatch(labels)
-	d.errors.DeletePartialMatch(labels)
-	d.took.DeletePartialMatch(labels)
+	for _, operation := range operationWords {
+		for _, result := range resultWords {
+			d.calls.DeleteLabelValues(name, operation, result)
+		}
+	}
+	for _, kind := range errorWords {
+		d.errors.DeleteLabelValues(name, kind)
+	}
+	d.took.DeleteLabelValues(name)
 }
 
 // countedInForce has the counters of a policy in force, in the order of its limits.

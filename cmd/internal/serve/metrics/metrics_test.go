@@ -25,7 +25,7 @@ import (
 func observed(t testing.TB, store limiter.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(store, settings, engine.Options{
-		Timeout: time.Second, OnBreaker: m.Observer().OnBreaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); store.Close() })
 	return e, m
@@ -343,7 +343,7 @@ func TestBreakers(t *testing.T) {
 	m.Configure(&engine.Settings{Breaker: &limiter.Breaker{}}, true)
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 1)
-	changed := m.Observer().OnBreaker
+	changed := m.Breaker
 	changed(limiter.BreakerChange{To: limiter.BreakerOpen})
 	s, _ = scrape(t, m)
 	s.want(t, `limitctl_breaker_state{part="",state="closed"}`, 0)

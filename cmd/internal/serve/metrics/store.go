@@ -50,10 +50,8 @@ func (m *Metrics) StoreObserver() limiter.Observer {
 	}}
 }
 
-// Observer is told of each change of the store's breaker.
-func (m *Metrics) Observer() limiter.Observer {
-	return limiter.Observer{OnBreaker: m.breaker.changed}
-}
+// Breaker counts a change of the store's breaker.
+func (m *Metrics) Breaker(change limiter.BreakerChange) { m.breaker.changed(change) }
 
 // Batch counts calls that went to a server together.
 func (m *Metrics) Batch(calls int) { m.store.batches.Observe(float64(calls)) }

@@ -41,6 +41,7 @@ func write(w http.ResponseWriter, status int, document any) {
 	text = append(text, '\n')
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
 	w.Write(text)

@@ -1,0 +1,295 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// redisStore is a store on a server of the test's own.
+func redisStore(t *testing.T, server *redistest.Server, options ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	store, err := redisstore.New(client, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Keys are counted by limit: exactly if the sample has all of them, else estimated.
+func TestKeysAreSampled(t *testing.T) {
+	for name, store := range map[string]limiter.Keyspace{"memory": memorystore.New(), "redis": redisStore(t, redistest.Start(t))} {
+		t.Run(name, func(t *testing.T) {
+			e, m := observed(t, store, &engine.Settings{Policies: []*policy.Policy{login()}})
+			const clients = 3000
+			for i := range clients {
+				question := ask(limiter.Take, fmt.Sprint("ip", i), "a@example.com")
+				if i%3 == 0 {
+					question.Cost = 5 // of 5
+				}
+				question.Attributes["email"] = fmt.Sprint("e", i)
+				if question.Cost > 3 {
+					question.Op = limiter.Charge
+				}
+				decide(t, e, question)
+			}
+			decide(t, e, &engine.Ask{Op: limiter.Take, Key: "user:42", Limits: []limiter.Limit{perMinute(9)}, Cost: 1})
+			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 100_000}, 0)
+			s, text := scrape(t, m)
+			s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
+			s.want(t, `limitctl_keys_at_limit{limit="ip",policy="login"}`, clients/3)
+			s.want(t, `limitctl_keys_near_limit{limit="ip",policy="login"}`, clients/3)
+			s.want(t, `limitctl_keys{limit="(none)",policy="(none)"}`, 1)
+			s.want(t, `limitctl_keys_sampled`, s[`limitctl_store_keys`])
+			if strings.Contains(text, "user:42") || strings.Contains(text, "ip17") {
+				t.Error("a subject is in a label")
+			}
+			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 1000}, 0)
+			s, _ = scrape(t, m)
+			looked, all := s["limitctl_keys_sampled"], s["limitctl_store_keys"]
+			if looked < 1000 || looked > all*3/4 {
+				t.Errorf("looked at %v keys of %v, want about 1000", looked, all)
+			}
+			if keys := s[`limitctl_keys{limit="ip",policy="login"}`]; keys < clients*.8 || keys > clients*1.2 {
+				t.Errorf("%v keys are estimated, want about %d", keys, clients)
+			}
+		})
+	}
+}
+
+// hugeStore says that it has that many keys, and counts how many it was made to tell.
+type hugeStore struct {
+	*memorystore.Store
+	total, told int64
+}
+
+// Scan implements [limiter.Keyspace].
+func (s *hugeStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		for page := int64(0); page < s.total; page += 100 {
+			for range 100 {
+				s.told++
+				if !yield(limiter.Entry{Key: limiter.Key{Subject: "a", Name: "b"}}, nil) {
+					return
+				}
+			}
+			q.Report(page+100, s.total)
+		}
+	}
+}
+
+// A round looks at a bounded number of keys, and at none of a huge store unless asked.
+func TestTheSampleIsBounded(t *testing.T) {
+	store := &hugeStore{Store: memorystore.New(), total: 5_000_000}
+	_, m := observed(t, store, &engine.Settings{})
+	sampling := metrics.Sampling{Store: store, Timeout: time.Second, Keys: 2000}
+	m.Round(t.Context(), sampling, 0)
+	s, _ := scrape(t, m)
+	if n := s.sum("limitctl_keys"); n != 0 || store.told > 200 {
+		t.Errorf("%v keys are told of a huge store, %d were looked at", n, store.told)
+	}
+	s.want(t, "limitctl_store_keys", 5_000_000)
+	sampling.Huge, store.told = true, 0
+	m.Round(t.Context(), sampling, 0)
+	s, _ = scrape(t, m)
+	s.want(t, `limitctl_keys{limit="(none)",policy="(none)"}`, 5_000_000)
+	if store.told > 2001 {
+		t.Errorf("%d keys were looked at, want 2000", store.told)
+	}
+	for n := 1; n < 6; n++ {
+		store.told = 0
+		m.Round(t.Context(), sampling, n)
+		if store.told > 0 {
+			t.Errorf("round %d looks at keys", n)
+		}
+	}
+}
+
+// The share in use of limits that have one key is told, and of no others.
+func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
+	fixed, err := httplimit.ParseSource("value:all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := httplimit.ParseSource("client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := []policy.Limit{{Name: "all", By: []string{"everybody"}, Limit: perMinute(10)}, {Name: "ip", By: []string{"ip"}, Limit: perMinute(10)}}
+	web, mesh, other := &policy.Policy{Name: "web", Limits: limits}, &policy.Policy{Name: "mesh", Limits: limits}, &policy.Policy{Name: "other", Limits: limits}
+	settings := &engine.Settings{
+		Policies: []*policy.Policy{web, mesh, other},
+		HTTP:     httplimit.Settings{Rules: map[string]httplimit.Rule{"web": {Attributes: map[string]httplimit.Source{"everybody": fixed, "ip": client}}}},
+		Envoy: configfile.EnvoyDomains{"d": {{Policy: "mesh", Entries: []configfile.EnvoyEntry{
+			{Key: "k", Value: "all", Fixed: true, Attribute: "everybody"}, {Key: "remote_address", Attribute: "ip"}}}}},
+	}
+	store := memorystore.New()
+	e, m := observed(t, store, settings)
+	attributes := policy.Attributes{"everybody": "all", "ip": "192.0.2.1"}
+	decide(t, e, &engine.Ask{Op: limiter.Take, Policy: "web", Attributes: attributes, Cost: 4})
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 0)
+	s, _ := scrape(t, m)
+	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4)
+	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="mesh"}`, 0)
+	if n := len(s); s.sum("limitctl_limit_used_ratio") != .4 {
+		t.Errorf("other limits have a share, of %d series", n)
+	}
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 1)
+	again, _ := scrape(t, m)
+	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // looking charges nothing
+}
+
+// Subjects are named only if asked for, and then the few that are denied most.
+func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
+	store := memorystore.New()
+	_, m := observed(t, store, &engine.Settings{})
+	rows := []limiter.Denied{}
+	for i := range 50 {
+		rows = append(rows, limiter.Denied{Key: limiter.Key{Subject: fmt.Sprint("user:", i), Name: "login/ip"}, Count: int64(i + 1)})
+	}
+	if err := store.AddDenials(t.Context(), limiter.Denials{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 0)
+	if _, text := scrape(t, m); strings.Contains(text, "user:") {
+		t.Error("subjects are named though nobody asked for them")
+	}
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, TopDenied: 1000}, 0)
+	s, text := scrape(t, m)
+	s.want(t, `limitctl_top_denied{name="login/ip",subject="user:49"}`, 50)
+	if n := strings.Count(text, "limitctl_top_denied{"); n != metrics.MaxTopDenied {
+		t.Errorf("%d are named, want %d", n, metrics.MaxTopDenied)
+	}
+}
+
+// What a dead server means: each limit has its outcome once, the store's errors and times are
+// counted, the breaker is told of, and what was sampled before goes.
+func TestAnOutage(t *testing.T) {
+	for _, test := range []struct {
+		policy  limiter.FailurePolicy
+		outcome string
+	}{
+		{limiter.FailOnError, "error"}, {limiter.AllowOnError, "unguarded"}, {limiter.DenyOnError, "unguarded-denied"}, {limiter.LocalOnError, "local"},
+	} {
+		t.Run(test.policy.String(), func(t *testing.T) {
+			server := redistest.Start(t)
+			p := login()
+			p.OnError = test.policy
+			p.Limits[0].Limit, p.Limits[1].Limit = perMinute(1000), perMinute(1000)
+			var batched int
+			m := metrics.New(metrics.Options{})
+			store := redisStore(t, server, redisstore.WithBatchObserver(func(n int) { batched += n; m.Batch(n) }))
+			defer store.Close()
+			e := engine.New(store, &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &limiter.Breaker{Failures: 3, Pause: time.Hour}}, engine.Options{
+				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+			})
+			defer e.Close()
+			take := func() error {
+				return e.Decide(t.Context(), ask(limiter.Take, "192.0.2.1", "a@example.com"), new(decision.Answer))
+			}
+			for range 10 {
+				if err := take(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, _ := scrape(t, m)
+			s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 10)
+			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 10)
+			if took := s[`limitctl_store_duration_seconds_sum{operation="consume"}`]; took <= 0 {
+				t.Errorf("the store took %v s", took)
+			}
+			s.want(t, `limitctl_store_batch_size_sum`, float64(batched))
+
+			server.Kill()
+			for range 7 {
+				if err := take(); (err != nil) != (test.policy == limiter.FailOnError) {
+					t.Errorf("error: %v", err)
+				}
+			}
+			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: 5 * time.Second, Keys: 100}, 0)
+			s, _ = scrape(t, m)
+			for _, limit := range []string{"ip", "email"} {
+				outcome := test.outcome
+				if limit == "email" && outcome == "unguarded-denied" {
+					outcome = "unguarded" // it is a shadow, which denies nothing
+				}
+				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome=%q,policy="login"}`, limit, outcome), 7)
+				s.want(t, fmt.Sprintf(`limitctl_decisions_total{limit=%q,outcome="allowed",policy="login"}`, limit), 10)
+			}
+			if sum := s.sum("limitctl_decisions_total"); sum != 34 {
+				t.Errorf("%v outcomes, want 2 of each of 17 calls", sum)
+			}
+			// Three failures open the breaker, and then nobody asks the store.
+			errs := s.sum("limitctl_store_errors_total")
+			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 13)
+			if errs != 3 {
+				t.Errorf("%v errors of the store, want 3", errs)
+			}
+			s.want(t, `limitctl_breaker_state{part="",state="open"}`, 1)
+			s.want(t, `limitctl_breaker_changes_total{part="",to="open"}`, 1)
+			s.want(t, `limitctl_sample_errors_total{what="keys"}`, 1)
+		})
+	}
+}
+
+// A scrape while calls are counted and settings replaced.
+func TestScrapesUnderLoadConcurrently(t *testing.T) {
+	store := memorystore.New()
+	e, m := observed(t, store, &engine.Settings{Policies: []*policy.Policy{login()}, Breaker: &limiter.Breaker{}})
+	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	ended := make(chan struct{})
+	calls := make(chan int, 4)
+	for range 4 {
+		go func() {
+			n := 0
+			for ; ctx.Err() == nil; n++ {
+				err := e.Decide(context.Background(), ask(limiter.Take, fmt.Sprint(n), "a@example.com"), new(decision.Answer))
+				if err != nil && !errors.Is(err, engine.ErrUnknownPolicy) {
+					t.Error(err)
+				}
+			}
+			calls <- n
+		}()
+	}
+	go func() {
+		defer close(ended)
+		for n := 0; ctx.Err() == nil; n++ {
+			other := login()
+			other.Name = fmt.Sprint("other", n%3)
+			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &limiter.Breaker{Failures: 1 + n%2}})
+			m.Reloaded(fmt.Sprint(n), nil)
+			m.Round(context.Background(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 100, TopDenied: 3}, 0)
+		}
+	}()
+	for ctx.Err() == nil {
+		scrape(t, m)
+	}
+	<-ended
+	made := 0
+	for range 4 {
+		made += <-calls
+	}
+	s, _ := scrape(t, m)
+	if sum := s.sum("limitctl_decisions_total", `limit="ip",`, `policy="login"`); sum != float64(made) {
+		t.Errorf("%v decisions are counted of %d", sum, made)
+	}
+}
