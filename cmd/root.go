@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +11,59 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-func newRootCmd(global *globalOptions) *cobra.Command {
+// newRootCmd makes limitctl with all of its commands.
+func newRootCmd(global *globalOptions) *cobra.Command { return newRootOf(global, commands()) }
+
+// rootFor makes limitctl as far as the arguments need it: with one command, if the first argument
+// is its name, since the flags of all of them take as long to make as a whole decision.
+func rootFor(global *globalOptions) *cobra.Command {
+	all := commands()
+	if len(global.args) > 0 {
+		if i := slices.IndexFunc(all, func(c command) bool { return c.name == global.args[0] }); i >= 0 {
+			return newRootOf(global, all[i:i+1])
+		}
+	}
+	return newRootOf(global, all)
+}
+
+// command is one of limitctl's, which is not made yet.
+type command struct {
+	name string
+	make func(*globalOptions) *cobra.Command
+}
+
+func commands() []command {
+	return []command{
+		{"check", newCheckCmd},
+		{"consume", newConsumeCmd},
+		{"refund", newRefundCmd},
+		{"settle", newSettleCmd},
+		{"inspect", newInspectCmd},
+		{"denials", newDenialsCmd},
+		{"dashboard", newDashboardCmd},
+		{"reset", newResetCmd},
+		{"restore", newRestoreCmd},
+		{"undo", newUndoCmd},
+		{"backups", newBackupsCmd},
+		{"override", newOverrideCmd},
+		{"block", newBlockCmd},
+		{"unblock", newUnblockCmd},
+		{"exempt", newExemptCmd},
+		{"audit", newAuditCmd},
+		{"serve", newServeCmd},
+		{"loadtest", newLoadtestCmd},
+		{"simulate", newSimulateCmd},
+		{"config", newConfigCmd},
+		{"context", newContextCmd},
+		{"doctor", newDoctorCmd},
+		{"report", newReportCmd},
+		{"compare", newCompareCmd},
+		{"version", newVersionCmd},
+		{"completion", newCompletionCmd},
+	}
+}
+
+func newRootOf(global *globalOptions, commands []command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "limitctl",
 		Short: "Operate and test rate limits",
@@ -58,34 +111,9 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 		return usagef("%s%s; see `%s --help`", complaint, flagHint(cmd, complaint), cmd.CommandPath())
 	})
 	global.addGlobalFlags(root)
-	root.AddCommand(
-		newCheckCmd(global),
-		newConsumeCmd(global),
-		newRefundCmd(global),
-		newSettleCmd(global),
-		newInspectCmd(global),
-		newDenialsCmd(global),
-		newDashboardCmd(global),
-		newResetCmd(global),
-		newRestoreCmd(global),
-		newUndoCmd(global),
-		newBackupsCmd(global),
-		newOverrideCmd(global),
-		newBlockCmd(global),
-		newUnblockCmd(global),
-		newExemptCmd(global),
-		newAuditCmd(global),
-		newServeCmd(global),
-		newLoadtestCmd(global),
-		newSimulateCmd(global),
-		newConfigCmd(global),
-		newContextCmd(global),
-		newDoctorCmd(global),
-		newReportCmd(global),
-		newCompareCmd(global),
-		newVersionCmd(global),
-		newCompletionCmd(global),
-	)
+	for _, c := range commands {
+		root.AddCommand(c.make(global))
+	}
 	addUsualAliases(root)
 	return root
 }

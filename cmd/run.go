@@ -36,7 +36,7 @@ func execute(ctx context.Context, g *globalOptions) error {
 	if isTab(g.args) {
 		return answerTab(ctx, g.args, g.env)
 	}
-	root := newRootCmd(g)
+	root := rootFor(g)
 	root.SetArgs(g.args)
 	root.SetIn(g.env.In)
 	root.SetOut(g.env.Out)

@@ -180,8 +180,11 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 // door adds a door for clients. patience is that of [serve.Door].
 func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
 	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.countDoor(name, handler), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections, Patience: patience})
+		MaxConnections: f.flags.maxConnections, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
 }
+
+// anyClient reports whether clients need no certificate.
+func (f *serveFrame) anyClient() bool { return f.flags.clientAuthority == "" }
 
 // envoy adds the door for Envoy, if there is to be one.
 func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
@@ -194,7 +197,7 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", domain)
 	})
 	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
-		MaxConnections: f.flags.maxConnections})
+		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})
 }
 
 // operators adds the door for operators, if there is to be one. What says whether the server
@@ -207,7 +210,7 @@ func (f *serveFrame) operators(handler, answers http.Handler) {
 	f.Health.Register(mux)
 	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(handler))
 	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
-		Operators: true}
+		Operators: true, Open: true}
 	if answers != nil {
 		mux.Handle("/v1/", f.countDoor("http", answers))
 		door.MaxConnections, door.Lingers = f.flags.maxConnections, true

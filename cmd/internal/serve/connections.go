@@ -168,7 +168,7 @@ func (c *conn) CloseWrite() error {
 func (c *conn) Read(p []byte) (n int, err error) {
 	if !c.leaving.Load() || !c.waits.Load() {
 		n, err = c.Conn.Read(p)
-		if !isTimeout(err) || !c.leaving.Load() || !c.waits.Load() {
+		if !c.leaving.Load() || !c.waits.Load() || !isTimeout(err) { // each request of net/http ends in a time-out
 			return n, err
 		}
 	}

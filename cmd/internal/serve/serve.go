@@ -57,6 +57,8 @@ type Door struct {
 	Server  Server
 	// Certificates are for TLS; without them the door is plain.
 	Certificates *Certificates
+	// Open: whoever reaches the door may ask, without a token or a certificate of his own.
+	Open bool
 	// MaxConnections bounds the open connections.
 	MaxConnections int
 	// Patience is how long a request may take, from its header to the end of its answer. At 0
@@ -113,8 +115,8 @@ func Run(ctx context.Context, o *Options) error {
 	for _, door := range doors {
 		addresses[door.Name] = name(door.connections.Addr())
 		o.Log.Info("listening", "door", door.Name, "address", addresses[door.Name], "tls", door.Certificates != nil)
-		if door.Certificates == nil && !local(door.connections.Addr()) {
-			o.Log.Warn("the door is open to the network without TLS", "door", door.Name, "address", addresses[door.Name])
+		if !local(door.connections.Addr()) {
+			door.warn(o.Log)
 		}
 		panics.Go(func() error { defer close(door.ended); return door.serve() }, func(err error) { ended <- err })
 	}
@@ -137,6 +139,16 @@ func Run(ctx context.Context, o *Options) error {
 	o.Health.draining.Store(true)
 	o.Log.Info("draining", "at_most", o.Drain.String())
 	return drain(context.WithoutCancel(ctx), o, doors)
+}
+
+// warn says what a door that the network reaches is without.
+func (d *opened) warn(log *slog.Logger) {
+	if d.Certificates == nil {
+		log.Warn("the network reaches the door without TLS", "door", d.Name)
+	}
+	if d.Open {
+		log.Warn("whoever reaches the door may ask, without a token or a certificate", "door", d.Name)
+	}
 }
 
 // openDoors listens at all doors or at none.

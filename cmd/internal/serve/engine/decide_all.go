@@ -20,15 +20,20 @@ import (
 //
 // While the store is away, the strictest failure policy of the asks' policies counts for all:
 // fail before deny, deny before local, local before allow.
+//
+// The settings that the first ask was made by decide all of them.
 func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
 	if len(asks) == 1 && len(asks[0].Limits) == 0 {
 		return e.Decide(ctx, &asks[0], &answers[0])
 	}
 	begun := time.Since(e.start)
 	err := e.decideAll(ctx, asks, answers)
-	if e.options.OnDecision != nil {
-		took := time.Since(e.start) - begun
-		for i := range asks {
+	took := time.Since(e.start) - begun
+	for i := range answers {
+		if err != nil {
+			answers[i].Decisions = answers[i].Decisions[:0]
+		}
+		if e.options.OnDecision != nil {
 			e.options.OnDecision(&asks[i], &answers[i], err, took)
 		}
 	}
@@ -36,7 +41,7 @@ func (e *Engine) DecideAll(ctx context.Context, asks []Ask, answers []decision.A
 }
 
 func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.Answer) error {
-	f := e.force(&asks[0])
+	f := e.deciding(&asks[0])
 	var strictest *decider
 	requests := make([]limiter.Request, 0, 2*len(asks))
 	places := make([][]int, len(asks)) // of each ask's requests among all

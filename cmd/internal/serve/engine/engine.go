@@ -131,8 +131,8 @@ func (e *Engine) Decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	return err
 }
 
-// force is what decides ask.
-func (e *Engine) force(ask *Ask) *force {
+// deciding is what decides an ask: what its settings say, else what is in force.
+func (e *Engine) deciding(ask *Ask) *force {
 	if ask.Settings != nil && ask.Settings.force != nil {
 		return ask.Settings.force
 	}
@@ -140,7 +140,7 @@ func (e *Engine) force(ask *Ask) *force {
 }
 
 func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) (err error) {
-	f := e.force(ask)
+	f := e.deciding(ask)
 	*answer = decision.Answer{Key: ask.Key, Requests: answer.Requests[:0], Overrides: answer.Overrides[:0], Decisions: answer.Decisions[:0]}
 	store := f.plain
 	if ask.Policy != "" {

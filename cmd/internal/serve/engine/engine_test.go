@@ -71,6 +71,9 @@ func (s *away) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request
 	return s.Keyspace.Decide(ctx, op, reqs, decisions)
 }
 
+// Unwrap lets the store's overrides and denials be reached.
+func (s *away) Unwrap() limiter.Store { return s.Keyspace }
+
 func TestPoliciesAndKeysAreDecided(t *testing.T) {
 	e := newEngine(t, memorystore.New(), loginFile, Options{})
 	for i := range 5 {
@@ -123,6 +126,28 @@ policies:
 	allowed(t, e, ask)
 	if n := testing.AllocsPerRun(200, func() { e.Decide(t.Context(), ask, &answer) }); n > 8 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Asks that are decided together are told of one by one, and by the settings that they were made by.
+func TestAsksTogetherAreToldOf(t *testing.T) {
+	var told []string
+	e := newEngine(t, memorystore.New(), loginFile, Options{OnDecision: func(ask *Ask, answer *decision.Answer, err error, _ time.Duration) {
+		told = append(told, fmt.Sprint(ask.Attributes["ip"], len(answer.Decisions), err == nil))
+	}})
+	settings := e.Settings()
+	e.Replace(settingsOf(t, "prefix: rl"))
+	asks := []Ask{*ip("a"), *ip("b")}
+	answers := make([]decision.Answer, 2)
+	if err := e.DecideAll(t.Context(), asks, answers); !errors.Is(err, ErrUnknownPolicy) {
+		t.Errorf("by the settings in force: %v", err)
+	}
+	asks[0].Settings, asks[1].Settings = settings, settings
+	if err := e.DecideAll(t.Context(), asks, answers); err != nil || !answers[1].Decisions[0].Allowed {
+		t.Errorf("%+v, %v", answers, err)
+	}
+	if want := "[a0 false b0 false a1 true b1 true]"; fmt.Sprint(told) != want {
+		t.Errorf("told was %v, not %s", told, want)
 	}
 }
 

@@ -145,10 +145,14 @@ func (l *Log) Replaced(_ *engine.Settings, newBreaker bool) {
 }
 
 // Overrides tells why overrides cannot be read. Those that are known apply until their ends.
-func (l *Log) Overrides(err error) { l.Log.Warn("operators' overrides are out of date", "error", l.Describe(err)) }
+func (l *Log) Overrides(err error) {
+	l.Log.Warn("operators' overrides are out of date", "error", l.Describe(err))
+}
 
 // Denials tells why denials cannot be written.
-func (l *Log) Denials(err error) { l.Log.Warn("who is denied cannot be told", "error", l.Describe(err)) }
+func (l *Log) Denials(err error) {
+	l.Log.Warn("who is denied cannot be told", "error", l.Describe(err))
+}
 
 // Decision tells of one ask at the level debug.
 func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {

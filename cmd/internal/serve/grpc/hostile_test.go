@@ -1,0 +1,198 @@
+package grpc
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// quick are bounds of time that a test can wait for.
+var quick = Bounds{Stall: 200 * time.Millisecond, Idle: 300 * time.Millisecond}
+
+// answers reports whether the server still answers a client who is honest.
+func answers(t *testing.T, address net.Addr) {
+	t.Helper()
+	c := dial(t, address)
+	c.call(1, "/a/Upper", "abc")
+	if got := c.answerTo(1); got.status != "0" {
+		t.Errorf("an honest client is answered %+v", got)
+	}
+}
+
+// Whatever a client does, it loses its call or its connection, and others are answered.
+func TestHostileClients(t *testing.T) {
+	flood := func(c *client, send func(i int) error) {
+		for i := range 1 << 20 {
+			if send(i) != nil {
+				return
+			}
+		}
+	}
+	for _, test := range []struct {
+		name string
+		send func(c *client)
+		ends bool // the connection; else a call
+		code http2.ErrCode
+	}{
+		{"pings", func(c *client) { flood(c, func(int) error { return c.WritePing(false, [8]byte{}) }) }, true, http2.ErrCodeEnhanceYourCalm},
+		{"settings", func(c *client) { flood(c, func(int) error { return c.WriteSettings() }) }, true, http2.ErrCodeEnhanceYourCalm},
+		{"empty data", func(c *client) {
+			c.begin(1, "/a/Upper")
+			flood(c, func(int) error { return c.WriteData(1, false, nil) })
+		}, true, http2.ErrCodeEnhanceYourCalm},
+		{"continuations", func(c *client) {
+			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
+			flood(c, func(int) error { return c.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 10_000)) })
+		}, true, http2.ErrCodeProtocol},
+		{"a giant header block", func(c *client) { c.begin(1, "/a/Upper", "x", strings.Repeat("y", 1<<20)) }, true, http2.ErrCodeCompression},
+		{"a frame that is too large", func(c *client) {
+			c.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, frameBytes+1))
+		}, true, http2.ErrCodeFrameSize},
+		{"a window that overflows", func(c *client) { c.WriteWindowUpdate(0, largestWindow) }, true, http2.ErrCodeFlowControl},
+		{"data of no call", func(c *client) { c.WriteData(7, true, nil) }, true, http2.ErrCodeProtocol},
+		{"an even stream", func(c *client) { c.begin(2, "/a/Upper") }, true, http2.ErrCodeProtocol},
+		{"a bad header block", func(c *client) {
+			c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
+		}, true, http2.ErrCodeCompression},
+		{"more than the window", func(c *client) {
+			c.begin(1, "/a/Upper")
+			for range 100 {
+				c.WriteData(1, false, make([]byte, frameBytes))
+			}
+		}, false, http2.ErrCodeFlowControl},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 64 << 10, Stall: patience, Idle: patience}})
+			c := dial(t, address)
+			c.AllowIllegalWrites = true
+			sent := make(chan bool)
+			go func() { test.send(c); close(sent) }()
+			got := c.answerTo(1)
+			if test.ends && (!got.ended || got.code != test.code && got.goneAway) || !test.ends && (!got.reset || got.code != test.code) {
+				t.Errorf("answered %+v", got)
+			}
+			c.conn.Close()
+			<-sent
+			answers(t, address)
+		})
+	}
+}
+
+func TestMessagesAndHeadersThatAreTooLargeAreRefused(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Bounds: Bounds{MessageBytes: 1000}})
+	c := dial(t, address)
+	c.begin(1, "/a/Upper")
+	c.WriteData(1, false, framed(strings.Repeat("m", 1001))[:10])
+	if got := c.answerTo(1); got.status != "8" || got.text != "the message is too large" {
+		t.Errorf("a message is answered %+v", got)
+	}
+	var fields []string
+	for range 20 {
+		fields = append(fields, "x", strings.Repeat("y", 900))
+	}
+	c.begin(3, "/a/Upper", fields...)
+	if got := c.answerTo(3); got.status != "8" || got.text != "the headers are too large" {
+		t.Errorf("headers are answered %+v", got)
+	}
+	c.call(5, "/a/Upper", strings.Repeat("m", 1000))
+	if got := c.answerTo(5); got.status != "0" {
+		t.Errorf("the largest message is answered %+v", got)
+	}
+}
+
+// Requests that do not end, clients that say nothing, and clients that do not read are left alone
+// for so long, and no longer.
+func TestSlowClients(t *testing.T) {
+	big := func(_ context.Context, _, r []byte) ([]byte, error) { return append(r, make([]byte, 1<<20)...), nil }
+	server, address := start(t, Options{Methods: map[string]Method{"/a/Upper": upper, "/a/Big": big}, Bounds: quick})
+	silent, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	c := dial(t, address)
+	c.begin(1, "/a/Upper")
+	c.WriteData(1, false, framed("abc")[:6])
+	if got := c.answerTo(1); got.status != "4" {
+		t.Errorf("a request that does not end is answered %+v", got)
+	}
+	noWindow := dial(t, address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	noWindow.call(1, "/a/Big", "x")
+	if got := noWindow.answerTo(1); !got.ended || got.status != "" {
+		t.Errorf("who opens no window is answered %+v", got)
+	}
+	deaf := dial(t, address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	deaf.WriteWindowUpdate(0, 1<<30)
+	deaf.conn.(*net.TCPConn).SetReadBuffer(4096)
+	for i := range uint32(20) {
+		deaf.call(2*i+1, "/a/Big", "x")
+	}
+	silent.SetReadDeadline(time.Now().Add(patience))
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		// The server's preface is sent at once; what follows is the end.
+		for err == nil {
+			_, err = silent.Read(make([]byte, 100))
+		}
+	}
+	if got := c.answerTo(3); !got.ended || !got.goneAway || got.code != http2.ErrCodeNo {
+		t.Errorf("an idle connection ends with %+v", got)
+	}
+	for deadline := time.Now().Add(patience); len(server.connections()) > 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are left", len(server.connections()))
+		}
+	}
+	answers(t, address)
+}
+
+// A call that its client resets counts until its method has ended.
+func TestResetCallsCount(t *testing.T) {
+	release := make(chan bool)
+	_, address := start(t, Options{Bounds: Bounds{Streams: 2}, Methods: map[string]Method{
+		"/a/Stuck": func(_ context.Context, _, r []byte) ([]byte, error) { <-release; return r, nil }, "/a/Upper": upper}})
+	c := dial(t, address)
+	for i := range uint32(2) {
+		c.call(2*i+1, "/a/Stuck", "x")
+		c.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+	}
+	c.call(5, "/a/Upper", "x")
+	if got := c.answerTo(5); !got.reset || got.code != http2.ErrCodeRefusedStream {
+		t.Errorf("answered %+v", got)
+	}
+	close(release)
+}
+
+// gate lets nobody in.
+type gate struct{}
+
+func (gate) Enter() bool { return false }
+func (gate) Leave()      { panic("who did not enter leaves") }
+
+func TestTheGateAndTheBufferAreBounds(t *testing.T) {
+	_, address := start(t, Options{Methods: methods, Gate: gate{}, Bounds: Bounds{BufferedBytes: 100}})
+	c := dial(t, address)
+	c.call(1, "/a/Upper", "x")
+	if got := c.answerTo(1); got.status != "14" || got.text != "too many calls at once" {
+		t.Errorf("answered %+v", got)
+	}
+	c.begin(3, "/a/Upper")
+	c.WriteData(3, false, framed(strings.Repeat("x", 60)))
+	c.begin(5, "/a/Upper")
+	c.WriteData(5, false, framed(strings.Repeat("x", 60)))
+	if got := c.answerTo(5); got.status != "8" {
+		t.Errorf("answered %+v", got)
+	}
+	c.WriteRSTStream(3, http2.ErrCodeCancel)
+	c.begin(7, "/a/Upper")
+	c.WriteData(7, false, framed(strings.Repeat("x", 60)))
+	c.WriteData(7, true, nil)
+	if got := c.answerTo(7); got.status != "14" { // what the reset call held is free again
+		t.Errorf("answered %+v", got)
+	}
+}

@@ -1,0 +1,302 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/internal/goroutines"
+)
+
+// rig is a Reloader of a real file, in virtual time.
+type rig struct {
+	*Reloader
+	t       *testing.T
+	path    string
+	log     bytes.Buffer
+	now     time.Time
+	applied []string // the limits that were put in force
+	told    []string
+	onSleep func() // what happens while it waits for files to settle
+}
+
+func withLimit(n int) string {
+	return fmt.Sprintf("policies:\n  login:\n    limits: [{name: ip, by: [ip], limit: %d/1m}]\n", n)
+}
+
+func limitOf(c *config.Config) string {
+	if len(c.Policies) == 0 {
+		return "none"
+	}
+	return fmt.Sprint(c.Policies[0].Limits[0].Limit.Count)
+}
+
+func newRig(t *testing.T, path, text string) *rig {
+	r := &rig{t: t, path: path, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if text != "" {
+		r.write(text)
+	}
+	environment := config.Environment{Explicit: path, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile}
+	c, err := config.Load(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Reloader = New(Options{
+		Environment: environment, Config: c,
+		Apply:    func(c *config.Config) { r.applied = append(r.applied, limitOf(c)) },
+		Fixed:    func(c *config.Config) map[string]string { return map[string]string{"prefix": c.Prefix} },
+		Told:     func(hash string, err error) { r.told = append(r.told, fmt.Sprint(err == nil)) },
+		Describe: func(err error) string { return err.Error() },
+		Log:      slog.New(slog.NewTextHandler(&r.log, nil)),
+		Now:      func() time.Time { return r.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			r.now = r.now.Add(d)
+			if r.onSleep != nil {
+				r.onSleep()
+			}
+			return ctx.Err()
+		},
+	})
+	r.Refresh(t.Context(), false)
+	return r
+}
+
+func (r *rig) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// rename puts a file in the place of the one that is there, as editors do.
+func (r *rig) rename(text string) {
+	r.t.Helper()
+	next := r.path + ".next"
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, r.path)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// wants looks at the files once, and wants those limits to have been put in force by now.
+func (r *rig) wants(what string, applied ...string) {
+	r.t.Helper()
+	r.Refresh(r.t.Context(), false)
+	if fmt.Sprint(r.applied) != fmt.Sprint(applied) {
+		r.t.Errorf("%s: %v were put in force, want %v\n%s", what, r.applied, applied, &r.log)
+	}
+}
+
+func TestAChangedFileIsPutInForce(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.wants("nothing changed")
+	r.write(withLimit(2))
+	r.wants("written", "2")
+	r.rename(withLimit(3))
+	r.wants("renamed", "2", "3")
+	r.write(withLimit(3) + "# a comment\n")
+	r.wants("a comment", "2", "3")
+	if got := r.State(); got.Policies != 1 || got.StaleSince != nil || got.Hash == "" || got.Files[0] != r.path {
+		t.Errorf("the state is %+v", got)
+	}
+	for _, want := range []string{`msg="a limit is loosened" policy=login limit=ip old=token-bucket:1/1m new=token-bucket:2/1m`,
+		`msg="another configuration is in force"`, "loosened=1 tightened=0"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, &r.log)
+		}
+	}
+}
+
+// A file with mistakes keeps the one before, and says so once: in the log, in the state, and to
+// metrics. The mistake's text may not hold what is secret in the file.
+func TestABrokenFileKeepsTheOneBefore(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.told = nil
+	r.write("contexts:\n  prod: {store: \"redis://:hunter2secret@host\", prefix: \"a b\nhunter2secret\"}\n" + withLimit(2) + "x: y\n")
+	since := r.now.Add(settle)
+	r.wants("broken")
+	r.now = r.now.Add(time.Hour)
+	r.wants("still broken")
+	state := r.State()
+	if state.StaleSince == nil || !state.StaleSince.Equal(since) || !strings.Contains(state.Error, "limitctl.yaml:") {
+		t.Errorf("the state is %+v", state)
+	}
+	if n := strings.Count(r.log.String(), "stays in force"); n != 1 || fmt.Sprint(r.told) != "[false]" {
+		t.Errorf("it was told %d times in the log, and %v to metrics:\n%s", n, r.told, &r.log)
+	}
+	if text := r.log.String() + state.Error; strings.Contains(text, "hunter2") {
+		t.Errorf("a password is in %s", text)
+	}
+	r.write(withLimit(1))
+	r.wants("as it was")
+	if state := r.State(); state.StaleSince != nil || state.Error != "" {
+		t.Errorf("the state is %+v", state)
+	}
+	r.write(withLimit(4))
+	r.wants("better", "4")
+}
+
+// A file that vanishes keeps what it said, also one that nobody named and that need not be there.
+func TestAVanishedFileKeepsTheOneBefore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(config.LocalFile, []byte(withLimit(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"", config.LocalFile} {
+		r := newRig(t, named, "")
+		r.path = config.LocalFile
+		if err := os.Remove(r.path); err != nil {
+			t.Fatal(err)
+		}
+		r.wants("vanished")
+		if r.State().StaleSince == nil {
+			t.Error("it is not told")
+		}
+		r.write(withLimit(1))
+		r.wants("came back")
+		if r.State().StaleSince != nil {
+			t.Errorf("once it is back the state is %+v", r.State())
+		}
+	}
+}
+
+// A ConfigMap is a directory behind symbolic links, which another one replaces as a whole.
+func TestASwappedLinkIsFollowed(t *testing.T) {
+	directory := t.TempDir()
+	in := func(name string) string { return filepath.Join(directory, name) }
+	version := func(name, text string) {
+		err := errors.Join(os.Mkdir(in(name), 0o700), os.WriteFile(in(name+"/limitctl.yaml"), []byte(text), 0o600),
+			os.Symlink(name, in("next")), os.Rename(in("next"), in("data")))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("1", withLimit(1))
+	if err := os.Symlink("data/limitctl.yaml", in("limitctl.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, in("limitctl.yaml"), "")
+	version("2", withLimit(2))
+	if err := os.RemoveAll(in("1")); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("swapped", "2")
+}
+
+// Half a file can be valid and say less: what is still being written is not put in force.
+func TestHalfAFileIsNotPutInForce(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.write("prefix: rl\n")
+	waits := 0
+	r.onSleep = func() {
+		if waits++; waits == 3 {
+			r.write(withLimit(2))
+		} else if waits < 3 {
+			r.write("prefix: rl\n" + strings.Repeat("#", waits) + "\n")
+		}
+	}
+	r.wants("written slowly", "2")
+	r.onSleep = func() { waits++; r.write(withLimit(waits)) }
+	r.write(withLimit(99))
+	r.wants("written all the time", "2")
+	r.onSleep = nil
+	r.wants("at rest", "2", fmt.Sprint(waits))
+}
+
+// What is asked for is loaded, and told of even if nothing differs.
+func TestAskingLoadsAgain(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.Refresh(t.Context(), true)
+	if !strings.Contains(r.log.String(), "was read again, and says what is in force") || len(r.applied) > 0 {
+		t.Errorf("%v; the log says %s", r.applied, &r.log)
+	}
+}
+
+// What counts at the start only is told of, once for each change, without what it is.
+func TestWhatIsFixedIsToldOf(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), "prefix: a\n"+withLimit(1))
+	r.write("prefix: secretprefix\n" + withLimit(1))
+	r.Refresh(t.Context(), false)
+	r.write("prefix: secretprefix\n" + withLimit(2))
+	r.Refresh(t.Context(), false)
+	if n := strings.Count(r.log.String(), "another prefix is configured"); n != 1 || strings.Contains(r.log.String(), "secretprefix") {
+		t.Errorf("it was told %d times:\n%s", n, &r.log)
+	}
+}
+
+// A configuration that the server cannot work with is not put in force.
+func TestACheckCanRefuse(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.Check = func(*config.Config) error { return errors.New("not this one") }
+	r.write(withLimit(2))
+	if r.wants("refused"); r.State().Error != "not this one" {
+		t.Errorf("the state is %+v", r.State())
+	}
+}
+
+// Values of attributes in policies can be names of customers.
+func TestTheLogNamesNoSubjectUnlessAsked(t *testing.T) {
+	text := func(n int) string {
+		return fmt.Sprintf("policies:\n  a:\n    limits: [{name: t, by: [tenant], limit: 1/1m, overrides: [{when: {tenant: acme}, limit: %d/1m}]}]\n", n)
+	}
+	for _, subjects := range []bool{false, true} {
+		r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), text(5))
+		r.Subjects = subjects
+		r.write(text(6))
+		r.Refresh(t.Context(), false)
+		if strings.Contains(r.log.String(), "acme") != subjects || !strings.Contains(r.log.String(), "tenant=") {
+			t.Errorf("asked: %t; the log is\n%s", subjects, &r.log)
+		}
+	}
+}
+
+// While a file is written, renamed, broken and removed as fast as it goes, what is put in force is
+// always one of the whole ones, and in the end the last.
+func TestAStormOfChanges(t *testing.T) {
+	r := newRig(t, filepath.Join(t.TempDir(), "limitctl.yaml"), withLimit(1))
+	r.onSleep = func() { time.Sleep(time.Millisecond) }
+	r.Log = slog.New(slog.DiscardHandler)
+	var stop atomic.Bool
+	var group goroutines.Group
+	group.Go(func() {
+		for n := 0; !stop.Load(); n++ {
+			switch n % 4 {
+			case 0:
+				r.rename(withLimit(1000 + n%9))
+			case 1:
+				r.write(withLimit(2000 + n%9))
+			case 2:
+				r.write("policies: [")
+			case 3:
+				os.Remove(r.path)
+			}
+			time.Sleep(time.Duration(n%5) * time.Millisecond)
+		}
+		r.write(withLimit(7))
+	})
+	for range 300 {
+		r.Refresh(t.Context(), false)
+		r.State()
+	}
+	stop.Store(true)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.Refresh(t.Context(), false)
+	for _, limit := range r.applied[:len(r.applied)-1] {
+		if limit != "7" && len(limit) != 4 {
+			t.Errorf("%q was put in force", limit)
+		}
+	}
+	if last := r.applied[len(r.applied)-1]; last != "7" || r.State().StaleSince != nil {
+		t.Errorf("in the end %s is in force: %+v", last, r.State())
+	}
+}
