@@ -45,6 +45,10 @@ POST /v1/check and /v1/consume take {"key", "limits", "cost"}, or
 {"policy", "attributes", "cost"}. The answer is that of the command, with the
 status 200 if it is allowed and 429 if it is denied.
 
+With --proxy and --policy it is a reverse proxy: requests that the policy
+allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
+address of --admin.
+
 At the address of --grpc, Envoy is answered: its rate limit service, as gRPC,
 with the descriptors of the configuration's section envoy.
 
@@ -111,7 +115,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	upstream, err := o.proxy.check(cmd, c.Policies)
+	upstream, err := o.proxy.check(cmd, c)
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	defer e.Close()
 	frame.begin(cmd.Context(), o, c, e, where)
 	frame.reloads(o, c, e, counted, func(c *config.Config) error {
-		_, err := o.proxy.check(cmd, c.Policies)
+		_, err := o.proxy.check(cmd, c)
 		return err
 	})
 	defer o.sample(cmd.Context(), counted, store, frame.Log)()

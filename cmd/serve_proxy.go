@@ -3,15 +3,14 @@ package cmd
 import (
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/proxy"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // proxyOptions are the flags of serve that make it a limiting reverse proxy.
@@ -35,7 +34,7 @@ func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 }
 
 // check says what is wrong with the flags. It returns no upstream if there is to be no proxy.
-func (o *proxyOptions) check(flags *cobra.Command, policies []*policy.Policy) (*proxy.Upstream, error) {
+func (o *proxyOptions) check(flags *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {
 			if flags.Flags().Changed(name) {
@@ -50,14 +49,28 @@ func (o *proxyOptions) check(flags *cobra.Command, policies []*policy.Policy) (*
 		return nil, err
 	case o.policy == "":
 		return nil, limiter.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
-	case !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Name == o.policy }):
-		return nil, limiter.Invalidf("--policy: the configuration has no policy %q", o.policy)
 	case o.timeout <= 0:
 		return nil, limiter.Invalidf("--proxy-timeout must be above zero")
 	case o.maxBody < 0:
 		return nil, limiter.Invalidf("--proxy-max-body must not be below zero")
 	}
-	return upstream, nil
+	return upstream, o.checkPolicy(c)
+}
+
+// checkPolicy reports a policy that could not limit a single request.
+func (o *proxyOptions) checkPolicy(c *config.Config) error {
+	p, err := c.Policy(o.policy)
+	if err != nil {
+		return err
+	}
+	names, needed := p.Attributes()
+	for _, name := range names {
+		if _, has := c.HTTP.Rules[o.policy].Attributes[name]; needed[name] && !has {
+			return limiter.Invalidf("policy %q needs the attribute %s, and its http.attributes does not say where in a request it is",
+				o.policy, name)
+		}
+	}
+	return nil
 }
 
 // handler returns the proxy.
