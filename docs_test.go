@@ -333,7 +333,8 @@ func (p *page) run(t *testing.T, bin string) {
 	}
 	// The page says how it is on its reader's machine.
 	wide := strings.Repeat(" ", max(0, len(server.Addr)-len("localhost:6379"))) // so that columns stay in line
-	there := strings.NewReplacer(append(toThere, server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379", home, "/home/me")...)
+	there := strings.NewReplacer(append(toThere, server.Addr+"  ", "localhost:6379  "+wide, server.Addr, "localhost:6379",
+		home, "/home/me")...)
 	var stale []command
 	var now [][]string
 	for i, c := range commands {
