@@ -133,11 +133,17 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := []policy.Limit{{Name: "all", By: []string{"everybody"}, Limit: perMinute(10)}, {Name: "ip", By: []string{"ip"}, Limit: perMinute(10)}}
-	web, mesh, other := &policy.Policy{Name: "web", Limits: limits}, &policy.Policy{Name: "mesh", Limits: limits}, &policy.Policy{Name: "other", Limits: limits}
+	named := func(name string) *policy.Policy {
+		return &policy.Policy{Name: name, Limits: []policy.Limit{
+			{Name: "all", By: []string{"everybody"}, Limit: perMinute(10)}, {Name: "ip", By: []string{"ip"}, Limit: perMinute(10)},
+		}}
+	}
+	web, mesh, other := named("web"), named("mesh"), named("other")
 	settings := &engine.Settings{
 		Policies: []*policy.Policy{web, mesh, other},
-		HTTP:     httplimit.Settings{Rules: map[string]httplimit.Rule{"web": {Attributes: map[string]httplimit.Source{"everybody": fixed, "ip": client}}}},
+		HTTP: httplimit.Settings{Rules: map[string]httplimit.Rule{
+			"web": {Attributes: map[string]httplimit.Source{"everybody": fixed, "ip": client}},
+		}},
 		Envoy: configfile.EnvoyDomains{"d": {{Policy: "mesh", Entries: []configfile.EnvoyEntry{
 			{Key: "k", Value: "all", Fixed: true, Attribute: "everybody"}, {Key: "remote_address", Attribute: "ip"}}}}},
 	}
@@ -187,7 +193,8 @@ func TestAnOutage(t *testing.T) {
 		policy  limiter.FailurePolicy
 		outcome string
 	}{
-		{limiter.FailOnError, "error"}, {limiter.AllowOnError, "unguarded"}, {limiter.DenyOnError, "unguarded-denied"}, {limiter.LocalOnError, "local"},
+		{limiter.FailOnError, "error"}, {limiter.AllowOnError, "unguarded"},
+		{limiter.DenyOnError, "unguarded-denied"}, {limiter.LocalOnError, "local"},
 	} {
 		t.Run(test.policy.String(), func(t *testing.T) {
 			server := redistest.Start(t)
@@ -198,7 +205,8 @@ func TestAnOutage(t *testing.T) {
 			m := metrics.New(metrics.Options{})
 			store := redisStore(t, server, redisstore.WithBatchObserver(func(n int) { batched += n; m.Batch(n) }))
 			defer store.Close()
-			e := engine.New(store, &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &limiter.Breaker{Failures: 3, Pause: time.Hour}}, engine.Options{
+			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &limiter.Breaker{Failures: 3, Pause: time.Hour}}
+			e := engine.New(store, settings, engine.Options{
 				Timeout: 5 * time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 			})
 			defer e.Close()
