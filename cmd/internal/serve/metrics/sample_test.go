@@ -52,7 +52,7 @@ func TestKeysAreSampled(t *testing.T) {
 				decide(t, e, question)
 			}
 			decide(t, e, &engine.Ask{Op: limiter.Take, Key: "user:42", Limits: []limiter.Limit{perMinute(9)}, Cost: 1})
-			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 100_000}, 0)
+			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 100_000}, 0)
 			s, text := scrape(t, m)
 			s.want(t, `limitctl_keys{limit="ip",policy="login"}`, clients)
 			s.want(t, `limitctl_keys_at_limit{limit="ip",policy="login"}`, clients/3)
@@ -62,7 +62,7 @@ func TestKeysAreSampled(t *testing.T) {
 			if strings.Contains(text, "user:42") || strings.Contains(text, "ip17") {
 				t.Error("a subject is in a label")
 			}
-			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 1000}, 0)
+			m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 1000}, 0)
 			s, _ = scrape(t, m)
 			looked, all := s["limitctl_keys_sampled"], s["limitctl_store_keys"]
 			if looked < 1000 || looked > all*3/4 {
@@ -100,7 +100,7 @@ func (s *hugeStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.E
 func TestTheSampleIsBounded(t *testing.T) {
 	store := &hugeStore{Store: memorystore.New(), total: 5_000_000}
 	_, m := observed(t, store, &engine.Settings{})
-	sampling := metrics.Sampling{Store: store, Timeout: time.Second, Keys: 2000}
+	sampling := metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 2000}
 	m.Round(t.Context(), sampling, 0)
 	s, _ := scrape(t, m)
 	if n := s.sum("limitctl_keys"); n != 0 || store.told > 200 {
@@ -151,14 +151,14 @@ func TestTheShareInUseOfLimitsWithOneKey(t *testing.T) {
 	e, m := observed(t, store, settings)
 	attributes := policy.Attributes{"everybody": "all", "ip": "192.0.2.1"}
 	decide(t, e, &engine.Ask{Op: limiter.Take, Policy: "web", Attributes: attributes, Cost: 4})
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 0)
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 0)
 	s, _ := scrape(t, m)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4)
 	s.want(t, `limitctl_limit_used_ratio{limit="all",policy="mesh"}`, 0)
 	if n := len(s); s.sum("limitctl_limit_used_ratio") != .4 {
 		t.Errorf("other limits have a share, of %d series", n)
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 1)
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 1)
 	again, _ := scrape(t, m)
 	again.want(t, `limitctl_limit_used_ratio{limit="all",policy="web"}`, .4) // looking charges nothing
 }
@@ -174,11 +174,11 @@ func TestTheDeniedMostAreNamedOnlyIfAskedFor(t *testing.T) {
 	if err := store.AddDenials(t.Context(), limiter.Denials{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second}, 0)
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute}, 0)
 	if _, text := scrape(t, m); strings.Contains(text, "user:") {
 		t.Error("subjects are named though nobody asked for them")
 	}
-	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Second, TopDenied: 1000}, 0)
+	m.Round(t.Context(), metrics.Sampling{Store: store, Timeout: time.Minute, TopDenied: 1000}, 0)
 	s, text := scrape(t, m)
 	s.want(t, `limitctl_top_denied{name="login/ip",subject="user:49"}`, 50)
 	if n := strings.Count(text, "limitctl_top_denied{"); n != metrics.MaxTopDenied {
@@ -285,7 +285,7 @@ func TestScrapesUnderLoadConcurrently(t *testing.T) {
 			other.Name = fmt.Sprint("other", n%3)
 			e.Replace(&engine.Settings{Policies: []*policy.Policy{login(), other}, Breaker: &limiter.Breaker{Failures: 1 + n%2}})
 			m.Reloaded(fmt.Sprint(n), nil)
-			m.Round(context.Background(), metrics.Sampling{Store: store, Timeout: time.Second, Keys: 100, TopDenied: 3}, 0)
+			m.Round(context.Background(), metrics.Sampling{Store: store, Timeout: time.Minute, Keys: 100, TopDenied: 3}, 0)
 		}
 	}()
 	for ctx.Err() == nil {
