@@ -46,6 +46,7 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 		if err, is := value.Any().(error); is {
 			a.Value = slog.StringValue(o.describe(err))
 		}
+	default: // numbers and times hold no secret
 	}
 	return a
 }

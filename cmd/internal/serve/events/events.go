@@ -132,6 +132,7 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 		}
 		l.parts[part] = brokenPart{change.At, reason}
 		log.Warn("the breaker is open: the store is not asked", "error", reason)
+	case limiter.BreakerHalfOpen: // a try says how it ends
 	}
 }
 
