@@ -136,13 +136,11 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 	}
 }
 
-// Replaced tells that settings are in force, and whether their breaker is a new one, which is closed.
-func (l *Log) Replaced(_ *engine.Settings, newBreaker bool) {
-	if newBreaker {
-		l.mu.Lock()
-		clear(l.parts)
-		l.mu.Unlock()
-	}
+// NewBreaker forgets what is known of the breaker, since a new one, which is closed, has its place.
+func (l *Log) NewBreaker() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.parts)
 }
 
 // Overrides tells why overrides cannot be read. Those that are known apply until their ends.
