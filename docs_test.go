@@ -439,7 +439,8 @@ var figures = []struct {
 }
 
 // warnings are lines of a report that depend on how busy the machine is.
-var warnings = regexp.MustCompile(`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|dropped +[·▁-█]+$)`)
+var warnings = regexp.MustCompile(
+	`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|dropped +[·▁-█]+$)`)
 
 // normal is an output without what varies. Widths of columns follow what is in them.
 func normal(lines, vary []string) []string {

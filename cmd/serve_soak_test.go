@@ -105,8 +105,8 @@ var mostConnections = 10 * runtime.GOMAXPROCS(0)
 
 // A server that is asked well and badly for a long time, by clients that come and go, on a store
 // that hangs now and then, ends with no more goroutines and files than it began with, no more
-// connections to the store than a client keeps, and with about the memory that it had after the first tenth, and each
-// player's first round; and no limit let more through than it says.
+// connections to the store than a client keeps, and about the memory that it had after the first
+// tenth and the first round of each player; and no limit let more through than it says.
 func TestServeSoak(t *testing.T) {
 	redis := redistest.Start(t)
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "500ms", "--config", outagePolicies(t))

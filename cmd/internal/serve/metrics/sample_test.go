@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,9 +202,15 @@ func TestAnOutage(t *testing.T) {
 			p := login()
 			p.OnError = test.policy
 			p.Limits[0].Limit, p.Limits[1].Limit = perMinute(1000), perMinute(1000)
+			var turn sync.Mutex // of batched and its metric: overrides are read in the background
 			var batched int
 			m := metrics.New(metrics.Options{})
-			store := redisStore(t, server, redisstore.WithBatchObserver(func(n int) { batched += n; m.Batch(n) }))
+			store := redisStore(t, server, redisstore.WithBatchObserver(func(n int) {
+				turn.Lock()
+				defer turn.Unlock()
+				batched += n
+				m.Batch(n)
+			}))
 			defer store.Close()
 			settings := &engine.Settings{Policies: []*policy.Policy{p}, Breaker: &limiter.Breaker{Failures: 3, Pause: time.Hour}}
 			e := engine.New(store, settings, engine.Options{
@@ -218,13 +225,15 @@ func TestAnOutage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			turn.Lock()
 			s, _ := scrape(t, m)
+			s.want(t, `limitctl_store_batch_size_sum`, float64(batched))
+			turn.Unlock()
 			s.want(t, `limitctl_decisions_total{limit="ip",outcome="allowed",policy="login"}`, 10)
 			s.want(t, `limitctl_store_duration_seconds_count{operation="consume"}`, 10)
 			if took := s[`limitctl_store_duration_seconds_sum{operation="consume"}`]; took <= 0 {
 				t.Errorf("the store took %v s", took)
 			}
-			s.want(t, `limitctl_store_batch_size_sum`, float64(batched))
 
 			server.Kill()
 			for range 7 {
