@@ -106,6 +106,7 @@ func (s *Source) check(text string) error {
 				maxSegments)
 		}
 		s.name, s.segments = strconv.Itoa(n), n
+	default: // the others have no name, or any
 	}
 	return nil
 }
