@@ -70,11 +70,9 @@ func logged(options engine.Options, log *events.Log) engine.Options {
 		onBreaker(change)
 		log.Breaker(change)
 	}
-	if log.Enabled() {
-		options.OnDecision = func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
-			onDecision(ask, answer, err, took)
-			log.Decision(ask, answer, err, took)
-		}
+	options.OnDecision = func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+		onDecision(ask, answer, err, took)
+		log.Decision(ask, answer, err, took)
 	}
 	options.OnFailure = func(p *policy.Policy, err error) { log.Failure(p, err) }
 	options.OnOverrides, options.OnDenials = log.Overrides, log.Denials
