@@ -126,7 +126,9 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	e := engine.New(store, engineSettings(c), logged(observed(engine.Options{Timeout: o.timeout}, counted), frame.events(o)))
+	told := frame.events(o)
+	counted.WatchOverrides(told.OverridesStale)
+	e := engine.New(store, engineSettings(c), logged(observed(engine.Options{Timeout: o.timeout}, counted), told))
 	defer e.Close()
 	frame.begin(cmd.Context(), o, c, e, where)
 	frame.reloads(o, c, e, counted, func(c *config.Config) error {

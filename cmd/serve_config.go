@@ -75,7 +75,8 @@ func logged(options engine.Options, log *events.Log) engine.Options {
 		log.Decision(ask, answer, err, took)
 	}
 	options.OnFailure = func(p *policy.Policy, err error) { log.Failure(p, err) }
-	options.OnOverrides, options.OnDenials = log.Overrides, log.Denials
+	options.OnOverrides, options.OnOverridesRead = log.Overrides, log.OverridesRead
+	options.OnDenials, options.OnDenialsWritten = log.Denials, log.DenialsWritten
 	return options
 }
 

@@ -71,8 +71,12 @@ type Options struct {
 	OnFailure func(p *policy.Policy, err error)
 	// OnOverrides is told why overrides cannot be read: once, until they can be again.
 	OnOverrides func(error)
+	// OnOverridesRead is told that they can be.
+	OnOverridesRead func()
 	// OnDenials is told why denials cannot be written: once, until they can be again.
 	OnDenials func(error)
+	// OnDenialsWritten is told that they can be.
+	OnDenialsWritten func()
 }
 
 // Engine decides. It is safe for concurrent use.
@@ -96,12 +100,13 @@ type Engine struct {
 // New returns an engine with those settings in force. The store stays the caller's to close.
 func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
-		options:   options,
-		start:     time.Now(),
-		store:     limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
-		overrides: limiter.WatchOverrides(store, limiter.Overrides{Idle: always, OnError: options.OnOverrides}),
-		denials:   limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials}),
-		shadow:    memorystore.New(),
+		options: options,
+		start:   time.Now(),
+		store:   limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
+		overrides: limiter.WatchOverrides(store,
+			limiter.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
+		denials: limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		shadow:  memorystore.New(),
 	}
 	e.Replace(settings)
 	return e

@@ -42,6 +42,8 @@ type Log struct {
 
 	mu    sync.Mutex
 	parts map[string]brokenPart // parts of the store whose breaker is not closed
+	// Since when, and why; nil if all is well.
+	overrides, denials *Stale
 }
 
 // outage is that a policy decides without the store.
@@ -131,16 +133,6 @@ func (l *Log) Replaced(_ *engine.Settings, newBreaker bool) {
 	}
 }
 
-// Overrides tells why overrides cannot be read. Those that are known apply until their ends.
-func (l *Log) Overrides(err error) {
-	l.Log.Warn("operators' overrides are out of date", "error", l.Describe(err))
-}
-
-// Denials tells why denials cannot be written.
-func (l *Log) Denials(err error) {
-	l.Log.Warn("who is denied cannot be told", "error", l.Describe(err))
-}
-
 // Decision tells of errors that callers get, and of each ask at the level debug.
 func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
 	if err != nil {
@@ -189,6 +181,10 @@ type State struct {
 	Without []Outage `json:"without_store,omitempty"`
 	// Errors are what callers get instead of decisions.
 	Errors []Errors `json:"errors,omitempty"`
+	// Overrides is why other overrides than those that are known do not apply yet.
+	Overrides *Stale `json:"overrides_stale,omitempty"`
+	// Denials is why who is denied is not written to the store.
+	Denials *Stale `json:"denials_stale,omitempty"`
 }
 
 // OpenBreaker is a part of the store that is not asked.
@@ -206,12 +202,13 @@ type Outage struct {
 	Decisions int64     `json:"decisions"`
 }
 
-// State returns what is known of the store. ok is that it decides, as far as is known.
+// State returns what is known of the store. ok is that it decides as operators say, as far as is known.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
 	for _, part := range slices.Sorted(maps.Keys(l.parts)) {
 		state.Breaker = append(state.Breaker, OpenBreaker{part, l.parts[part].since.UTC(), l.parts[part].reason})
 	}
+	state.Overrides, state.Denials = l.overrides, l.denials
 	l.mu.Unlock()
 	l.outages.Range(func(_, found any) bool {
 		if o := found.(*outage); o.active.Load() {
@@ -221,5 +218,5 @@ func (l *Log) State() (ok bool, state State) {
 	})
 	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
 	state.Errors = l.callers()
-	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0, state
+	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
 }

@@ -138,3 +138,27 @@ func TestErrorsOfCallersAreToldOf(t *testing.T) {
 		}
 	}
 }
+
+// Overrides that cannot be read are told of until they can be again: what an operator says has no
+// effect meanwhile. Denials that cannot be written are told of, and harm nobody.
+func TestWhatIsStaleIsToldOf(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	l.OverridesRead()
+	l.Denials(errors.New("no right"))
+	if ok, state := l.State(); !ok || state.Denials == nil || l.OverridesStale() {
+		t.Errorf("without denials the state is %+v", state)
+	}
+	l.Overrides(errors.New("away"))
+	if ok, state := l.State(); ok || state.Overrides == nil || state.Overrides.Error != "described away" || !l.OverridesStale() {
+		t.Errorf("without overrides the state is %+v", state)
+	}
+	*now = now.Add(time.Minute)
+	l.OverridesRead()
+	l.DenialsWritten()
+	if ok, state := l.State(); !ok || state.Overrides != nil || state.Denials != nil || l.OverridesStale() {
+		t.Errorf("in the end the state is %+v", state)
+	}
+	if strings.Count(text.String(), "lasted=1m0s") != 2 || strings.Count(text.String(), "\n") != 4 {
+		t.Errorf("the log is\n%s", text)
+	}
+}
