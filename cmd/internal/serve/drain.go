@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
@@ -13,7 +14,8 @@ import (
 // that uses its connection in that time is told to come back on another one.
 const linger = time.Second
 
-// CutError says that requests were not answered when the time to drain was over.
+// CutError says that requests were not answered when the time to drain was over. It is an
+// [outcome.ErrPartly], and not the signal that ended the server: to be told to end is no fault.
 type CutError struct {
 	Connections int
 	After       time.Duration
@@ -22,6 +24,9 @@ type CutError struct {
 func (e *CutError) Error() string {
 	return fmt.Sprintf("%d connections still had a request after %s, and were cut; give --drain more time", e.Connections, e.After)
 }
+
+// Is implements [errors.Is].
+func (e *CutError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // drain ends the doors so that all requests that were sent are answered.
 func drain(ctx context.Context, o *Options, doors []*opened) error {

@@ -1,10 +1,12 @@
 package serve
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
 // Gate bounds how many requests are answered at the same time. One gate can stand before
@@ -39,21 +41,11 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.Enter() {
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusServiceUnavailable, "overloaded",
+			refusal.Write(w, errorkind.Overloaded.Status, errorkind.Overloaded.Word,
 				"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+" at a time (--max-in-flight)")
 			return
 		}
 		defer g.Leave()
 		next.ServeHTTP(w, r)
 	})
-}
-
-// refuse answers with the commands' error document. kind and message hold nothing that JSON
-// would escape.
-func refuse(w http.ResponseWriter, status int, kind, message string) {
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	io.WriteString(w, `{"schema_version":1,"error":{"kind":"`+kind+`","message":"`+message+"\"}}\n")
 }

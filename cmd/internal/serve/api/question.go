@@ -46,7 +46,8 @@ type verb struct {
 	fields fields // that its body can have
 }
 
-const whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost
+// whoAndWhat is what every verb needs. It is no constant, as those of its type are single fields.
+var whoAndWhat = fieldKey | fieldLimits | fieldPolicy | fieldAttributes | fieldCost
 
 // verbs are all that can be asked.
 var verbs = []verb{

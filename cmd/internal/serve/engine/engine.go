@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -95,6 +94,8 @@ type Engine struct {
 
 	replacing sync.Mutex // for one after the other, and for what follows
 	breaker   *breaker   // nil if there is none
+
+	probed atomic.Uint64 // keys that Probe has asked about
 }
 
 // New returns an engine with those settings in force. The store stays the caller's to close.
@@ -153,7 +154,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, cmp.Or(d.policy.LocalShare, limiter.DefaultShare)
+		store, answer.Policy = d.store, d.policy.Policy
 		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
 		if err != nil {
 			return err

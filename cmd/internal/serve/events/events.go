@@ -121,16 +121,15 @@ func (l *Log) Breaker(change limiter.BreakerChange) {
 		}
 		l.parts[part] = brokenPart{change.At, reason}
 		log.Warn("the breaker is open: the store is not asked", "error", reason)
+	case limiter.BreakerHalfOpen: // a try says how it ends
 	}
 }
 
-// Replaced tells that settings are in force, and whether their breaker is a new one, which is closed.
-func (l *Log) Replaced(_ *engine.Settings, newBreaker bool) {
-	if newBreaker {
-		l.mu.Lock()
-		clear(l.parts)
-		l.mu.Unlock()
-	}
+// NewBreaker forgets what is known of the breaker, since a new one, which is closed, has its place.
+func (l *Log) NewBreaker() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.parts)
 }
 
 // Decision tells of errors that callers get, and of each ask at the level debug.

@@ -76,7 +76,7 @@ func TestABreakerIsToldOf(t *testing.T) {
 		t.Errorf("the log is\n%s", text)
 	}
 	change(limiter.BreakerClosed, limiter.BreakerOpen)
-	l.Replaced(nil, true)
+	l.NewBreaker()
 	if ok, state := l.State(); !ok {
 		t.Errorf("with a new breaker the state is %+v", state)
 	}
