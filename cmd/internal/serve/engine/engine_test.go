@@ -468,7 +468,7 @@ func TestABreakerClosesWithoutCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for entry, err := range store.Scan(t.Context(), all) {
+	for entry, err := range store.Scan(t.Context(), limiter.Query{Subjects: all}) {
 		t.Errorf("%v is there: %v", entry.Key, err)
 	}
 }
