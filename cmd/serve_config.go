@@ -31,7 +31,7 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	f.Log.Info("limitctl serves", "version", f.flags.env.Version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
+	f.Log.Info("limitctl serves", "version", newVersionAnswer(f.flags.env.Version).Version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
 		"hash", reload.Hash(c), "denials", c.ServesDenials())
 }
 
