@@ -53,7 +53,7 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	b = appendFlag(b, `,"unguarded":true`, sum.Unguarded)
 	b = appendText(b, `,"decided_by":`, sum.DecidedBy.String())
 	if sum.DecidedBy == limiter.DecidedByLocal {
-		b = appendText(b, `,"local_share":`, a.LocalShare.String())
+		b = appendText(b, `,"local_share":`, a.localShare().String())
 	}
 	if slices.ContainsFunc(a.Decisions, func(d limiter.Decision) bool { return d.Override != nil }) {
 		b = a.Applied().append(b)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -171,12 +170,7 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // await waits for the turn of a leaky bucket.
 func (m *Middleware) await(ctx context.Context, o *Outcome) error {
-	delay := time.Duration(0)
-	for i := range o.Decisions {
-		if d := &o.Decisions[i]; !d.Shadow {
-			delay = max(delay, d.Delay)
-		}
-	}
+	delay := o.Summary().Delay
 	if delay == 0 || m.options.WithoutDelay {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -78,7 +77,6 @@ func (e *Engine) decideAll(ctx context.Context, asks []Ask, answers []decision.A
 	}
 	for i := range answers {
 		answer := &answers[i]
-		answer.LocalShare = cmp.Or(strictest.policy.LocalShare, limiter.DefaultShare)
 		answer.Decisions = make([]limiter.Decision, len(places[i]))
 		for j, place := range places[i] {
 			answer.Requests[j], answer.Decisions[j] = requests[place], decisions[place]

@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -148,7 +147,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, cmp.Or(d.policy.LocalShare, limiter.DefaultShare)
+		store, answer.Policy = d.store, d.policy.Policy
 		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
 		if err != nil {
 			return err
