@@ -83,7 +83,7 @@ second signal ends it at once.`,
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)

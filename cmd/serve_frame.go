@@ -7,14 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/files"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
-	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
 const (
@@ -220,9 +218,7 @@ func (f *serveFrame) operators(answers http.Handler) {
 	}
 	f.Health.Register(mux)
 	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)
-	})
+	mux.Handle("/", serve.Nothing(paths))
 	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
 		Operators: true, Open: true}
 	if answers != nil {
