@@ -36,11 +36,18 @@ func newServeCmd(global *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve limits to programs over HTTP",
-		Long: `Serve answers requests about limits: as JSON over HTTP for any program.
+		Long: `Serve answers requests about limits, for programs in any language and for
+proxies.
 
-POST /v1/check and /v1/consume take {"key", "limits", "cost"}, or
-{"policy", "attributes", "cost"}. The answer is that of the command, with the
-status 200 if it is allowed and 429 if it is denied.
+Programs send JSON. POST /v1/check and /v1/consume take {"key", "limits",
+"cost"}, or {"policy", "attributes", "cost"}. The answer is that of the
+command, with the status 200 if it is allowed and 429 if it is denied. There
+are /v1/refund, /v1/settle and GET /v1/policies, too.
+
+nginx, Caddy, HAProxy and Traefik ask /v1/auth/POLICY before they pass a
+request on: 204 if they may, else 429 or the policy's denied_status. The
+section http of the configuration says what the policy's attributes are in a
+request. A proxy on another machine has to be in its trusted_proxies.
 
 With --proxy and --policy it is a reverse proxy: requests that the policy
 allows go to UPSTREAM, and others get a 429. The paths of /v1 are then at the
@@ -52,6 +59,10 @@ with the descriptors of the configuration's section envoy.
 Operators are answered at the address of --admin, without TLS and token:
 GET /metrics for Prometheus; /healthz, 200 while the process works; and
 /readyz, 503 once it is to stop, with what is known of its parts.
+
+Configurations to paste are in docs/serve.md, the fields of /v1 in
+docs/serve-api.md, and files for containers and systemd in docs/deploy:
+https://github.com/limitctl/limitctl
 
 An address is HOST:PORT or unix:PATH. The host has to be there: 127.0.0.1 is
 this machine only, 0.0.0.0 is every network. With port 0 the system chooses
@@ -72,7 +83,7 @@ second signal ends it at once.`,
   limitctl serve --store redis://127.0.0.1:6379 --listen 0.0.0.0:8080
   limitctl serve --listen unix:http.sock --admin off --log-format json
   curl -d '{"key":"user:42","limits":["10/1m"]}' localhost:8080/v1/consume`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, o) },
 	}
 	o.addFlags(cmd)
@@ -90,8 +101,8 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 		"of that, take new connections for `DURATION`, until balancers send no more")
 	flags.StringVar(&f.certificate, "tls-cert", "", "serve with TLS by the certificates in `FILE`")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` with the key of the certificate")
-	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "want of clients a certificate by an authority in `FILE`")
-	flags.StringVar(&f.tokenFile, "token-file", "", "want of requests to /v1 a token of `FILE`")
+	flags.StringVar(&f.clientAuthority, "tls-client-ca", "", "want a certificate of each client, signed by an authority in `FILE`")
+	flags.StringVar(&f.tokenFile, "token-file", "", "want with each request to /v1 a token that is in `FILE`")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", 1024, "answer at most `N` requests at a time, and 503 to those beyond")
 	flags.IntVar(&f.maxConnections, "max-connections", 10_000, "keep at most `N` connections open; the longest idle makes room")
 	f.metricsFlags.add(flags)

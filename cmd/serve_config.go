@@ -32,7 +32,8 @@ func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engi
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	f.Log.Info("limitctl serves", "version", f.flags.env.Version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
+	version := newVersionAnswer(f.flags.env.Version).Version
+	f.Log.Info("limitctl serves", "version", version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
 		"hash", reload.Hash(c), "denials", c.ServesDenials())
 }
 

@@ -104,6 +104,10 @@ func TestServeReloads(t *testing.T) {
 	if _, text := s.body("admin", "/metrics", ""); !strings.Contains(text, "limitctl_config_stale 1") {
 		t.Error("the metrics do not tell of the mistake")
 	}
+	status, text := s.body("admin", "/metric", "")
+	if status != http.StatusNotFound || !strings.Contains(text, "there are /metrics, /healthz and") {
+		t.Errorf("a path that is not there: %d %s", status, text)
+	}
 	if status := consume(); status != http.StatusTooManyRequests {
 		t.Errorf("with a broken file it answers %d", status)
 	}

@@ -43,7 +43,7 @@ type serveFrame struct {
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
-	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.env.Version}), Options: serve.Options{
+	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: newVersionAnswer(o.env.Version).Version}), Options: serve.Options{
 		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.env.Remove, Hangups: o.env.Hangups(),
 		Ready: func(addresses map[string]string) error {
 			return o.printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
@@ -212,9 +212,13 @@ func (f *serveFrame) operators(answers http.Handler) {
 	if f.admin == nil {
 		return
 	}
-	mux := http.NewServeMux()
+	mux, paths := http.NewServeMux(), "/metrics, /healthz and /readyz"
+	if answers != nil {
+		paths = "/v1, /metrics, /healthz and /readyz"
+	}
 	f.Health.Register(mux)
-	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
+	mux.Handle("/metrics", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
+	mux.Handle("/", serve.Nothing(paths))
 	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
 		Operators: true, Open: true}
 	if answers != nil {

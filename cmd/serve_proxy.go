@@ -46,7 +46,7 @@ func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstr
 	upstream, err := proxy.ParseUpstream(o.upstream)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, usagef("--proxy: %s", err)
 	case o.policy == "":
 		return nil, limiter.Invalidf("--proxy needs --policy NAME, the policy that limits its requests")
 	case o.timeout <= 0:

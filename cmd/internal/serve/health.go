@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
@@ -33,6 +34,13 @@ func (h *Health) Register(mux *http.ServeMux) {
 		refusal.WriteJSON(w, http.StatusOK, map[string]any{"schema_version": output.SchemaVersion, "alive": true})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
+}
+
+// Nothing answers with 404, and says which paths there are.
+func Nothing(paths string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, "there is nothing at "+r.URL.Path+"; there are "+paths)
+	})
 }
 
 // readiness is the document of /readyz.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/limitctl/limitctl/internal/sleep"
@@ -128,27 +127,7 @@ func (m *Middleware) find(attributes policy.Attributes, r *http.Request) error {
 			attributes[name] = bounded(value)
 		}
 	}
-	for _, name := range m.needed {
-		if attributes[name] == "" {
-			return m.missing(attributes)
-		}
-	}
-	return nil
-}
-
-// missing says what a request lacks, in the words of a client.
-func (m *Middleware) missing(attributes policy.Attributes) error {
-	var missing []string
-	for _, name := range m.needed {
-		if attributes[name] != "" {
-			continue
-		}
-		if source, has := m.options.Rule.Attributes[name]; has {
-			name = source.String()
-		}
-		missing = append(missing, name)
-	}
-	return limiter.Invalidf("the request must have exactly one value for %s", strings.Join(missing, " and for "))
+	return m.options.Rule.missing(m.needed, attributes)
 }
 
 func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {

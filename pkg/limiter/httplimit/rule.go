@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -76,4 +77,34 @@ func (s *Skip) hasPath(asked string) bool {
 		}
 	}
 	return false
+}
+
+// Missing says, in the words of a client, what a request lacks that a limit of p needs. It
+// returns nil if nothing lacks, else a [limiter.ErrInvalid]. attributes are those of the request.
+func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
+	var needed []string
+	names, isNeeded := p.Attributes()
+	for _, name := range names {
+		if isNeeded[name] {
+			needed = append(needed, name)
+		}
+	}
+	return rule.missing(needed, attributes)
+}
+
+func (rule *Rule) missing(needed []string, attributes policy.Attributes) error {
+	var missing []string
+	for _, name := range needed {
+		if attributes[name] != "" {
+			continue
+		}
+		if source, has := rule.Attributes[name]; has {
+			name = source.String()
+		}
+		missing = append(missing, name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return limiter.Invalidf("the request must have exactly one value for %s", strings.Join(missing, " and for "))
 }

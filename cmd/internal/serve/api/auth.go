@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -68,6 +70,9 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	defer c.release(&d.calls)
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = limiter.Take, name, rule.Of(original, clients), 1, settings
 	if err := d.decide(r.Context(), c); err != nil {
+		if errors.Is(err, limiter.ErrInvalid) {
+			err = cmp.Or(lacking(settings, name, &rule, c.ask.Attributes), err)
+		}
 		d.refuse(w, err)
 		return
 	}
@@ -82,4 +87,24 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 // hasPolicy reports whether a policy of that name is in force.
 func hasPolicy(settings *engine.Settings, name string) bool {
 	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
+}
+
+// lacking says what a request, or the configuration, has to have so that the policy can be
+// asked, or returns nil if nothing lacks.
+func lacking(settings *engine.Settings, name string, rule *httplimit.Rule, attributes policy.Attributes) error {
+	i := slices.IndexFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
+	names, needed := settings.Policies[i].Attributes()
+	for _, attribute := range names {
+		source, has := rule.Attributes[attribute]
+		switch {
+		case !needed[attribute] || attributes[attribute] != "":
+		case !has:
+			return limiter.Invalidf("policy %q needs the attribute %s; say in http.attributes of the policy where in a request it is",
+				name, attribute)
+		default:
+			return limiter.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
+				name, attribute, source)
+		}
+	}
+	return nil
 }

@@ -35,6 +35,7 @@ func authDoor(t testing.TB) http.Handler {
 		Policies: []*policy.Policy{
 			{Name: "site", Limits: []policy.Limit{{Name: "all", By: by, Limit: limitOf(t, "1/1h")}}},
 			{Name: "cheap", Limits: []policy.Limit{{Name: "client", By: []string{"client"}, Limit: limitOf(t, "1/1h")}}},
+			{Name: "bare", Limits: []policy.Limit{{Name: "client", By: []string{"client"}, Limit: limitOf(t, "1/1h")}}}, // no section http
 		},
 		HTTP: httplimit.Settings{
 			Headers: httplimit.AllHeaders,
@@ -108,10 +109,12 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		says   string
 	}{
 		{authRequest("GET", "/v1/auth/chep", "127.0.0.1:1"), 404, `policy "chep" is unknown; did you mean "cheap"?`},
-		{authRequest("GET", "/v1/auth/", "127.0.0.1:1"), 404, `policy "" is unknown; there are site, cheap`},
+		{authRequest("GET", "/v1/auth/", "127.0.0.1:1"), 404, `policy "" is unknown; there are site, cheap, bare`},
 		{authRequest("GET", "/v1/auth/cheap", "10.0.0.2:1"), 400, "10.0.0.2 is not a trusted proxy; add it to trusted_proxies"},
 		{authRequest("GET", "/v1/auth/cheap", "@"), 400, "is not a trusted proxy"},
-		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user`},
+		{authRequest("GET", "/v1/auth/site", "127.0.0.1:1"), 400, `policy "site" needs the attribute user, which is header:X-User`},
+		{authRequest("GET", "/v1/auth/bare", "127.0.0.1:1"), 400,
+			`policy "bare" needs the attribute client; say in http.attributes of the policy where in a request it is`},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Method: GET", "X-Original-Method: OPTIONS"), 400,
 			`X-Forwarded-Method is "GET" and X-Original-Method is "OPTIONS"; the proxy must set or remove both`},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Uri: /a", "X-Original-URI: /healthz"), 400,

@@ -15,6 +15,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -99,6 +100,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ask := engine.Ask{Settings: settings, Op: limiter.Take, Policy: d.Policy, Attributes: rule.Of(r, &settings.HTTP.Clients), Cost: 1}
 		var answer decision.Answer
 		if err := d.engine.Decide(r.Context(), &ask, &answer); err != nil {
+			if errors.Is(err, limiter.ErrInvalid) {
+				err = cmp.Or(missing(&ask, &rule), err)
+			}
 			d.undecided(w, err)
 			return
 		}
@@ -187,4 +191,14 @@ func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	d.Log.Warn("the upstream did not answer", "upstream", d.Upstream.String(), "status", status, "error", err.Error())
 	refuse(w, status, why)
+}
+
+// missing says what a request lacks that could not be decided, or returns nil.
+func missing(ask *engine.Ask, rule *httplimit.Rule) error {
+	for _, p := range ask.Settings.Policies {
+		if p.Name == ask.Policy {
+			return rule.Missing(p, ask.Attributes)
+		}
+	}
+	return nil
 }

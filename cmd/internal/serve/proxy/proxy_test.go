@@ -444,7 +444,7 @@ func TestAnAbsentAttributeIsRefused(t *testing.T) {
 	settings.HTTP.Rules = nil
 	r := newRig(t, settings, Options{Upstream: upstream.upstream(t, "")})
 	answer, body := r.get(t, "/")
-	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "ip") || len(upstream.requests(t)) != 0 {
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "exactly one value for ip") || len(upstream.requests(t)) != 0 {
 		t.Errorf("%s %s", answer.Status, body)
 	}
 }

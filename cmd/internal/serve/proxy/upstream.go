@@ -42,7 +42,7 @@ func ParseUpstream(text string) (*Upstream, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, limiter.Invalidf("the upstream is an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
+		return nil, limiter.Invalidf("the upstream must be an address such as http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock")
 	case u.User != nil:
 		return nil, limiter.Invalidf("the upstream's address may not hold a user or password; clients' own are passed on")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
