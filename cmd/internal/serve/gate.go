@@ -26,7 +26,7 @@ type Gate struct {
 // each one that it refuses; it may be nil.
 func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
 
-// Enter reports whether a request may be answered. Who may has to call Leave.
+// Enter reports whether a request may be answered. If so, Leave has to be called once it is.
 func (g *Gate) Enter() bool {
 	if g.inFlight.Add(1) > g.most && !g.giveUp() {
 		g.inFlight.Add(-1)
