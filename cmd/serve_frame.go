@@ -174,10 +174,11 @@ func (f *serveFrame) tokenState() (bool, any) {
 	return facts.Error == "", facts
 }
 
-// guard lets only those to a handler of /v1 that have a token, if tokens are wanted.
+// guard lets only those to a handler of /v1 that have a token, if tokens are wanted, and no pages
+// in browsers.
 func (f *serveFrame) guard(next http.Handler) http.Handler {
 	if f.tokens == nil {
-		return next
+		return serve.WithoutBrowsers(next, "/v1/auth/")
 	}
 	return f.tokens.Wrap(next)
 }
@@ -200,7 +201,7 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 	options.OnEnd = f.meter.CallEnded
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
-		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", domain)
+		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", output.Shorten(domain, 100))
 	})
 	f.Doors = append(f.Doors, serve.Door{Name: "grpc", Address: *f.grpc, Server: envoy.New(e, options), Certificates: f.certificates,
 		MaxConnections: f.flags.maxConnections, Open: f.anyClient()})

@@ -51,7 +51,8 @@ func (rule *Rule) add(attributes policy.Attributes, r *http.Request, clients *Cl
 // Skip are requests that are neither counted nor denied: those of one of the methods, and
 // those to one of the paths.
 type Skip struct {
-	// Methods are as requests have them, such as OPTIONS.
+	// Methods are as requests have them, such as OPTIONS. A request that asks for another method by
+	// a field such as X-HTTP-Method-Override is not skipped by its own.
 	Methods []string
 	// Paths are exact, or end with "*" for all that begin so. They match a path only in its
 	// plain form: /static/* matches /static/a.css, and not /static/../login or /static//a.css,
@@ -61,7 +62,17 @@ type Skip struct {
 
 // Skips reports whether r is not limited.
 func (rule *Rule) Skips(r *http.Request) bool {
-	return slices.Contains(rule.Skip.Methods, r.Method) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
+	return slices.Contains(rule.Skip.Methods, r.Method) && !overridesMethod(r) || len(rule.Skip.Paths) > 0 && rule.Skip.hasPath(r.URL.Path)
+}
+
+// overridesMethod reports whether a service could take the method of r from a field.
+func overridesMethod(r *http.Request) bool {
+	for _, field := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		if len(r.Header[field]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Skip) hasPath(asked string) bool {

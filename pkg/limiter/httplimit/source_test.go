@@ -178,6 +178,14 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%s is skipped: %v", target, got)
 		}
 	}
+	for field, want := range map[string]bool{
+		"X-HTTP-Method-Override": false, "X-Http-Method": false, "X-Method-Override": false, "X-Method": true,
+	} {
+		r := httptest.NewRequest("OPTIONS", "/login", nil)
+		if r.Header.Set(field, "POST"); rule.Skips(r) != want {
+			t.Errorf("OPTIONS with %s is skipped: %v", field, !want)
+		}
+	}
 	if (&Rule{}).Skips(httptest.NewRequest("GET", "/", nil)) {
 		t.Error("without rules something is skipped")
 	}

@@ -45,7 +45,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		w.Header().Set("Connection", "close")
 	}
 	w.Header()["Cache-Control"] = noStore
-	name, path, _ := strings.Cut(rest, "/")
+	name, _, _ := strings.Cut(rest, "/")
 	settings := d.engine.Settings()
 	if !hasPolicy(settings, name) {
 		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, unknownPolicy(name, settings).Error())
@@ -56,7 +56,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		d.refuse(w, err)
 		return
 	}
-	original, err := originalRequest(r, "/"+path)
+	original, err := originalRequest(r, rest[len(name):])
 	if err != nil {
 		d.refuse(w, err)
 		return

@@ -126,6 +126,8 @@ func TestForwardAuthIsRefused(t *testing.T) {
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Forwarded-Host: a", "X-Forwarded-Host: b"), 400,
 			"the proxy must set or remove"},
 		{authRequest("GET", "/v1/auth/cheap/a", "127.0.0.1:1", "X-Original-URI: /healthz"), 400, "name different requests"},
+		// Of a proxy that puts the path behind the policy, asked for / by a client with a field of its own.
+		{authRequest("GET", "/v1/auth/cheap/", "127.0.0.1:1", "X-Forwarded-Uri: /healthz"), 400, "name different requests"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: a b"), 400, "is not an address like /path?query"},
 		{authRequest("GET", "/v1/auth/cheap", "127.0.0.1:1", "X-Original-URI: %zz"), 400, "is not an address like /path?query"},
 	} {

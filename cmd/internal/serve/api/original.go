@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -20,7 +21,9 @@ var (
 )
 
 // originalRequest is the request that a proxy asks about with r. path is what r's own path has
-// behind the policy: some proxies put the path of the original request there.
+// behind the policy: some proxies put the path of the original request there. It is empty if r's
+// ends with the policy, and "/" says that the original path is that: else a client could add a field
+// that names another one.
 //
 // A client can send such fields itself, and a proxy passes on those that it does not set. So
 // where several say the same, all must agree: then the proxy's own is among them.
@@ -38,8 +41,8 @@ func originalRequest(r *http.Request, path string) (*http.Request, error) {
 	case err != nil:
 		return nil, err
 	case target == nil:
-		target = &url.URL{Path: path, RawQuery: r.URL.RawQuery}
-	case path != "/" && path != target.Path:
+		target = &url.URL{Path: cmp.Or(path, "/"), RawQuery: r.URL.RawQuery}
+	case path != "" && path != target.Path:
 		return nil, limiter.Invalidf("the path %q behind the policy and a field of the request name different requests", shorten(path))
 	}
 	original := &http.Request{Method: r.Method, URL: target, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
