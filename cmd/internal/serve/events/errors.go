@@ -3,13 +3,13 @@ package events
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -93,12 +93,12 @@ func (l *Log) callers() (all []Errors) {
 }
 
 // keyed is a key of the store in an error: the subject is in braces.
-var keyed = regexp.MustCompile(`:\{[^{}]*\}`)
+var keyed = lazyregexp.New(`:\{[^{}]*\}`)
 
 // withoutSubject takes out of an error who is limited, unless the log may name them.
 func (l *Log) withoutSubject(text string) string {
 	if l.Subjects {
 		return text
 	}
-	return keyed.ReplaceAllLiteralString(text, ":{…}")
+	return keyed().ReplaceAllLiteralString(text, ":{…}")
 }
