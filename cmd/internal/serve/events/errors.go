@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/internal/lazyregexp"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -92,13 +91,24 @@ func (l *Log) callers() (all []Errors) {
 	return all
 }
 
-// keyed is a key of the store in an error: the subject is in braces.
-var keyed = lazyregexp.New(`:\{[^{}]*\}`)
-
-// withoutSubject takes out of an error who is limited, unless the log may name them.
+// withoutSubject takes out of an error who is limited, unless the log may name them: in the keys of the
+// store, which it may name, the subject is in braces.
 func (l *Log) withoutSubject(text string) string {
 	if l.Subjects {
 		return text
 	}
-	return keyed().ReplaceAllLiteralString(text, ":{…}")
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, ":{")
+		_, after, closed := strings.Cut(rest, "}")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(":{…}")
+		if !closed {
+			return out.String()
+		}
+		text = after
+	}
 }
