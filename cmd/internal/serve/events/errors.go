@@ -3,7 +3,6 @@ package events
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -92,13 +91,24 @@ func (l *Log) callers() (all []Errors) {
 	return all
 }
 
-// keyed is a key of the store in an error: the subject is in braces.
-var keyed = regexp.MustCompile(`:\{[^{}]*\}`)
-
-// withoutSubject takes out of an error who is limited, unless the log may name them.
+// withoutSubject takes out of an error who is limited, unless the log may name them: in the keys of the
+// store, which it may name, the subject is in braces.
 func (l *Log) withoutSubject(text string) string {
 	if l.Subjects {
 		return text
 	}
-	return keyed.ReplaceAllLiteralString(text, ":{…}")
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, ":{")
+		_, after, closed := strings.Cut(rest, "}")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(":{…}")
+		if !closed {
+			return out.String()
+		}
+		text = after
+	}
 }
