@@ -306,7 +306,7 @@ func (p *page) run(t *testing.T, bin string) {
 	bash := exec.CommandContext(ctx, "bash", path)
 	bash.Dir = work
 	bash.Env = []string{
-		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
+		"PATH=" + bin + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
 	}
 	// What a page starts in the background belongs to a group, which ends with the page. It
 	// keeps its output open, so that goes to a file.

@@ -220,7 +220,7 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 	})
 	p := &prometheus{t: t}
 	for began := time.Now(); time.Since(began) < childPatience; time.Sleep(50 * time.Millisecond) {
-		listens := regexp.MustCompile(`msg="Listening on" address=(\S+)`).FindSubmatch(said())
+		listens := regexp.MustCompile(`msg="Listening on".* address=(\S+)`).FindSubmatch(said())
 		if listens == nil {
 			continue
 		}

@@ -204,6 +204,8 @@ func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
 	handler := d.Handler
 	if d.Patience == 0 {
 		handler = Patient(handler)
+	} else {
+		handler = brief(handler, d.Patience)
 	}
 	return &http.Server{
 		Handler:           closing(handler, o.Health),
