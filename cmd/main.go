@@ -85,8 +85,8 @@ const sameInterrupt = 200 * time.Millisecond
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// rawOut and rawErr are what Out and Err were before Run put a door before them: for
-	// data that goes to a program, and for what draws on a terminal itself.
+	// rawOut and rawErr are what Out and Err were before Run put an [output.Terminal] before
+	// them: for data that goes to a program, and for what draws on a terminal itself.
 	rawOut, rawErr io.Writer
 	Getenv         func(name string) string
 	// The files: see package files. ReadFile reads one as a whole that has at most so

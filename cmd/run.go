@@ -14,7 +14,7 @@ import (
 // Run executes limitctl with args in env and returns its exit code.
 func Run(ctx context.Context, args []string, env *Env) int {
 	global := &globalOptions{env: env, args: args}
-	env, flush := withDoors(env, global.color())
+	env, flush := withTerminals(env, global.color())
 	defer flush()
 	global.env = env
 	err := panics.Call(func() error { return execute(ctx, global) })

@@ -10,7 +10,7 @@ import (
 	"github.com/limitctl/limitctl/internal/visible"
 )
 
-// Terminal is the door through which all text goes to people. Servers, keys, files and
+// Terminal is the filter through which all text goes to people. Servers, keys, files and
 // recordings are written by strangers, and a terminal obeys what it is sent. It lets
 // through text, line ends, tabs and, if it is to show styles, the styles of this package;
 // everything else is escaped, so that it is seen and does nothing. A character or a style
@@ -24,7 +24,7 @@ type Terminal struct {
 	styled bool   // a style is on
 }
 
-// NewTerminal returns a door before out, with styles or without.
+// NewTerminal returns a filter before out, with styles or without.
 func NewTerminal(out io.Writer, styles bool) *Terminal { return &Terminal{out: out, styles: styles} }
 
 // Write implements io.Writer.

@@ -137,13 +137,13 @@ func FuzzTerminal(f *testing.F) {
 				t.Fatalf("%q is shown as %q", text, whole)
 			}
 			var b bytes.Buffer
-			door, random := NewTerminal(&b, styles), rand.New(rand.NewPCG(seed, 0))
+			terminal, random := NewTerminal(&b, styles), rand.New(rand.NewPCG(seed, 0))
 			for rest := text; rest != ""; {
 				n := 1 + random.IntN(len(rest))
-				door.Write([]byte(rest[:n]))
+				terminal.Write([]byte(rest[:n]))
 				rest = rest[n:]
 			}
-			if door.Flush(); b.String() != whole {
+			if terminal.Flush(); b.String() != whole {
 				t.Fatalf("in parts %q, as a whole %q", b.String(), whole)
 			}
 		}
