@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -307,7 +306,7 @@ func (p *page) run(t *testing.T, bin string) {
 	bash := exec.CommandContext(ctx, "bash", path)
 	bash.Dir = work
 	bash.Env = []string{
-		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
+		"PATH=" + bin + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + home, "USER=me", "TERM=dumb", "LANG=C.UTF-8",
 	}
 	// What a page starts in the background belongs to a group, which ends with the page. It
 	// keeps its output open, so that goes to a file.
@@ -363,12 +362,11 @@ var served = []string{
 // freeAddress returns an address of the loopback at which nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := redistest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // write puts what stale commands print now into the page.
@@ -441,7 +439,8 @@ var figures = []struct {
 }
 
 // warnings are lines of a report that depend on how busy the machine is.
-var warnings = regexp.MustCompile(`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped)`)
+var warnings = regexp.MustCompile(
+	`^(! |✗ (.+: )?the load generator was the limit|✗ (.+: )?[\d,]+ of [\d,]+ arrivals were dropped|dropped +[·▁-█]+$)`)
 
 // normal is an output without what varies. Widths of columns follow what is in them.
 func normal(lines, vary []string) []string {

@@ -70,7 +70,10 @@ var layers = map[string][]string{
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/overridetext": {"pkg/limiter"},
 	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
-	"cmd/internal/serve":        {"internal/goroutines", "internal/panics"},
+	"cmd/internal/serve": {
+		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
+		"internal/goroutines", "internal/panics",
+	},
 	"cmd/internal/serve/api": {
 		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/output", "cmd/internal/serve/engine",
 		"cmd/internal/serve/refusal", "internal/panics", "internal/spelling", "pkg/limiter", "pkg/limiter/httplimit",

@@ -82,7 +82,6 @@ func openToDecide(ctx context.Context, g *globalOptions, op limiter.Op, onError 
 	if err != nil {
 		return nil, err
 	}
-	request.localShare = f.Share
 	open := g.openToRead
 	if op != limiter.Peek {
 		open = g.open

@@ -23,7 +23,7 @@ type decisionAnswer struct {
 
 // told is the answer as programs see it.
 func (a *decisionAnswer) told() *decision.Answer {
-	return &decision.Answer{Key: a.key, Policy: a.policy, Requests: a.reqs, Overrides: a.overrides, LocalShare: a.localShare,
+	return &decision.Answer{Key: a.key, Policy: a.policy, Requests: a.reqs, Overrides: a.overrides,
 		Decisions: a.decisions, Charges: a.charges}
 }
 

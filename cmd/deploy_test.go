@@ -77,7 +77,9 @@ func TestDeployByContainer(t *testing.T) {
 			t.Errorf("port %s of --%s is not exposed", port, door)
 		}
 	}
-	for _, line := range []string{"CGO_ENABLED=0 go build", "\nUSER 65532:65532\n", "\nENTRYPOINT [\"/usr/bin/limitctl\"]\n", "\nFROM scratch\n"} {
+	for _, line := range []string{
+		"CGO_ENABLED=0 go build", "\nUSER 65532:65532\n", "\nENTRYPOINT [\"/usr/bin/limitctl\"]\n", "\nFROM scratch\n",
+	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("%q is not there", line)
 		}

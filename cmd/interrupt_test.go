@@ -55,11 +55,12 @@ func newChild(t *testing.T, args ...string) *child {
 	return c
 }
 
-// file writes a file before the child is started.
+// file writes a file. A child that reads it meanwhile sees what it was before, or the whole.
 func (c *child) file(name, text string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(text), 0o600),
+		os.Rename(path+".new", path)); err != nil {
 		c.t.Fatal(err)
 	}
 }

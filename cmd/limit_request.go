@@ -31,8 +31,6 @@ type limitRequest struct {
 	// the overrides that its limits come from, or -1.
 	policy    *policy.Policy
 	overrides []int
-	// localShare is what a local shadow gets of each limit, if one decides.
-	localShare limiter.Share
 	// where is the name of the store that was opened to decide.
 	where string
 	// withoutOverrides is why operators' overrides could not be read before the decision; nil if

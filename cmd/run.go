@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -17,7 +18,7 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	defer flush()
 	global.env = env
 	err := panics.Call(func() error { return execute(ctx, global) })
-	if cut := new(cutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
+	if cut := new(serve.CutError); err != nil && ctx.Err() != nil && !errors.As(err, &cut) {
 		err = &interruptedError{err}
 	}
 	if ended := global.endAnswer(err); ended != nil {

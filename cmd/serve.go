@@ -1,19 +1,16 @@
 package cmd
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
-	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/api"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
-	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
 // serveFlags are the flags of serve.
@@ -107,6 +104,7 @@ func (f *serveFlags) addFlags(cmd *cobra.Command) {
 }
 
 func runServe(cmd *cobra.Command, o *serveOptions) error {
+	// What is wrong with flags and files is found before anything is opened.
 	frame, err := o.frame()
 	if err != nil {
 		return err
@@ -119,45 +117,39 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	counted := metrics.New(metrics.Options{Version: o.env.Version})
-	store, where, err := o.openWatched(counted.Batch)
+
+	// The engine, who is told of what it decides, and what runs next to it.
+	store, where, err := o.openWatched(frame.meter.Batch)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	e := engine.New(store, engineSettings(c), logged(observed(engine.Options{Timeout: o.timeout}, counted), frame.events(o)))
+	told := frame.events()
+	frame.meter.WatchOverrides(told.OverridesStale)
+	e := engine.New(store, engineSettings(c), frame.engineOptions(told))
 	defer e.Close()
-	frame.begin(cmd.Context(), o, c, e, where)
-	frame.reloads(o, c, e, counted, func(c *config.Config) error {
+	frame.begin(cmd.Context(), c, e, where)
+	frame.probes(e, told)
+	frame.reloads(c, e, func(c *config.Config) error {
 		_, err := o.proxy.check(cmd, c)
 		return err
 	})
-	defer o.sample(cmd.Context(), counted, store, frame.Log)()
+	defer frame.sample(cmd.Context(), store)()
 
-	gate := serve.NewGate(o.maxInFlight, counted.Refused)
-	frame.counted(counted)
+	// The doors. One gate bounds the requests of all clients.
+	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)
 	answers := gate.Wrap(frame.guard(api.Handler(e, api.Options{Describe: o.describe})))
 	if upstream == nil {
 		frame.door("http", frame.listen, answers, o.timeout+exchangeTime)
-		frame.operators(counted.Handler(), nil)
+		frame.operators(nil)
 	} else {
 		frame.door("proxy", frame.listen, gate.Wrap(o.proxy.handler(e, upstream, frame.Log)), 0)
-		frame.operators(counted.Handler(), answers)
+		frame.operators(answers)
 	}
-	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe, OnEnd: counted.CallEnded})
-	err = serve.Run(cmd.Context(), &frame.Options)
-	if cut := new(serve.CutError); errors.As(err, &cut) {
-		return &cutError{cut}
-	}
-	return err
+	frame.envoy(e, envoy.Options{Gate: gate, Describe: o.describe})
+	return serve.Run(cmd.Context(), &frame.Options)
 }
-
-// cutError says that requests were cut off when the server had to end. The signal that told it
-// to is how a server ends, and so is not what went wrong.
-type cutError struct{ *serve.CutError }
-
-func (e *cutError) Is(target error) bool { return target == outcome.ErrPartly }
 
 // logger is what the log is written by.
 func (o *serveOptions) logger() (*slog.Logger, error) {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
@@ -10,10 +11,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/events"
-	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/cmd/internal/serve/reload"
 	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // engineSettings are what a configuration says to an engine.
@@ -23,8 +22,8 @@ func engineSettings(c *config.Config) *engine.Settings {
 
 // begin reads the overrides that operators have set, so that they apply to the first request, and
 // says what is in force.
-func (f *serveFrame) begin(ctx context.Context, o *serveOptions, c *config.Config, e *engine.Engine, where string) {
-	ctx, cancel := limiter.BudgetContext(ctx, o.timeout)
+func (f *serveFrame) begin(ctx context.Context, c *config.Config, e *engine.Engine, where string) {
+	ctx, cancel := limiter.BudgetContext(ctx, f.flags.timeout)
 	defer cancel()
 	if err := e.LoadOverrides(ctx); err != nil { // the engine tells why, and goes on to try
 		f.Log.Debug("overrides were not read at the start", "error", err)
@@ -33,7 +32,7 @@ func (f *serveFrame) begin(ctx context.Context, o *serveOptions, c *config.Confi
 	for i, p := range c.Policies {
 		names[i] = p.Name
 	}
-	f.Log.Info("limitctl serves", "version", o.env.Version, "store", o.placeOf(where), "files", c.Read, "policies", names,
+	f.Log.Info("limitctl serves", "version", f.flags.env.Version, "store", f.flags.placeOf(where), "files", c.Read, "policies", names,
 		"hash", reload.Hash(c), "denials", c.ServesDenials())
 }
 
@@ -46,59 +45,74 @@ func (o *serveOptions) withoutSecretsIn(_ []string, a slog.Attr) slog.Attr {
 		if err, is := value.Any().(error); is {
 			a.Value = slog.StringValue(o.describe(err))
 		}
+	default: // numbers and times hold no secret
 	}
 	return a
 }
 
 // events returns the log of what happens while the server decides, which also tells /readyz.
-func (f *serveFrame) events(o *serveOptions) *events.Log {
+func (f *serveFrame) events() *events.Log {
+	o := f.flags
 	log := events.New(events.Options{Log: f.Log, Now: o.env.Now, Describe: o.describe, Subjects: o.logSubjects})
 	f.Refreshes = append(f.Refreshes, log.Refresh)
 	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "store", State: func() (bool, any) { return log.State() }})
 	return log
 }
 
-// logged are an engine's options with a log told of what it decides, besides those that are told
-// already.
-func logged(options engine.Options, log *events.Log) engine.Options {
-	onReplace, onBreaker, onDecision := options.OnReplace, options.OnBreaker, options.OnDecision
-	options.OnReplace = func(settings *engine.Settings, newBreaker bool) {
-		onReplace(settings, newBreaker)
-		log.Replaced(settings, newBreaker)
-	}
-	options.OnBreaker = func(change limiter.BreakerChange) {
-		onBreaker(change)
-		log.Breaker(change)
-	}
-	if log.Enabled() {
-		options.OnDecision = func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
-			onDecision(ask, answer, err, took)
+// engineOptions have the metrics and the log told of what an engine does.
+func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
+	return engine.Options{
+		Timeout:       f.flags.timeout,
+		StoreObserver: f.meter.StoreObserver(),
+		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+			f.meter.Decided(ask, answer, err, took)
 			log.Decision(ask, answer, err, took)
-		}
+		},
+		OnReplace: func(settings *engine.Settings, newBreaker bool) {
+			f.meter.Configure(settings, newBreaker)
+			if newBreaker {
+				log.NewBreaker()
+			}
+		},
+		OnBreaker: func(change limiter.BreakerChange) {
+			f.meter.Breaker(change)
+			log.Breaker(change)
+		},
+		OnFailure:        log.Failure,
+		OnOverrides:      log.Overrides,
+		OnOverridesRead:  log.OverridesRead,
+		OnDenials:        log.Denials,
+		OnDenialsWritten: log.DenialsWritten,
 	}
-	options.OnFailure = func(p *policy.Policy, err error) { log.Failure(p, err) }
-	options.OnOverrides, options.OnDenials = log.Overrides, log.Denials
-	return options
+}
+
+// probes has an open breaker ask the store again also while nobody calls.
+func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
+	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+		if _, state := told.State(); len(state.Breaker) > 0 {
+			inParts := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
+			e.Probe(ctx, inParts)
+		}
+	})
 }
 
 // reloads puts other configurations in force when the files change. check says why one cannot be.
-func (f *serveFrame) reloads(
-	o *serveOptions, c *config.Config, e *engine.Engine, counted *metrics.Metrics, check func(*config.Config) error,
-) {
+func (f *serveFrame) reloads(c *config.Config, e *engine.Engine, check func(*config.Config) error) {
+	o := f.flags
 	reloader := reload.New(reload.Options{
 		Environment: configEnvironment(o.globalOptions),
 		Config:      c,
 		Check:       check,
 		Apply:       func(c *config.Config) { e.Replace(engineSettings(c)) },
 		Fixed:       o.fixedSettings,
-		Told:        counted.Reloaded,
+		OnReload:    f.meter.Reloaded,
 		Describe:    o.describe,
 		Subjects:    o.logSubjects,
 		Log:         f.Log,
 		Now:         o.env.Now,
 		Sleep:       o.env.Sleep,
 	})
-	counted.Loaded(reloader.State().Hash)
+	f.meter.Loaded(reloader.State().Hash)
 	f.Refreshes = append(f.Refreshes, func(ctx context.Context, asked bool) { reloader.Refresh(ctx, asked) })
 	f.Health.Parts = append(f.Health.Parts, serve.Part{Name: "config", State: func() (bool, any) {
 		state := reloader.State()

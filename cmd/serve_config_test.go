@@ -136,6 +136,7 @@ func TestServeShowsNoPassword(t *testing.T) {
 	slices.Sort(styles)
 	for i, style := range styles {
 		t.Run(style, func(t *testing.T) {
+			t.Parallel()
 			address := redistest.Scripted(t, servers[style])
 			c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--timeout", "300ms",
 				"--log-level", "debug", "--log-format", []string{"text", "json"}[i%2])

@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/serve"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/envoy"
+	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 )
 
 const (
@@ -34,15 +35,15 @@ type serveFrame struct {
 	serve.Options
 	listen, admin *serve.Address // nil for none
 	grpc          *serve.Address // nil for none
-	flags         *serveFlags
+	flags         *serveOptions
+	meter         *metrics.Metrics
 	certificates  *serve.Certificates
 	tokens        *serve.Tokens
-	count         func(door string, next http.Handler) http.Handler // for the metrics; may be nil
 }
 
 // frame reads the flags, and the files that they name.
 func (o *serveOptions) frame() (*serveFrame, error) {
-	f := &serveFrame{flags: &o.serveFlags, Options: serve.Options{
+	f := &serveFrame{flags: o, meter: metrics.New(metrics.Options{Version: o.env.Version}), Options: serve.Options{
 		Health: new(serve.Health), Delay: o.drainDelay, Drain: o.drain, Remove: o.env.Remove, Hangups: o.env.Hangups(),
 		Ready: func(addresses map[string]string) error {
 			return o.printer().Answer(&serveAnswer{output.SchemaVersion, addresses})
@@ -82,7 +83,11 @@ func (o *serveOptions) frame() (*serveFrame, error) {
 	if err := o.metricsFlags.check(); err != nil {
 		return nil, err
 	}
-	return f, f.read(o.env)
+	if err := f.read(o.env); err != nil {
+		return nil, err
+	}
+	f.measure()
+	return f, nil
 }
 
 func serveAddress(flag, text string) (*serve.Address, error) {
@@ -179,7 +184,7 @@ func (f *serveFrame) guard(next http.Handler) http.Handler {
 
 // door adds a door for clients. patience is that of [serve.Door].
 func (f *serveFrame) door(name string, at *serve.Address, handler http.Handler, patience time.Duration) {
-	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.countDoor(name, handler), Certificates: f.certificates,
+	f.Doors = append(f.Doors, serve.Door{Name: name, Address: *at, Handler: f.meter.Door(name, handler), Certificates: f.certificates,
 		MaxConnections: f.flags.maxConnections, Patience: patience, Open: name == "http" && f.tokens == nil && f.anyClient()})
 }
 
@@ -192,6 +197,7 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 		return
 	}
 	options.Ready = func() bool { return !f.Health.Draining() }
+	options.OnEnd = f.meter.CallEnded
 	options.OnBug = func(err error) { f.Log.Error("a call failed by a bug", "door", "grpc", "error", err) }
 	options.OnUnknownDomain = envoy.Seldom(func(domain string) {
 		f.Log.Warn("no configuration names the domain, so its requests are not limited", "door", "grpc", "domain", domain)
@@ -202,17 +208,17 @@ func (f *serveFrame) envoy(e *engine.Engine, options envoy.Options) {
 
 // operators adds the door for operators, if there is to be one. What says whether the server
 // works is always answered. answers are those of /v1 if they have no other door, else nil.
-func (f *serveFrame) operators(handler, answers http.Handler) {
+func (f *serveFrame) operators(answers http.Handler) {
 	if f.admin == nil {
 		return
 	}
 	mux := http.NewServeMux()
 	f.Health.Register(mux)
-	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(handler))
+	mux.Handle("/", serve.NewGate(operatorRequests, nil).Wrap(f.meter.Handler()))
 	door := serve.Door{Name: "admin", Address: *f.admin, Handler: mux, MaxConnections: operatorConnections, Patience: operatorTime,
 		Operators: true, Open: true}
 	if answers != nil {
-		mux.Handle("/v1/", f.countDoor("http", answers))
+		mux.Handle("/v1/", f.meter.Door("http", answers))
 		door.MaxConnections, door.Lingers = f.flags.maxConnections, true
 	}
 	f.Doors = append(f.Doors, door)

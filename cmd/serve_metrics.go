@@ -2,13 +2,10 @@ package cmd
 
 import (
 	"context"
-	"log/slog"
-	"net/http"
 
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
-	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
 	"github.com/limitctl/limitctl/internal/panics"
 )
@@ -34,43 +31,26 @@ func (f *metricsFlags) check() error {
 	return nil
 }
 
-// observed are an engine's options, with metrics told of what it decides.
-func observed(options engine.Options, counted *metrics.Metrics) engine.Options {
-	options.OnBreaker, options.StoreObserver = counted.Breaker, counted.StoreObserver()
-	options.OnDecision, options.OnReplace = counted.Decided, counted.Configure
-	return options
-}
-
-// counted lets metrics count what passes the doors that are added from now on.
-func (f *serveFrame) counted(counted *metrics.Metrics) {
-	f.count = counted.Door
-	f.Events.Connections, f.Events.ConnectionRefused = counted.Connections, counted.ConnectionRefused
+// measure has the metrics told of connections and certificates.
+func (f *serveFrame) measure() {
+	f.Events.Connections, f.Events.ConnectionRefused = f.meter.Connections, f.meter.ConnectionRefused
 	if f.certificates != nil {
-		counted.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
+		f.meter.WatchCertificate(f.certificates.Expires, f.certificates.Stale)
 	}
-}
-
-// countDoor wraps what a door answers with, if something counts.
-func (f *serveFrame) countDoor(name string, handler http.Handler) http.Handler {
-	if f.count == nil || handler == nil {
-		return handler
-	}
-	return f.count(name, handler)
 }
 
 // sample looks at the store in the background, for the metrics, until stop is called.
-func (o *serveOptions) sample(ctx context.Context, counted *metrics.Metrics, store connect.Store, log *slog.Logger) (stop func()) {
+func (f *serveFrame) sample(ctx context.Context, store connect.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	sampling := metrics.Sampling{
-		Store: store, Timeout: o.timeout, Keys: o.sampledKeys, Huge: o.changed("metrics-keys"), TopDenied: o.topDenied,
-		OnError: func(err error) {
-			log.Debug("the store could not be looked at for the metrics", "error", o.describe(err))
-		},
+		Store: store, Timeout: f.flags.timeout, Keys: f.flags.sampledKeys, Huge: f.flags.changed("metrics-keys"),
+		TopDenied: f.flags.topDenied,
+		OnError:   func(err error) { f.Log.Debug("the store could not be looked at for the metrics", "error", err) },
 	}
-	panics.Go(func() error { counted.Sample(ctx, sampling); return nil }, func(err error) {
+	panics.Go(func() error { f.meter.Sample(ctx, sampling); return nil }, func(err error) {
 		if err != nil {
-			log.Error("the metrics tell no more of keys", "error", o.describe(err))
+			f.Log.Error("the metrics tell no more of keys", "error", err)
 		}
 		close(ended)
 	})

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -195,27 +194,37 @@ func startPrometheus(t *testing.T, target string) *prometheus {
 			t.Fatal(err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
-	var log bytes.Buffer
-	run := exec.Command("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
-	run.Dir, run.Stderr = dir, &log
+	defer log.Close()
+	run := exec.Command("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0")
+	run.Dir, run.Stderr = dir, log
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
+	}
+	said := func() []byte {
+		text, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return text
 	}
 	t.Cleanup(func() {
 		run.Process.Kill()
 		run.Wait()
 		if t.Failed() {
-			t.Logf("prometheus: %s", &log)
+			t.Logf("prometheus: %s", said())
 		}
 	})
-	p := &prometheus{t, "http://" + address}
+	p := &prometheus{t: t}
 	for began := time.Now(); time.Since(began) < childPatience; time.Sleep(50 * time.Millisecond) {
+		listens := regexp.MustCompile(`msg="Listening on".* address=(\S+)`).FindSubmatch(said())
+		if listens == nil {
+			continue
+		}
+		p.url = "http://" + string(listens[1])
 		if r, err := http.Get(p.url + "/-/ready"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {

@@ -188,7 +188,7 @@ func TestServeKeepsAHungMasterApart(t *testing.T) {
 			others = append(others, question)
 		}
 	}
-	s := startServe(t, "--store", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "--timeout", "1s")
+	s := startServe(t, "--store", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "--timeout", "2s")
 	servers := urls([]*served{s})
 	for _, a := range (crowd{"/v1/consume", servers, slices.Concat(hung, others), 16, keys}.ask()) {
 		if a.err != nil || a.status != http.StatusOK {
@@ -198,7 +198,7 @@ func TestServeKeepsAHungMasterApart(t *testing.T) {
 	cluster.Masters[0].Pause()
 	defer cluster.Masters[0].Resume()
 	loaded := make(chan []httpAnswer, 1)
-	go func() { loaded <- crowd{"/v1/consume", servers, hung, 64, 256}.ask() }()
+	go func() { loaded <- crowd{"/v1/consume", servers, hung, 64, 64}.ask() }()
 	for _, a := range (crowd{"/v1/consume", servers, others, 64, 2000}.ask()) {
 		if a.err != nil || a.document.DecidedBy != "store" {
 			t.Fatalf("a key of another master: %d %+v, %v", a.status, a.document, a.err)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,10 +28,12 @@ var soak = flag.Duration("soak", 3*time.Second, "how long TestServeSoak loads it
 type usage struct {
 	resident   int // MiB
 	goroutines int
-	files      int
+	files      int // connections to the store not counted: how many of them are kept depends on the load
+	store      int // these
 }
 
-func (s *served) usage() (u usage) {
+// usage is what the server holds, whose store listens at an address.
+func (s *served) usage(store string) (u usage) {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -40,7 +43,8 @@ func (s *served) usage() (u usage) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	u.files = len(files)
+	u.store = s.connectionsTo(store)
+	u.files = len(files) - u.store
 	response, err := http.Get(s.url("admin", "/metrics"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -65,16 +69,51 @@ func (s *served) usage() (u usage) {
 	return u
 }
 
+// connectionsTo counts the process' connections to an address of the loopback.
+func (s *served) connectionsTo(address string) (n int) {
+	s.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", s.cmd.Process.Pid)
+	table, err := os.ReadFile(dir + "net/tcp")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, text, _ := net.SplitHostPort(address)
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	sockets := map[string]bool{}
+	for line := range strings.Lines(string(table)) { // of the whole machine
+		if fields := strings.Fields(line); len(fields) > 9 && fields[2] == fmt.Sprintf("0100007F:%04X", port) {
+			sockets["socket:["+fields[9]+"]"] = true
+		}
+	}
+	files, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, file := range files {
+		if target, err := os.Readlink(dir + "fd/" + file.Name()); err == nil && sockets[target] {
+			n++
+		}
+	}
+	return n
+}
+
+// mostConnections are what a client of Redis keeps at most: ten for each processor.
+var mostConnections = 10 * runtime.GOMAXPROCS(0)
+
 // A server that is asked well and badly for a long time, by clients that come and go, on a store
-// that hangs now and then, ends with no more goroutines and files than it began with and with
-// about the memory that it had after the first tenth; and no limit let more through than it says.
+// that hangs now and then, ends with no more goroutines and files than it began with, no more
+// connections to the store than a client keeps, and about the memory that it had after the first
+// tenth and the first round of each player; and no limit let more through than it says.
 func TestServeSoak(t *testing.T) {
 	redis := redistest.Start(t)
 	s := startServe(t, "--store", "redis://"+redis.Addr, "--timeout", "500ms", "--config", outagePolicies(t))
 	ctx, cancel := context.WithTimeout(context.Background(), *soak)
 	defer cancel()
-	rest := s.usage()
-	var rounds sync.WaitGroup
+	rest := s.usage(redis.Addr)
+	var rounds, first sync.WaitGroup
 	for i, play := range []func(*served, int){(*served).exactly, (*served).strangers, (*served).rubbish, (*served).slowLeavers,
 		func(_ *served, round int) {
 			if round%20 == 19 { // longer than the time-out, so that the breaker opens
@@ -84,22 +123,29 @@ func TestServeSoak(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}} {
+		first.Add(1)
 		rounds.Go(func() {
+			begun := sync.OnceFunc(first.Done)
+			defer begun()
 			for round := 0; ctx.Err() == nil && !t.Failed(); round++ {
 				play(s, round)
+				begun()
 			}
 			t.Logf("player %d has ended", i)
 		})
 	}
-	warm := rest
 	select {
 	case <-time.After(*soak / 10):
-		warm = s.usage()
 	case <-ctx.Done():
 	}
+	first.Wait() // on a slow machine a tenth of the time is no load yet
+	warm := s.usage(redis.Addr)
 	rounds.Wait()
-	after := s.usage()
-	for end := time.Now().Add(childPatience); after.goroutines > rest.goroutines+5 || after.files > rest.files+5; after = s.usage() {
+	after := s.usage(redis.Addr)
+	over := func() bool {
+		return after.goroutines > rest.goroutines+5 || after.files > rest.files+5 || after.store > mostConnections
+	}
+	for end := time.Now().Add(childPatience); over(); after = s.usage(redis.Addr) {
 		if time.Now().After(end) {
 			t.Fatalf("at rest %+v, and after the load %+v", rest, after)
 		}

@@ -53,7 +53,9 @@ if command -v apt-get >/dev/null; then
 	for tool in $missing; do # each by itself: one that this system lacks keeps no other away
 		root env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$tool" || lacking="$lacking $tool"
-		if [ -e "/lib/systemd/system/$tool.service" ]; then root systemctl disable "$tool.service"; fi
+		if [ -e "/lib/systemd/system/$tool.service" ] && command -v systemctl >/dev/null; then # not in every container
+			root systemctl disable "$tool.service"
+		fi
 	done
 	if [ -n "$lacking" ]; then
 		echo "not to be had from this system's packages:$lacking; install them under these names" >&2

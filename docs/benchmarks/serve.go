@@ -223,7 +223,7 @@ func (s *served) stop() {
 
 // measure runs the load once.
 func (s *served) measure(ctx context.Context, load string, rate float64, duration time.Duration) (m servedSample, err error) {
-	before, memory, err := processUse(s.process.Process.Pid)
+	before, _, err := processUse(s.process.Process.Pid)
 	redisBefore, redisErr := serverCPU(ctx, s.client)
 	if err = errors.Join(err, redisErr); err != nil {
 		return m, err

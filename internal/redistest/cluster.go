@@ -379,7 +379,7 @@ func (c *Cluster) Failover(master int) error {
 // freeClusterAddr returns an address whose port for the other nodes is free, too.
 func freeClusterAddr() (string, error) {
 	for range 100 {
-		addr, err := freeAddr()
+		addr, err := FreeAddr()
 		if err != nil {
 			return "", err
 		}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -25,6 +27,13 @@ type Process struct {
 	exited chan struct{}
 }
 
+// Where servers listen. A node of a Cluster listens at [busOffset] above its port, too, which is
+// still below what systems choose from.
+const (
+	firstPort = 12_000
+	portCount = 10_000
+)
+
 // startTimeout is generous: machines that run tests are busy.
 const startTimeout = 30 * time.Second
 
@@ -34,7 +43,7 @@ var errExited = errors.New("redis-server ended at once")
 // Launch runs a redis-server without persistence until Stop; args are further
 // configuration, such as "--maxmemory", "3mb". With a "--tls-cert-file" among
 // them its port speaks TLS; the unix socket never does.
-func Launch(args ...string) (*Process, error) { return launchOn(freeAddr, args) }
+func Launch(args ...string) (*Process, error) { return launchOn(FreeAddr, args) }
 
 // launchOn is Launch on an address that free finds.
 func launchOn(free func() (string, error), args []string) (*Process, error) {
@@ -182,11 +191,17 @@ func until(what string, ready func(ctx context.Context) error) error {
 	}
 }
 
-func freeAddr() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// FreeAddr returns an address of the loopback at which nobody listens. Its port is below those
+// that systems choose from: one of them could become somebody's own end of a connection before
+// it is used, or while a server that was killed has not been started again. Who asks for an
+// address at which nobody listens could even be connected to himself.
+func FreeAddr() (string, error) {
+	for range 1000 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(portCount)))
+		if listener, err := net.Listen("tcp", addr); err == nil {
+			listener.Close()
+			return addr, nil
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", errors.New("of 1000 ports none is free")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// AppendJSON appends [Answer.Document] as [output.JSON] writes it, for who answers many: it
-// makes no document.
+// AppendJSON appends [Answer.Document] as [output.JSON] writes it. It makes no document, since a
+// server answers many requests.
 func (a *Answer) AppendJSON(b []byte) []byte { return append(a.appendFields(b), '}') }
 
 // AppendRefundJSON is [Answer.AppendJSON] of the [Answer.RefundDocument].
@@ -53,7 +53,7 @@ func (a *Answer) appendDocument(b []byte) []byte {
 	b = appendFlag(b, `,"unguarded":true`, sum.Unguarded)
 	b = appendText(b, `,"decided_by":`, sum.DecidedBy.String())
 	if sum.DecidedBy == limiter.DecidedByLocal {
-		b = appendText(b, `,"local_share":`, a.LocalShare.String())
+		b = appendText(b, `,"local_share":`, a.localShare().String())
 	}
 	if slices.ContainsFunc(a.Decisions, func(d limiter.Decision) bool { return d.Override != nil }) {
 		b = a.Applied().append(b)

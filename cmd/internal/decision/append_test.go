@@ -40,7 +40,8 @@ func FuzzAppendJSON(f *testing.F) {
 func randomAnswer(r *rand.Rand, text, other string) *Answer {
 	often := func() bool { return r.IntN(3) > 0 }
 	seldom := func() bool { return r.IntN(3) == 0 }
-	a := &Answer{Key: text, Charges: often(), LocalShare: limiter.Share(r.IntN(100_000) + 1)}
+	a := &Answer{Key: text, Charges: often()}
+	share := limiter.Share(r.IntN(100_000) + 1)
 	n := r.IntN(4) + 1
 	if seldom() {
 		a.Policy = &policy.Policy{Name: other}
@@ -62,6 +63,9 @@ func randomAnswer(r *rand.Rand, text, other string) *Answer {
 		if seldom() {
 			d.Override = &limiter.Override{ID: other, Effect: limiter.OverrideTimes, Thousandths: 2000, ExpiresAt: time.UnixMicro(r.Int64N(4e15)),
 				Reason: text, By: other}
+		}
+		if d.DecidedBy == limiter.DecidedByLocal {
+			d.LocalShare = share
 		}
 		a.Decisions = append(a.Decisions, d)
 	}

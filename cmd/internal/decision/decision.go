@@ -16,9 +16,7 @@ type Answer struct {
 	Policy    *policy.Policy
 	Requests  []limiter.Request
 	Overrides []int
-	// LocalShare is what a local shadow has of each limit, if one decided.
-	LocalShare limiter.Share
-	Decisions  []limiter.Decision
+	Decisions []limiter.Decision
 	// Charges: the answer tells what was granted.
 	Charges bool
 }
@@ -44,10 +42,21 @@ func (a *Answer) Effective(i int) limiter.Limit {
 // Capacity is how much the limit of the i-th decision allows at once, or the local shadow's
 // share of it.
 func (a *Answer) Capacity(i int) int64 {
-	if a.Decisions[i].DecidedBy == limiter.DecidedByLocal {
-		return a.LocalShare.Of(a.Effective(i)).Capacity()
+	if share := a.Decisions[i].LocalShare; share != 0 {
+		return share.Of(a.Effective(i)).Capacity()
 	}
 	return a.Effective(i).Capacity()
+}
+
+// localShare is what a local shadow had of each limit, zero if none decided. One call has one
+// share for all of its limits.
+func (a *Answer) localShare() limiter.Share {
+	for i := range a.Decisions {
+		if share := a.Decisions[i].LocalShare; share != 0 {
+			return share
+		}
+	}
+	return 0
 }
 
 // DeniedBy names the limits that denied.

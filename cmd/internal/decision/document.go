@@ -136,7 +136,7 @@ func (a *Answer) Document() Document {
 		document.Policy = a.Policy.Name
 	}
 	if sum.DecidedBy == limiter.DecidedByLocal {
-		document.LocalShare = a.LocalShare.String()
+		document.LocalShare = a.localShare().String()
 	}
 	for i := range a.Decisions {
 		document.Limits = append(document.Limits, a.Decided(i))

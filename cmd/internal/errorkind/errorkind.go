@@ -43,6 +43,12 @@ var (
 	Interrupted    = Kind{"interrupted", ExitInterrupted, http.StatusServiceUnavailable}
 )
 
+// The kinds that only the server has, so they have no exit code. docs/serve-api.md lists them.
+var (
+	Overloaded   = Kind{Word: "overloaded", Status: http.StatusServiceUnavailable}
+	Unauthorized = Kind{Word: "unauthorized", Status: http.StatusUnauthorized}
+)
+
 // Of returns what an error means. own, if not nil, knows errors of the caller's own. It is
 // asked after what cuts work short, and before what a store says.
 func Of(err error, own func(error) (Kind, bool)) Kind {

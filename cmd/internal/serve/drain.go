@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/internal/goroutines"
 )
 
@@ -13,7 +14,8 @@ import (
 // that uses its connection in that time is told to come back on another one.
 const linger = time.Second
 
-// CutError says that requests were not answered when the time to drain was over.
+// CutError says that requests were not answered when the time to drain was over. It is an
+// [outcome.ErrPartly], and not the signal that ended the server: to be told to end is no fault.
 type CutError struct {
 	Connections int
 	After       time.Duration
@@ -23,12 +25,15 @@ func (e *CutError) Error() string {
 	return fmt.Sprintf("%d connections still had a request after %s, and were cut; give --drain more time", e.Connections, e.After)
 }
 
+// Is implements [errors.Is].
+func (e *CutError) Is(target error) bool { return target == outcome.ErrPartly }
+
 // drain ends the doors so that all requests that were sent are answered.
 func drain(ctx context.Context, o *Options, doors []*opened) error {
 	begun := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(o.Drain))
 	defer cancel()
-	wait(ctx, o.Delay)
+	waitFor(ctx, nil, o.Delay)
 	var cut atomic.Int64
 	for _, operators := range []bool{false, true} {
 		var group goroutines.Group
@@ -71,10 +76,8 @@ func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	return cut
 }
 
-// wait waits for a time, or until ctx ends.
-func wait(ctx context.Context, time time.Duration) { waitFor(ctx, nil, time) }
-
-// waitFor waits for a channel to be closed, for at most a time, or until ctx ends.
+// waitFor waits for a channel to be closed, for at most a time, or until ctx ends. Without a
+// channel it waits for the time.
 func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
 	timer := time.NewTimer(max(most, 0))
 	defer timer.Stop()

@@ -1,27 +1,34 @@
 package serve
 
 import (
-	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
 // Gate bounds how many requests are answered at the same time. One gate can stand before
-// several handlers. It is safe for concurrent use.
+// several handlers. When it is full, the request whose body has been waited for longest is given up
+// for the next one. It is safe for concurrent use.
 type Gate struct {
 	most     int64
 	refused  func()
 	inFlight atomic.Int64
+
+	mu     sync.Mutex
+	bodies slowBody // the ring of those that are waited for, the longest first behind this one
 }
 
 // NewGate returns a gate that lets at most so many requests in at a time. refused is called for
 // each one that it refuses; it may be nil.
 func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
 
-// Enter reports whether a request may be answered. Who may has to call Leave.
+// Enter reports whether a request may be answered. If so, Leave has to be called once it is.
 func (g *Gate) Enter() bool {
-	if g.inFlight.Add(1) > g.most {
+	if g.inFlight.Add(1) > g.most && !g.giveUp() {
 		g.inFlight.Add(-1)
 		if g.refused != nil {
 			g.refused()
@@ -39,21 +46,16 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.Enter() {
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusServiceUnavailable, "overloaded",
+			refusal.Write(w, errorkind.Overloaded.Status, errorkind.Overloaded.Word,
 				"too many requests in flight; this server answers "+strconv.FormatInt(g.most, 10)+" at a time (--max-in-flight)")
 			return
 		}
 		defer g.Leave()
+		if r.Body != nil && r.Body != http.NoBody {
+			body := &slowBody{ReadCloser: r.Body, gate: g, control: http.NewResponseController(w)}
+			defer g.arrived(body, true)
+			r.Body = body
+		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// refuse answers with the commands' error document. kind and message hold nothing that JSON
-// would escape.
-func refuse(w http.ResponseWriter, status int, kind, message string) {
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	io.WriteString(w, `{"schema_version":1,"error":{"kind":"`+kind+`","message":"`+message+"\"}}\n")
 }

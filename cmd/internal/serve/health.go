@@ -1,9 +1,11 @@
 package serve
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
 // Health is what load balancers and people are told about the server.
@@ -28,7 +30,7 @@ func (h *Health) Draining() bool { return h.draining.Load() }
 // Register adds /healthz and /readyz to what mux answers.
 func (h *Health) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]any{"schema_version": 1, "alive": true})
+		refusal.WriteJSON(w, http.StatusOK, map[string]any{"schema_version": output.SchemaVersion, "alive": true})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { h.ready(w) })
 }
@@ -42,7 +44,7 @@ type readiness struct {
 }
 
 func (h *Health) ready(w http.ResponseWriter) {
-	doc := readiness{SchemaVersion: 1, Ready: true, Status: "ready", Parts: map[string]any{}}
+	doc := readiness{SchemaVersion: output.SchemaVersion, Ready: true, Status: "ready", Parts: map[string]any{}}
 	for _, part := range h.Parts {
 		ok, facts := part.State()
 		if !ok {
@@ -54,17 +56,5 @@ func (h *Health) ready(w http.ResponseWriter) {
 	if h.Draining() {
 		doc.Ready, doc.Status, status = false, "draining", http.StatusServiceUnavailable
 	}
-	answer(w, status, doc)
-}
-
-func answer(w http.ResponseWriter, status int, document any) {
-	text, err := json.Marshal(document)
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, "bug", "the state of the server has no JSON form")
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	w.Write(append(text, '\n'))
+	refusal.WriteJSON(w, status, doc)
 }

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/limitctl/limitctl/cmd/internal/errorkind"
+	"github.com/limitctl/limitctl/cmd/internal/serve/refusal"
 )
 
 // shortestToken is how many characters a token has at least: fewer can be guessed.
@@ -85,7 +88,7 @@ func (t *Tokens) Wrap(next http.Handler) http.Handler {
 			}
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="limitctl"`)
-		refuse(w, http.StatusUnauthorized, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
+		refusal.Write(w, errorkind.Unauthorized.Status, errorkind.Unauthorized.Word, "this needs a token: Authorization: Bearer TOKEN")
 	})
 }
 

@@ -69,11 +69,11 @@ const (
 // Of returns the client of r: an IPv4 address, or the network of an IPv6 address, such as
 // 2001:db8::/64. It is empty if r does not come from the network, such as by a Unix socket.
 func (c *Clients) Of(r *http.Request) string {
-	client, ok := peerOf(r.RemoteAddr)
+	client, ok := Peer(r)
 	if !ok {
 		return ""
 	}
-	if c.trusts(client) {
+	if c.Trusts(client) {
 		client = c.follow(client, r.Header.Values(c.field()))
 	}
 	return c.text(client)
@@ -87,15 +87,17 @@ func (c *Clients) field() string {
 	return c.Header
 }
 
-// peerOf returns who connected.
-func peerOf(remote string) (netip.Addr, bool) {
-	if peer, err := netip.ParseAddrPort(remote); err == nil {
+// Peer returns who connected to send r. ok is false if that is not known by an address, such as
+// on a Unix socket.
+func Peer(r *http.Request) (address netip.Addr, ok bool) {
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		return peer.Addr().Unmap().WithZone(""), true
 	}
-	return parseAddress(remote)
+	return parseAddress(r.RemoteAddr)
 }
 
-func (c *Clients) trusts(address netip.Addr) bool {
+// Trusts reports whether address, which [Peer] returned, is one of a trusted proxy.
+func (c *Clients) Trusts(address netip.Addr) bool {
 	for _, network := range c.Trusted {
 		if network.Contains(address) {
 			return true
@@ -146,7 +148,7 @@ func (c *Clients) follow(client netip.Addr, lines []string) netip.Addr {
 			if !ok {
 				return client
 			}
-			if client = next; !c.trusts(client) {
+			if client = next; !c.Trusts(client) {
 				return client
 			}
 		}

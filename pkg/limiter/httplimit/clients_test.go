@@ -184,7 +184,7 @@ func FuzzClients(f *testing.F) {
 				t.Errorf("the client is %q: %v, %v", client, network, err)
 			}
 			// Nobody who is not trusted is believed.
-			if address, ok := peerOf(peer); ok && !clients.trusts(address) && client != clients.text(address) {
+			if address, ok := Peer(r); ok && !clients.Trusts(address) && client != clients.text(address) {
 				t.Errorf("%q is taken for %q", peer, client)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/limitctl/limitctl/internal/sleep"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -39,17 +38,11 @@ func New(p *policy.Policy, store limiter.Store, options Options) (*Middleware, e
 	if options.Headers == 0 {
 		options.Headers = AllHeaders
 	}
-	m := &Middleware{policy: p.Prepare(), store: store, options: options}
+	m := &Middleware{policy: p.Prepare(), store: store, needed: p.Needed(), options: options}
+	m.known, _ = p.Attributes()
 	m.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		m.names = append(m.names, p.Limits[i].Name)
-	}
-	known, needed := p.Attributes()
-	m.known = known
-	for _, name := range known {
-		if needed[name] {
-			m.needed = append(m.needed, name)
-		}
 	}
 	return m, nil
 }
@@ -171,12 +164,7 @@ func (m *Middleware) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // await waits for the turn of a leaky bucket.
 func (m *Middleware) await(ctx context.Context, o *Outcome) error {
-	delay := time.Duration(0)
-	for i := range o.Decisions {
-		if d := &o.Decisions[i]; !d.Shadow {
-			delay = max(delay, d.Delay)
-		}
-	}
+	delay := o.Summary().Delay
 	if delay == 0 || m.options.WithoutDelay {
 		return nil
 	}

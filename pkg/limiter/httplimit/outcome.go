@@ -39,16 +39,14 @@ func (o *Outcome) Summary() limiter.Summary { return limiter.Summarize(o.Decisio
 // store is away, that there is less capacity for now.
 func (o *Outcome) WriteDenial(w http.ResponseWriter) {
 	sum := o.Summary()
-	problem := Problem{Type: QuotaExceeded, Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: o.status}
+	var deniedBy []string
 	for _, i := range sum.DeniedBy {
-		problem.ViolatedPolicies = append(problem.ViolatedPolicies, o.names[i])
+		deniedBy = append(deniedBy, o.names[i])
 	}
-	if sum.RetryAfter > 0 {
+	problem := Denial(o.status, deniedBy)
+	if len(deniedBy) > 0 && sum.RetryAfter > 0 {
 		problem.Detail = fmt.Sprintf("The same request is allowed in %d s, if nothing else is asked until then.",
 			wholeSeconds(sum.RetryAfter))
-	}
-	if len(sum.DeniedBy) == 0 {
-		problem = Problem{Type: ReducedCapacity, Title: reducedTitle, Status: o.status}
 	}
 	problem.Write(w)
 }

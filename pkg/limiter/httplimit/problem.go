@@ -14,7 +14,11 @@ const (
 	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-const reducedTitle = "Request cannot be satisfied due to temporary server capacity constraints"
+// A type of problem has one title, whatever the request was (RFC 9457, section 3.1.3).
+const (
+	exceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+	reducedTitle  = "Request cannot be satisfied due to temporary server capacity constraints"
+)
 
 // Problem is the body of an answer that is an error, as RFC 9457 has it.
 type Problem struct {
@@ -25,6 +29,15 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// ViolatedPolicies are the limits that denied, as RateLimit-Policy calls them.
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// Denial returns the problem of a request that the limits of those names denied, or, without
+// names, that a failure policy turned away because the store is away.
+func Denial(status int, deniedBy []string) *Problem {
+	if len(deniedBy) == 0 {
+		return &Problem{Type: ReducedCapacity, Title: reducedTitle, Status: status}
+	}
+	return &Problem{Type: QuotaExceeded, Title: exceededTitle, Status: status, ViolatedPolicies: deniedBy}
 }
 
 // Write answers with the problem and its status. No cache keeps the answer, as it is for one

@@ -49,11 +49,11 @@ const maxSegments = 32
 //	client       the address or network of the client; see [Clients]
 //	method       the method; those that are not known to HTTP or WebDAV are all OTHER
 //	host         the host that was asked, in lower case and without its port
-//	path         the path in its plain form: /a//b/, /a/./b and /%61/b are /a/b
+//	path         the path in its plain form: /a//b/, /a/./b, /%61/b and /a;x=1/b are /a/b
 //	path:N       the first N segments of that: path:2 of /users/42/posts is /users/42
-//	header:NAME  a field of the request
+//	header:NAME  a field of the request; the scheme of Authorization is in lower case, and Host is as host
 //	query:NAME   a parameter of the query
-//	cookie:NAME  a cookie
+//	cookie:NAME  a cookie, without quotes and escapes
 //	value:TEXT   always TEXT
 //
 // A request has no value where there is none, where it is empty, and where there are several
@@ -106,6 +106,7 @@ func (s *Source) check(text string) error {
 				maxSegments)
 		}
 		s.name, s.segments = strconv.Itoa(n), n
+	default: // the others have no name, or any
 	}
 	return nil
 }
@@ -146,10 +147,7 @@ func (s *Source) value(r *http.Request, clients *Clients) string {
 	case fromSegments:
 		return firstSegments(plainPath(r), s.segments)
 	case fromHeader:
-		if s.name == "Host" { // which net/http keeps apart
-			return r.Host
-		}
-		return same(r.Header[s.name])
+		return fieldOf(r, s.name)
 	case fromQuery:
 		return queryOf(r.URL.RawQuery, s.name)
 	case fromCookie:

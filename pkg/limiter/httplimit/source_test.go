@@ -52,7 +52,7 @@ func TestSources(t *testing.T) {
 		{"host", "GET /", "Host: example.com.:80", "example.com"},
 		{"host", "GET /", "Host: [2001:DB8::1]:80", "2001:db8::1"},
 		{"host", "GET http://other.example/a", "", "other.example"},
-		{"header:Host", "GET /", "Host: Example.COM:1", "Example.COM:1"},
+		{"header:Host", "GET /", "Host: Example.COM:1", "example.com"},
 
 		{"path", "GET /", "", "/"},
 		{"path", "GET /a/b", "", "/a/b"},
@@ -63,6 +63,13 @@ func TestSources(t *testing.T) {
 		{"path", "GET /../../a/b", "", "/a/b"},
 		{"path", "GET /A/b?c=/d", "", "/A/b"},
 		{"path", "OPTIONS *", "", "/*"},
+		// To some services these are one path. Each spelling must not have a limit of its own.
+		{"path", "GET /login;a=1", "", "/login"},
+		{"path", "GET /x/..;v=2/login;b=2;c", "", "/login"},
+		{"path", "GET /a%3bx/b", "", "/a/b"},
+		{"path", "GET /a%5cb", "", "/a/b"},
+		{"path", "GET /;", "", "/"},
+		{"path:1", "GET /;/users;1/42", "", "/users"},
 		{"path:1", "GET /users/42/posts", "", "/users"},
 		{"path:2", "GET //users/42/posts", "", "/users/42"},
 		{"path:2", "GET /users/", "", "/users"},
@@ -85,6 +92,9 @@ func TestSources(t *testing.T) {
 		{"query:key", "GET /?key", "", ""},
 		{"query:key", "GET /?key=%zz", "", ""},
 		{"query:key", "GET /?key=a;key=b", "", ""},
+		{"query:key", "GET /?x=1;key=b&key=a", "", ""}, // who parts at semicolons reads b
+		{"query:key", "GET /?x=1;k%65y=b", "", ""},
+		{"query:key", "GET /?x=1;y=2&key=a", "", "a"},
 		{"query:key", "GET /?KEY=a&akey=b", "", ""},
 		{"query:a b", "GET /?a+b=1", "", "1"},
 
@@ -93,6 +103,17 @@ func TestSources(t *testing.T) {
 		{"cookie:sid", "GET /", "Cookie: sid=x; sid=y", ""},
 		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: sid=x", "x"},
 		{"cookie:sid", "GET /", "Cookie: SID=x", ""},
+		// Services read the first or the last of these, with or without escapes in it.
+		{"cookie:sid", "GET /", "Cookie: sid=%78yz", "xyz"},
+		{"cookie:sid", "GET /", "Cookie: sid=\"%78y%7a\"", "xyz"},
+		{"cookie:sid", "GET /", "Cookie: %73id=y; sid=x", ""},
+		{"cookie:sid", "GET /", "Cookie: sid=y\\; sid=x", ""},
+		{"cookie:sid", "GET /", "Cookie: sid=x\nCookie: a=b;\tsid =y", ""},
+		{"cookie:sid", "GET /", "Cookie: sid; sid=x", ""},
+		{"cookie:sid", "GET /", "Cookie: sid=a+b%zz", "a+b%zz"},
+		{"header:Authorization", "GET /", "Authorization: Bearer T", "bearer T"},
+		{"header:Authorization", "GET /", "Authorization: bEARER \t T", "bearer T"},
+		{"header:Authorization", "GET /", "Authorization: Token", "Token"},
 		{"value:all", "GET /", "", "all"},
 		{"client", "GET /", "X-Forwarded-For: 198.51.100.7", "192.0.2.1"},
 	} {

@@ -39,13 +39,31 @@ func hostOf(r *http.Request) string {
 }
 
 // plainPath returns the path of r in the one form that stands for all in which it can be
-// written: without escapes, empty segments, dots, and a slash at its end.
+// written: without escapes, empty segments, dots, and a slash at its end. To some services a
+// backslash is a slash, and what follows a semicolon in a segment is not part of the path. To
+// count both so takes no limit from anybody else: at most, several paths share one.
 func plainPath(r *http.Request) string {
 	p := r.URL.Path
+	if strings.ContainsAny(p, `;\`) {
+		p = withoutParameters(strings.ReplaceAll(p, `\`, "/"))
+	}
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p
 	}
 	return path.Clean(p)
+}
+
+// withoutParameters returns p without what follows a semicolon in its segments.
+func withoutParameters(p string) string {
+	var b strings.Builder
+	for i, segment := range strings.Split(p, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		segment, _, _ = strings.Cut(segment, ";")
+		b.WriteString(segment)
+	}
+	return b.String()
 }
 
 // firstSegments returns the first n segments of a plain path.
@@ -74,27 +92,40 @@ func same(values []string) string {
 	return values[0]
 }
 
+// fieldOf returns the field of that name. The scheme of credentials counts in any case, and the
+// blanks behind it do not, so "bearer  T" is "Bearer T" to a service.
+func fieldOf(r *http.Request, name string) string {
+	switch name {
+	case "Host": // which net/http keeps apart
+		return hostOf(r)
+	case "Authorization", "Proxy-Authorization":
+		value := same(r.Header[name])
+		if at := strings.IndexAny(value, blanks); at >= 0 {
+			return strings.ToLower(value[:at]) + " " + strings.Trim(value[at:], blanks)
+		}
+		return value
+	}
+	return same(r.Header[name])
+}
+
 // queryOf returns the parameter of that name. It reads no other, as queries can be long.
 func queryOf(query, name string) string {
 	value, found := "", false
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
-		key, text, _ := strings.Cut(pair, "=")
-		if len(key) < len(name) || len(key) > 3*len(name) {
-			continue // also with escapes, a byte has three at most
-		}
-		if key != name {
-			unescaped, err := url.QueryUnescape(key)
-			if err != nil || unescaped != name {
-				continue
+		if strings.Contains(pair, ";") { // net/http does not read it, and others read it as several
+			if hasParameter(pair, name) {
+				return ""
 			}
+			continue
 		}
+		if !isParameter(pair, name) {
+			continue
+		}
+		_, text, _ := strings.Cut(pair, "=")
 		text, err := url.QueryUnescape(text)
-		if err != nil || strings.Contains(pair, ";") { // net/http does not read it, and others read it otherwise
-			return ""
-		}
-		if found && text != value {
+		if err != nil || found && text != value {
 			return ""
 		}
 		value, found = text, true
@@ -102,15 +133,64 @@ func queryOf(query, name string) string {
 	return value
 }
 
-func cookieOf(r *http.Request, name string) string {
-	value := ""
-	for i, cookie := range r.CookiesNamed(name) {
-		if i > 0 && cookie.Value != value {
-			return ""
+// hasParameter reports whether a semicolon in pair parts off a parameter of that name.
+func hasParameter(pair, name string) bool {
+	for part := range strings.SplitSeq(pair, ";") {
+		if isParameter(part, name) {
+			return true
 		}
-		value = cookie.Value
+	}
+	return false
+}
+
+// isParameter reports whether pair is the parameter of that name.
+func isParameter(pair, name string) bool {
+	key, _, _ := strings.Cut(pair, "=")
+	if len(key) < len(name) || len(key) > 3*len(name) {
+		return false // also with escapes, a byte has three at most
+	}
+	if key == name {
+		return true
+	}
+	unescaped, err := url.QueryUnescape(key)
+	return err == nil && unescaped == name
+}
+
+// cookieOf returns the cookie of that name. Many services read escapes in the names and values
+// of cookies, so what is written with and without them counts as the same.
+func cookieOf(r *http.Request, name string) string {
+	value, found := "", false
+	for _, line := range r.Header["Cookie"] {
+		for line != "" {
+			var pair string
+			pair, line, _ = strings.Cut(line, ";")
+			key, text, _ := strings.Cut(pair, "=")
+			if unescaped(strings.Trim(key, blanks)) != name {
+				continue
+			}
+			text = strings.Trim(text, blanks)
+			if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
+				text = text[1 : len(text)-1]
+			}
+			if text = unescaped(text); found && text != value {
+				return ""
+			}
+			value, found = text, true
+		}
 	}
 	return value
+}
+
+// unescaped returns text without its escapes, or as it is if they are not well-formed.
+func unescaped(text string) string {
+	if strings.IndexByte(text, '%') < 0 {
+		return text
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		return text
+	}
+	return plain
 }
 
 // What a value has in a key at most, in bytes, so that several fit; and how much of a longer
@@ -121,8 +201,8 @@ const (
 	hashBytes = 24
 )
 
-// bounded returns value, or what stands for it if it is long. Who can send one can send the
-// other, so nothing is gained by making up what looks like a hash.
+// bounded returns value, or what stands for it if it is long. A client that can send one can send
+// the other, so nothing is gained by making up what looks like a hash.
 func bounded(value string) string {
 	if len(value) <= maxValue/3 || escapedLength(value) <= maxValue {
 		return value

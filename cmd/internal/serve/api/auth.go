@@ -50,7 +50,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		return
 	}
 	clients := d.clients(settings)
-	if err := checkPeer(r.RemoteAddr, clients.Trusted); err != nil {
+	if err := checkPeer(r, clients); err != nil {
 		d.refuse(w, err)
 		return
 	}
@@ -76,21 +76,10 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	writeDenial(w, &rule, c)
+	httplimit.Denial(rule.Status(), c.answer.DeniedBy()).Write(w)
 }
 
 // hasPolicy reports whether a policy of that name is in force.
 func hasPolicy(settings *engine.Settings, name string) bool {
 	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
-}
-
-// writeDenial tells the original client that it is over a limit, or, if a failure policy denied
-// because the store is away, that there is less capacity for now.
-func writeDenial(w http.ResponseWriter, rule *httplimit.Rule, c *call) {
-	problem := httplimit.Problem{Type: httplimit.QuotaExceeded, Title: "Request cannot be satisfied as assigned quota has been exceeded",
-		Status: rule.Status(), ViolatedPolicies: c.answer.DeniedBy()}
-	if len(problem.ViolatedPolicies) == 0 {
-		problem.Type, problem.Title = httplimit.ReducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints"
-	}
-	problem.Write(w)
 }

@@ -46,7 +46,7 @@ func authDoor(t testing.TB) http.Handler {
 			},
 		},
 	}
-	e := engine.New(store, settings, engine.Options{Timeout: time.Second})
+	e := engine.New(store, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	return Handler(e, Options{})
 }
@@ -192,7 +192,7 @@ func TestForwardAuthWhileTheStoreIsAway(t *testing.T) {
 		}
 		settings := &engine.Settings{Policies: []*policy.Policy{p}, HTTP: httplimit.Settings{
 			Rules: map[string]httplimit.Rule{"p": {Attributes: map[string]httplimit.Source{"ip": sourceOf(t, "client")}}}}}
-		door = Handler(engine.New(&failing{err: limiter.ErrUnavailable}, settings, engine.Options{Timeout: time.Second}), Options{})
+		door = Handler(engine.New(&failing{err: limiter.ErrUnavailable}, settings, engine.Options{Timeout: time.Minute}), Options{})
 		w = httptest.NewRecorder()
 		if door.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("on_error %s: %d %s, want %d", onError, w.Code, w.Body, want)

@@ -54,7 +54,7 @@ func doorOn(t testing.TB, store limiter.Keyspace, timeout time.Duration, policie
 func memoryDoor(t testing.TB) http.Handler {
 	store := memorystore.New()
 	t.Cleanup(func() { store.Close() })
-	return doorOn(t, store, time.Second)
+	return doorOn(t, store, time.Minute)
 }
 
 // ask sends a body, and returns the status and the document. Every answer is JSON.

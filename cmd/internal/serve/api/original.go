@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 )
@@ -117,15 +116,14 @@ func withLoopback(clients httplimit.Clients) httplimit.Clients {
 
 // checkPeer reports a peer that is no trusted proxy. Without this mistake being seen, the
 // clients of such a proxy would share one limit: its own.
-func checkPeer(remote string, trusted []netip.Prefix) error {
-	peer, err := netip.ParseAddrPort(remote)
-	address := peer.Addr().Unmap().WithZone("")
-	if err == nil && slices.ContainsFunc(trusted, func(n netip.Prefix) bool { return n.Contains(address) }) {
+func checkPeer(r *http.Request, clients *httplimit.Clients) error {
+	peer, known := httplimit.Peer(r)
+	if known && clients.Trusts(peer) {
 		return nil
 	}
-	who := strings.TrimSuffix(remote, "@")
-	if err == nil {
-		who = address.String()
+	who := strings.TrimSuffix(r.RemoteAddr, "@")
+	if known {
+		who = peer.String()
 	}
-	return limiter.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", output.Shorten(who, 100))
+	return limiter.Invalidf("%s is not a trusted proxy; add it to trusted_proxies of http in the configuration", shorten(who))
 }

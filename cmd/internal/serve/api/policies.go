@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -74,12 +73,5 @@ func (d *door) policies(w http.ResponseWriter, r *http.Request) {
 		}
 		list.Policies = append(list.Policies, described)
 	}
-	text, err := output.JSON(list)
-	if err != nil {
-		d.refuse(w, err)
-		return
-	}
-	w.Header()["Content-Type"] = contentType
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
-	w.Write(append(text, '\n'))
+	refusal.WriteJSON(w, http.StatusOK, list)
 }

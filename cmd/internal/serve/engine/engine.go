@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -71,8 +70,12 @@ type Options struct {
 	OnFailure func(p *policy.Policy, err error)
 	// OnOverrides is told why overrides cannot be read: once, until they can be again.
 	OnOverrides func(error)
+	// OnOverridesRead is told that they can be.
+	OnOverridesRead func()
 	// OnDenials is told why denials cannot be written: once, until they can be again.
 	OnDenials func(error)
+	// OnDenialsWritten is told that they can be.
+	OnDenialsWritten func()
 }
 
 // Engine decides. It is safe for concurrent use.
@@ -91,24 +94,27 @@ type Engine struct {
 
 	replacing sync.Mutex // for one after the other, and for what follows
 	breaker   *breaker   // nil if there is none
+
+	probed atomic.Uint64 // keys that Probe has asked about
 }
 
 // New returns an engine with those settings in force. The store stays the caller's to close.
 func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
-		options:   options,
-		start:     time.Now(),
-		store:     limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
-		overrides: limiter.WatchOverrides(store, limiter.Overrides{Idle: always, OnError: options.OnOverrides}),
-		denials:   limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials}),
-		shadow:    memorystore.New(),
+		options: options,
+		start:   time.Now(),
+		store:   limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
+		overrides: limiter.WatchOverrides(store,
+			limiter.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
+		denials: limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		shadow:  memorystore.New(),
 	}
 	e.Replace(settings)
 	return e
 }
 
-// always is for how long overrides are looked at after the last decision. Who is blocked while
-// nothing is asked must be turned away from the next ask on.
+// always is for how long overrides are looked at after the last decision. Somebody who is blocked
+// while nothing is asked must be turned away from the next ask on.
 const always = 100 * 365 * 24 * time.Hour
 
 // LoadOverrides reads the overrides that operators have set, so that they apply to the first ask.
@@ -148,7 +154,7 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 		if d == nil {
 			return ErrUnknownPolicy
 		}
-		store, answer.Policy, answer.LocalShare = d.store, d.policy.Policy, cmp.Or(d.policy.LocalShare, limiter.DefaultShare)
+		store, answer.Policy = d.store, d.policy.Policy
 		answer.Requests, answer.Overrides, err = d.policy.AppendRequests(answer.Requests, answer.Overrides, ask.Attributes, ask.Cost)
 		if err != nil {
 			return err
@@ -169,12 +175,15 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	}
 	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
 	clear(answer.Decisions)
-	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
+	answer.Charges = charges(ask.Op)
 	if err = store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
 		answer.Decisions = answer.Decisions[:0]
 	}
 	return err
 }
+
+// charges reports whether an answer to op tells what was granted.
+func charges(op limiter.Op) bool { return op != limiter.Peek && op != limiter.Refund }
 
 // Close writes the denials that are left, and ends what the engine does in the background. It
 // leaves the store open. Nothing is to be asked any more.

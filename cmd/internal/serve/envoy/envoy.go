@@ -25,7 +25,6 @@ const (
 
 // Options are what the door is made with.
 type Options struct {
-	Bounds grpc.Bounds
 	// Ready says whether the server is healthy; nil is that it always is.
 	Ready func() bool
 	// Gate bounds the calls that are decided at a time; nil is no bound.
@@ -52,7 +51,6 @@ func New(e *engine.Engine, options Options) *grpc.Server {
 	}
 	return grpc.New(grpc.Options{
 		Methods: map[string]grpc.Method{shouldRateLimit: d.answer, grpc.HealthCheck: grpc.Health(options.Ready, Service)},
-		Bounds:  options.Bounds,
 		Gate:    options.Gate,
 		OnBug:   options.OnBug,
 		OnEnd:   onEnd,

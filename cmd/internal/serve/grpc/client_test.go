@@ -157,10 +157,10 @@ func upper(_ context.Context, request, response []byte) ([]byte, error) {
 var methods = map[string]Method{
 	"/a/Upper": upper,
 	"/a/Deny": func(context.Context, []byte, []byte) ([]byte, error) {
-		return nil, Statusf(FailedPrecondition, "100 %% is\n%s", "too much")
+		return nil, &Status{FailedPrecondition, "100 % is\ntoo much"}
 	},
 	"/a/Wait": func(ctx context.Context, _, _ []byte) ([]byte, error) {
 		<-ctx.Done()
-		return nil, Statusf(DeadlineExceeded, "%s", ctx.Err())
+		return nil, &Status{DeadlineExceeded, ctx.Err().Error()}
 	},
 }

@@ -43,11 +43,6 @@ type Status struct {
 
 func (s *Status) Error() string { return fmt.Sprintf("grpc status %d: %s", s.Code, s.Message) }
 
-// Statusf returns a [*Status] with a text of its own.
-func Statusf(code Code, format string, args ...any) error {
-	return &Status{code, fmt.Sprintf(format, args...)}
-}
-
 // Bounds are what clients can make the server hold. A zero field stands for its default.
 type Bounds struct {
 	// MessageBytes is the size of a request's message: 256 KiB.

@@ -160,8 +160,9 @@ func countsOf(op limiter.Op) counting {
 		return countsDecision
 	case check:
 		return countsCheck
+	default:
+		return countsNothing
 	}
-	return countsNothing
 }
 
 // fail counts an error. A mistake of the caller's says nothing about the limits.
@@ -174,6 +175,7 @@ func (c *countedInForce) fail(op limiter.Op, err error) {
 		return
 	}
 	switch countsOf(op) {
+	case countsNothing:
 	case countsDecision:
 		for _, limit := range c.ordered {
 			limit.decisions[failed].Inc()

@@ -31,7 +31,8 @@ func (d *doorMetrics) register(r prometheus.Registerer) {
 	d.inFlight = prometheus.NewGaugeVec(gauge("http_requests_in_flight", "Requests that are being answered."), []string{"door"})
 	d.refused = prometheus.NewCounter(counter("refused_requests_total",
 		"Requests that were refused because too many were in flight."))
-	calls := prometheus.NewCounterVec(counter("grpc_calls_total", "Calls of Envoy's rate limit service, by the code of gRPC."), []string{"code"})
+	calls := prometheus.NewCounterVec(counter("grpc_calls_total",
+		"Calls of Envoy's rate limit service, by the code of gRPC."), []string{"code"})
 	for i, code := range codeWords {
 		d.calls[i] = calls.WithLabelValues(code)
 	}

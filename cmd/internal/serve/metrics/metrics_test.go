@@ -25,7 +25,7 @@ import (
 func observed(t testing.TB, store limiter.Keyspace, settings *engine.Settings) (*engine.Engine, *metrics.Metrics) {
 	m := metrics.New(metrics.Options{Version: "test"})
 	e := engine.New(store, settings, engine.Options{
-		Timeout: time.Second, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
+		Timeout: time.Minute, OnBreaker: m.Breaker, StoreObserver: m.StoreObserver(), OnDecision: m.Decided, OnReplace: m.Configure,
 	})
 	t.Cleanup(func() { e.Close(); store.Close() })
 	return e, m

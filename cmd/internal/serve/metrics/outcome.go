@@ -85,8 +85,9 @@ func operationOf(op limiter.Op) operation {
 		return refund
 	case limiter.Settle:
 		return settle
+	default:
+		return consume
 	}
-	return consume
 }
 
 // result is what became of a whole call.

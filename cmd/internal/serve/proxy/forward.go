@@ -105,16 +105,15 @@ func (d *door) tellSender(p *httputil.ProxyRequest) {
 	if strings.EqualFold(clients.Header, httplimit.Forwarded) {
 		unread = httplimit.XForwardedFor
 	}
-	peer, err := netip.ParseAddrPort(p.In.RemoteAddr)
-	address := peer.Addr().Unmap().WithZone("")
-	if err == nil && slices.ContainsFunc(clients.Trusted, func(n netip.Prefix) bool { return n.Contains(address) }) {
+	peer, known := httplimit.Peer(p.In)
+	if known && clients.Trusts(peer) {
 		for name, values := range p.In.Header {
 			if saysSender(name, clients.Header) && !strings.Contains(name, "_") && name != unread {
 				p.Out.Header[name] = slices.Clone(values)
 			}
 		}
 		if forwarded := p.Out.Header[httplimit.Forwarded]; len(forwarded) > 0 {
-			p.Out.Header.Set(httplimit.Forwarded, strings.Join(forwarded, ", ")+", for="+forwardedNode(address))
+			p.Out.Header.Set(httplimit.Forwarded, strings.Join(forwarded, ", ")+", for="+forwardedNode(peer))
 		}
 	}
 	for name, value := range map[string]string{"X-Forwarded-Host": p.In.Host, "X-Forwarded-Proto": scheme(p.In)} {
@@ -122,8 +121,8 @@ func (d *door) tellSender(p *httputil.ProxyRequest) {
 			p.Out.Header.Set(name, value)
 		}
 	}
-	if err == nil {
-		p.Out.Header.Set(httplimit.XForwardedFor, strings.Join(append(p.Out.Header[httplimit.XForwardedFor], address.String()), ", "))
+	if known {
+		p.Out.Header.Set(httplimit.XForwardedFor, strings.Join(append(p.Out.Header[httplimit.XForwardedFor], peer.String()), ", "))
 	}
 }
 

@@ -60,7 +60,7 @@ func newRig(t *testing.T, settings *engine.Settings, options Options) *rig {
 	t.Helper()
 	store := memorystore.New()
 	t.Cleanup(func() { store.Close() })
-	e := engine.New(store, settings, engine.Options{Timeout: time.Second})
+	e := engine.New(store, settings, engine.Options{Timeout: time.Minute})
 	t.Cleanup(func() { e.Close() })
 	options.Policy = "door"
 	options.Log = slog.New(slog.DiscardHandler)

@@ -105,24 +105,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.limits = fieldsOf(settings.HTTP.Headers, &answer)
 		if !limiter.AllAllowed(answer.Decisions) {
 			replace(w.Header(), p.limits)
-			deny(w, rule.Status(), &answer)
+			httplimit.Denial(rule.Status(), answer.DeniedBy()).Write(w)
 			return
 		}
-		if err := sleep.For(r.Context(), delayOf(&answer)); err != nil {
+		// A request waits for its turn in a leaky bucket.
+		if err := sleep.For(r.Context(), limiter.Summarize(answer.Decisions).Delay); err != nil {
 			panic(http.ErrAbortHandler) // the client has left, and its turn stays taken
 		}
 	}
 	d.pass.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), passageKey{}, p)))
-}
-
-// delayOf is how long a request waits for its turn in a leaky bucket.
-func delayOf(answer *decision.Answer) (delay time.Duration) {
-	for i := range answer.Decisions {
-		if d := &answer.Decisions[i]; !d.Shadow {
-			delay = max(delay, d.Delay)
-		}
-	}
-	return delay
 }
 
 // fieldsOf are the header fields that tell a client of its limits.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -20,17 +19,6 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 
 func refuseLargeBody(w http.ResponseWriter) {
 	refuse(w, http.StatusRequestEntityTooLarge, "The body of the request is too large.")
-}
-
-// deny answers a request that a limit, or a failure policy, does not allow.
-func deny(w http.ResponseWriter, status int, answer *decision.Answer) {
-	problem := httplimit.Problem{
-		Type: httplimit.QuotaExceeded, Title: http.StatusText(status), Status: status, ViolatedPolicies: answer.DeniedBy(),
-	}
-	if len(problem.ViolatedPolicies) == 0 {
-		problem.Type = httplimit.ReducedCapacity
-	}
-	problem.Write(w)
 }
 
 // undecided answers a request about which nothing could be decided.

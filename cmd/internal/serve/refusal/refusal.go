@@ -1,5 +1,5 @@
 // Package refusal writes the server's answers that are no decisions: the error document of
-// the commands, over HTTP.
+// the commands over HTTP, and documents about the server itself.
 package refusal
 
 import (
@@ -16,7 +16,7 @@ const longest = 2000
 // The message holds no secret.
 func Write(w http.ResponseWriter, status int, kind, message string) {
 	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	write(w, status, told.Document())
+	WriteJSON(w, status, told.Document())
 }
 
 // unknown is the error document with what became of the request: nobody knows.
@@ -29,12 +29,13 @@ type unknown struct {
 // WriteUnknown is [Write] for a request that may or may not have been charged.
 func WriteUnknown(w http.ResponseWriter, status int, kind, message string) {
 	told := output.Error{Kind: kind, Message: output.Shorten(output.Escape(message), longest)}
-	write(w, status, unknown{output.SchemaVersion, "unknown", &told})
+	WriteJSON(w, status, unknown{output.SchemaVersion, "unknown", &told})
 }
 
-func write(w http.ResponseWriter, status int, document any) {
+// WriteJSON answers with a document. No cache keeps it, since it is true now only.
+func WriteJSON(w http.ResponseWriter, status int, document any) {
 	text, err := output.JSON(document)
-	if err != nil { // documents of texts can always be written
+	if err != nil { // documents of texts, numbers and times can always be written
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}

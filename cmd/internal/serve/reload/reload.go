@@ -41,9 +41,9 @@ type Options struct {
 	// Fixed returns what a configuration says that counts at the start only, by name, such as the
 	// prefix. The values may be secret; they are compared and not shown.
 	Fixed func(c *config.Config) map[string]string
-	// Told, if set, is told of each time that the configuration was read again: the hash of the one in
+	// OnReload, if set, is told of each time that the configuration was read again: the hash of the one in
 	// force, and why it is not that of the files.
-	Told func(hash string, err error)
+	OnReload func(hash string, err error)
 	// Describe is an error in one line without secrets.
 	Describe func(error) string
 	// Subjects: the log may name whom overrides of policies are for.
@@ -197,8 +197,8 @@ func (r *Reloader) keep(err error) {
 	loaded, hash := r.state.LoadedAt, r.state.Hash
 	r.mu.Unlock()
 	r.Log.Error("the configuration cannot be used; the one before stays in force", "error", text, "loaded_at", loaded)
-	if r.Told != nil {
-		r.Told(hash, err)
+	if r.OnReload != nil {
+		r.OnReload(hash, err)
 	}
 }
 
@@ -227,8 +227,8 @@ func (r *Reloader) replace(c *config.Config, asked bool) {
 		r.Log.Info("the configuration was read again, and says what is in force", "hash", hash)
 	}
 	r.tellFixed(c)
-	if r.Told != nil {
-		r.Told(hash, nil)
+	if r.OnReload != nil {
+		r.OnReload(hash, nil)
 	}
 }
 

@@ -54,7 +54,7 @@ func newRig(t *testing.T, path, text string) *rig {
 		Environment: environment, Config: c,
 		Apply:    func(c *config.Config) { r.applied = append(r.applied, limitOf(c)) },
 		Fixed:    func(c *config.Config) map[string]string { return map[string]string{"prefix": c.Prefix} },
-		Told:     func(hash string, err error) { r.told = append(r.told, fmt.Sprint(err == nil)) },
+		OnReload: func(hash string, err error) { r.told = append(r.told, fmt.Sprint(err == nil)) },
 		Describe: func(err error) string { return err.Error() },
 		Log:      slog.New(slog.NewTextHandler(&r.log, nil)),
 		Now:      func() time.Time { return r.now },
