@@ -35,6 +35,7 @@ func (r *httpReport) perSecond() float64 { return float64(r.Requests) / r.Second
 type served struct {
 	name    string
 	body    string
+	load    []string // more flags of httpload
 	address string
 	process *exec.Cmd
 	redis   *redistest.Process
@@ -51,7 +52,8 @@ type servedSample struct {
 const (
 	keyBody    = `{"key":"{subject}","limits":["100000/720h"]}`
 	policyBody = `{"policy":"api","attributes":{"user":"{subject}"}}`
-	servePlan  = "policies:\n  api:\n    limits:\n      - {name: month, by: [user], limit: 100000/720h}\n"
+	servePlan  = "policies:\n  api:\n    limits:\n      - {name: month, by: [user], limit: 100000/720h}\n" +
+		"envoy:\n  edge:\n    - {policy: api, entries: {user: user}}\n"
 )
 
 // serveSection measures HTTP decisions beside a service that does the same with redis_rate, and
@@ -139,22 +141,28 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		}
 	}
 	onRedis := func(redis string) string { return "redis://" + redis }
+	envoys := func(listen, redis string) []string {
+		return append(ours(program, onRedis)("127.0.0.1:0", redis), "--grpc", listen)
+	}
 	contestants := []struct {
 		name, body string
 		command    func(listen, redis string) []string
+		load       []string
 	}{
-		{"limitctl serve, key and limit", keyBody, ours(program, onRedis)},
-		{"limitctl serve, policy", policyBody, ours(program, onRedis)},
-		{"service with redis_rate", keyBody, func(listen, redis string) []string { return []string{self, "-serve-peer", listen + "," + redis} }},
-		{"limitctl serve, `memory:`", keyBody, ours(program, func(string) string { return "memory:" })},
-		{"that service, deciding nothing", keyBody, func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }},
+		{"limitctl serve, key and limit", keyBody, ours(program, onRedis), nil},
+		{"limitctl serve, policy", policyBody, ours(program, onRedis), nil},
+		{"service with redis_rate", keyBody, func(listen, redis string) []string { return []string{self, "-serve-peer", listen + "," + redis} }, nil},
+		{"limitctl serve, `memory:`", keyBody, ours(program, func(string) string { return "memory:" }), nil},
+		{"that service, deciding nothing", keyBody, func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }, nil},
+		{"limitctl serve, Envoy's door, 256 connections", "", envoys, []string{"-grpc", "1"}},
+		{"limitctl serve, Envoy's door, 4 connections of 64 calls", "", envoys, []string{"-grpc", "64", "-connections", "4"}},
 	}
 	if beside != "" {
 		contestants = append(contestants, contestants[0])
 		contestants[len(contestants)-1].name, contestants[len(contestants)-1].command = "the other build, key and limit", ours(beside, onRedis)
 	}
 	for _, c := range contestants {
-		s := &served{name: c.name, body: c.body}
+		s := &served{name: c.name, body: c.body, load: c.load}
 		all = append(all, s)
 		if s.redis, err = redistest.Launch(); err != nil {
 			return all, err
@@ -220,8 +228,9 @@ func (s *served) measure(ctx context.Context, load string, rate float64, duratio
 	if err = errors.Join(err, redisErr); err != nil {
 		return m, err
 	}
-	text, err := exec.CommandContext(ctx, load, "-address", s.address, "-body", s.body, "-rate", strconv.FormatFloat(rate, 'f', 0, 64),
-		"-duration", duration.String()).Output()
+	flags := append([]string{"-address", s.address, "-body", s.body, "-rate", strconv.FormatFloat(rate, 'f', 0, 64),
+		"-duration", duration.String()}, s.load...)
+	text, err := exec.CommandContext(ctx, load, flags...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return m, fmt.Errorf("%w: %s", err, exit.Stderr)

@@ -37,6 +37,7 @@ type Report struct {
 type options struct {
 	address, path, body string
 	connections, keys   int
+	calls               int // of gRPC, under way on each connection; 0 for HTTP
 	rate                float64
 	duration            time.Duration
 }
@@ -46,7 +47,8 @@ func main() {
 	flag.StringVar(&o.address, "address", "127.0.0.1:8080", "of the server")
 	flag.StringVar(&o.path, "path", "/v1/consume", "what to post to")
 	flag.StringVar(&o.body, "body", `{"key":"{subject}","limits":["100000/720h"]}`, "what to post; {subject} is who asks")
-	flag.IntVar(&o.connections, "connections", 256, "how many requests are under way at most")
+	flag.IntVar(&o.connections, "connections", 256, "how many connections to open")
+	flag.IntVar(&o.calls, "grpc", 0, "ask Envoy's rate limit service instead, by so many calls at a time on each connection")
 	flag.IntVar(&o.keys, "keys", 100_000, "how many subjects ask in turn")
 	flag.Float64Var(&o.rate, "rate", 0, "requests per second; as many as there can be if 0")
 	flag.DurationVar(&o.duration, "duration", time.Second, "how long to ask")
@@ -66,6 +68,9 @@ type connection struct {
 	fd   int
 	due  time.Time // of the request that is under way
 	data []byte    // of its answer so far
+	// Of gRPC: its calls by their streams, and the next stream.
+	calls  map[uint32]*call
+	stream uint32
 }
 
 type load struct {
@@ -83,6 +88,10 @@ type load struct {
 func run(o options) (*Report, error) {
 	l := &load{options: o, connections: map[int]*connection{}, statuses: map[int]int{}}
 	for _, i := range rand.Perm(o.keys) {
+		if o.calls > 0 {
+			l.requests = append(l.requests, grpcRequest(o.address, fmt.Sprintf("user:%d", i)))
+			continue
+		}
 		body := strings.ReplaceAll(o.body, "{subject}", fmt.Sprintf("user:%d", i))
 		l.requests = append(l.requests, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
 			"Content-Length: %d\r\n\r\n%s", o.path, o.address, len(body), body))
@@ -120,7 +129,14 @@ func (l *load) open() (err error) {
 		}
 		c := &connection{fd: fd, data: make([]byte, 0, 4096)}
 		l.connections[fd] = c
-		l.idle = append(l.idle, c)
+		if l.calls > 0 {
+			if err := c.greet(); err != nil {
+				return err
+			}
+		}
+		for range max(1, l.calls) {
+			l.idle = append(l.idle, c)
+		}
 	}
 	if l.rate == 0 {
 		return nil
@@ -152,11 +168,12 @@ func (l *load) ask(begin time.Time) error {
 				return err
 			}
 		}
-		if !asking && len(l.idle) == len(l.connections) {
+		all := len(l.connections) * max(1, l.calls)
+		if !asking && len(l.idle) == all {
 			return nil
 		}
 		if now.After(give) {
-			return fmt.Errorf("%d requests have no answer after ten seconds", len(l.connections)-len(l.idle))
+			return fmt.Errorf("%d requests have no answer after ten seconds", all-len(l.idle))
 		}
 		n, err := unix.EpollWait(l.epoll, events, 1000)
 		if err != nil && err != unix.EINTR {
@@ -183,7 +200,13 @@ func (l *load) send(now time.Time) error {
 	}
 	request := l.requests[l.next]
 	l.next = (l.next + 1) % len(l.requests)
-	n, err := unix.Write(c.fd, request)
+	var n int
+	var err error
+	if l.calls > 0 {
+		n, err = c.call(request, c.due)
+	} else {
+		n, err = unix.Write(c.fd, request)
+	}
 	if err == nil && n < len(request) {
 		err = errors.New("a request was sent in part")
 	}
@@ -200,15 +223,23 @@ func (l *load) receive(c *connection) error {
 		return fmt.Errorf("the server closed a connection: %d, %w", n, err)
 	}
 	c.data = c.data[:len(c.data)+n]
+	if l.calls > 0 {
+		return c.receiveFrames(func(due time.Time, status int) { l.answered(c, due, status) })
+	}
 	status, complete, err := answer(c.data)
 	if err != nil || !complete {
 		return err
 	}
-	l.statuses[status]++
-	l.latencies = append(l.latencies, float64(time.Since(c.due).Nanoseconds())/1000)
+	l.answered(c, c.due, status)
 	c.data = c.data[:0]
-	l.idle = append(l.idle, c)
 	return nil
+}
+
+// answered notes an answer to what was due then, after which c can be asked again.
+func (l *load) answered(c *connection, due time.Time, status int) {
+	l.statuses[status]++
+	l.latencies = append(l.latencies, float64(time.Since(due).Nanoseconds())/1000)
+	l.idle = append(l.idle, c)
 }
 
 // answer reads the status of an HTTP answer, and whether all of it is there.
