@@ -74,8 +74,7 @@ func (o *loadtestOptions) attributeValues(c *trial.Candidate) (map[string]int, e
 		return nil, usagef("--values: %s", err)
 	}
 	values := map[string]int{}
-	_, needed := c.Policy.Attributes()
-	for name := range needed {
+	for _, name := range c.Policy.Needed() {
 		if c.Fixed[name] == "" {
 			values[name] = o.keys
 		}

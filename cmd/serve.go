@@ -118,7 +118,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 
-	// What decides, who is told of it, and what happens next to it.
+	// The engine, who is told of what it decides, and what runs next to it.
 	store, where, err := o.openWatched(frame.meter.Batch)
 	if err != nil {
 		return err

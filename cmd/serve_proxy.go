@@ -34,10 +34,10 @@ func (o *proxyOptions) addFlags(cmd *cobra.Command) {
 }
 
 // check says what is wrong with the flags. It returns no upstream if there is to be no proxy.
-func (o *proxyOptions) check(flags *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
+func (o *proxyOptions) check(cmd *cobra.Command, c *config.Config) (*proxy.Upstream, error) {
 	if o.upstream == "" {
 		for _, name := range []string{"policy", "proxy-host", "proxy-timeout", "proxy-max-body"} {
-			if flags.Flags().Changed(name) {
+			if cmd.Flags().Changed(name) {
 				return nil, limiter.Invalidf("--%s is for --proxy, which is not given", name)
 			}
 		}
@@ -63,9 +63,8 @@ func (o *proxyOptions) checkPolicy(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	names, needed := p.Attributes()
-	for _, name := range names {
-		if _, has := c.HTTP.Rules[o.policy].Attributes[name]; needed[name] && !has {
+	for _, name := range p.Needed() {
+		if _, has := c.HTTP.Rules[o.policy].Attributes[name]; !has {
 			return limiter.Invalidf("policy %q needs the attribute %s, and its http.attributes does not say where in a request it is",
 				o.policy, name)
 		}

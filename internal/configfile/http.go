@@ -218,9 +218,8 @@ func unknownAttribute(r *yamlfile.Reader, p *policy.Policy, path, name string) s
 // missingAttributes returns those that a policy cannot do without and that are not given.
 // Of a policy with mistakes nothing is known.
 func missingAttributes(r *yamlfile.Reader, p *policy.Policy, path string, given map[string]bool) (missing []string) {
-	names, needed := p.Attributes()
-	for _, name := range names {
-		if needed[name] && !given[name] && !r.HasMistakeWithin(path+".limits") {
+	for _, name := range p.Needed() {
+		if !given[name] && !r.HasMistakeWithin(path+".limits") {
 			missing = append(missing, name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -21,9 +22,72 @@ type budgetStore struct {
 
 // Decide implements [Store].
 func (s *budgetStore) Decide(ctx context.Context, op Op, reqs []Request, decisions []Decision) error {
-	ctx, cancel := BudgetContext(ctx, s.budget)
-	defer cancel()
-	return s.Store.Decide(ctx, op, reqs, decisions)
+	own := &budgetContext{caller: ctx, end: time.Now().Add(s.budget)}
+	defer own.cancel()
+	return s.Store.Decide(own, op, reqs, decisions)
+}
+
+// BudgetOf is for stores that end what they do at a time of their own. If ctx is what
+// [WithBudget] calls a store with, it returns the caller's own context and when the store's time
+// is over, which is when the store has to be away. Else limited is false and caller is ctx.
+//
+// A store that waits for these two needs no timer for each call.
+func BudgetOf(ctx context.Context) (caller context.Context, end time.Time, limited bool) {
+	if b, is := ctx.(*budgetContext); is {
+		return b.caller, b.end, true
+	}
+	return ctx, time.Time{}, false
+}
+
+// budgetContext is a [BudgetContext] that costs a timer only where somebody waits for its end.
+type budgetContext struct {
+	caller context.Context
+	end    time.Time
+
+	mu       sync.Mutex
+	timed    context.Context // nil until somebody needs it
+	stop     context.CancelFunc
+	canceled bool
+}
+
+// Deadline implements [context.Context].
+func (b *budgetContext) Deadline() (time.Time, bool) {
+	if own, limited := b.caller.Deadline(); limited && own.Before(b.end) {
+		return own, true
+	}
+	return b.end, true
+}
+
+// Done implements [context.Context].
+func (b *budgetContext) Done() <-chan struct{} { return b.context().Done() }
+
+// Err implements [context.Context].
+func (b *budgetContext) Err() error { return b.context().Err() }
+
+// Value implements [context.Context]. The cause of an end is among the values.
+func (b *budgetContext) Value(key any) any { return b.context().Value(key) }
+
+// context returns the context that has a timer.
+func (b *budgetContext) context() context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timed == nil {
+		b.timed, b.stop = context.WithDeadlineCause(b.caller, b.end, errBudget)
+		if b.canceled {
+			b.stop()
+		}
+	}
+	return b.timed
+}
+
+// cancel ends the context.
+func (b *budgetContext) cancel() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.canceled = true
+	if b.stop != nil {
+		b.stop()
+	}
 }
 
 // BudgetContext returns a context for calls of a store that may take at most budget

@@ -26,10 +26,9 @@ type DenialLog struct {
 	OnError func(error)
 }
 
-// WithDenialLog wraps store so that who is denied can be seen by an operator: denied takes
-// are summed up by key, and at most once a second added to the [DenialTable] of store, for
-// which it is not asked by callers but in the background. While nothing is denied nothing
-// is written. A store without a table is returned as it is.
+// WithDenialLog wraps store so that an operator can see who is denied: denied takes are summed
+// up by key, and added to the [DenialTable] of store in the background, at most once a second.
+// While nothing is denied nothing is written. A store without a table is returned as it is.
 //
 // What callers see as denied is counted, whoever decided it: the store, a denial memory, a
 // lease, a local share. So this goes around those wrappers. Peeks, shadows and what a
@@ -50,7 +49,7 @@ func CollectDenials(store Store, settings DenialLog) *DenialCollector {
 	if settings.Every <= 0 {
 		settings.Every = time.Second
 	}
-	c := &DenialCollector{DenialLog: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
+	c := &DenialCollector{settings: settings, seed: maphash.MakeSeed(), start: time.Now(), pause: settings.Every}
 	c.table, _ = DenialTableOf(store)
 	for i := range c.parts {
 		c.parts[i].sketch = spacesaving.New(countersPerPart, cloneKey)
@@ -109,12 +108,12 @@ const (
 // DenialCollector sums up who is denied, and writes it to a store now and then. Its memory is
 // bounded.
 type DenialCollector struct {
-	DenialLog
-	table DenialTable // nil for a store without one
-	seed  maphash.Seed
-	start time.Time
-	parts [denialParts]denialPart
-	lost  atomic.Bool // a write whose outcome is unknown
+	settings DenialLog
+	table    DenialTable // nil for a store without one
+	seed     maphash.Seed
+	start    time.Time
+	parts    [denialParts]denialPart
+	lost     atomic.Bool // a write whose outcome is unknown
 
 	due     atomic.Bool // a write is due or under way
 	writing sync.Mutex  // held by the one that writes; it guards what follows
@@ -160,7 +159,7 @@ func (c *DenialCollector) part(key Key) *denialPart {
 // writeLater sees to it that what is counted gets written.
 func (c *DenialCollector) writeLater() {
 	if !c.due.Load() && c.due.CompareAndSwap(false, true) {
-		c.writeAfter(c.Every)
+		c.writeAfter(c.settings.Every)
 	}
 }
 
@@ -200,8 +199,8 @@ func (c *DenialCollector) isEmpty() bool {
 	return true
 }
 
-// write writes the keys denied most, and says by s.pause when to write again. The caller
-// holds s.writing.
+// write writes the keys denied most, and says by c.pause when to write again. The caller
+// holds c.writing.
 func (c *DenialCollector) write(ctx context.Context) error {
 	counts, d := c.drain()
 	if len(d.Rows) == 0 && d.Others == 0 {
@@ -213,7 +212,7 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
 	switch {
 	case err == nil:
-		c.pause, c.failing = c.Every, false
+		c.pause, c.failing = c.settings.Every, false
 		return nil
 	case errors.Is(err, ErrOutcomeUnknown): // to add them again could count them twice
 		c.lost.Store(true)
@@ -224,12 +223,12 @@ func (c *DenialCollector) write(ctx context.Context) error {
 		}
 	}
 	if IsAway(err) || errors.Is(err, ErrGaveUp) {
-		c.pause = min(2*c.pause, max(c.Every, mostAwayPause))
+		c.pause = min(2*c.pause, max(c.settings.Every, mostAwayPause))
 	} else {
-		c.pause = max(c.Every, refusedPause)
+		c.pause = max(c.settings.Every, refusedPause)
 	}
-	if !c.failing && c.OnError != nil {
-		panics.Call(func() error { c.OnError(fmt.Errorf("denials cannot be written: %w", err)); return nil })
+	if !c.failing && c.settings.OnError != nil {
+		panics.Call(func() error { c.settings.OnError(fmt.Errorf("denials cannot be written: %w", err)); return nil })
 	}
 	c.failing = true
 	return err

@@ -9,8 +9,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// AppendJSON appends [Answer.Document] as [output.JSON] writes it, for who answers many: it
-// makes no document.
+// AppendJSON appends [Answer.Document] as [output.JSON] writes it. It makes no document, since a
+// server answers many requests.
 func (a *Answer) AppendJSON(b []byte) []byte { return append(a.appendFields(b), '}') }
 
 // AppendRefundJSON is [Answer.AppendJSON] of the [Answer.RefundDocument].

@@ -12,7 +12,7 @@ import (
 // may hang.
 const backgroundTime = time.Second
 
-// background begins what goes on beside the doors until ctx ends. The function that it returns
+// background starts what runs next to the doors until ctx ends. The function that it returns
 // ends it before that, and waits for it.
 func (o *Options) background(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A connection beyond the bound takes the place of the one that has waited longest.
@@ -108,5 +110,50 @@ func TestAGateRefusesWhatIsBeyondIt(t *testing.T) {
 	}
 	if w := ask("/"); w.Code != http.StatusOK || refused != 1 {
 		t.Errorf("status %d, %d refused", w.Code, refused)
+	}
+}
+
+// Clients that announce a body and do not send it keep nobody out: the one that is waited for longest
+// makes room. A request whose body is there is never given up.
+func TestSlowBodiesMakeRoom(t *testing.T) {
+	gate := NewGate(3, nil)
+	var release chan struct{}
+	door := Door{Patience: time.Minute, Handler: gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch _, err := io.ReadAll(r.Body); {
+		case err != nil:
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusRequestTimeout)
+		case r.URL.Path == "/wait":
+			<-release
+		}
+	}))}
+	inBubble(t, door, Options{}, func(b *bubble) {
+		release = make(chan struct{})
+		begin := func(text string) *client {
+			c := b.dial()
+			c.send(text)
+			synctest.Wait()
+			return c
+		}
+		check := func(c *client, what string, want int) {
+			if response, _ := c.answer(); response.StatusCode != want {
+				t.Errorf("%s is answered with %d, not %d", what, response.StatusCode, want)
+			}
+			c.Close()
+		}
+		whole := begin("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+		first := begin("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx")
+		second := begin("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx")
+		for range 3 {
+			check(begin("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "another", http.StatusOK)
+		}
+		check(first, "the slow one that waited longest", http.StatusRequestTimeout)
+		second.send("12345678")
+		check(second, "the other slow one", http.StatusOK)
+		close(release)
+		check(whole, "the one that was there", http.StatusOK)
+	})
+	if n := gate.inFlight.Load(); n != 0 {
+		t.Errorf("%d are in flight at the end", n)
 	}
 }

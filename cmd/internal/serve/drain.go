@@ -33,7 +33,7 @@ func drain(ctx context.Context, o *Options, doors []*opened) error {
 	begun := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(o.Drain))
 	defer cancel()
-	wait(ctx, o.Delay)
+	waitFor(ctx, nil, o.Delay)
 	var cut atomic.Int64
 	for _, operators := range []bool{false, true} {
 		var group goroutines.Group
@@ -76,10 +76,8 @@ func (d *opened) drain(ctx context.Context, leave time.Time) (cut int) {
 	return cut
 }
 
-// wait waits for a time, or until ctx ends.
-func wait(ctx context.Context, time time.Duration) { waitFor(ctx, nil, time) }
-
-// waitFor waits for a channel to be closed, for at most a time, or until ctx ends.
+// waitFor waits for a channel to be closed, for at most a time, or until ctx ends. Without a
+// channel it waits for the time.
 func waitFor(ctx context.Context, closed <-chan struct{}, most time.Duration) {
 	timer := time.NewTimer(max(most, 0))
 	defer timer.Stop()

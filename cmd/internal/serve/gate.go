@@ -3,6 +3,7 @@ package serve
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -10,20 +11,24 @@ import (
 )
 
 // Gate bounds how many requests are answered at the same time. One gate can stand before
-// several handlers. It is safe for concurrent use.
+// several handlers. When it is full, the request whose body has been waited for longest is given up
+// for the next one. It is safe for concurrent use.
 type Gate struct {
 	most     int64
 	refused  func()
 	inFlight atomic.Int64
+
+	mu     sync.Mutex
+	bodies slowBody // the ring of those that are waited for, the longest first behind this one
 }
 
 // NewGate returns a gate that lets at most so many requests in at a time. refused is called for
 // each one that it refuses; it may be nil.
 func NewGate(most int, refused func()) *Gate { return &Gate{most: int64(most), refused: refused} }
 
-// Enter reports whether a request may be answered. Who may has to call Leave.
+// Enter reports whether a request may be answered. If so, Leave has to be called once it is.
 func (g *Gate) Enter() bool {
-	if g.inFlight.Add(1) > g.most {
+	if g.inFlight.Add(1) > g.most && !g.giveUp() {
 		g.inFlight.Add(-1)
 		if g.refused != nil {
 			g.refused()
@@ -46,6 +51,11 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		defer g.Leave()
+		if r.Body != nil && r.Body != http.NoBody {
+			body := &slowBody{ReadCloser: r.Body, gate: g, control: http.NewResponseController(w)}
+			defer g.arrived(body, true)
+			r.Body = body
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -15,7 +15,25 @@ const (
 	// slowest is how many bytes a second a client has to send or take to be waited for without
 	// an end.
 	slowest = 1 << 10
+	// leftover is how long the rest of a body is waited for once its request is answered, where
+	// nobody has use for it. Until then its connection makes no room for others.
+	leftover = 2 * time.Second
 )
+
+// brief bounds how long a client may take for a body that the answer did not wait for, within the
+// time that the whole request has.
+func brief(next http.Handler, whole time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			begun := time.Now()
+			defer func() {
+				left := min(leftover, whole-time.Since(begun))
+				http.NewResponseController(w).SetReadDeadline(time.Now().Add(left))
+			}()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // Patient sets the times of requests whose bodies may be of any length. It waits for a client
 // at most 30 seconds more than its bytes would take at 1 KiB a second, and counts only the time
@@ -28,6 +46,9 @@ func Patient(next http.Handler) http.Handler {
 			r.Body = body
 		}
 		defer func() { // what is left of the body, and of the answer
+			if !body.wanted {
+				body.left = leftover
+			}
 			control.SetReadDeadline(time.Now().Add(body.left))
 			control.SetWriteDeadline(time.Now().Add(patience))
 		}()
@@ -45,6 +66,7 @@ type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	left    time.Duration
+	wanted  bool // somebody has read of it
 	// ended: from here on net/http reads, to see the client leave, and waits without an end.
 	ended bool
 }
@@ -53,6 +75,7 @@ func (b *patientBody) Read(p []byte) (n int, err error) {
 	if b.ended {
 		return b.ReadCloser.Read(p)
 	}
+	b.wanted = true
 	begun := time.Now()
 	b.control.SetReadDeadline(begun.Add(b.left))
 	n, err = b.ReadCloser.Read(p)

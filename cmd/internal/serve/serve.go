@@ -55,7 +55,7 @@ type Door struct {
 	Server  Server
 	// Certificates are for TLS; without them the door is plain.
 	Certificates *Certificates
-	// Open: whoever reaches the door may ask, without a token or a certificate of his own.
+	// Open: anybody who reaches the door may ask, without a token or a client certificate.
 	Open bool
 	// MaxConnections bounds the open connections.
 	MaxConnections int
@@ -145,7 +145,7 @@ func (d *opened) warn(log *slog.Logger) {
 		log.Warn("the network reaches the door without TLS", "door", d.Name)
 	}
 	if d.Open {
-		log.Warn("whoever reaches the door may ask, without a token or a certificate", "door", d.Name)
+		log.Warn("anybody who reaches the door may ask, without a token or a certificate", "door", d.Name)
 	}
 }
 
@@ -204,6 +204,8 @@ func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
 	handler := d.Handler
 	if d.Patience == 0 {
 		handler = Patient(handler)
+	} else {
+		handler = brief(handler, d.Patience)
 	}
 	return &http.Server{
 		Handler:           closing(handler, o.Health),

@@ -31,7 +31,9 @@ func TestSlowClientsAreLeft(t *testing.T) {
 		{"a body byte by byte, of any length", Door{Handler: echo},
 			func(c *client) { c.send(header); c.trickle(strings.Repeat("x", 1000), time.Second) }, patience},
 		{"a body that stops", Door{Handler: echo}, func(c *client) { c.send(header + "begun") }, patience},
-		{"a body that nobody reads", Door{Handler: http.NotFoundHandler()}, func(c *client) { c.send(header + "begun") }, patience},
+		{"a body that nobody reads", Door{Handler: http.NotFoundHandler()}, func(c *client) { c.send(header + "begun") }, leftover},
+		{"a body that nobody reads, in bounded time", Door{Handler: http.NotFoundHandler(), Patience: bounded},
+			func(c *client) { c.send(header + "begun") }, leftover},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, test.door, Options{}, func(b *bubble) {

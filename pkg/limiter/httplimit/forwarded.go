@@ -128,7 +128,7 @@ func isPort(text string) bool {
 }
 
 // parseAddress reads an address as it counts: of IPv4 if it is one inside IPv6, and without a
-// zone, which means something only to who wrote it.
+// zone, which means something only on the machine that wrote it.
 func parseAddress(text string) (address netip.Addr, ok bool) {
 	if at := strings.IndexByte(text, '%'); at >= 0 && strings.Contains(text[:at], ":") {
 		text = text[:at]

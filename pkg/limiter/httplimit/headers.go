@@ -207,7 +207,7 @@ func untilMore(limit *limiter.Limit, d *limiter.Decision) time.Duration {
 	return d.ResetAfter
 }
 
-// wholeSeconds rounds up, so that who waits that long does not come too early.
+// wholeSeconds rounds up, so that a client that waits that long does not come too early.
 func wholeSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second > 0 {

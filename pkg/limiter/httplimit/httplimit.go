@@ -47,6 +47,7 @@ package httplimit
 // configuration, and that of each policy.
 type Settings struct {
 	Clients Clients
+	// Headers are the fields of answers. Zero is none, unlike in [Options], where it is all.
 	Headers Headers
 	// Rules are by the policies' names. A policy without one has the zero Rule.
 	Rules map[string]Rule

@@ -38,17 +38,11 @@ func New(p *policy.Policy, store limiter.Store, options Options) (*Middleware, e
 	if options.Headers == 0 {
 		options.Headers = AllHeaders
 	}
-	m := &Middleware{policy: p.Prepare(), store: store, options: options}
+	m := &Middleware{policy: p.Prepare(), store: store, needed: p.Needed(), options: options}
+	m.known, _ = p.Attributes()
 	m.attributes.New = func() any { return policy.Attributes{} }
 	for i := range p.Limits {
 		m.names = append(m.names, p.Limits[i].Name)
-	}
-	known, needed := p.Attributes()
-	m.known = known
-	for _, name := range known {
-		if needed[name] {
-			m.needed = append(m.needed, name)
-		}
 	}
 	return m, nil
 }

@@ -44,7 +44,7 @@ func (o *Options) check(p *policy.Policy) error {
 	if problems := p.Problems(); len(problems) > 0 {
 		return limiter.Invalidf("policy %q: %s", p.Name, problems[0].Text)
 	}
-	known, needed := p.Attributes()
+	known, _ := p.Attributes()
 	for name, source := range o.Rule.Attributes {
 		if !slices.Contains(known, name) {
 			return limiter.Invalidf("policy %q has no attribute %q, for which there is a source", p.Name, name)
@@ -53,8 +53,8 @@ func (o *Options) check(p *policy.Policy) error {
 			return limiter.Invalidf("the source of attribute %q is empty; make it with ParseSource", name)
 		}
 	}
-	for _, name := range known {
-		if _, has := o.Rule.Attributes[name]; needed[name] && !has && o.Attributes == nil {
+	for _, name := range p.Needed() {
+		if _, has := o.Rule.Attributes[name]; !has && o.Attributes == nil {
 			return limiter.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
 		}
 	}

@@ -201,8 +201,8 @@ const (
 	hashBytes = 24
 )
 
-// bounded returns value, or what stands for it if it is long. Who can send one can send the
-// other, so nothing is gained by making up what looks like a hash.
+// bounded returns value, or what stands for it if it is long. A client that can send one can send
+// the other, so nothing is gained by making up what looks like a hash.
 func bounded(value string) string {
 	if len(value) <= maxValue/3 || escapedLength(value) <= maxValue {
 		return value

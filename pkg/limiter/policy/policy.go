@@ -82,6 +82,12 @@ func (p *Policy) Attributes() (names []string, needed map[string]bool) {
 	return slices.Sorted(maps.Keys(all)), needed
 }
 
+// Needed returns the names of the attributes that the policy cannot do without, in order.
+func (p *Policy) Needed() []string {
+	_, needed := p.Attributes()
+	return slices.Sorted(maps.Keys(needed))
+}
+
 // CheckAttributes reports, as a [limiter.ErrInvalid], the attributes that no
 // limit of the policy uses: a misspelled one could keep an override from applying.
 func (p *Policy) CheckAttributes(attributes Attributes) error {

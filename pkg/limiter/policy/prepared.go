@@ -25,14 +25,8 @@ type preparedLimit struct {
 
 // Prepare returns p ready to make many requests. The policy must have no [Problem].
 func (p *Policy) Prepare() *Prepared {
-	prepared := &Prepared{Policy: p}
-	var needed map[string]bool
-	prepared.known, needed = p.Attributes()
-	for _, name := range prepared.known {
-		if needed[name] {
-			prepared.needed = append(prepared.needed, name)
-		}
-	}
+	prepared := &Prepared{Policy: p, needed: p.Needed()}
+	prepared.known, _ = p.Attributes()
 	for i := range p.Limits {
 		limit := preparedLimit{name: p.Name + "/" + p.Limits[i].Name, fixedName: len(p.HashBy) == 0 || len(p.Limits[i].By) == len(p.HashBy)}
 		limit.like = slices.IndexFunc(p.Limits, func(other Limit) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 const (
@@ -127,7 +128,26 @@ func (l *lane) ask(ctx context.Context, q *queued, budget time.Duration) error {
 	}
 	q.since = time.Now()
 	q.late = q.since.Add(budget)
-	return l.wait(ctx, q)
+	return l.wait(l.keepBudget(ctx, q), q)
+}
+
+// keepBudget lets the watch end the waiting for q also when the time of [limiter.WithBudget] is
+// over, and returns the caller's own context, which then needs no timer. Those who wait in the
+// queue are late in the order they came: a call whose time is over before that of one in front
+// of it keeps ctx. The caller holds the lock.
+func (l *lane) keepBudget(ctx context.Context, q *queued) context.Context {
+	caller, end, limited := limiter.BudgetOf(ctx)
+	if !limited {
+		return ctx
+	}
+	if l.last != nil && end.Before(l.last.late) {
+		if l.last.late.Sub(end) > patience { // else they came in the same moment
+			return ctx
+		}
+		end = l.last.late
+	}
+	q.late = earlier(q.late, end)
+	return caller
 }
 
 // wait puts q into the queue and waits until it has its answer, until the store's time is

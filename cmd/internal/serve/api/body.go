@@ -52,5 +52,10 @@ func (d *door) refuseBody(w http.ResponseWriter, err error) {
 		refusal.Write(w, http.StatusRequestEntityTooLarge, errorkind.Usage.Word, err.Error())
 		return
 	}
+	var slow interface{ Timeout() bool }
+	if errors.As(err, &slow) && slow.Timeout() {
+		refusal.Write(w, http.StatusRequestTimeout, errorkind.Interrupted.Word, "the body did not arrive in time: "+err.Error())
+		return
+	}
 	refusal.Write(w, http.StatusBadRequest, errorkind.Usage.Word, "the body could not be read: "+err.Error())
 }

@@ -3,9 +3,7 @@ package api
 import (
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
 	"github.com/limitctl/limitctl/internal/spelling"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -198,119 +196,4 @@ func (q *question) readAttribute(s *scanner) error {
 	}
 	q.attributes = append(q.attributes, policy.Attribute{Name: name, Value: value})
 	return nil
-}
-
-// check reports fields that contradict each other or are missing. What an ask has of them,
-// and the limits themselves, are checked later.
-func (q *question) check(v *verb) error {
-	has := func(f fields) bool { return q.has&f != 0 }
-	switch {
-	case has(fieldKey) && has(fieldPolicy):
-		return limiter.Invalidf("key and policy both say who is limited; send key with limits, or policy with attributes")
-	case has(fieldPolicy) && has(fieldLimits):
-		return limiter.Invalidf("policy and limits both say what is allowed; send one of them")
-	case has(fieldPolicy) && q.policy == "":
-		return limiter.Invalidf("policy is empty; name one, or send key and limits")
-	case has(fieldPolicy):
-	case has(fieldAttributes):
-		return limiter.Invalidf("attributes are for a policy, and none is named; add policy")
-	case !has(fieldKey) && !has(fieldLimits):
-		return limiter.Invalidf("nothing says who is limited; send key and limits, or policy and attributes")
-	case !has(fieldKey):
-		return limiter.Invalidf(`key is missing; it says who is limited, such as "user:42"`)
-	case len(q.limits) == 0:
-		return limiter.Invalidf(`limits are missing; they say what is allowed, such as ["10/1m"]`)
-	}
-	return q.checkUnits(v)
-}
-
-// checkUnits is check for what is said about units and tokens.
-func (q *question) checkUnits(v *verb) error {
-	has := func(f fields) bool { return q.has&f != 0 }
-	switch {
-	case has(fieldToken) && q.token == "":
-		return limiter.Invalidf("token is empty; send a text that is different for each call, such as an order's number")
-	case has(fieldTokenTTL) && !has(fieldToken):
-		return limiter.Invalidf("token_ttl says how long to remember a token; add token")
-	case v.op == limiter.Settle && !has(fieldToken):
-		return limiter.Invalidf("settle needs the token that the units were taken with; add token")
-	case v.op == limiter.Settle && !has(fieldCost):
-		return limiter.Invalidf("settle needs the real cost; add cost")
-	case q.force && has(fieldUpTo):
-		return limiter.Invalidf("force takes all units and up_to those that fit; send one of them")
-	case has(fieldCost) && has(fieldUpTo):
-		return limiter.Invalidf("cost and up_to both say how many units; send one of them")
-	case has(fieldUpTo) && (q.upTo < 1 || q.upTo > limiter.MaxCount):
-		return limiter.Invalidf("up_to %d is out of range; it must be from 1 to %d", q.upTo, limiter.MaxCount)
-	}
-	return nil
-}
-
-// ask fills in what the engine is asked. attributes are filled for it.
-func (q *question) ask(v *verb, ask *engine.Ask, attributes policy.Attributes) (err error) {
-	if err := q.check(v); err != nil {
-		return err
-	}
-	ask.Op, ask.Cost, ask.Key, ask.Policy, ask.Token = v.op, 1, q.key, q.policy, q.token
-	switch {
-	case q.force:
-		ask.Op = limiter.Charge
-	case q.has&fieldUpTo != 0:
-		ask.Op, ask.Cost = limiter.TakeUpTo, q.upTo
-	}
-	if q.has&fieldCost != 0 {
-		ask.Cost = q.cost
-	}
-	if q.has&fieldTokenTTL != 0 {
-		if ask.TokenTTL, err = parseTokenTTL(q.tokenTTL); err != nil {
-			return err
-		}
-	}
-	for _, text := range q.limits {
-		limit, err := limiter.ParseLimit(text)
-		if err != nil {
-			return err
-		}
-		ask.Limits = append(ask.Limits, limit)
-	}
-	ask.Attributes = attributes
-	for _, a := range q.attributes {
-		attributes[a.Name] = a.Value
-	}
-	return nil
-}
-
-func parseTokenTTL(text string) (time.Duration, error) {
-	ttl, err := limiter.ParsePeriod(text)
-	if err != nil {
-		return 0, limiter.Invalidf("token_ttl: %s", err)
-	}
-	if ttl < limiter.MinTokenTTL || ttl > limiter.MaxTokenTTL {
-		return 0, limiter.Invalidf("token_ttl %s is out of range; it must be from %s to %s", text, limiter.FormatPeriod(limiter.MinTokenTTL),
-			limiter.FormatPeriod(limiter.MaxTokenTTL))
-	}
-	return ttl, nil
-}
-
-// subject is who is limited, as the answer repeats it: the key, or the attributes in the
-// words of the command line.
-func (q *question) subject() string {
-	if q.policy == "" {
-		return q.key
-	}
-	length := 0
-	for _, a := range q.attributes {
-		length += len(a.Name) + len(a.Value) + len("= ")
-	}
-	var b strings.Builder
-	b.Grow(length)
-	for i, a := range q.attributes {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(a.Name)
-		b.WriteByte('=')
-		b.WriteString(a.Value)
-	}
-	return b.String()
 }

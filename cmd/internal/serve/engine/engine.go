@@ -106,8 +106,8 @@ func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
 	return e
 }
 
-// always is for how long overrides are looked at after the last decision. Who is blocked while
-// nothing is asked must be turned away from the next ask on.
+// always is for how long overrides are looked at after the last decision. Somebody who is blocked
+// while nothing is asked must be turned away from the next ask on.
 const always = 100 * 365 * 24 * time.Hour
 
 // LoadOverrides reads the overrides that operators have set, so that they apply to the first ask.
@@ -168,12 +168,15 @@ func (e *Engine) decide(ctx context.Context, ask *Ask, answer *decision.Answer) 
 	}
 	answer.Decisions = slices.Grow(answer.Decisions, len(answer.Requests))[:len(answer.Requests)]
 	clear(answer.Decisions)
-	answer.Charges = ask.Op != limiter.Peek && ask.Op != limiter.Refund
+	answer.Charges = charges(ask.Op)
 	if err = store.Decide(ctx, ask.Op, answer.Requests, answer.Decisions); err != nil {
 		answer.Decisions = answer.Decisions[:0]
 	}
 	return err
 }
+
+// charges reports whether an answer to op tells what was granted.
+func charges(op limiter.Op) bool { return op != limiter.Peek && op != limiter.Refund }
 
 // Close writes the denials that are left, and ends what the engine does in the background. It
 // leaves the store open. Nothing is to be asked any more.

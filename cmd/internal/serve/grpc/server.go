@@ -157,9 +157,8 @@ func (s *Server) sweep() error {
 	}
 }
 
-// Shutdown takes no more connections and calls, and waits for the answers to the calls that are
-// under way. When ctx ends before, it returns ctx's error.
-func (s *Server) Shutdown(ctx context.Context) error {
+// stop takes no more connections.
+func (s *Server) stop() {
 	s.mu.Lock()
 	s.stopping = true
 	listeners := s.listeners
@@ -170,6 +169,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, listener := range listeners {
 		listener.Close()
 	}
+}
+
+// Shutdown takes no more connections and calls, and waits for the answers to the calls that are
+// under way. When ctx ends before, it returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
 	for _, c := range s.connections() {
 		c.drain()
 	}
@@ -183,16 +188,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close ends the listeners and all calls.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.stopping = true
-	listeners := s.listeners
-	if len(s.conns) == 0 {
-		s.closeGone()
-	}
-	s.mu.Unlock()
-	for _, listener := range listeners {
-		listener.Close()
-	}
+	s.stop()
 	for _, c := range s.connections() {
 		c.kill()
 	}

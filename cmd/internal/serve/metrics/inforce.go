@@ -85,7 +85,7 @@ func (p *countedPolicy) retire(now time.Time) {
 }
 
 // retired returns the counters of a policy that was in force when a call began, and is no
-// more. If they are forgotten already, the call counts as one of an unknown policy.
+// more. If they are forgotten already, the call counts as one without a policy.
 func (m *Metrics) retired(v *view, p *policy.Policy) *countedInForce {
 	m.mu.Lock()
 	defer m.mu.Unlock()

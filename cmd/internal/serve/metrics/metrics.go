@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options are what metrics tell of besides what they are told.
+// Options are what metrics know from the start.
 type Options struct {
 	// Version is the program's.
 	Version string
