@@ -125,9 +125,12 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	}
 	defer store.Close()
 	defer serve.SpareHeap()()
-	e := engine.New(store, engineSettings(c), frame.engineOptions(frame.events()))
+	told := frame.events()
+	frame.meter.WatchOverrides(told.OverridesStale)
+	e := engine.New(store, engineSettings(c), frame.engineOptions(told))
 	defer e.Close()
 	frame.begin(cmd.Context(), c, e, where)
+	frame.probes(e, told)
 	frame.reloads(c, e, func(c *config.Config) error {
 		_, err := o.proxy.check(cmd, c)
 		return err

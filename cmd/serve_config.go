@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
@@ -60,10 +61,13 @@ func (f *serveFrame) events() *events.Log {
 
 // engineOptions have the metrics and the log told of what an engine does.
 func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
-	options := engine.Options{
+	return engine.Options{
 		Timeout:       f.flags.timeout,
 		StoreObserver: f.meter.StoreObserver(),
-		OnDecision:    f.meter.Decided,
+		OnDecision: func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+			f.meter.Decided(ask, answer, err, took)
+			log.Decision(ask, answer, err, took)
+		},
 		OnReplace: func(settings *engine.Settings, newBreaker bool) {
 			f.meter.Configure(settings, newBreaker)
 			if newBreaker {
@@ -74,17 +78,22 @@ func (f *serveFrame) engineOptions(log *events.Log) engine.Options {
 			f.meter.Breaker(change)
 			log.Breaker(change)
 		},
-		OnFailure:   log.Failure,
-		OnOverrides: log.Overrides,
-		OnDenials:   log.Denials,
+		OnFailure:        log.Failure,
+		OnOverrides:      log.Overrides,
+		OnOverridesRead:  log.OverridesRead,
+		OnDenials:        log.Denials,
+		OnDenialsWritten: log.DenialsWritten,
 	}
-	if log.Enabled() { // else no request pays for it
-		options.OnDecision = func(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
-			f.meter.Decided(ask, answer, err, took)
-			log.Decision(ask, answer, err, took)
+}
+
+// probes has an open breaker ask the store again also while nobody calls.
+func (f *serveFrame) probes(e *engine.Engine, told *events.Log) {
+	f.Refreshes = append(f.Refreshes, func(ctx context.Context, _ bool) {
+		if _, state := told.State(); len(state.Breaker) > 0 {
+			inParts := slices.ContainsFunc(state.Breaker, func(b events.OpenBreaker) bool { return b.Part != "" })
+			e.Probe(ctx, inParts)
 		}
-	}
-	return options
+	})
 }
 
 // reloads puts other configurations in force when the files change. check says why one cannot be.

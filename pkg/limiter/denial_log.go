@@ -24,6 +24,8 @@ type DenialLog struct {
 	// OnError, if set, is told why denials could not be written: once, until they can be
 	// again.
 	OnError func(error)
+	// OnRecovered, if set, is told after OnError that denials were written again.
+	OnRecovered func()
 }
 
 // WithDenialLog wraps store so that an operator can see who is denied: denied takes are summed
@@ -212,6 +214,9 @@ func (c *DenialCollector) write(ctx context.Context) error {
 	err := panics.Call(func() error { return c.table.AddDenials(ctx, d) })
 	switch {
 	case err == nil:
+		if c.failing && c.settings.OnRecovered != nil {
+			panics.Call(func() error { c.settings.OnRecovered(); return nil })
+		}
 		c.pause, c.failing = c.settings.Every, false
 		return nil
 	case errors.Is(err, ErrOutcomeUnknown): // to add them again could count them twice

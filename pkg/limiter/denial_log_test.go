@@ -235,7 +235,9 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := &denyingStore{hangs: true}
 		var told []string
-		store := limiter.WithDenialLog(table, limiter.DenialLog{OnError: func(err error) { told = append(told, err.Error()) }})
+		recovered := 0
+		store := limiter.WithDenialLog(table, limiter.DenialLog{OnError: func(err error) { told = append(told, err.Error()) },
+			OnRecovered: func() { recovered++ }})
 		goroutines := runtime.NumGoroutine()
 		begun := time.Now()
 		for range 600 {
@@ -259,6 +261,9 @@ func TestDenialsOfAnOutageAreWrittenLater(t *testing.T) {
 		pass(time.Minute)
 		deny(t, store, "user:42", 1)
 		pass(2 * time.Second)
+		if recovered != 1 {
+			t.Errorf("told %d times that it works again", recovered)
+		}
 		if sum, others := table.sum(); sum["user:42"] != 601 || others != 0 {
 			t.Errorf("after the outage %v, %d others", sum, others)
 		}

@@ -19,6 +19,8 @@ type Overrides struct {
 	Idle time.Duration
 	// OnError, if set, is told why overrides could not be read: once, until they can be again.
 	OnError func(error)
+	// OnRecovered, if set, is told after OnError that overrides were read again.
+	OnRecovered func()
 	// Clock is the local time; the process's own unless said. It is only used for how much
 	// time passed, so the store's clock may show another time.
 	Clock func() time.Time
@@ -234,6 +236,9 @@ func (w *OverrideWatch) readOnce() error {
 	pause := w.Every
 	switch {
 	case err == nil:
+		if w.failing && w.OnRecovered != nil {
+			panics.Call(func() error { w.OnRecovered(); return nil })
+		}
 		w.failing = false
 	case IsAway(err) || errors.Is(err, ErrGaveUp):
 		pause = min(2*w.pause, awayLooks*w.Every)

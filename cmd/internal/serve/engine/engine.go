@@ -70,8 +70,12 @@ type Options struct {
 	OnFailure func(p *policy.Policy, err error)
 	// OnOverrides is told why overrides cannot be read: once, until they can be again.
 	OnOverrides func(error)
+	// OnOverridesRead is told that they can be.
+	OnOverridesRead func()
 	// OnDenials is told why denials cannot be written: once, until they can be again.
 	OnDenials func(error)
+	// OnDenialsWritten is told that they can be.
+	OnDenialsWritten func()
 }
 
 // Engine decides. It is safe for concurrent use.
@@ -90,17 +94,20 @@ type Engine struct {
 
 	replacing sync.Mutex // for one after the other, and for what follows
 	breaker   *breaker   // nil if there is none
+
+	probed atomic.Uint64 // keys that Probe has asked about
 }
 
 // New returns an engine with those settings in force. The store stays the caller's to close.
 func New(store limiter.Keyspace, settings *Settings, options Options) *Engine {
 	e := &Engine{
-		options:   options,
-		start:     time.Now(),
-		store:     limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
-		overrides: limiter.WatchOverrides(store, limiter.Overrides{Idle: always, OnError: options.OnOverrides}),
-		denials:   limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials}),
-		shadow:    memorystore.New(),
+		options: options,
+		start:   time.Now(),
+		store:   limiter.WithObserver(limiter.WithBudget(store, options.Timeout), options.StoreObserver),
+		overrides: limiter.WatchOverrides(store,
+			limiter.Overrides{Idle: always, OnError: options.OnOverrides, OnRecovered: options.OnOverridesRead}),
+		denials: limiter.CollectDenials(store, limiter.DenialLog{OnError: options.OnDenials, OnRecovered: options.OnDenialsWritten}),
+		shadow:  memorystore.New(),
 	}
 	e.Replace(settings)
 	return e

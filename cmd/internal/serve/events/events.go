@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
@@ -39,9 +38,12 @@ type Options struct {
 type Log struct {
 	Options
 	outages sync.Map // of *outage by the policy's name
+	errors  sync.Map // of *failing by errorsOf
 
 	mu    sync.Mutex
 	parts map[string]brokenPart // parts of the store whose breaker is not closed
+	// Since when, and why; nil if all is well.
+	overrides, denials *Stale
 }
 
 // outage is that a policy decides without the store.
@@ -49,12 +51,7 @@ type outage struct {
 	policy string
 	// decides is what the policy's on_error says.
 	decides string
-	active  atomic.Bool
-	total   atomic.Int64 // decisions without the store
-	last    atomic.Int64 // when the last was made, in nanoseconds of unix time
-	since   atomic.Int64 // when the first was made
-	told    int64        // total, and
-	toldAt  time.Time    // when it was last told; both for Refresh
+	spell   // of decisions without the store
 }
 
 type brokenPart struct {
@@ -72,34 +69,26 @@ func (l *Log) Failure(p *policy.Policy, err error) {
 	if !known {
 		found, _ = l.outages.LoadOrStore(p.Name, &outage{policy: p.Name, decides: p.OnError.String()})
 	}
-	o, now := found.(*outage), l.Now()
-	o.last.Store(now.UnixNano())
-	o.total.Add(1)
-	if !o.active.Load() && o.active.CompareAndSwap(false, true) {
-		o.since.Store(now.UnixNano())
+	if found.(*outage).count(l.Now()) {
 		l.Log.Warn("the store does not decide, the policy does", "policy", p.Name, "on_error", p.OnError.String(), "error", l.Describe(err))
 	}
 }
 
-// Refresh tells of outages that are over, and now and then of those that go on. It is for one
-// goroutine.
+// Refresh tells of outages and errors that are over, and now and then of those that go on. It is
+// for one goroutine.
 func (l *Log) Refresh(context.Context, bool) {
 	now := l.Now()
+	l.refreshErrors(now)
 	l.outages.Range(func(name, found any) bool {
 		o := found.(*outage)
-		total, since := o.total.Load(), time.Unix(0, o.since.Load())
-		switch {
-		case !o.active.Load():
-		case now.Sub(time.Unix(0, o.last.Load())) >= quiet:
+		switch news, count := o.refresh(now); news {
+		case isOver:
 			l.outages.Delete(name) // the next failure begins another
 			l.Log.Info("no decision was made without the store for "+quiet.String(), "policy", o.policy, "on_error", o.decides,
-				"without_store", total, "lasted", time.Unix(0, o.last.Load()).Sub(since).Round(time.Millisecond).String())
-		case o.toldAt.IsZero():
-			o.toldAt = since
-		case now.Sub(o.toldAt) >= repeat:
+				"without_store", count, "lasted", o.lasted().String())
+		case goesOn:
 			l.Log.Warn("the store still does not decide, the policy does", "policy", o.policy, "on_error", o.decides,
-				"without_store", total-o.told, "since", since.UTC())
-			o.told, o.toldAt = total, now
+				"without_store", count, "since", o.begun())
 		}
 		return true
 	})
@@ -143,18 +132,11 @@ func (l *Log) NewBreaker() {
 	clear(l.parts)
 }
 
-// Overrides tells why overrides cannot be read. Those that are known apply until their ends.
-func (l *Log) Overrides(err error) {
-	l.Log.Warn("operators' overrides are out of date", "error", l.Describe(err))
-}
-
-// Denials tells why denials cannot be written.
-func (l *Log) Denials(err error) {
-	l.Log.Warn("who is denied cannot be told", "error", l.Describe(err))
-}
-
-// Decision tells of one ask at the level debug.
+// Decision tells of errors that callers get, and of each ask at the level debug.
 func (l *Log) Decision(ask *engine.Ask, answer *decision.Answer, err error, took time.Duration) {
+	if err != nil {
+		l.failed(ask, err)
+	}
 	if !l.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -190,15 +172,18 @@ func subject(ask *engine.Ask) string {
 	return strings.Join(words, " ")
 }
 
-// Enabled reports whether Decision would tell anything.
-func (l *Log) Enabled() bool { return l.Log.Enabled(context.Background(), slog.LevelDebug) }
-
 // State is what is known of the store, for operators.
 type State struct {
 	// Breaker is open for these parts of the store; the name is empty for one in one piece.
 	Breaker []OpenBreaker `json:"breaker_open,omitempty"`
 	// Without are the policies that decide without the store.
 	Without []Outage `json:"without_store,omitempty"`
+	// Errors are what callers get instead of decisions.
+	Errors []Errors `json:"errors,omitempty"`
+	// Overrides is why other overrides than those that are known do not apply yet.
+	Overrides *Stale `json:"overrides_stale,omitempty"`
+	// Denials is why who is denied is not written to the store.
+	Denials *Stale `json:"denials_stale,omitempty"`
 }
 
 // OpenBreaker is a part of the store that is not asked.
@@ -216,19 +201,21 @@ type Outage struct {
 	Decisions int64     `json:"decisions"`
 }
 
-// State returns what is known of the store. ok is that it decides, as far as is known.
+// State returns what is known of the store. ok is that it decides as operators say, as far as is known.
 func (l *Log) State() (ok bool, state State) {
 	l.mu.Lock()
 	for _, part := range slices.Sorted(maps.Keys(l.parts)) {
 		state.Breaker = append(state.Breaker, OpenBreaker{part, l.parts[part].since.UTC(), l.parts[part].reason})
 	}
+	state.Overrides, state.Denials = l.overrides, l.denials
 	l.mu.Unlock()
 	l.outages.Range(func(_, found any) bool {
 		if o := found.(*outage); o.active.Load() {
-			state.Without = append(state.Without, Outage{o.policy, o.decides, time.Unix(0, o.since.Load()).UTC(), o.total.Load()})
+			state.Without = append(state.Without, Outage{o.policy, o.decides, o.begun(), o.total.Load()})
 		}
 		return true
 	})
 	slices.SortFunc(state.Without, func(a, b Outage) int { return strings.Compare(a.Policy, b.Policy) })
-	return len(state.Breaker)+len(state.Without) == 0, state
+	state.Errors = l.callers()
+	return len(state.Breaker)+len(state.Without)+len(state.Errors) == 0 && state.Overrides == nil, state
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestAsksAreToldOfAtDebug(t *testing.T) {
 	ask := &engine.Ask{Policy: "login", Attributes: policy.Attributes{"ip": "203.0.113.9"}}
 	answer := &decision.Answer{Requests: make([]limiter.Request, 1), Decisions: []limiter.Decision{{RetryAfter: time.Second}}}
 	l, text, _ := newLog(slog.LevelInfo)
-	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 || l.Enabled() {
+	if l.Decision(ask, answer, nil, time.Millisecond); text.Len() > 0 {
 		t.Errorf("at info the log is %s", text)
 	}
 	for _, subjects := range []bool{false, true} {
@@ -98,5 +99,66 @@ func TestAsksAreToldOfAtDebug(t *testing.T) {
 			strings.Contains(text.String(), "203.0.113.9") != subjects {
 			t.Errorf("asked: %t; the log is\n%s", subjects, text)
 		}
+	}
+}
+
+// What callers get instead of a decision is told of, whatever on_error says: a store that refuses is
+// asked again and again, and no policy decides in its place.
+func TestErrorsOfCallersAreToldOf(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	ask, plain := &engine.Ask{Policy: "login"}, &engine.Ask{Key: "user:42"}
+	for range 90 {
+		for range 10 {
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: out of memory at rl:{user:42}:x", limiter.ErrRefused), 0)
+			l.Decision(ask, &decision.Answer{}, fmt.Errorf("%w: cost", limiter.ErrInvalid), 0)
+			l.Decision(ask, &decision.Answer{}, engine.ErrUnknownPolicy, 0)
+			l.Decision(ask, &decision.Answer{}, limiter.ErrGaveUp, 0)
+		}
+		*now = now.Add(time.Second)
+		l.Refresh(context.Background(), false)
+	}
+	l.Decision(plain, &decision.Answer{}, limiter.ErrUnavailable, 0)
+	ok, state := l.State()
+	if ok || len(state.Errors) != 2 || state.Errors[0].Policy != noPolicy || state.Errors[1].Calls != 900 ||
+		!strings.Contains(state.Errors[1].Error, "out of memory at rl:{…}:x") {
+		t.Errorf("the state is %+v", state)
+	}
+	*now = now.Add(quiet)
+	l.Refresh(context.Background(), false)
+	if ok, state := l.State(); !ok {
+		t.Errorf("once it is over the state is %+v", state)
+	}
+	if strings.Contains(text.String(), "user:42") || strings.Count(text.String(), "\n") != 5 {
+		t.Errorf("the log is\n%s", text)
+	}
+	for _, want := range []string{"kind=refused error=", "still get errors instead of decisions\" policy=login kind=refused errors=600 ",
+		"policy=login kind=refused errors=900 lasted=1m29s", "policy=(none) kind=unavailable"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in the log:\n%s", want, text)
+		}
+	}
+}
+
+// Overrides that cannot be read are told of until they can be again: what an operator says has no
+// effect meanwhile. Denials that cannot be written are told of, and harm nobody.
+func TestWhatIsStaleIsToldOf(t *testing.T) {
+	l, text, now := newLog(slog.LevelInfo)
+	l.OverridesRead()
+	l.Denials(errors.New("no right"))
+	if ok, state := l.State(); !ok || state.Denials == nil || l.OverridesStale() {
+		t.Errorf("without denials the state is %+v", state)
+	}
+	l.Overrides(errors.New("away"))
+	if ok, state := l.State(); ok || state.Overrides == nil || state.Overrides.Error != "described away" || !l.OverridesStale() {
+		t.Errorf("without overrides the state is %+v", state)
+	}
+	*now = now.Add(time.Minute)
+	l.OverridesRead()
+	l.DenialsWritten()
+	if ok, state := l.State(); !ok || state.Overrides != nil || state.Denials != nil || l.OverridesStale() {
+		t.Errorf("in the end the state is %+v", state)
+	}
+	if strings.Count(text.String(), "lasted=1m0s") != 2 || strings.Count(text.String(), "\n") != 4 {
+		t.Errorf("the log is\n%s", text)
 	}
 }

@@ -1,0 +1,104 @@
+package events
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// errorsOf says whose errors they are, and of which kind.
+type errorsOf struct{ policy, kind string }
+
+// failing is that callers get errors instead of decisions.
+type failing struct {
+	errorsOf
+	spell
+	text atomic.Pointer[string] // of the first error
+}
+
+// Errors are what callers get instead of decisions of a policy.
+type Errors struct {
+	Policy string    `json:"policy"`
+	Kind   string    `json:"kind"` // as the label of limitctl_errors_total
+	Since  time.Time `json:"since"`
+	Calls  int64     `json:"calls"`
+	Error  string    `json:"error"`
+}
+
+// noPolicy is what the log calls what is asked without a policy, as the metrics do.
+const noPolicy = "(none)"
+
+// failed tells that a caller got err instead of a decision: once when that begins. Refresh tells the
+// rest. Mistakes of callers are not the server's, nor is the time that they give it.
+func (l *Log) failed(ask *engine.Ask, err error) {
+	if errors.Is(err, engine.ErrUnknownPolicy) {
+		return
+	}
+	call := limiter.Call{Err: err}
+	kind := errorsOf{cmp.Or(ask.Policy, noPolicy), call.Outcome()}
+	if kind.kind == "invalid" || kind.kind == "gave-up" {
+		return
+	}
+	found, known := l.errors.Load(kind)
+	if !known {
+		found, _ = l.errors.LoadOrStore(kind, &failing{errorsOf: kind})
+	}
+	if f := found.(*failing); f.count(l.Now()) {
+		text := l.withoutSubject(l.Describe(err))
+		f.text.Store(&text)
+		l.Log.Error("callers get errors instead of decisions", "policy", f.policy, "kind", f.kind, "error", text)
+	}
+}
+
+// refreshErrors tells of errors that have ended, and now and then of those that go on.
+func (l *Log) refreshErrors(now time.Time) {
+	l.errors.Range(func(kind, found any) bool {
+		f := found.(*failing)
+		switch news, count := f.refresh(now); news {
+		case isOver:
+			l.errors.Delete(kind) // the next one begins another spell
+			l.Log.Info("no caller got such an error for "+quiet.String(), "policy", f.policy, "kind", f.kind, "errors", count,
+				"lasted", f.lasted().String())
+		case goesOn:
+			l.Log.Error("callers still get errors instead of decisions", "policy", f.policy, "kind", f.kind, "errors", count,
+				"since", f.begun())
+		}
+		return true
+	})
+}
+
+// callers are the errors that callers get now.
+func (l *Log) callers() (all []Errors) {
+	l.errors.Range(func(_, found any) bool {
+		if f := found.(*failing); f.active.Load() {
+			e := Errors{Policy: f.policy, Kind: f.kind, Since: f.begun(), Calls: f.total.Load()}
+			if text := f.text.Load(); text != nil {
+				e.Error = *text
+			}
+			all = append(all, e)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b Errors) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Kind, b.Kind))
+	})
+	return all
+}
+
+// keyed is a key of the store in an error: the subject is in braces.
+var keyed = regexp.MustCompile(`:\{[^{}]*\}`)
+
+// withoutSubject takes out of an error who is limited, unless the log may name them.
+func (l *Log) withoutSubject(text string) string {
+	if l.Subjects {
+		return text
+	}
+	return keyed.ReplaceAllLiteralString(text, ":{…}")
+}

@@ -1,0 +1,61 @@
+package events
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// spell is a time in which the same thing happens again and again. It is told of when it begins,
+// now and then while it goes on, and when it is over.
+type spell struct {
+	active atomic.Bool
+	total  atomic.Int64 // how often it happened
+	last   atomic.Int64 // when it last did, in nanoseconds of unix time
+	since  atomic.Int64 // when it first did
+	told   int64        // total, and
+	toldAt time.Time    // when it was last told; both for refresh
+}
+
+// count says that it happened, and returns whether that is the beginning.
+func (s *spell) count(now time.Time) (begins bool) {
+	s.last.Store(now.UnixNano())
+	s.total.Add(1)
+	if s.active.Load() || !s.active.CompareAndSwap(false, true) {
+		return false
+	}
+	s.since.Store(now.UnixNano())
+	return true
+}
+
+// news is what there is to tell of a spell.
+type news int
+
+const (
+	nothing news = iota
+	goesOn
+	isOver
+)
+
+// refresh returns what there is to tell, and how often it happened: since it was last told
+// if it goes on, in all if it is over. It is for one goroutine.
+func (s *spell) refresh(now time.Time) (what news, count int64) {
+	total := s.total.Load()
+	switch {
+	case !s.active.Load():
+	case now.Sub(time.Unix(0, s.last.Load())) >= quiet:
+		return isOver, total
+	case s.toldAt.IsZero():
+		s.toldAt = s.begun()
+	case now.Sub(s.toldAt) >= repeat:
+		count, s.told, s.toldAt = total-s.told, total, now
+		return goesOn, count
+	}
+	return nothing, 0
+}
+
+func (s *spell) begun() time.Time { return time.Unix(0, s.since.Load()).UTC() }
+
+// lasted is how long it went on.
+func (s *spell) lasted() time.Duration {
+	return time.Duration(s.last.Load() - s.since.Load()).Round(time.Millisecond)
+}

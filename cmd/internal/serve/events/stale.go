@@ -1,0 +1,48 @@
+package events
+
+import "time"
+
+// Stale is that something of the store can be read or written no more.
+type Stale struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// Overrides tells why overrides cannot be read. Those that are known apply until their ends.
+func (l *Log) Overrides(err error) {
+	l.fail(&l.overrides, "operators' overrides are out of date", err)
+}
+
+// OverridesRead tells that overrides can be read again.
+func (l *Log) OverridesRead() { l.recover(&l.overrides, "operators' overrides are up to date again") }
+
+// OverridesStale reports whether overrides cannot be read.
+func (l *Log) OverridesStale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overrides != nil
+}
+
+// Denials tells why denials cannot be written.
+func (l *Log) Denials(err error) { l.fail(&l.denials, "who is denied cannot be told", err) }
+
+// DenialsWritten tells that denials can be written again.
+func (l *Log) DenialsWritten() { l.recover(&l.denials, "who is denied can be told again") }
+
+func (l *Log) fail(what **Stale, message string, err error) {
+	stale := &Stale{l.Now().UTC(), l.Describe(err)}
+	l.mu.Lock()
+	*what = stale
+	l.mu.Unlock()
+	l.Log.Warn(message, "error", stale.Error)
+}
+
+func (l *Log) recover(what **Stale, message string) {
+	l.mu.Lock()
+	stale := *what
+	*what = nil
+	l.mu.Unlock()
+	if stale != nil {
+		l.Log.Info(message, "lasted", l.Now().Sub(stale.Since).Round(time.Millisecond).String())
+	}
+}
