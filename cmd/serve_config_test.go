@@ -56,6 +56,7 @@ func loginLimit(limit string) string {
 // What an operator says with other commands applies in a running server, and the server's denials
 // are seen by them.
 func TestServeHearsOperators(t *testing.T) {
+	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr
 	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", store)
 	c.file("limitctl.yaml", loginLimit("1000/1h"))
@@ -84,6 +85,7 @@ func TestServeHearsOperators(t *testing.T) {
 // A changed file is in force without a signal, a broken one keeps the one before, and SIGHUP tells
 // that it was read.
 func TestServeReloads(t *testing.T) {
+	t.Parallel()
 	c := newChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl", "--store", "memory:")
 	c.file("limitctl.yaml", loginLimit("1/1h"))
 	s := c.serving()

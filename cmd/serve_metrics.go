@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -39,6 +40,10 @@ func (f *serveFrame) measure() {
 	}
 }
 
+// sampleTime is how long the end waits for a look at the store. A store that hangs may not let
+// go of it before the store is closed.
+const sampleTime = time.Second
+
 // sample looks at the store in the background, for the metrics, until stop is called.
 func (f *serveFrame) sample(ctx context.Context, store connect.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,6 +61,11 @@ func (f *serveFrame) sample(ctx context.Context, store connect.Store) (stop func
 	})
 	return func() {
 		cancel()
-		<-ended
+		timer := time.NewTimer(sampleTime)
+		defer timer.Stop()
+		select {
+		case <-ended:
+		case <-timer.C:
+		}
 	}
 }

@@ -141,6 +141,7 @@ policies:
 
 // A real Prometheus scrapes a real server, evaluates the rules, and answers each query of the dashboard with data.
 func TestPrometheusAnswersTheDashboard(t *testing.T) {
+	t.Parallel()
 	c := newChild(t, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "-o", "jsonl",
 		"--config", "limitctl.yaml", "--metrics-top-denied", "5")
 	c.file("limitctl.yaml", monitoredConfiguration)

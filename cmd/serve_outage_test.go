@@ -146,6 +146,7 @@ func TestServeOutlastsAStoreThatDies(t *testing.T) {
 // that the policy allows. What the old master had admitted last may be forgotten, so it is not
 // counted here.
 func TestServeFollowsAFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	s := startServe(t, "--store", "redis+sentinel://"+strings.Join(sentinel.Addrs(), ",")+"/mymaster",
 		"--timeout", "300ms", "--config", outagePolicies(t))
