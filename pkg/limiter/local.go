@@ -2,6 +2,9 @@ package limiter
 
 import (
 	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -29,6 +32,11 @@ func decideLocally(ctx context.Context, shadow Store, share Share, op Op, reqs [
 			r.Shadow, op = true, Peek
 		}
 	}
+	if held, is := shadow.(interface{ Len() int }); is && held.Len() >= shadowKeys {
+		if err := putInCrowd(ctx, shadow, shared); err != nil {
+			return err
+		}
+	}
 	if err := shadow.Decide(ctx, op, shared, decisions); err != nil {
 		return err
 	}
@@ -37,6 +45,43 @@ func decideLocally(ctx context.Context, shadow Store, share Share, op Op, reqs [
 		d.DecidedBy, d.LocalShare = DecidedByLocal, share
 		if d.Shadow != reqs[i].Shadow {
 			d.Shadow, d.RetryAfter = false, shareRetry
+		}
+	}
+	return nil
+}
+
+const (
+	// shadowKeys is how many keys a shadow in memory holds, those of the crowd aside. One
+	// takes less than a kilobyte.
+	shadowKeys = 100_000
+	// crowdKeys is how many keys stand for all others.
+	crowdKeys = 1 << 14
+)
+
+// crowdSeed makes it unknown beforehand which keys share one. It is the same for all shadows,
+// so that wrapping a shadow anew changes nothing.
+var crowdSeed = maphash.MakeSeed()
+
+// putInCrowd gives requests of keys that a full shadow does not hold a key that they share with
+// others, so that whoever invents keys while the store is away fills no memory. What is shared
+// denies sooner, and never lets more through.
+func putInCrowd(ctx context.Context, shadow Store, reqs []Request) error {
+	var held [1]Decision
+	for i := range reqs {
+		r := &reqs[i]
+		if err := shadow.Decide(ctx, Peek, []Request{{Key: r.Key, Limit: r.Limit, Cost: 1}}, held[:]); err != nil {
+			return err
+		}
+		if held[0].Used > 0 {
+			continue
+		}
+		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
+		for { // two of one call cannot be the same
+			r.Key = Key{Subject: strconv.FormatUint(place, 10), Name: "crowd"}
+			if !slices.ContainsFunc(reqs[:i], func(other Request) bool { return other.Key == r.Key }) {
+				break
+			}
+			place = (place + 1) % crowdKeys
 		}
 	}
 	return nil
@@ -77,6 +122,9 @@ func (s *shadowMap) Decide(_ context.Context, op Op, reqs []Request, decisions [
 			states[i] = &State{}
 		}
 	}
+	if len(s.states) >= shadowKeys {
+		s.sweep(now)
+	}
 	if !Decide(op, normalized, states, decisions, now) {
 		return nil
 	}
@@ -88,6 +136,13 @@ func (s *shadowMap) Decide(_ context.Context, op Op, reqs []Request, decisions [
 		}
 	}
 	return nil
+}
+
+// Len returns how many keys there are.
+func (s *shadowMap) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.states)
 }
 
 // sweep removes unused keys among a few that the map yields, which begins anywhere.

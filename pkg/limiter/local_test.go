@@ -246,3 +246,55 @@ func TestAShadowThatFails(t *testing.T) {
 		}
 	}
 }
+
+// Whoever invents keys while the store is away fills no memory, gains nothing, and takes
+// nothing from the keys that the shadow holds.
+func TestInventedKeysFillNoShadow(t *testing.T) {
+	for name, shadow := range map[string]func(o *outage) limiter.Store{
+		"map":         func(*outage) limiter.Store { return nil },
+		"memorystore": func(o *outage) limiter.Store { return memorystore.New(memorystore.WithClock(o.clock)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutage()
+			o.err = errUnknown
+			store := limiter.WithFailure(o, limiter.Failure{
+				Policy: limiter.LocalOnError, Share: limiter.DefaultShare, Clock: o.clock, Shadow: shadow(o),
+			})
+			const held, invented = 100_000, 200_000 // as the documentation says
+			first := asking("held", "8/1h", 1)
+			decide(t, store, limiter.Take, first)
+			for i := range held {
+				decide(t, store, limiter.Take, asking(fmt.Sprint("held ", i), "8/1h", 1))
+			}
+			allowed := 0
+			for i := range invented {
+				if decide(t, store, limiter.Take, asking(fmt.Sprint("invented ", i), "8/1h", 1))[0].Allowed {
+					allowed++
+				}
+			}
+			if most := 2 * 1 << 14; allowed > most || allowed < most/2 { // a share of 2 for each key of the crowd
+				t.Errorf("%d invented keys are let through; the crowd has %d units", allowed, most)
+			}
+			for range 3 {
+				decide(t, store, limiter.Take, asking("invented last", "8/1h", 1))
+			}
+			if d := decide(t, store, limiter.Take, asking("invented last", "8/1h", 1))[0]; d.Allowed {
+				t.Errorf("an invented key has more than its share: %+v", d)
+			}
+			if d := decide(t, store, limiter.Take, first)[0]; !d.Allowed || d.Used != 2 {
+				t.Errorf("a key that is held lost its state: %+v", d)
+			}
+			several := []limiter.Request{asking("new", "8/1h", 1), asking("newer", "8/1h", 1)}
+			several[1].Key.Name = "m"
+			decide(t, store, limiter.Take, several...)
+			// When what was used has faded, keys have their own again.
+			o.now = o.now.Add(2 * time.Hour)
+			for i := range held {
+				decide(t, store, limiter.Take, asking(fmt.Sprint("later ", i%1000), "8/1h", 1))
+			}
+			if d := decide(t, store, limiter.Take, asking("own again", "8/1h", 2))[0]; !d.Allowed || d.Used != 2 {
+				t.Errorf("the shadow stays full: %+v", d)
+			}
+		})
+	}
+}

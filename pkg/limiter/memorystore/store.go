@@ -76,6 +76,15 @@ func monotonicClock() func() limiter.Instant {
 	}
 }
 
+// Len returns how many keys are held, among them some that are not in use any more.
+func (s *Store) Len() int {
+	held := 0
+	for i := range s.shards {
+		held += s.shards[i].size()
+	}
+	return held
+}
+
 // Close does nothing; the memory goes with the Store.
 func (s *Store) Close() error { return nil }
 

@@ -68,6 +68,7 @@ func (l *Log) refreshErrors(now time.Time) {
 		case goesOn:
 			l.Log.Error("callers still get errors instead of decisions", "policy", f.policy, "kind", f.kind, "errors", count,
 				"since", f.begun())
+		case nothing:
 		}
 		return true
 	})

@@ -89,6 +89,7 @@ func (l *Log) Refresh(context.Context, bool) {
 		case goesOn:
 			l.Log.Warn("the store still does not decide, the policy does", "policy", o.policy, "on_error", o.decides,
 				"without_store", count, "since", o.begun())
+		case nothing:
 		}
 		return true
 	})
