@@ -128,6 +128,13 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	chosen, err := o.settings()
+	if err != nil {
+		return err
+	}
+	if chosen.context != nil && chosen.context.ReadOnly {
+		return usagef("context %q is read-only, and serve takes units; choose another", chosen.context.Name)
+	}
 
 	// The engine, who is told of what it decides, and what runs next to it.
 	store, where, err := o.openWatched(frame.meter.Batch)
