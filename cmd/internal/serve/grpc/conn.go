@@ -26,6 +26,8 @@ const (
 	frameBytes = 1 << 14
 	// unreadBytes is how much of answers is held for a client that does not read them.
 	unreadBytes = 4 << 20
+	// fewBytes is how much of that a client may always leave unread.
+	fewBytes = 16 << 10
 	// idleFrames is how many frames that ask for nothing, such as pings, a client may send
 	// between two sweeps.
 	idleFrames = 1000
@@ -42,6 +44,7 @@ type conn struct {
 	buffered *bufio.Reader
 	framer   *http2.Framer
 	taken    int // bytes of the connection's window that were not given back
+	told     int // what server.unread has of this connection
 
 	wake chan struct{} // that there is something to write, or an end
 
@@ -99,6 +102,7 @@ func (c *conn) serve() error {
 		close(written)
 	})
 	err := c.read()
+	c.tell(0)
 	if failed, is := errors.AsType[http2.ConnectionError](err); is {
 		c.abort(http2.ErrCode(failed))
 	} else {
@@ -179,7 +183,7 @@ func (c *conn) readPreface() error {
 
 // handle does what a frame asks. An error ends the connection.
 func (c *conn) handle(frame http2.Frame) error {
-	if c.unread() > unreadBytes {
+	if n := c.unread(); n > unreadBytes || c.tell(n) > c.server.options.Bounds.UnreadBytes && n > fewBytes {
 		return errors.New("the client does not read its answers")
 	}
 	switch frame := frame.(type) {
@@ -222,6 +226,14 @@ func (c *conn) unread() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.out)
+}
+
+// tell tells the server how much this connection has not written yet, and returns what all have
+// not.
+func (c *conn) tell(unread int) (all int64) {
+	all = c.server.unread.Add(int64(unread - c.told))
+	c.told = unread
+	return all
 }
 
 // settings puts the client's settings in force. c.mu is held.

@@ -54,6 +54,9 @@ type Bounds struct {
 	// BufferedBytes is how much of requests that are not complete yet is held on all connections
 	// together: 64 MiB. Who sends more is told that it is exhausted.
 	BufferedBytes int64
+	// UnreadBytes is how much of answers is held for clients that do not read them, on all connections
+	// together: 64 MiB. Beyond that, connections end that leave more than a few unread.
+	UnreadBytes int64
 	// Stall is how long a client may take for a handshake, for a request once it has begun, and to
 	// read an answer: 10 s.
 	Stall time.Duration
@@ -73,6 +76,9 @@ func (b *Bounds) setDefaults() {
 	}
 	if b.BufferedBytes == 0 {
 		b.BufferedBytes = 64 << 20
+	}
+	if b.UnreadBytes == 0 {
+		b.UnreadBytes = 64 << 20
 	}
 	if b.Stall == 0 {
 		b.Stall = 10 * time.Second

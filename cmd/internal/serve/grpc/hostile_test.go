@@ -151,6 +151,65 @@ func TestSlowClients(t *testing.T) {
 	answers(t, address)
 }
 
+// narrow is a listener whose connections hold little of what their clients do not read.
+type narrow struct{ net.Listener }
+
+func (l narrow) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		conn.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return conn, err
+}
+
+// What all clients together do not read is bounded, too.
+func TestUnreadAnswersOfAllAreBounded(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := func(_ context.Context, _, r []byte) ([]byte, error) { return append(r, make([]byte, 1<<20)...), nil }
+	server := New(Options{Methods: map[string]Method{"/a/Big": big}, Bounds: Bounds{UnreadBytes: 2 << 20, Stall: time.Hour}})
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(narrow{listener}) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-ended
+	})
+	deadline := time.Now().Add(patience)
+	until := func(what string, reached func(*conn) bool) {
+		t.Helper()
+		for {
+			all := server.connections()
+			if len(all) == 0 || reached(all[0]) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d unread", what, all[0].unread())
+			}
+			runtime.Gosched()
+		}
+	}
+	deaf := dial(t, listener.Addr(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
+	deaf.WriteWindowUpdate(0, 1<<30)
+	deaf.conn.(*net.TCPConn).SetReadBuffer(4096)
+	deaf.call(1, "/a/Big", "x")
+	until("the first answer is not being written", func(c *conn) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.lastID == 1 && c.active == 0 && len(c.out) == 0 && !c.writing.IsZero()
+	})
+	for i := range uint32(3) { // less than one connection may leave
+		deaf.call(2*i+3, "/a/Big", "x")
+	}
+	until("the answers are not held", func(c *conn) bool { return c.unread() > 2<<20+fewBytes })
+	deaf.WritePing(false, [8]byte{})
+	until("the connection goes on", func(*conn) bool { return false })
+	if left := server.unread.Load(); left != 0 {
+		t.Errorf("%d bytes count as unread with no connection left", left)
+	}
+}
+
 // A call that its client resets counts until its method has ended.
 func TestResetCallsCount(t *testing.T) {
 	release := make(chan bool)

@@ -16,6 +16,7 @@ import (
 type Server struct {
 	options  Options
 	buffered atomic.Int64 // bytes of requests that are not complete
+	unread   atomic.Int64 // bytes of answers that were not written, when their connections were looked at last
 
 	mu        sync.Mutex
 	listeners []net.Listener
