@@ -161,7 +161,7 @@ func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	var missing []string
 	for began := time.Now(); time.Since(began) < childPatience; time.Sleep(200 * time.Millisecond) {
 		consume()
-		if missing = prometheus.missing(readDashboard(t)); len(missing) == 0 {
+		if missing = prometheus.missing(readDashboard(t)); len(missing) == 0 && strings.Contains(exposition(t, s), "192.0.2.1") {
 			break
 		}
 	}
@@ -297,19 +297,26 @@ func (p *prometheus) checkRules() {
 	}
 }
 
-// checkNames wants every metric that the dashboard and the alerts ask for in what a server tells.
-func checkNames(t *testing.T, s *served) {
+// exposition is what a server tells at /metrics.
+func exposition(t *testing.T, s *served) string {
 	t.Helper()
 	r, err := http.Get(s.url("admin", "/metrics"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	exposition, err := io.ReadAll(r.Body)
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(string(exposition), "192.0.2.1") != 1 { // in limitctl_top_denied, which was asked for
+	return string(text)
+}
+
+// checkNames wants every metric that the dashboard and the alerts ask for in what a server tells.
+func checkNames(t *testing.T, s *served) {
+	t.Helper()
+	told := exposition(t, s)
+	if strings.Count(told, "192.0.2.1") != 1 { // in limitctl_top_denied, which was asked for
 		t.Error("the subject is named elsewhere than in limitctl_top_denied, or not at all")
 	}
 	var asked strings.Builder
@@ -338,7 +345,7 @@ func checkNames(t *testing.T, s *served) {
 		if name == "limitctl_denials" { // of a recording rule
 			continue
 		}
-		if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).Match(exposition) {
+		if !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(told) {
 			t.Errorf("the server does not tell %s", name)
 		}
 	}

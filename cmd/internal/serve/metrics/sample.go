@@ -99,7 +99,8 @@ func (m *Metrics) sampleOnce(ctx context.Context, s *Sampling, n int) {
 	if s.Keys > 0 && n%everyKeys == 0 {
 		look("keys", m.sampleKeys)
 	}
-	if s.TopDenied > 0 && n%everyDenials == 0 {
+	known := m.sample.denied.Load()
+	if s.TopDenied > 0 && (n%everyDenials == 0 || known == nil || len(known.rows) == 0) {
 		look("denied", m.sampleDenied)
 	}
 }
