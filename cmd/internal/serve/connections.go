@@ -2,6 +2,7 @@ package serve
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -23,7 +24,8 @@ type connections struct {
 	turn    sync.Mutex
 	open    int
 	waiting list.List     // of *conn, the longest first
-	none    chan struct{} // closed once none is waiting; nil if nobody wants to know
+	none    chan struct{} // closed once none is waiting or asks; nil if nobody wants to know
+	asking  atomic.Int64  // how many connections ask
 
 	closing atomic.Bool
 }
@@ -33,9 +35,12 @@ type conn struct {
 	net.Conn
 	of *connections
 	// place is its place among those that wait; nil while a request is being answered.
-	place   *list.Element
-	closed  bool
-	waits   atomic.Bool
+	place  *list.Element
+	closed bool
+	waits  atomic.Bool
+	// asks: its request was read, and nobody has begun to answer it. An HTTP server that is to
+	// stop forgets such a request.
+	asks    atomic.Bool
 	leaving atomic.Bool
 }
 
@@ -114,10 +119,55 @@ func (l *connections) changed(of net.Conn, state http.ConnState) {
 	switch {
 	case c.closed:
 	case state == http.StateIdle && c.place == nil:
+		c.begun()
 		c.place = l.waiting.PushBack(c)
 		c.waits.Store(true)
 	case (state == http.StateActive || state == http.StateHijacked) && c.place != nil:
+		if state == http.StateActive {
+			c.asks.Store(true)
+			l.asking.Add(1)
+		}
 		c.answered()
+	}
+}
+
+// begun says that a connection's request is being answered. It reports whether that is news.
+func (c *conn) begun() bool {
+	if !c.asks.CompareAndSwap(true, false) {
+		return false
+	}
+	c.of.asking.Add(-1)
+	return true
+}
+
+// handle wraps what answers the requests of these connections.
+func (l *connections) handle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, is := r.Context().Value(connKey{}).(*conn); is && c.begun() && l.closing.Load() {
+			l.turn.Lock()
+			l.settle()
+			l.turn.Unlock()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// context is the context of a connection's requests.
+func (l *connections) context(ctx context.Context, of net.Conn) context.Context {
+	if outer, is := of.(*tls.Conn); is {
+		of = outer.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, of)
+}
+
+// settle tells who waits for it that no connection waits or asks any more. The caller holds turn.
+func (l *connections) settle() {
+	if l.none != nil && l.waiting.Len() == 0 && l.asking.Load() == 0 {
+		close(l.none)
+		l.none = nil
 	}
 }
 
@@ -126,19 +176,18 @@ func (c *conn) answered() {
 	c.of.waiting.Remove(c.place)
 	c.place = nil
 	c.waits.Store(false)
-	if c.of.waiting.Len() == 0 && c.of.none != nil {
-		close(c.of.none)
-		c.of.none = nil
-	}
+	c.of.settle()
 }
 
 // forget takes a connection out of the count, once.
 func (c *conn) forget() {
 	c.closed = true
 	c.of.open--
+	c.begun()
 	if c.place != nil {
 		c.answered()
 	}
+	c.of.settle()
 }
 
 // Close closes the connection.
@@ -178,7 +227,8 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	return c.Conn.Read(p)
 }
 
-// idle returns what is closed once no connection waits for its client.
+// idle returns what is closed once no connection waits for its client, or for somebody to begin
+// its answer.
 func (l *connections) idle() <-chan struct{} {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -186,10 +236,7 @@ func (l *connections) idle() <-chan struct{} {
 		l.none = make(chan struct{})
 	}
 	none := l.none
-	if l.waiting.Len() == 0 {
-		close(l.none)
-		l.none = nil
-	}
+	l.settle()
 	return none
 }
 

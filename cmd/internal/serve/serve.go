@@ -208,7 +208,8 @@ func (d *Door) newHTTP(on *connections, o *Options) *http.Server {
 		handler = brief(handler, d.Patience)
 	}
 	return &http.Server{
-		Handler:           closing(handler, o.Health),
+		Handler:           on.handle(closing(handler, o.Health)),
+		ConnContext:       on.context,
 		ConnState:         on.changed,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       d.Patience,
