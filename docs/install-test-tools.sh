@@ -54,7 +54,7 @@ if command -v apt-get >/dev/null; then
 		root env DEBIAN_FRONTEND=noninteractive \
 			apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$tool" || lacking="$lacking $tool"
 		if [ -e "/lib/systemd/system/$tool.service" ] && command -v systemctl >/dev/null; then # not in every container
-			root systemctl disable "$tool.service"
+			root systemctl disable "$tool.service" || echo "$tool may start with the machine; systemctl could not disable it" >&2
 		fi
 	done
 	if [ -n "$lacking" ]; then
