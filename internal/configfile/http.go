@@ -86,7 +86,7 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 	}
 	if e, said := fields["client_header"]; said {
 		name, ok := r.Text(e, "client_header", "the name of a header field, such as "+httplimit.XForwardedFor)
-		if ok && !isFieldName(name) {
+		if ok && (name == "" || (&httplimit.Clients{Header: name}).Validate() != nil) {
 			r.Mistake(e, "client_header %q is not the name of a header field; write one such as %s, %s or X-Real-IP", name,
 				httplimit.XForwardedFor, httplimit.Forwarded)
 		}
@@ -111,13 +111,6 @@ func readHTTP(r *yamlfile.Reader, file map[string]yamlfile.Value) httplimit.Sett
 		})
 	}
 	return settings
-}
-
-// isFieldName reports whether text can be the name of a header field, which is a token of RFC 9110.
-func isFieldName(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
-		return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
-	})
 }
 
 // readNetworks reads a list of networks; an address stands for itself alone.

@@ -53,17 +53,6 @@ func TestHTTPIsRead(t *testing.T) {
 	}
 }
 
-// The name of a header field is the same here as in a source. Both are tokens of RFC 9110.
-func TestNamesOfFieldsAreTokens(t *testing.T) {
-	for c := range 256 {
-		name := "a" + string([]byte{byte(c)})
-		_, err := httplimit.ParseSource("header:" + name)
-		if got := isFieldName(name); got != (err == nil) {
-			t.Errorf("%q: %t, and as a source %v", name, got, err)
-		}
-	}
-}
-
 // Where a file says nothing of HTTP there are the defaults.
 func TestHTTPUnlessSaid(t *testing.T) {
 	got := readGood(t, "readme").HTTP

@@ -66,8 +66,8 @@ func ParseFailurePolicy(text string) (FailurePolicy, error) {
 // in the time that the limit speaks of, the share being 1 unit at least. With a share of
 // 1 ÷ processes, all shadows together let through one limit at most.
 //
-// A shadow in memory holds 100,000 keys. Others then share what is left of 16,384 more, chosen
-// by a hash, so that invented keys fill no memory: some of them are denied sooner.
+// A shadow in memory holds 100,000 keys. Others then share what is left of 16,384 more for each
+// limit, chosen by a hash, so that invented keys fill no memory: some of them are denied sooner.
 //
 // A cost that fits the limit but not its share is denied, with a RetryAfter of a second:
 // only the store's return can change that.

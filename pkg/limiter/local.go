@@ -54,7 +54,7 @@ const (
 	// shadowKeys is how many keys a shadow in memory holds, those of the crowd aside. One
 	// takes less than a kilobyte.
 	shadowKeys = 100_000
-	// crowdKeys is how many keys stand for all others.
+	// crowdKeys is how many keys stand for all others of a limit.
 	crowdKeys = 1 << 14
 )
 
@@ -63,8 +63,9 @@ const (
 var crowdSeed = maphash.MakeSeed()
 
 // putInCrowd gives requests of keys that a full shadow does not hold a key that they share with
-// others, so that whoever invents keys while the store is away fills no memory. What is shared
-// denies sooner, and never lets more through.
+// others of the same limit, so that whoever invents keys while the store is away fills no memory.
+// What is shared denies sooner, and never lets more through. Under another limit it could:
+// what is charged under a short period fades soon, with all that was there before.
 func putInCrowd(ctx context.Context, shadow Store, reqs []Request) error {
 	var held [1]Decision
 	for i := range reqs {
@@ -75,9 +76,10 @@ func putInCrowd(ctx context.Context, shadow Store, reqs []Request) error {
 		if held[0].Used > 0 {
 			continue
 		}
+		name := "crowd " + r.Limit.String()
 		place := maphash.String(crowdSeed, r.Key.Subject+"\x00"+r.Key.Name) % crowdKeys
 		for { // two of one call cannot be the same
-			r.Key = Key{Subject: strconv.FormatUint(place, 10), Name: "crowd"}
+			r.Key = Key{Subject: strconv.FormatUint(place, 10), Name: name}
 			if !slices.ContainsFunc(reqs[:i], func(other Request) bool { return other.Key == r.Key }) {
 				break
 			}

@@ -298,3 +298,24 @@ func TestInventedKeysFillNoShadow(t *testing.T) {
 		})
 	}
 }
+
+// Invented keys of a limit that fades soon free nothing of one that lasts.
+func TestACrowdHasOneLimit(t *testing.T) {
+	o := newOutage()
+	o.err = errUnknown
+	store := o.locally(limiter.WholeShare)
+	for i := range 100_000 {
+		decide(t, store, limiter.Take, asking(fmt.Sprint("held ", i), "1/1d", 1))
+	}
+	lasting := asking("invented", "2/1d", 2)
+	if d := decide(t, store, limiter.Take, lasting)[0]; !d.Allowed {
+		t.Fatalf("the first take: %+v", d)
+	}
+	for i := range 200_000 { // so that each key of the crowd gets some
+		decide(t, store, limiter.Take, asking(fmt.Sprint("soon ", i), "4/1s", 1))
+	}
+	o.now = o.now.Add(time.Minute)
+	if d := decide(t, store, limiter.Take, lasting)[0]; d.Allowed {
+		t.Errorf("a minute later: %+v", d)
+	}
+}

@@ -53,11 +53,7 @@ func ruleSettings(rule *httplimit.Rule) (settings []Setting) {
 	if len(rule.Skip.Paths) > 0 {
 		settings = append(settings, Setting{"skip.paths", list(rule.Skip.Paths)})
 	}
-	status := rule.DeniedStatus
-	if status == 0 {
-		status = 429
-	}
-	return append(settings, Setting{"denied_status", fmt.Sprint(status)})
+	return append(settings, Setting{"denied_status", fmt.Sprint(rule.Status())})
 }
 
 // EntriesText writes the entries of a descriptor as a file does.

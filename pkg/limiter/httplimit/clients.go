@@ -43,6 +43,18 @@ type Clients struct {
 	IPv6Bits int
 }
 
+// Validate reports, as a [limiter.ErrInvalid], a Header that can be in no request and IPv6Bits that no
+// address has.
+func (c *Clients) Validate() error {
+	if !isToken(c.field()) {
+		return limiter.Invalidf("%q is not the name of a header field; write one such as %s, %s or X-Real-IP", c.Header, Forwarded, XForwardedFor)
+	}
+	if bits := c.IPv6Bits; bits < 0 || bits > 128 {
+		return limiter.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
+	}
+	return nil
+}
+
 // ParseNetwork reads a network such as "10.0.0.0/8", or an address such as "::1", which is a
 // network of one. The error is a [limiter.ErrInvalid] that quotes text.
 func ParseNetwork(text string) (netip.Prefix, error) {

@@ -28,8 +28,8 @@ type Middleware struct {
 }
 
 // New returns a middleware that decides by p with store. Closing the store stays the caller's
-// business. The error is a [limiter.ErrInvalid]: p has a mistake, or options do not say where its
-// attributes are.
+// business. The error is a [limiter.ErrInvalid]: p or options have a mistake, or options do not say
+// where the attributes of p are.
 func New(p *policy.Policy, store limiter.Store, options Options) (*Middleware, error) {
 	if err := options.check(p); err != nil {
 		return nil, err

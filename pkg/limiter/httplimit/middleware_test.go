@@ -421,6 +421,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		"an attribute of no limit":  {good, rule(map[string]httplimit.Source{"user": client, "usr": client}), `"usr"`},
 		"a source of nothing":       {good, rule(map[string]httplimit.Source{"user": {}}), "ParseSource"},
 		"an address of 129 bits":    {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{IPv6Bits: 129}}, "129"},
+		"a field of two words":      {good, httplimit.Options{Rule: byUser(), Clients: httplimit.Clients{Header: "X Real"}}, `"X Real"`},
 		"a denial that sounds good": {good, status, "200"},
 	} {
 		if _, err := httplimit.New(test.policy, memorystore.New(), test.options); !errors.Is(err, limiter.ErrInvalid) ||

@@ -58,8 +58,8 @@ func (o *Options) check(p *policy.Policy) error {
 			return limiter.Invalidf("policy %q needs the attribute %q; say where it is in a request", p.Name, name)
 		}
 	}
-	if bits := o.Clients.IPv6Bits; bits < 0 || bits > 128 {
-		return limiter.Invalidf("%d bits of an IPv6 address; it must be from 1 to 128, or 0 for %d", bits, DefaultIPv6Bits)
+	if err := o.Clients.Validate(); err != nil {
+		return err
 	}
 	if status := o.Rule.Status(); status < 400 || status > 599 {
 		return limiter.Invalidf("status %d of a denial; it must be from 400 to 599", status)

@@ -93,14 +93,7 @@ func (s *Skip) hasPath(asked string) bool {
 // Missing says, in the words of a client, what a request lacks that a limit of p needs. It
 // returns nil if nothing lacks, else a [limiter.ErrInvalid]. attributes are those of the request.
 func (rule *Rule) Missing(p *policy.Policy, attributes policy.Attributes) error {
-	var needed []string
-	names, isNeeded := p.Attributes()
-	for _, name := range names {
-		if isNeeded[name] {
-			needed = append(needed, name)
-		}
-	}
-	return rule.missing(needed, attributes)
+	return rule.missing(p.Needed(), attributes)
 }
 
 func (rule *Rule) missing(needed []string, attributes policy.Attributes) error {
