@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
@@ -47,7 +46,8 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	w.Header()["Cache-Control"] = noStore
 	name, _, _ := strings.Cut(rest, "/")
 	settings := d.engine.Settings()
-	if !hasPolicy(settings, name) {
+	decides := settings.Policy(name)
+	if decides == nil {
 		refusal.Write(w, http.StatusNotFound, errorkind.Usage.Word, unknownPolicy(name, settings).Error())
 		return
 	}
@@ -71,7 +71,7 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	c.ask.Op, c.ask.Policy, c.ask.Attributes, c.ask.Cost, c.ask.Settings = limiter.Take, name, rule.Of(original, clients), 1, settings
 	if err := d.decide(r.Context(), c); err != nil {
 		if errors.Is(err, limiter.ErrInvalid) {
-			err = cmp.Or(lacking(settings, name, &rule, c.ask.Attributes), err)
+			err = cmp.Or(lacking(decides, &rule, c.ask.Attributes), err)
 		}
 		d.refuse(w, err)
 		return
@@ -84,26 +84,20 @@ func (d *door) authorize(w http.ResponseWriter, r *http.Request, rest string) {
 	httplimit.Denial(rule.Status(), c.answer.DeniedBy()).Write(w)
 }
 
-// hasPolicy reports whether a policy of that name is in force.
-func hasPolicy(settings *engine.Settings, name string) bool {
-	return slices.ContainsFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
-}
-
-// lacking says what a request, or the configuration, has to have so that the policy can be
-// asked, or returns nil if nothing lacks.
-func lacking(settings *engine.Settings, name string, rule *httplimit.Rule, attributes policy.Attributes) error {
-	i := slices.IndexFunc(settings.Policies, func(p *policy.Policy) bool { return p.Name == name })
-	names, needed := settings.Policies[i].Attributes()
+// lacking says what a request, or the configuration, has to have so that p can be asked, or
+// returns nil if nothing lacks.
+func lacking(p *policy.Policy, rule *httplimit.Rule, attributes policy.Attributes) error {
+	names, needed := p.Attributes()
 	for _, attribute := range names {
 		source, has := rule.Attributes[attribute]
 		switch {
 		case !needed[attribute] || attributes[attribute] != "":
 		case !has:
 			return limiter.Invalidf("policy %q needs the attribute %s; say in http.attributes of the policy where in a request it is",
-				name, attribute)
+				p.Name, attribute)
 		default:
 			return limiter.Invalidf("policy %q needs the attribute %s, which is %s of the request; it is empty or not there",
-				name, attribute, source)
+				p.Name, attribute, source)
 		}
 	}
 	return nil

@@ -34,6 +34,16 @@ type Settings struct {
 	force *force // what decides by them; nil unless an engine returned them
 }
 
+// Policy returns the policy of that name, or nil.
+func (s *Settings) Policy(name string) *policy.Policy {
+	for _, p := range s.Policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // Ask is what is asked: limits of a policy for attributes, or limits of a key.
 type Ask struct {
 	// Settings are those that the ask was made by, as [Engine.Settings] returned them; nil for

@@ -76,16 +76,15 @@ func (c *call) override(l *rls.LimitOverride, settings *engine.Settings) error {
 	if period == 0 {
 		return limiter.Invalidf("the limit of descriptor %d has unit %d and multiplier %d, which is no period", c.index+1, l.Unit, l.Multiplier)
 	}
-	for _, p := range settings.Policies {
-		if p.Name == c.ask.Policy && len(p.Limits) == 1 {
-			if l.RequestsPerUnit == 0 {
-				c.denied, c.undecided = true, true
-				return nil
-			}
-			c.ask.Limits = []limiter.Limit{{
-				Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), limiter.MaxCount), Period: period,
-			}}
-		}
+	p := settings.Policy(c.ask.Policy)
+	switch {
+	case p == nil || len(p.Limits) != 1:
+	case l.RequestsPerUnit == 0:
+		c.denied, c.undecided = true, true
+	default:
+		c.ask.Limits = []limiter.Limit{{
+			Algorithm: p.Limits[0].Limit.Algorithm, Count: min(int64(l.RequestsPerUnit), limiter.MaxCount), Period: period,
+		}}
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type conn struct {
 	streams map[uint32]*stream
 	active  uint32 // calls that have begun and not ended, also those that the client has reset
 	lastID  uint32
+	begun   bool // the server's preface is written, so the client can be told something
 	ready   bool // the client's preface was read
 	idle    int  // idleFrames since the last sweep
 	lastUse time.Time
@@ -118,6 +119,7 @@ func (c *conn) begin() {
 	bounds := &c.server.options.Bounds
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.begun = true
 	out := frames{&c.out}
 	out.settings(
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: bounds.Streams},

@@ -160,9 +160,11 @@ func (c *conn) sweep(now time.Time) {
 		c.drain()
 		c.mu.Lock()
 	}
-	// A client that does not answer the ping is told without it.
+	// A client that does not answer the ping is told without it. One that is not done with its
+	// handshake can be told nothing, and has sent no call.
 	if !c.draining.IsZero() && now.Sub(c.draining) > min(bounds.Stall, time.Second) {
 		c.lastCall()
+		kill = kill || !c.begun
 	}
 	c.mu.Unlock()
 	if kill {

@@ -3,9 +3,13 @@ package grpc
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -226,6 +230,111 @@ func TestResetCallsCount(t *testing.T) {
 	}
 	close(release)
 }
+
+// A client that connects and never begins its handshake cannot be told of the end, so nothing is waited for.
+func TestASilentClientDoesNotHoldUpTheEnd(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{Methods: methods, Bounds: Bounds{Stall: time.Hour}})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(tls.NewListener(inner, &tls.Config{NextProtos: []string{"h2"}})) }()
+	silent, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var of *conn
+	for of == nil {
+		for _, c := range server.connections() {
+			of = c
+		}
+		runtime.Gosched()
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		ended <- server.Shutdown(ctx)
+	}()
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	of.drain()
+	of.sweep(time.Now().Add(2 * time.Second))
+	if err := <-ended; err != nil {
+		t.Errorf("the end waits for a silent client: %v", err)
+	}
+}
+
+// A call whose answer comes while its connection is being ended is counted out once.
+func TestACallOfADyingConnectionEndsOnce(t *testing.T) {
+	local, far := net.Pipe()
+	defer far.Close()
+	c := newConn(New(Options{Methods: methods}), local)
+	s := &stream{id: 1, started: true, wasRead: true, cancel: func() {}, answer: make([]byte, prefixBytes)}
+	c.streams[1], c.active = s, 1
+	c.dead = true // as kill leaves it, before it gives up the calls
+	c.finish(s, nil)
+	c.kill()
+	if c.active != 0 || len(c.streams) != 0 {
+		t.Errorf("%d calls and %d streams are left", c.active, len(c.streams))
+	}
+}
+
+// A method that panics, and one that hangs, cost their own calls and nobody else's.
+func TestASickMethodHoldsUpNobody(t *testing.T) {
+	release := make(chan bool)
+	defer close(release)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, bugs := &places{most: 2}, make(chan error, 1)
+	server := New(Options{Gate: places, OnBug: func(err error) { bugs <- err }, Methods: map[string]Method{
+		"/a/Upper": upper,
+		"/a/Panic": func(context.Context, []byte, []byte) ([]byte, error) { panic("a secret") },
+		"/a/Hang":  func(_ context.Context, _, r []byte) ([]byte, error) { <-release; return r, nil },
+	}})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+	})
+	c := dial(t, listener.Addr())
+	c.call(1, "/a/Hang", "x")
+	for i := range uint32(5) {
+		c.call(4*i+3, "/a/Panic", "x")
+		if got := c.answerTo(4*i + 3); got.status != "13" || got.text != "internal error" {
+			t.Errorf("a panic is answered %+v", got)
+		}
+		if err := <-bugs; !strings.Contains(err.Error(), "a secret") {
+			t.Errorf("told was %v", err)
+		}
+		c.call(4*i+5, "/a/Upper", "x")
+		if got := c.answerTo(4*i + 5); got.status != "0" {
+			t.Errorf("the next call is answered %+v", got)
+		}
+	}
+}
+
+// places is a gate with so many of them.
+type places struct {
+	most  int64
+	taken atomic.Int64
+}
+
+func (p *places) Enter() bool {
+	if p.taken.Add(1) > p.most {
+		p.taken.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (p *places) Leave() { p.taken.Add(-1) }
 
 // gate lets nobody in.
 type gate struct{}

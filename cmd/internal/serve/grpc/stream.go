@@ -218,6 +218,7 @@ func (c *conn) finish(s *stream, err error) {
 	s.answer = nil
 	c.server.ended(s.status)
 	if s.reset || c.dead {
+		delete(c.streams, s.id) // else cancelAll would end it again
 		c.less()
 		return
 	}

@@ -195,10 +195,8 @@ func (d *door) failed(w http.ResponseWriter, r *http.Request, err error) {
 
 // missing says what a request lacks that could not be decided, or returns nil.
 func missing(ask *engine.Ask, rule *httplimit.Rule) error {
-	for _, p := range ask.Settings.Policies {
-		if p.Name == ask.Policy {
-			return rule.Missing(p, ask.Attributes)
-		}
+	if p := ask.Settings.Policy(ask.Policy); p != nil {
+		return rule.Missing(p, ask.Attributes)
 	}
 	return nil
 }

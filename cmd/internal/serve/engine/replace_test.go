@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/decision"
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
+)
+
+const localFile = `
+breaker: {failures: 1, pause: 1h, max_pause: 1h}
+policies:
+  login:
+    on_error: local
+    local_share: 50%
+    limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
+`
+
+// A reload in an outage refills no local share: not for the same settings, not when the policy is
+// gone for a while, and not for another share but by what that is more.
+func TestAReplacementRefillsNoLocalShare(t *testing.T) {
+	store := &away{Keyspace: memorystore.New()}
+	store.gone.Store(true)
+	var failed atomic.Int64
+	e := newEngine(t, store, localFile, Options{OnFailure: func(p *policy.Policy, err error) { failed.Add(1) }})
+	admitted := 0
+	ask := func() {
+		for range 10 {
+			if allowed(t, e, ip("a")) {
+				admitted++
+			}
+		}
+	}
+	ask()
+	for range 5 {
+		e.Replace(settingsOf(t, localFile))
+		ask()
+	}
+	e.Replace(settingsOf(t, "prefix: rl"))
+	e.Replace(settingsOf(t, localFile))
+	ask()
+	if admitted != 4 {
+		t.Errorf("%d were let through, and the share is 4", admitted)
+	}
+	e.Replace(settingsOf(t, `
+policies:
+  login:
+    on_error: local
+    local_share: 75%
+    limits: [{name: ip, by: [ip], limit: fixed-window:8/1h}]
+`))
+	ask()
+	if admitted != 6 || failed.Load() != 80 {
+		t.Errorf("%d were let through, and the share is 6; %d failures were told", admitted, failed.Load())
+	}
+}
+
+// A breaker stays open over a reload that says nothing else of it, and only then.
+func TestABreakerStaysOverAReplacement(t *testing.T) {
+	store := &away{Keyspace: memorystore.New()}
+	store.gone.Store(true)
+	var changes []limiter.BreakerState
+	var news []bool
+	e := newEngine(t, store, localFile, Options{
+		OnBreaker: func(c limiter.BreakerChange) { changes = append(changes, c.To) },
+		OnReplace: func(_ *Settings, isNew bool) { news = append(news, isNew) },
+	})
+	allowed(t, e, ip("a"))
+	store.gone.Store(false)
+	e.Replace(settingsOf(t, localFile+"  other: {limits: [{name: ip, by: [ip], limit: 1/1h}]}\n"))
+	var answer decision.Answer
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByLocal {
+		t.Errorf("with an open breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	e.Replace(settingsOf(t, "breaker: {enabled: false}"+localFile[len("\nbreaker: {failures: 1, pause: 1h, max_pause: 1h}"):]))
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByStore {
+		t.Errorf("without a breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	e.Replace(settingsOf(t, localFile))
+	if e.Decide(t.Context(), ip("a"), &answer); answer.Decisions[0].DecidedBy != limiter.DecidedByStore {
+		t.Errorf("with a new breaker it is decided by %s", answer.Decisions[0].DecidedBy)
+	}
+	if fmt.Sprint(changes, news) != "[open] [true false true true]" {
+		t.Errorf("told were %v, new breakers %v", changes, news)
+	}
+}
+
+// Overrides and denials are not told apart by settings: a block stays over a replacement, and so do
+// denials that are not written yet.
+func TestOverridesAndDenialsOutliveAReplacement(t *testing.T) {
+	store := memorystore.New()
+	e := newEngine(t, store, loginFile, Options{})
+	pattern, err := limiter.ParsePattern("ip:blocked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := limiter.Override{Subjects: pattern, Effect: limiter.OverrideBlock, Reason: "a test", By: "me"}
+	if _, err := store.SetOverride(t.Context(), o, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.LoadOverrides(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		var answer decision.Answer
+		err := e.Decide(t.Context(), ip("blocked"), &answer)
+		if err != nil || answer.Decisions[0].Allowed || answer.Decisions[0].Override == nil {
+			t.Errorf("%+v, %v", answer.Decisions, err)
+		}
+		e.Replace(settingsOf(t, loginFile))
+	}
+	e.Close()
+	denials, err := store.Denials(t.Context(), time.Hour)
+	if err != nil || len(denials.Rows) != 1 || denials.Rows[0].Count != 3 {
+		t.Errorf("%+v, %v", denials, err)
+	}
+}
+
+// Whatever is replaced while others ask, the store never lets through more than the loosest of the
+// settings, and what comes after the last replacement is decided by it.
+func TestReplacingWhileDecidingKeepsToTheLimits(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	e := newEngine(t, memorystore.New(), loginFile, Options{})
+	var texts []*Settings
+	for limit := range 20 {
+		texts = append(texts, settingsOf(t, fmt.Sprintf(`
+policies:
+  login:
+    on_error: local
+    limits: [{name: ip, by: [ip], limit: fixed-window:%d/1h}]
+`, limit+1)))
+	}
+	var admitted [50]atomic.Int64
+	var group goroutines.Group
+	var stop atomic.Bool
+	for range 4 {
+		group.Go(func() {
+			var answer decision.Answer
+			for n := 0; !stop.Load(); n++ {
+				i := n % len(admitted)
+				if err := e.Decide(context.Background(), ip(fmt.Sprint("ip", i)), &answer); err != nil {
+					t.Errorf("%v", err)
+					return
+				}
+				if answer.Decisions[0].Allowed {
+					admitted[i].Add(1)
+				}
+			}
+		})
+	}
+	for range 2000 {
+		e.Replace(texts[r.IntN(len(texts))])
+	}
+	stop.Store(true)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range admitted {
+		if n := admitted[i].Load(); n > 20 {
+			t.Errorf("ip%d: %d were let through, and the loosest limit is 20", i, n)
+		}
+	}
+	e.Replace(texts[0])
+	if allowed(t, e, ip("new")); allowed(t, e, ip("new")) {
+		t.Error("the last settings do not decide")
+	}
+}
+
+// Replacing ten thousand times leaves nothing behind.
+func TestReplacingLeavesNothing(t *testing.T) {
+	store := &away{Keyspace: memorystore.New()}
+	e := newEngine(t, store, localFile, Options{OnFailure: func(*policy.Policy, error) {}})
+	allowed(t, e, ip("a"))
+	settings := []*Settings{settingsOf(t, localFile), settingsOf(t, loginFile)}
+	live := func() (bytes uint64) {
+		runtime.GC()
+		runtime.GC() // pools keep what they hold for one
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for range 100 {
+		e.Replace(settings[0])
+	}
+	before, routines := live(), runtime.NumGoroutine()
+	for i := range 10_000 {
+		store.gone.Store(i%2 == 0)
+		e.Replace(settings[i%2])
+		allowed(t, e, &Ask{Op: limiter.Peek, Policy: "login", Attributes: policy.Attributes{"ip": "a"}, Cost: 1, Settings: nil})
+		store.gone.Store(false)
+	}
+	if after := live(); after > before+1<<20 {
+		t.Errorf("%d KiB are held after 10,000 replacements", (after-before)>>10)
+	}
+	if n := runtime.NumGoroutine(); n > routines+2 {
+		t.Errorf("%d goroutines, and there were %d", n, routines)
+	}
+}
+
+// Asks that begin before a replacement end by what they began with, also while the store keeps
+// them waiting.
+func TestCallsUnderWayEndByWhatTheyBeganWith(t *testing.T) {
+	slow := &held{Keyspace: memorystore.New(), arrived: make(chan struct{}), release: make(chan struct{})}
+	e := newEngine(t, slow, loginFile, Options{})
+	var answer decision.Answer
+	var err error
+	var group sync.WaitGroup
+	group.Go(func() { err = e.Decide(context.Background(), ip("a"), &answer) })
+	<-slow.arrived
+	e.Replace(settingsOf(t, "prefix: rl"))
+	close(slow.release)
+	group.Wait()
+	if err != nil || !answer.Decisions[0].Allowed || answer.Policy.Name != "login" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+// held is a store whose calls wait.
+type held struct {
+	limiter.Keyspace
+	arrived, release chan struct{}
+}
+
+func (s *held) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	close(s.arrived)
+	<-s.release
+	return s.Keyspace.Decide(ctx, op, reqs, decisions)
+}
