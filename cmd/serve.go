@@ -153,7 +153,7 @@ func runServe(cmd *cobra.Command, o *serveOptions) error {
 		_, err := o.proxy.check(cmd, c)
 		return err
 	})
-	defer frame.sample(cmd.Context(), store)()
+	frame.sample(store)
 
 	// The doors. One gate bounds the requests of all clients.
 	gate := serve.NewGate(o.maxInFlight, frame.meter.Refused)

@@ -2,13 +2,11 @@ package cmd
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/serve/metrics"
-	"github.com/limitctl/limitctl/internal/panics"
 )
 
 // metricsFlags are the flags of serve about what the metrics tell.
@@ -40,32 +38,12 @@ func (f *serveFrame) measure() {
 	}
 }
 
-// sampleTime is how long the end waits for a look at the store. A store that hangs may not let
-// go of it before the store is closed.
-const sampleTime = time.Second
-
-// sample looks at the store in the background, for the metrics, until stop is called.
-func (f *serveFrame) sample(ctx context.Context, store connect.Store) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+// sample has the store looked at in the background, for the metrics.
+func (f *serveFrame) sample(store connect.Store) {
 	sampling := metrics.Sampling{
 		Store: store, Timeout: f.flags.timeout, Keys: f.flags.sampledKeys, Huge: f.flags.changed("metrics-keys"),
 		TopDenied: f.flags.topDenied,
 		OnError:   func(err error) { f.Log.Debug("the store could not be looked at for the metrics", "error", err) },
 	}
-	panics.Go(func() error { f.meter.Sample(ctx, sampling); return nil }, func(err error) {
-		if err != nil {
-			f.Log.Error("the metrics tell no more of keys", "error", err)
-		}
-		close(ended)
-	})
-	return func() {
-		cancel()
-		timer := time.NewTimer(sampleTime)
-		defer timer.Stop()
-		select {
-		case <-ended:
-		case <-timer.C:
-		}
-	}
+	f.Background = append(f.Background, func(ctx context.Context) { f.meter.Sample(ctx, sampling) })
 }

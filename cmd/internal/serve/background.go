@@ -9,7 +9,7 @@ import (
 )
 
 // backgroundTime is how long the end waits for what goes on in the background. A file system
-// may hang.
+// may hang, and so may a store.
 const backgroundTime = time.Second
 
 // background starts what runs next to the doors until ctx ends. The function that it returns
@@ -31,6 +31,9 @@ func (o *Options) background(ctx context.Context) (stop func()) {
 		begin(func(ctx context.Context) { repeat(ctx, refresh, asked) })
 	}
 	begin(func(ctx context.Context) { spread(ctx, o.Hangups, asks) })
+	for _, run := range o.Background {
+		begin(run)
+	}
 	return func() {
 		cancel()
 		done := make(chan struct{})

@@ -303,6 +303,24 @@ func TestHangupsAreSpread(t *testing.T) {
 	})
 }
 
+// The end waits for what runs in the background, but not for what hangs.
+func TestTheEndDoesNotWaitForWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		o := &Options{Background: []func(context.Context){
+			func(context.Context) { time.Sleep(time.Hour) },
+			func(ctx context.Context) { <-ctx.Done(); time.Sleep(backgroundTime / 2); ended.Store(true) },
+		}}
+		end := o.background(t.Context())
+		begun := time.Now()
+		end()
+		if took := time.Since(begun); took != backgroundTime || !ended.Load() {
+			t.Errorf("the end took %s, and the other one has ended: %t", took, ended.Load())
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
 func TestHealth(t *testing.T) {
 	ok := true
 	h := &Health{Parts: []Part{{"store", func() (bool, any) { return ok, map[string]string{"breaker": "closed"} }}}}

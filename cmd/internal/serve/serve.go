@@ -25,6 +25,9 @@ type Options struct {
 	// Refreshes are called every [RefreshEvery], and with asked set for what Hangups tells. Each
 	// is called by one goroutine.
 	Refreshes []func(ctx context.Context, asked bool)
+	// Background are called once, each by one goroutine, and return when ctx ends. The end does not
+	// wait long for one that hangs.
+	Background []func(ctx context.Context)
 	// Hangups tells when an operator asks to read again what can change. It may be nil.
 	Hangups <-chan struct{}
 	// Ready is told the addresses by the doors' names, once all of them listen.
