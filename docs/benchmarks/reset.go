@@ -37,11 +37,9 @@ func resetSection(ctx context.Context, p plan, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "limitctl")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".")
-	build.Dir = filepath.Join("..", "..")
-	if text, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("limitctl cannot be built: %w\n%s", err, text)
+	binary, err := buildLimitctl(ctx, dir)
+	if err != nil {
+		return err
 	}
 	server, err := redistest.Launch()
 	if err != nil {

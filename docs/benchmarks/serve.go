@@ -154,13 +154,15 @@ func serveAll(ctx context.Context, dir, program, beside string) (all []*served, 
 		{"service with redis_rate", keyBody,
 			func(listen, redis string) []string { return []string{self, "-serve-peer", listen + "," + redis} }, nil},
 		{"limitctl serve, `memory:`", keyBody, ours(program, func(string) string { return "memory:" }), nil},
-		{"that service, deciding nothing", keyBody, func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }, nil},
+		{"that service, deciding nothing", keyBody,
+			func(listen, _ string) []string { return []string{self, "-serve-peer", listen + ","} }, nil},
 		{"limitctl serve, Envoy's door, 256 connections", "", envoys, []string{"-grpc", "1"}},
 		{"limitctl serve, Envoy's door, 4 connections of 64 calls", "", envoys, []string{"-grpc", "64", "-connections", "4"}},
 	}
 	if beside != "" {
-		contestants = append(contestants, contestants[0])
-		contestants[len(contestants)-1].name, contestants[len(contestants)-1].command = "the other build, key and limit", ours(beside, onRedis)
+		other := contestants[0]
+		other.name, other.command = "the other build, key and limit", ours(beside, onRedis)
+		contestants = append(contestants, other)
 	}
 	for _, c := range contestants {
 		s := &served{name: c.name, body: c.body, load: c.load}
@@ -270,8 +272,8 @@ func processUse(pid int) (used time.Duration, resident float64, err error) {
 }
 
 func servedRows(all []*served, samples [][]servedSample) [][]string {
-	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's", "server CPU", "Redis CPU", "client CPU",
-		"resident"}}
+	rows := [][]string{{"", "requests a second", "÷ redis_rate's", "p50", "p99", "p99 ÷ redis_rate's",
+		"server CPU", "Redis CPU", "client CPU", "resident"}}
 	of := func(i int, figure func(servedSample) float64) (values []float64) {
 		for _, s := range samples[i] {
 			values = append(values, figure(s))

@@ -100,10 +100,12 @@ func peerAnswer(w http.ResponseWriter, r *http.Request,
 	}
 	retryAfter := max(0, result.RetryAfter)
 	document := peerDocument{SchemaVersion: 1, Allowed: result.Allowed > 0, Key: q.Key, Cost: 1, Remaining: result.Remaining,
-		RetryAfterMS: retryAfter.Milliseconds(), ResetAfterMS: result.ResetAfter.Milliseconds(), Granted: result.Allowed, DecidedBy: "store",
+		RetryAfterMS: retryAfter.Milliseconds(), ResetAfterMS: result.ResetAfter.Milliseconds(),
+		Granted: result.Allowed, DecidedBy: "store",
 		Limits: []peerLimit{{Name: "gcra", Algorithm: "gcra", Count: limit.Rate, PeriodMS: limit.Period.Milliseconds(), Burst: limit.Burst,
 			Allowed: result.Allowed > 0, Used: limit.Burst - result.Remaining, Remaining: result.Remaining,
-			RetryAfterMS: retryAfter.Milliseconds(), ResetAfterMS: result.ResetAfter.Milliseconds(), DecidedBy: "store", Granted: result.Allowed}}}
+			RetryAfterMS: retryAfter.Milliseconds(), ResetAfterMS: result.ResetAfter.Milliseconds(),
+			DecidedBy: "store", Granted: result.Allowed}}}
 	header := w.Header()
 	seconds := int64((result.ResetAfter + time.Second - 1) / time.Second)
 	header.Set("Content-Type", "application/json")

@@ -122,7 +122,8 @@ func (l *load) open() (err error) {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(unix.Connect(fd, &address), unix.SetNonblock(fd, true), unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		err = errors.Join(unix.Connect(fd, &address), unix.SetNonblock(fd, true),
+			unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 			unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
 		if err != nil {
 			return err
