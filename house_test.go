@@ -98,10 +98,11 @@ var layers = map[string][]string{
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
 		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit": {"pkg/limiter"},
-	"pkg/loadgen/trace": {"internal/goroutines", "internal/panics", "pkg/limiter"},
+	"pkg/loadgen/audit":          {"pkg/limiter"},
+	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
+	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter"},
 	"pkg/limiter": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},

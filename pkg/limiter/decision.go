@@ -187,7 +187,7 @@ func takeOne(req *Request, s *State, d *Decision, now Instant) (changed bool) {
 	if page.queue != nil {
 		d.Delay = s.Delay(&req.Limit, now)
 	}
-	if s.Limit.Algorithm == req.Limit.Algorithm && s.Limit.Period == req.Limit.Period && s.Limit.Slices == req.Limit.Slices {
+	if s.Limit.countsLike(&req.Limit) {
 		page.rule.charge(s, req.Cost, clock)
 		s.Limit = req.Limit
 	} else {

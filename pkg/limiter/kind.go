@@ -22,6 +22,9 @@ type page struct {
 	version uint8
 	// inSlices: its limits have more than one slice.
 	inSlices bool
+	// described: it describes limits that others decide. No record is of it, and no script
+	// decides it.
+	described bool
 	// recordsOf is the kind whose records and script these are, 0 for its own.
 	recordsOf Kind
 	// entries returns how many log entries a record under a limit can have, used units
@@ -57,6 +60,8 @@ var pages = [...]page{
 	SlidingCounter: slidingCounterPage,
 
 	slicedCounterKind: slicedCounterPage,
+
+	windowFromFirstKind: windowFromFirstPage,
 }
 
 // rule is a kind's rule of counting, as pure functions on a State whose Limit it
@@ -89,7 +94,7 @@ type wholeUnits struct{}
 
 func (wholeUnits) excess(_ *State, inUse, left int64, _ Instant) int64 { return inUse - left }
 
-// Kinds lists every kind in the order of their numbers.
+// Kinds lists every kind that stores keep, in the order of their numbers.
 func Kinds() []Kind {
 	kinds := make([]Kind, 0, len(pages))
 	for k := range pages {
@@ -100,7 +105,8 @@ func Kinds() []Kind {
 	return kinds
 }
 
-func (k Kind) known() bool { return int(k) < len(pages) && pages[k].rule != nil }
+// known reports whether stores keep records of kind k.
+func (k Kind) known() bool { return int(k) < len(pages) && pages[k].rule != nil && !pages[k].described }
 
 // String returns the kind's name, such as "token-bucket".
 func (k Kind) String() string { return pages[k].name }
@@ -148,8 +154,11 @@ func (k Kind) RecordVersion() uint8 { return max(RecordVersion, pages[k].version
 
 // Kind returns the kind of l, which must be normalized.
 func (l *Limit) Kind() Kind {
-	if l.Slices > 1 {
+	switch {
+	case l.Slices > 1:
 		return slicedCounterKind
+	case l.FromFirst:
+		return windowFromFirstKind
 	}
 	return Kind(l.Algorithm)
 }

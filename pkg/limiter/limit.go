@@ -102,6 +102,11 @@ type Limit struct {
 	// period into; zero or 1 means that it does not. Each takes some memory and
 	// makes the counter more exact. They must be whole microseconds long.
 	Slices int64
+	// FromFirst: windows of a FixedWindow begin with the first request after the last
+	// window's end, as INCR with EXPIRE counts, and not at whole periods since the epoch. It
+	// describes limits that others decide, for audits and simulations. Stores that keep
+	// records refuse it with an [ErrInvalid]; see [Limit.CheckStored].
+	FromFirst bool
 }
 
 // Normalize returns l with its defaults filled in (Algorithm, Burst) and one slice
@@ -145,6 +150,8 @@ func (l *Limit) check() error {
 		return Invalidf("slices %d is out of range; it must be from 1 to %d", l.Slices, MaxSlices)
 	case l.Slices != 0 && l.period()%l.Slices != 0:
 		return Invalidf("a period of %s cannot be cut into %d slices of whole microseconds", FormatPeriod(l.Period), l.Slices)
+	case l.FromFirst && l.Algorithm != FixedWindow:
+		return Invalidf("a %s limit has no windows; from=first is for %s", l.Algorithm, FixedWindow)
 	case page.hasBurst && (l.Burst < 1 || l.Burst > MaxCount):
 		return Invalidf("burst %d is out of range; it must be from 1 to %d", l.Burst, MaxCount)
 	case !page.hasBurst && l.Burst != l.Count:
@@ -154,6 +161,20 @@ func (l *Limit) check() error {
 			l.Burst, l.Count, FormatPeriod(l.Period), FormatPeriod(MaxDrain))
 	}
 	return nil
+}
+
+// CheckStored reports, as an [ErrInvalid], that no store keeps limits such as l, which describe
+// what others decide.
+func (l *Limit) CheckStored() error {
+	if l.FromFirst {
+		return Invalidf("limit %q is of somebody else's limiter, and no store here decides it; leave from=first out", l)
+	}
+	return nil
+}
+
+// countsLike reports whether what was charged under l keeps its age under other.
+func (l *Limit) countsLike(other *Limit) bool {
+	return l.Algorithm == other.Algorithm && l.Period == other.Period && l.Slices == other.Slices && l.FromFirst == other.FromFirst
 }
 
 // drainsTooSlowly reports whether a bucket of l with that many units in it takes longer
@@ -190,11 +211,11 @@ func (l Limit) DefaultName() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
 	}
-	return defaultNames.get(l.Algorithm, l.Period, l.Slices)
+	return defaultNames.of(&l)
 }
 
 // String returns l in the form that [ParseLimit] reads, with the algorithm and
-// with burst or slices where they are not the default: "token-bucket:10/1m,burst=20".
+// with burst, slices or from=first where they are not the default: "token-bucket:10/1m,burst=20".
 func (l Limit) String() string {
 	if l.Algorithm == 0 {
 		l.Algorithm = TokenBucket
@@ -205,6 +226,9 @@ func (l Limit) String() string {
 	}
 	if l.Slices > 1 {
 		s += fmt.Sprintf(",slices=%d", l.Slices)
+	}
+	if l.FromFirst {
+		s += fromFirst
 	}
 	return s
 }

@@ -251,10 +251,10 @@ func TestNameCache(t *testing.T) {
 		for i := range periods {
 			for _, a := range Algorithms() {
 				period := time.Duration(1+i) * time.Second
-				if got, want := c.get(a, period, 0), a.String()+"/"+FormatPeriod(period); got != want {
+				if got, want := c.of(&Limit{Algorithm: a, Period: period}), a.String()+"/"+FormatPeriod(period); got != want {
 					t.Fatalf("got %q, not %q", got, want)
 				}
-				if got, want := c.get(a, period, 60), a.String()+"/"+FormatPeriod(period)+",60"; got != want {
+				if got, want := c.of(&Limit{Algorithm: a, Period: period, Slices: 60}), a.String()+"/"+FormatPeriod(period)+",60"; got != want {
 					t.Fatalf("got %q, not %q", got, want)
 				}
 			}
@@ -263,7 +263,7 @@ func TestNameCache(t *testing.T) {
 	if n := len(*c.names.Load()); n != maxCachedNames {
 		t.Errorf("%d names are cached, not %d", n, maxCachedNames)
 	}
-	if n := testing.AllocsPerRun(100, func() { c.get(TokenBucket, time.Second, 0) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.of(&Limit{Algorithm: TokenBucket, Period: time.Second}) }); n != 0 {
 		t.Errorf("a cached name makes %v allocations", n)
 	}
 }
@@ -276,7 +276,7 @@ func TestNameCacheConcurrently(t *testing.T) {
 			group.Go(func() {
 				for i := range 2 * maxCachedNames {
 					period := time.Duration(1+(i+worker*5)%(maxCachedNames+2)) * time.Second
-					if got, want := c.get(FixedWindow, period, 0), "fixed-window/"+FormatPeriod(period); got != want {
+					if got, want := c.of(&Limit{Algorithm: FixedWindow, Period: period}), "fixed-window/"+FormatPeriod(period); got != want {
 						t.Errorf("got %q, not %q", got, want)
 					}
 				}
@@ -286,5 +286,41 @@ func TestNameCacheConcurrently(t *testing.T) {
 		if n := len(*c.names.Load()); n > maxCachedNames {
 			t.Fatalf("%d names are cached, more than %d", n, maxCachedNames)
 		}
+	}
+}
+
+// A window that begins with the first request ends one period after it, whatever the clock's
+// windows are.
+func TestAWindowFromTheFirstRequest(t *testing.T) {
+	limit, err := ParseLimit("fixed-window:2/1m,from=first")
+	if err != nil || !limit.FromFirst || limit.String() != "fixed-window:2/1m,from=first" || limit.DefaultName() != "fixed-window/1m,first" {
+		t.Fatalf("%+v %v", limit, err)
+	}
+	limit, _ = limit.Normalize()
+	var s State
+	second := func(n int64) Instant { return Instant(1_000_000 * n) }
+	for _, step := range []struct {
+		at      Instant
+		allowed bool
+	}{
+		{second(90), true}, {second(125), true}, {second(149), false}, {second(150) - 1, false},
+		{second(150), true}, {second(209), true}, {second(210) - 1, false}, {second(211), true},
+	} {
+		var d [1]Decision
+		Decide(Take, []Request{{Key: Key{Subject: "a"}, Limit: limit, Cost: 1}}, []*State{&s}, d[:], step.at)
+		if d[0].Allowed != step.allowed {
+			t.Errorf("at %d: %+v", step.at, d[0])
+		}
+	}
+	for text, want := range map[string]string{
+		"token-bucket:2/1m,from=first":  "from=first is for fixed-window",
+		"fixed-window:2/1m,from=second": `"from=second" is not where windows can begin`,
+	} {
+		if _, err := ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := limit.CheckStored(); !errors.Is(err, ErrInvalid) {
+		t.Error("stores keep it:", err)
 	}
 }

@@ -18,6 +18,7 @@ type cachedName struct {
 	algorithm Algorithm
 	period    time.Duration
 	slices    int64
+	fromFirst bool
 	name      string
 }
 
@@ -26,23 +27,27 @@ type nameCache struct {
 	names atomic.Pointer[[]cachedName]
 }
 
-func (c *nameCache) get(a Algorithm, period time.Duration, slices int64) string {
+// of returns the name of a limit whose algorithm is set.
+func (c *nameCache) of(l *Limit) string {
 	var names []cachedName
 	snapshot := c.names.Load()
 	if snapshot != nil {
 		names = *snapshot
 	}
 	for i := range names {
-		if n := &names[i]; n.period == period && n.algorithm == a && n.slices == slices {
+		if n := &names[i]; n.period == l.Period && n.algorithm == l.Algorithm && n.slices == l.Slices && n.fromFirst == l.FromFirst {
 			return n.name
 		}
 	}
-	name := a.String() + "/" + FormatPeriod(period)
-	if slices > 1 {
-		name += "," + strconv.FormatInt(slices, 10)
+	name := l.Algorithm.String() + "/" + FormatPeriod(l.Period)
+	if l.Slices > 1 {
+		name += "," + strconv.FormatInt(l.Slices, 10)
+	}
+	if l.FromFirst {
+		name += ",first"
 	}
 	if len(names) < maxCachedNames {
-		grown := append(names[:len(names):len(names)], cachedName{a, period, slices, name})
+		grown := append(names[:len(names):len(names)], cachedName{l.Algorithm, l.Period, l.Slices, l.FromFirst, name})
 		// A lost race only means that the name is formatted once more.
 		c.names.CompareAndSwap(snapshot, &grown)
 	}

@@ -14,6 +14,7 @@ import (
 //
 //	[ALGORITHM:]COUNT/PERIOD[,burst=N]
 //	sliding-counter:COUNT/PERIOD[,slices=N]
+//	fixed-window:COUNT/PERIOD[,from=first]
 //
 // such as "10/1m", "5/s", "sliding-log:100/1h" or "1000/1m,burst=200". PERIOD is a Go
 // duration, a number of days ("1d", "1d12h"), or a bare unit ("10/s"). What is left out
@@ -67,6 +68,9 @@ func parseLimit(text string, algorithm Algorithm) (limit Limit, err error) {
 	return limit, err
 }
 
+// fromFirst is what stands behind a limit whose windows begin with the first request.
+const fromFirst = ",from=first"
+
 func (l *Limit) parseOption(text string) (err error) {
 	if strings.Contains(text, ",") {
 		return Invalidf("%q is several options; there can be one", text)
@@ -82,7 +86,13 @@ func (l *Limit) parseOption(text string) (err error) {
 		l.Slices, err = parseUnits("slices", value, MaxSlices)
 		return err
 	}
-	return Invalidf("unknown option %q; there is burst=N, and slices=N for a %s", text, SlidingCounter)
+	if strings.HasPrefix(text, "from=") {
+		if l.FromFirst = ","+text == fromFirst; l.FromFirst {
+			return nil
+		}
+		return Invalidf("%q is not where windows can begin; it is from=first, or leave it out for windows at whole periods", text)
+	}
+	return Invalidf("unknown option %q; there is burst=N, slices=N for a %s, and from=first for a %s", text, SlidingCounter, FixedWindow)
 }
 
 func parseUnits(what, text string, most int64) (int64, error) {

@@ -112,7 +112,7 @@ func (r *Request) Normalize(op Op) error {
 func (r *Request) SetDefaults() {
 	r.Limit.setDefaults()
 	if r.Key.Name == "" {
-		r.Key.Name = defaultNames.get(r.Limit.Algorithm, r.Limit.Period, r.Limit.Slices)
+		r.Key.Name = defaultNames.of(&r.Limit)
 	}
 	if r.Token != "" && r.TokenTTL == 0 {
 		r.TokenTTL = DefaultTokenTTL
@@ -196,6 +196,16 @@ func NormalizeAll(buf []Request, op Op, reqs []Request) ([]Request, error) {
 		}
 	}
 	return buf, nil
+}
+
+// CheckStored reports, as an [ErrInvalid], the first limit that no store keeps; see [Limit.CheckStored].
+func CheckStored(reqs []Request) error {
+	for i := range reqs {
+		if err := reqs[i].Limit.CheckStored(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkBeside reports why r cannot be in one call with first.

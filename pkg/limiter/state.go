@@ -94,7 +94,7 @@ func (s *State) usedAtMost(room int64, now Instant) Instant {
 // under, what was used until now counts as used at now: usage is kept, its age is not.
 func (s *State) Charge(limit Limit, cost int64, now Instant) {
 	now = s.clock(now)
-	if s.Limit.Algorithm != limit.Algorithm || s.Limit.Period != limit.Period || s.Limit.Slices != limit.Slices {
+	if !s.Limit.countsLike(&limit) {
 		cost += s.Used(now)
 		*s = State{Limit: limit, Time: now}
 	}

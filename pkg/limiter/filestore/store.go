@@ -109,6 +109,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if err != nil {
 		return err
 	}
+	if err := limiter.CheckStored(normalized); err != nil {
+		return err
+	}
 	if op == limiter.Peek {
 		return s.peek(ctx, normalized, decisions)
 	}

@@ -183,6 +183,9 @@ func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 	if w.reqs, err = limiter.NormalizeAll(w.reqs[:0], op, reqs); err != nil {
 		return err
 	}
+	if err := limiter.CheckStored(w.reqs); err != nil {
+		return err
+	}
 	if limiter.IsSpecial(op, w.reqs) {
 		return s.decideSpecial(ctx, op, w.reqs, decisions)
 	}
