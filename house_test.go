@@ -25,15 +25,15 @@ var layers = map[string][]string{
 	"": {"cmd"},
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
-		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/errorkind", "cmd/internal/files",
-		"cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome",
-		"cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/progress", "cmd/internal/report",
-		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
-		"cmd/internal/serve/events", "cmd/internal/serve/reload",
-		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/shell", "cmd/internal/storeurl",
-		"cmd/internal/trail", "cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp",
-		"internal/panics", "internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy",
-		"pkg/loadgen", "pkg/loadgen/trace",
+		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind",
+		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
+		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
+		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
+		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
+		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload", "cmd/internal/shell",
+		"cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
+		"internal/goroutines", "internal/lazyregexp", "internal/panics", "internal/redact", "internal/sleep",
+		"internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -83,8 +83,10 @@ var layers = map[string][]string{
 		"cmd/internal/decision", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit",
 		"pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
-	"cmd/internal/serve/reload":  {"cmd/internal/config", "pkg/limiter", "pkg/limiter/policy"},
-	"cmd/internal/serve/events":  {"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/serve/reload": {"cmd/internal/config", "pkg/limiter", "pkg/limiter/policy"},
+	"cmd/internal/serve/events": {
+		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
+	},
 	"cmd/internal/serve/refusal": {"cmd/internal/output"},
 	"cmd/internal/serve/metrics": {
 		"cmd/internal/decision", "cmd/internal/serve/engine", "pkg/limiter", "pkg/limiter/policy",
@@ -98,7 +100,7 @@ var layers = map[string][]string{
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
 		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -155,9 +157,9 @@ var layers = map[string][]string{
 		"pkg/limiter/policy",
 	},
 	"cmd/internal/trial": {
-		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/memory", "cmd/internal/naive", "cmd/internal/output",
-		"cmd/internal/report", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
+		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
+		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
@@ -172,6 +174,8 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/serve/envoy/rls": {},
 	"cmd/internal/serve/grpc":      {"internal/panics"},
+	"cmd/internal/endpoint":        {"pkg/limiter"},
+	"cmd/internal/probe":           {"cmd/internal/endpoint", "pkg/limiter"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
