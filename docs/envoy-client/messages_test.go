@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
+	"github.com/limitctl/limitctl/internal/rls"
 )
 
 // asPublished returns a request as the published messages have it.
