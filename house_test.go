@@ -174,7 +174,7 @@ var layers = map[string][]string{
 	},
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
-	"cmd/internal/endpoint":   {"pkg/limiter"},
+	"cmd/internal/endpoint":   {"internal/rls", "pkg/limiter"},
 	"cmd/internal/probe":      {"cmd/internal/endpoint", "pkg/limiter"},
 }
 

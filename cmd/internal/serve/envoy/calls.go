@@ -222,7 +222,7 @@ func (c *call) status() rls.Status {
 	if !d.Allowed {
 		until = d.RetryAfter
 	}
-	s.ResetSeconds = uint64((until + time.Second - 1) / time.Second)
+	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)
 	return s
 }
 
