@@ -169,13 +169,13 @@ var layers = map[string][]string{
 		"pkg/limiter/httplimit",
 	},
 	"cmd/internal/serve/envoy": {
-		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/envoy/rls",
-		"cmd/internal/serve/grpc", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/grpc",
+		"internal/configfile", "internal/rls", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
-	"cmd/internal/serve/envoy/rls": {},
-	"cmd/internal/serve/grpc":      {"internal/panics"},
-	"cmd/internal/endpoint":        {"internal/panics", "internal/redact", "pkg/limiter"},
-	"cmd/internal/probe":           {"cmd/internal/endpoint", "pkg/limiter"},
+	"internal/rls":            {},
+	"cmd/internal/serve/grpc": {"internal/panics"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
+	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -187,7 +187,7 @@ var drivers = map[string][]string{
 	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
-	"google.golang.org/protobuf":              {"cmd/internal/serve/envoy/rls", "cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":              {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},

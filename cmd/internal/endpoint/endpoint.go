@@ -65,6 +65,31 @@ type Answer struct {
 	Outcome        Outcome
 	// Status is the HTTP status, or that of the gRPC call.
 	Status int
-	// Header is the answer's. It must not be changed.
+	// Reason is why the endpoint failed, in words that follow its name; empty if all is said by
+	// the status.
+	Reason string
+	// Header is the answer's, or the fields that a rate limit service wants its caller to tell. It
+	// must not be changed.
 	Header http.Header
+	// Limits are what a rate limit service told of its limits, besides the header.
+	Limits []ToldLimit
+}
+
+// ToldLimit is what a rate limit service told of a limit.
+type ToldLimit struct {
+	// Name is what the service calls the limit. It may be empty.
+	Name string
+	// Descriptor is the index of the descriptor that the limit is of.
+	Descriptor int
+	// Denied: the limit is exceeded.
+	Denied bool
+	// Count is how many units there are in a Period, which is 0 if it was not told.
+	Count  int64
+	Period time.Duration
+	// Remaining is the units that are left.
+	Remaining int64
+	// ResetAfter is the duration until the reset, if ResetKnown. Services differ in what they mean
+	// by it: when all is unused, when the window ends, or, for a denial, when to ask again.
+	ResetAfter time.Duration
+	ResetKnown bool
 }
