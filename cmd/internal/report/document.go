@@ -73,6 +73,10 @@ type Run struct {
 	Neighbours *KeyCount `json:"neighbours,omitempty"`
 	// Wrapped is what wrappers around the store saved, and what that cost; nil without any.
 	Wrapped *Wrapped `json:"wrapped,omitempty"`
+	// Statuses is how many answers there were of each status, warm-up included, and Endpoint
+	// what else is known of one; both are absent for a store.
+	Statuses map[string]int64 `json:"statuses,omitempty"`
+	Endpoint *Endpoint        `json:"endpoint,omitempty"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before trusting the figures.
