@@ -174,7 +174,7 @@ func (c *collector) fetchAll() {
 			c.add(&b.samples[i])
 		}
 		for _, u := range b.unknown {
-			c.auditors[u.limit].Unknown(u.key, int64(u.cost))
+			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 		}
 		for _, err := range b.errors {
 			c.addError(err)

@@ -84,9 +84,10 @@ func kindOf(byLimit, call bool) answerKind {
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
-	key   uint32
-	cost  uint32
-	limit uint8
+	key    uint32
+	cost   uint32
+	gaveUp limiter.Instant // when its error came
+	limit  uint8
 }
 
 // record stores what became of a request, and that nothing is under way now. It reports
@@ -113,7 +114,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
 		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), limiter.InstantOf(r.begin.Add(answered)), uint8(limit)})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
