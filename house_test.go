@@ -100,7 +100,7 @@ var layers = map[string][]string{
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
 		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},

@@ -39,6 +39,7 @@ type collector struct {
 
 	pending, room []answer // those not yet audited, sorted
 	byClock       *clockAudit
+	intervals     *intervalAudit // nil unless those are audited
 	spare         batch
 
 	dispatched sync.Mutex // guards what dispatcher and workers add directly
@@ -70,6 +71,7 @@ func newCollector(r *runner) *collector {
 	if r.ByClock {
 		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
 	}
+	c.intervals = newIntervalAudit(r)
 	return c
 }
 
@@ -119,6 +121,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 			if c.byClock != nil {
 				c.byClock.fold(limiter.Instant(idle))
 			}
+			c.intervals.fold(c.run, true)
 			return
 		case <-ticker.C:
 		}
@@ -153,6 +156,7 @@ func (c *collector) discard(finished <-chan struct{}) {
 // precede. A worker that was idle after the newest instant was known can only get a later
 // one. A busy worker has said which instant its answer is not before.
 func (c *collector) step() {
+	c.intervals.ready(c.run)
 	c.fetchAll()
 	safe := c.run.newest.Load()
 	for _, w := range c.run.workers {
@@ -163,6 +167,7 @@ func (c *collector) step() {
 	if c.byClock != nil {
 		c.byClock.fold(c.byClock.newest - clockSlack)
 	}
+	c.intervals.fold(c.run, false)
 }
 
 // fetchAll takes over what all workers have recorded.
@@ -186,6 +191,9 @@ func (c *collector) fetchAll() {
 		c.pending = append(c.pending, b.answers...)
 		if c.byClock != nil {
 			c.byClock.add(b.byClock)
+		}
+		if c.intervals != nil {
+			c.intervals.add(c.run, b.intervals)
 		}
 		b.reset()
 		c.spare = b
@@ -322,6 +330,10 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		for _, a := range c.byClock.auditors {
 			r.ByClock = append(r.ByClock, a.Finding())
 		}
+	}
+	if c.intervals != nil {
+		r.Findings = c.intervals.findings()
+		return &r
 	}
 	for _, a := range c.auditors {
 		r.Findings = append(r.Findings, a.Finding())

@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Config is a run of a load against a store.
@@ -43,6 +44,9 @@ type Config struct {
 	Held func(limiter.Limit) int64
 	// ByClock asks for [Result].ByClock.
 	ByClock bool
+	// Intervals, if set, says that somebody else decides. Then the instants of decisions are
+	// not known, and the audit is by the intervals from sending to answer.
+	Intervals *interval.Options
 	// Progress, if set, is told now and then how far the run is, and ends it early by
 	// returning false.
 	Progress func(*Result) (goOn bool)
@@ -167,6 +171,7 @@ func newWorker(r *runner, number uint64) *worker {
 		w.chooser = r.Mix.chooser(newRandom(r.Seed, stream), newRandom(r.Seed, stream+1), number, uint64(r.Workers))
 	}
 	w.watermark.Store(idle)
+	w.sending.since.Store(idle)
 	w.room.L = &w.mu
 	return w
 }
@@ -217,6 +222,7 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	}
 	// The decision's instant will not be before any that was answered already.
 	w.watermark.Store(max(w.last, r.newest.Load()))
+	sent = w.sending.begin(r, sent)
 	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
 	answered := r.elapsed()
 	if w.record(r, a, sent, answered, err) {
