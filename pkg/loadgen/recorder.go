@@ -52,6 +52,7 @@ func (b *batch) reset() {
 type sample struct {
 	answered         time.Duration // from the run's beginning
 	latency, service time.Duration
+	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
 	decider          limiter.Decider // of what was allowed or denied
@@ -103,6 +104,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		answered: answered,
 		latency:  answered - a.Due,
 		service:  answered - sent,
+		lag:      w.lag,
 		subject:  a.Subject,
 		outcome:  outcomeOf(err, w.decisions),
 		waited:   w.waited,
