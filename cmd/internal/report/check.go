@@ -14,20 +14,25 @@ const (
 // Bounds of the lists of a run.
 const (
 	mostLimits = 64
+	mostLies   = 16
+	mostEdges  = 1000
 	mostListed = 1000
 )
+
+// errTooMuch: a run holds more than any that was saved.
+var errTooMuch = errors.New("it holds more than any run")
 
 // check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
 	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
-		len(r.ByDecider) > mostDeciders {
-		return errors.New("it holds more than any run")
+		len(r.ByDecider) > mostDeciders || len(r.EdgesMS) > mostEdges {
+		return errTooMuch
 	}
 	counts := []int64{
 		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
-		r.Keys, r.KeysDenied, int64(r.Workers),
+		r.Keys, r.KeysDenied, int64(r.Workers), r.Disagreements,
 	}
-	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
+	times := append([]int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}, r.EdgesMS...)
 	figures := []float64{r.Rate, r.ThroughputPerS}
 	if r.Neighbours != nil {
 		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
@@ -38,7 +43,7 @@ func (r *Run) check() error {
 	}
 	for _, q := range quantiles {
 		if q != nil {
-			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
+			counts = append(counts, q.P50, q.P90, q.P95, q.P99, q.P999, q.P9999, q.Max, q.Mean)
 		}
 	}
 	audits := []Audit{r.Audit}
@@ -46,8 +51,15 @@ func (r *Run) check() error {
 		audits, counts = append(audits, l.Audit), append(counts, l.Denied)
 	}
 	for _, a := range audits {
-		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.Excused, a.LongestDenialRun)
-		figures = append(figures, a.WorstWindowRatio, a.Fairness)
+		if len(a.Lies) > mostLies {
+			return errTooMuch
+		}
+		for _, lie := range a.Lies {
+			counts = append(counts, lie.Answers)
+		}
+		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.Excused, a.LongestDenialRun,
+			a.LeastOverAdmitted, a.LeastUnderAdmitted, a.KeysOver, a.KeysUnder)
+		figures = append(figures, a.WorstWindowRatio, a.Fairness, a.LimitReached)
 		if a.KeySums != nil {
 			counts = append(counts, a.KeySums.Keys)
 			if s := a.KeySums; s.Sum < 0 || s.Sum > mostOfAnything || s.SumOfSquares < 0 || s.SumOfSquares > mostOfAnything*mostOfAnything {

@@ -256,7 +256,7 @@ func long() *Document {
 	}
 	tiny := loadRun("fixed-window", 4, 2, 0)
 	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
-	tiny.Latency, tiny.Service = &Quantiles{5, 5, 5, 5, 5}, nil
+	tiny.Latency, tiny.Service = &Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
 	d.Runs = []Run{run, tiny}
 	return d
 }

@@ -46,19 +46,10 @@ func allMetrics() []metric {
 		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByLocal) }},
 		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByFailurePolicy) }},
 	} {
-		for _, quantile := range []struct {
-			name string
-			of   func(*Quantiles) int64
-		}{
-			{"p50", func(q *Quantiles) int64 { return q.P50 }},
-			{"p90", func(q *Quantiles) int64 { return q.P90 }},
-			{"p99", func(q *Quantiles) int64 { return q.P99 }},
-			{"p999", func(q *Quantiles) int64 { return q.P999 }},
-			{"max", func(q *Quantiles) int64 { return q.Max }},
-		} {
-			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
-				if q := times.of(f); q != nil {
-					return new(big.Rat).SetInt64(quantile.of(q))
+		for _, figure := range timeFigures() {
+			all = append(all, metric{name: times.prefix + figure.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
+				if us, known := figure.known(times.of(f)); known {
+					return new(big.Rat).SetInt64(us)
 				}
 				return nil
 			}})
@@ -85,6 +76,9 @@ func allMetrics() []metric {
 		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
 		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
 		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
+		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOverAdmitted }, nil},
+		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnderAdmitted }, nil},
+		{"lies", func(f *Figures) int64 { return f.Audit.lies() }, nil},
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
 	} {
@@ -97,6 +91,7 @@ func allMetrics() []metric {
 		of   func(*Figures) float64
 	}{
 		{"worst_window_ratio", func(f *Figures) float64 { return f.Audit.WorstWindowRatio }},
+		{"limit_reached", func(f *Figures) float64 { return f.Audit.LimitReached }},
 		{"throughput", func(f *Figures) float64 { return f.ThroughputPerS }},
 	} {
 		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
