@@ -179,7 +179,7 @@ type manifest struct {
 	}
 }
 
-type probe struct {
+type podProbe struct {
 	HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
 	PeriodSeconds    int                         `yaml:"periodSeconds"`
 	FailureThreshold int                         `yaml:"failureThreshold"`
@@ -201,8 +201,8 @@ type podSpec struct {
 			Name          string
 			ContainerPort int `yaml:"containerPort"`
 		}
-		LivenessProbe   probe `yaml:"livenessProbe"`
-		ReadinessProbe  probe `yaml:"readinessProbe"`
+		LivenessProbe   podProbe `yaml:"livenessProbe"`
+		ReadinessProbe  podProbe `yaml:"readinessProbe"`
 		Resources       map[string]map[string]string
 		SecurityContext struct {
 			Escalation   bool                `yaml:"allowPrivilegeEscalation"`

@@ -20,6 +20,7 @@ type loadtestOptions struct {
 	wrapFlags
 	logOptions
 	outageOptions
+	endpointFlags
 	speed string
 	reportingOptions
 	policyName     string
@@ -28,12 +29,13 @@ type loadtestOptions struct {
 	abortOnFail    bool
 	keep           bool
 	startAt        string
+	url            string // of an endpoint; empty for a store
 }
 
 func newLoadtestCmd(global *globalOptions) *cobra.Command {
 	o := &loadtestOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...]",
+		Use:   "loadtest --limit [ALGORITHM:]COUNT/PERIOD... | loadtest --policy NAME [ATTRIBUTE=VALUE...] | loadtest URL --limit ...",
 		Short: "Drive a limit with load: is it right, is it fast, what does it cost?",
 		Long: `Loadtest sends requests to a limit in a real store and audits every answer. It
 compares what was let through with what should have been, and measures how long
@@ -96,6 +98,7 @@ load that never reached its limit passes, with a warning.`,
 	flags.StringVar(&o.implementation, "implementation", trial.Script,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	o.outageOptions.addFlags(cmd)
+	o.endpointFlags.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -121,6 +124,9 @@ type loadtestPlan struct {
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
 	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.timeout, Keep: o.keep}}
+	if len(args) == 1 && isEndpoint(args[0]) {
+		o.url, args = args[0], nil
+	}
 	if o.implementation != trial.Script && o.implementation != trial.Naive {
 		return nil, usagef("--implementation %q is unknown; it is script or naive", o.implementation)
 	}
@@ -209,8 +215,15 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 	return speed, nil
 }
 
-// target opens the store that is to be driven.
+// target opens the store that is to be driven, or the endpoint.
 func (o *loadtestOptions) target() (trial.Target, error) {
+	if o.url != "" {
+		client, err := o.client(o.url)
+		if err != nil {
+			return nil, err
+		}
+		return trial.NewEndpointTarget(client), nil
+	}
 	url, options, err := o.connection()
 	if err != nil {
 		return nil, err
@@ -227,8 +240,10 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 }
 
 func runLoadtest(ctx context.Context, o *loadtestOptions, plan *loadtestPlan) error {
-	if err := o.refuseTrial(ctx, "load test"); err != nil {
-		return err
+	if o.url == "" {
+		if err := o.refuseTrial(ctx, "load test"); err != nil {
+			return err
+		}
 	}
 	if plan.log != nil {
 		log, err := plan.log.read(ctx, o.globalOptions)

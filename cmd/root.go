@@ -52,6 +52,7 @@ func commands() []command {
 		{"audit", newAuditCmd},
 		{"serve", newServeCmd},
 		{"loadtest", newLoadtestCmd},
+		{"probe", newProbeCmd},
 		{"simulate", newSimulateCmd},
 		{"config", newConfigCmd},
 		{"context", newContextCmd},

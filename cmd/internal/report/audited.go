@@ -4,34 +4,13 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Lie is a field of the answers that told something else than what was so.
-type Lie struct {
-	// Field is "remaining", "used", "retry_after", "reset_after" or "delay".
-	Field string `json:"field"`
-	// Answers is how many answers told something wrong.
-	Answers int64 `json:"answers"`
-	// Key and At are of the first of them.
-	Key string    `json:"key,omitempty"`
-	At  time.Time `json:"at"`
-	// Told is what it told, and True what would have been right: units, or microseconds of
-	// a time.
-	Told int64 `json:"told"`
-	True int64 `json:"true"`
-}
-
 // inWords tells of the lie with its first evidence.
 func (l *Lie) inWords() string {
-	write := output.Thousands
-	if l.isTime() {
-		write = exactMicros
-	}
-	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), write(l.Told), write(l.True))
+	text := fmt.Sprintf("%s was told as %s and is %s", strings.ReplaceAll(l.Field, "_", "-"), l.Told, l.True)
 	if !l.At.IsZero() {
 		text += ", at " + l.At.UTC().Format("15:04:05.000000")
 	}
@@ -44,23 +23,18 @@ func (l *Lie) inWords() string {
 	return text
 }
 
-// lies is how many answers told something wrong, each field by itself.
-func (a *Audit) lies() int64 {
-	sum := int64(0)
-	for i := range a.Lies {
-		sum += a.Lies[i].Answers
-	}
-	return sum
-}
+// lied reports whether answers told something wrong.
+func (a *Audit) lied() bool { return a.Lies != nil && a.Lies.Wrong > 0 }
 
-func (l *Lie) isTime() bool { return l.Field != "remaining" && l.Field != "used" }
-
-// exactMicros writes microseconds with all their digits, since a lie may be small.
-func exactMicros(us int64) string {
-	if us%1000 == 0 {
-		return output.Thousands(us/1000) + " ms"
+// lies tells of each field that answers told wrong.
+func (a *Audit) lies() []string {
+	var all []string
+	if a.lied() {
+		for i := range a.Lies.Fields {
+			all = append(all, a.Lies.Fields[i].inWords())
+		}
 	}
-	return output.Thousands(us) + " µs"
+	return all
 }
 
 // reached is how much of the limit was in use at most: 1 is a limit that was reached. A
@@ -69,8 +43,8 @@ func (l *Limit) reached() float64 {
 	switch {
 	case l.Denied > 0:
 		return 1
-	case l.LimitReached > 0:
-		return l.LimitReached
+	case l.LimitReached != nil:
+		return *l.LimitReached
 	}
 	return l.WorstWindowRatio // of a document of a version that did not have it
 }

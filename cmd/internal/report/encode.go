@@ -83,6 +83,13 @@ func (r *Run) record() []string {
 	if r.Seed != nil {
 		seed = strconv.FormatUint(*r.Seed, 10)
 	}
+	lies, reached := "", ""
+	if a.Lies != nil {
+		lies = whole(a.Lies.Wrong)
+	}
+	if a.LimitReached != nil {
+		reached = float(*a.LimitReached)
+	}
 	row := []string{
 		r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate),
 		r.StartedAt.Format(time.RFC3339Nano),
@@ -105,7 +112,7 @@ func (r *Run) record() []string {
 	for _, q := range []*Quantiles{r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy)} {
 		row = append(row, q.record()...)
 	}
-	row = append(row, whole(a.LeastOverAdmitted), whole(a.LeastUnderAdmitted), whole(a.lies()), float(a.LimitReached), r.Server, seed)
+	row = append(row, whole(a.LeastOverAdmitted), whole(a.LeastUnderAdmitted), lies, reached, r.Server, seed)
 	for _, q := range []*Quantiles{
 		r.Latency, r.Service, r.Lag, r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy),
 	} {

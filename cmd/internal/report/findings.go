@@ -49,7 +49,7 @@ func (r *Run) verdict() finding {
 	if a.OverAdmitted > 0 {
 		wrong = append(wrong, a.tooMany())
 	}
-	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || len(a.Lies) > 0; isWrong && a.WorstWindowRatio > 1 {
+	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.lied(); isWrong && a.WorstWindowRatio > 1 {
 		wrong = append(wrong, let)
 	} else if isWrong && a.OverAdmitted == 0 {
 		wrong = append(wrong, "never more than the limit")
@@ -57,9 +57,7 @@ func (r *Run) verdict() finding {
 	if a.UnderAdmitted > 0 {
 		wrong = append(wrong, a.tooFew())
 	}
-	for i := range a.Lies {
-		wrong = append(wrong, a.Lies[i].inWords())
-	}
+	wrong = append(wrong, a.lies()...)
 	if len(wrong) > 0 {
 		style := output.AtEnd
 		if len(r.wrong()) == 0 { // something else than the limiter explains it

@@ -160,30 +160,3 @@ func elements[T any](raw json.RawMessage, most int, check func(*T) error) (list 
 	}
 	return list, nil
 }
-
-// Limits are the limits of a run. They are read one by one: a few bytes of JSON stand for
-// much memory, and no more than a run has are to take it.
-type Limits []Limit
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (l *Limits) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		return nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
-		return errors.Join(errors.New("limits are not a list"), err)
-	}
-	*l = Limits{}
-	for decoder.More() {
-		if len(*l) == mostLimits {
-			return errTooMuch
-		}
-		var limit Limit
-		if err := decoder.Decode(&limit); err != nil {
-			return err
-		}
-		*l = append(*l, limit)
-	}
-	return nil
-}

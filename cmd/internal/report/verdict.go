@@ -101,9 +101,7 @@ func (a *Audit) wrong() []string {
 	if a.UnderAdmitted > 0 && !a.UnderExplained {
 		all = append(all, a.tooFew())
 	}
-	for i := range a.Lies {
-		all = append(all, a.Lies[i].inWords())
-	}
+	all = append(all, a.lies()...)
 	return all
 }
 

@@ -13,7 +13,7 @@ import (
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
 	run := &report.Run{Figures: r.figures(result, l)}
-	describeLimits(run, l.limits, result.Findings)
+	l.audited().describe(run, result.Findings)
 	run.Store, run.Server, run.Implementation = target.Name, target.Server, target.Implementation
 	if l.recording == nil {
 		run.Seed = &r.Load.Seed

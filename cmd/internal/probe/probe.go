@@ -1,0 +1,109 @@
+// Package probe finds out, by a bounded number of requests, what limit an endpoint has, and
+// whether it keeps what it says.
+package probe
+
+import (
+	"context"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Config says what is probed.
+type Config struct {
+	Client endpoint.Client
+	// Limit is what the endpoint is held to. Without one it is found out.
+	Limit *limiter.Limit
+	// Budget is the most requests that may be sent.
+	Budget int
+	// MaxTime is the longest that the probe may take; 0 means as long as it needs.
+	MaxTime time.Duration
+	// Workers is the most requests that are under way at once, so that a large limit is
+	// exhausted before it refills; 0 and 1 mean one.
+	Workers int
+	// DeniedStatus is the status that a denial must have; 0 means 429.
+	DeniedStatus int
+	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
+	Clock Clock
+	// Observer is told what is going on. It may be nil.
+	Observer Observer
+}
+
+// Clock is how a probe tells the time and waits.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits, and returns earlier if ctx ends, with its error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Observer is told how a probe goes.
+type Observer interface {
+	// Plan is called before the first request with what is going to be done.
+	Plan(steps []string)
+	// Step is called when something begins that takes a while: what it is, and how long it
+	// takes at most.
+	Step(what string, atMost time.Duration)
+}
+
+// Event is one request of a probe and its answer.
+type Event struct {
+	Subject string
+	Cost    int64
+	endpoint.Answer
+	// Err is why there was no answer; the request may have been counted.
+	Err error
+}
+
+// Discovery is what was found out about a limit.
+type Discovery struct {
+	// Limit is the limit in canonical form; nil if none was found.
+	Limit *limiter.Limit
+	// Exact says that the count, the period and the burst are known exactly.
+	Exact bool
+	// Phase is by how much its windows begin later than whole periods since the epoch, if
+	// PhaseKnown.
+	Phase      time.Duration
+	PhaseKnown bool
+	// Alternatives are limits that would have answered alike.
+	Alternatives []limiter.Limit
+	// Notes are what could not be told apart, and why, in words.
+	Notes []string
+	// Events are all requests that were sent, in order.
+	Events []Event
+}
+
+// Result is what a probe found, check by check.
+type Result struct {
+	Discovery
+	// Dialect is the dialect of the headers that tell of the limit, empty if there are none.
+	Dialect string
+	Checks  []Check
+}
+
+// Verdict is how a check ended.
+type Verdict string
+
+// The verdicts of a check.
+const (
+	Pass    Verdict = "pass"
+	Fail    Verdict = "fail"
+	Unknown Verdict = "unknown" // it could not be seen
+)
+
+// Check is one thing that an endpoint is held to.
+type Check struct {
+	Name           string
+	Verdict        Verdict
+	Expected, Seen string
+}
+
+// Run finds out what limit the endpoint has, unless the configuration says it, and checks the
+// endpoint. What was seen until an error is in the result.
+func Run(ctx context.Context, config *Config) (*Result, error) {
+	discovery, err := Discover(ctx, config)
+	if err != nil {
+		return &Result{Discovery: *discovery}, err
+	}
+	return Verify(ctx, config, discovery)
+}
