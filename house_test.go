@@ -175,7 +175,7 @@ var layers = map[string][]string{
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/rls", "pkg/limiter"},
-	"cmd/internal/probe":      {"cmd/internal/endpoint", "pkg/limiter"},
+	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

@@ -130,9 +130,9 @@ type Figures struct {
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
-	Audit  Audit   `json:"audit"`
-	Limits []Limit `json:"limits"` // each of the limits decided together
-	Cost   *Cost   `json:"cost,omitempty"`
+	Audit  Audit  `json:"audit"`
+	Limits Limits `json:"limits"` // each of the limits decided together
+	Cost   *Cost  `json:"cost,omitempty"`
 }
 
 // Quantiles are of a distribution of times, in whole microseconds.
@@ -160,6 +160,19 @@ type Audit struct {
 	// denied though it would have admitted them.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
+	// LeastOverAdmitted is the least number of units that were too many: without them, nothing
+	// would have been beyond the limit. One unit too many at the beginning counts once, and
+	// OverAdmitted counts it again with each one after it. LeastUnderAdmitted is the units
+	// that were denied wrongly, each counted once.
+	LeastOverAdmitted  int64 `json:"least_over_admitted"`
+	LeastUnderAdmitted int64 `json:"least_under_admitted"`
+	// LimitReached is the most that any key had in use or asked for, against the capacity;
+	// below 1 the limit was never reached, and over-admission was not tested. Of several
+	// limits it is that of the one reached least. It is nil where it is not known.
+	LimitReached *float64 `json:"limit_reached,omitempty"`
+	// Lies is what the answers told beside whether they allowed, held against the truth; nil
+	// if none of them could be.
+	Lies *Lies `json:"lies,omitempty"`
 	// Excused is the units that were denied though the algorithm would have admitted them,
 	// because others held units that they had taken ahead. They are not among those
 	// under-admitted.
@@ -174,6 +187,28 @@ type Audit struct {
 	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
 	// KeySums is what Fairness is computed from. It allows runs to be merged.
 	KeySums *KeySums `json:"key_sums,omitempty"`
+}
+
+// Lies is how true the figures were that answers told.
+type Lies struct {
+	// Checked is the answers whose figures were held against the truth, and Wrong those of
+	// them that told something wrong.
+	Checked int64 `json:"checked"`
+	Wrong   int64 `json:"wrong"`
+	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
+}
+
+// Lie is what answers told wrong in one field.
+type Lie struct {
+	// Field is remaining, used, retry_after, reset_after or delay.
+	Field   string `json:"field"`
+	Answers int64  `json:"answers"` // that told it wrong
+	// The rest is about the first of them. Told is what it said and True what it should have
+	// said, as units or a duration; after requests of an unknown outcome True may be a range.
+	Key  string    `json:"key,omitempty"`
+	At   time.Time `json:"at"`
+	Told string    `json:"told"`
+	True string    `json:"true"`
 }
 
 // KeySums are over the units that each key was admitted: Jain's index of fairness is

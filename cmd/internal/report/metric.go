@@ -85,6 +85,8 @@ func allMetrics() []metric {
 		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
 		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
 		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
+		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOverAdmitted }, nil},
+		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnderAdmitted }, nil},
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
 	} {
@@ -102,6 +104,18 @@ func allMetrics() []metric {
 		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
 	}
 	all = append(all,
+		metric{name: "lies", kind: count, of: func(f *Figures) *big.Rat {
+			if f.Audit.Lies == nil {
+				return nil
+			}
+			return new(big.Rat).SetInt64(f.Audit.Lies.Wrong)
+		}},
+		metric{name: "limit_reached", of: func(f *Figures) *big.Rat {
+			if f.Audit.LimitReached == nil {
+				return nil
+			}
+			return ratOf(*f.Audit.LimitReached)
+		}},
 		metric{name: "fairness", of: func(f *Figures) *big.Rat {
 			if f.Audit.FairnessUnknown {
 				return nil
@@ -178,6 +192,10 @@ func (m *metric) absence() string {
 	switch {
 	case m.kind == duration:
 		return "a simulation measures no times, and a load test has none before its first answer"
+	case m.name == "limit_reached":
+		return "the report is of a version that did not tell it"
+	case m.name == "lies":
+		return "the figures of no answer could be held against the truth"
 	case m.name == "fairness":
 		return "it needs the sums over keys, which one of the reports lacks"
 	}

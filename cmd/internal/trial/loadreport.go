@@ -13,7 +13,7 @@ import (
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
 	run := &report.Run{Figures: r.figures(result, l)}
-	describeLimits(run, l.limits, result.Findings)
+	l.audited().describe(run, result.Findings)
 	run.Store, run.Implementation = target.Name, target.Implementation
 	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
 	run.Histograms = histogramsOf(result, r.Load.IsClosed())

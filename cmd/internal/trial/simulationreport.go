@@ -18,7 +18,7 @@ func (r *simulationRun) describeWrapped(run *report.Run) {
 	for i := range r.result.Limits {
 		byClock = append(byClock, r.result.Limits[i].ByClock)
 	}
-	run.Wrapped.ByClock(reportAudit(byClock...))
+	run.Wrapped.ByClock(worstByClock(byClock))
 	run.Wrapped.AllowedBesides, run.Wrapped.DeniedBesides = r.result.Differently.Allowed, r.result.Differently.Denied
 	for _, by := range slices.Sorted(maps.Keys(r.result.ByDecider)) {
 		counts := r.result.ByDecider[by]
@@ -67,7 +67,7 @@ func (r *simulationRun) report() report.Run {
 	for i := range result.Limits {
 		findings[i] = result.Limits[i].Audit
 	}
-	describeLimits(&run, limits, findings)
+	(&audited{limits: limits}).describe(&run, findings)
 	if run.Wrapped = r.wrap; r.wrap != nil {
 		r.describeWrapped(&run)
 	}

@@ -18,42 +18,6 @@ type Observation struct {
 	Allowed, Charged bool
 }
 
-// Finding is what an audit of one limit over all of its keys found.
-type Finding struct {
-	// WorstRatio is the most that any key was admitted against the limit: 1 is
-	// exactly the limit. For an algorithm that counts windows it is the most units
-	// in any span of one period against the count. For a bucket it is the fullest
-	// that it was against its burst, which is more than 1 exactly if in some span
-	// of time more than burst + span × count ÷ period was admitted.
-	WorstRatio float64
-	// WorstUnits is the most units that any key was admitted in a span of one
-	// period, open at one end.
-	WorstUnits int64
-	// OverAdmitted is the units charged beyond what the algorithm, having charged
-	// everything that was charged before, would have allowed. UnderAdmitted is the
-	// units denied that it would have allowed.
-	OverAdmitted, UnderAdmitted int64
-	// Excused is the units denied that it would have allowed, if not for what others may
-	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
-	Excused int64
-	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64
-	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
-	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
-	// nothing was charged.
-	Fairness float64
-	// Charged is Σx, the units charged, and ChargedSquares is Σx²; with them the
-	// fairness over several audits of different keys can be told.
-	Charged, ChargedSquares float64
-	// Keys is the keys that asked, and KeysDenied those denied at least once.
-	Keys, KeysDenied int64
-	// Denied is the requests this limit denied.
-	Denied int64
-	// OutOfOrder is the observations that came too late to be put in order. They were
-	// judged as if they had been made at the last instant known of their key.
-	OutOfOrder int64
-}
-
 // Auditor audits one limit over any number of keys. It is for one goroutine.
 type Auditor struct {
 	keys    []account
@@ -111,6 +75,12 @@ func (a *Auditor) Observe(o Observation) {
 	}
 	k.last = o.At
 	used, capacity := k.used(o.At), k.limit.Capacity()
+	switch after := used + o.Cost; {
+	case o.Charged:
+		a.finding.PeakRatio = max(a.finding.PeakRatio, float64(after)/float64(capacity))
+	case !o.Allowed && after > capacity:
+		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
+	}
 	switch {
 	case o.Charged:
 		if beyond := used + o.Cost - capacity; beyond > 0 {

@@ -136,6 +136,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 				fallthrough
 			case "right":
 				if fits {
+					want.PeakRatio = max(want.PeakRatio, float64(used+cost)/float64(h.limit.Capacity()))
 					want.OverAdmitted += min(cost, max(0, used+cost-h.limit.Capacity()))
 					h.at, h.units = append(h.at, now), append(h.units, cost)
 					a.Observe(Observation{0, limiter.Instant(now), cost, true, true})
@@ -145,6 +146,8 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			}
 			if used+cost <= h.limit.Capacity() {
 				want.UnderAdmitted += cost
+			} else {
+				want.PeakRatio = max(want.PeakRatio, 1)
 			}
 			a.Observe(Observation{0, limiter.Instant(now), cost, false, false})
 			run++
