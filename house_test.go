@@ -175,7 +175,9 @@ var layers = map[string][]string{
 	"cmd/internal/serve/envoy/rls": {},
 	"cmd/internal/serve/grpc":      {"internal/panics"},
 	"cmd/internal/endpoint":        {"pkg/limiter"},
-	"cmd/internal/probe":           {"cmd/internal/endpoint", "pkg/limiter"},
+	"cmd/internal/probe": {
+		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit/interval",
+	},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
