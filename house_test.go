@@ -99,8 +99,8 @@ var layers = map[string][]string{
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
-		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -108,6 +108,7 @@ var layers = map[string][]string{
 	"pkg/limiter": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},
+	"internal/alarm":        {},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lazyregexp":   {},
@@ -202,7 +203,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"docs/examples/worker", "docs/pictures",
+	"internal/alarm", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.
