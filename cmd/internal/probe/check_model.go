@@ -17,8 +17,8 @@ const resolution = time.Millisecond
 // mostWorlds bounds the worlds in which a request without an answer was counted or not.
 const mostWorlds = 16
 
-// model says how a limit counts.
-type model struct {
+// standard is what an endpoint is held to: it says how a limit counts.
+type standard struct {
 	limit limiter.Limit // normalized
 	// phase is by how much windows begin later than whole periods since the epoch.
 	phase time.Duration
@@ -45,10 +45,10 @@ type view struct {
 	more, unused time.Time
 }
 
-// judgement is what came of holding the events of one subject to a model.
+// judgement is what came of holding the events of one subject to a standard.
 type judgement struct {
-	model model
-	views []view
+	standard standard
+	views    []view
 	// over and under are the units that were admitted and denied wrongly.
 	over, under int64
 	// peak is the most that was in use with all that was admitted, at the least.
@@ -61,10 +61,10 @@ type world struct {
 	late  bool
 }
 
-// judge holds the events of one subject to a model. If nobody knows what the key had in use
+// judge holds the events of one subject to a standard. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
-func (m model) judge(events []*Event, fresh bool) *judgement {
-	j := &judgement{model: m, views: make([]view, 0, len(events))}
+func (m standard) judge(events []*Event, fresh bool) *judgement {
+	j := &judgement{standard: m, views: make([]view, 0, len(events))}
 	worlds := []world{{}, {late: true}}
 	var all limiter.State // with everything charged, as late as it can be
 	known := limiter.Instant(0)
@@ -99,14 +99,14 @@ func (m model) judge(events []*Event, fresh bool) *judgement {
 }
 
 // instant is a time as the limiter's windows count it.
-func (m model) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-m.phase)) }
+func (m standard) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-m.phase)) }
 
 // back is the time of an instant.
-func (m model) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
+func (m standard) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
 
 // decide goes on in all worlds in which the answer can have been given, and says whether there
 // is none.
-func (m model) decide(worlds []world, v *view, early, late limiter.Instant) []world {
+func (m standard) decide(worlds []world, v *view, early, late limiter.Instant) []world {
 	capacity := m.limit.Capacity()
 	type fate struct{ admits, denies bool }
 	fates := make([]fate, len(worlds))
@@ -162,7 +162,7 @@ func (m model) decide(worlds []world, v *view, early, late limiter.Instant) []wo
 }
 
 // chargeDenied counts a denied request: it delays when there is room again.
-func (m model) chargeDenied(s *limiter.State, cost int64, now limiter.Instant) {
+func (m standard) chargeDenied(s *limiter.State, cost int64, now limiter.Instant) {
 	if m.limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
 		*s = limiter.State{}
 		cost = m.limit.Capacity()
@@ -171,7 +171,7 @@ func (m model) chargeDenied(s *limiter.State, cost int64, now limiter.Instant) {
 }
 
 // look notes what is true after an answer.
-func (m model) look(worlds []world, v *view, early, late limiter.Instant) {
+func (m standard) look(worlds []world, v *view, early, late limiter.Instant) {
 	capacity := m.limit.Capacity()
 	v.remaining = [2]int64{capacity, 0}
 	for i := range worlds {
@@ -194,7 +194,7 @@ func (m model) look(worlds []world, v *view, early, late limiter.Instant) {
 }
 
 // after is how long it takes from now until a cost fits, if nobody else asks.
-func (m model) after(s *limiter.State, cost int64, now limiter.Instant) limiter.Instant {
+func (m standard) after(s *limiter.State, cost int64, now limiter.Instant) limiter.Instant {
 	if s.Used(now)+cost <= m.limit.Capacity() {
 		return 0
 	}
@@ -264,7 +264,7 @@ func inOrder(events []*Event) []*Event {
 const mostPhases = 24
 
 // fit finds the phase and the manner in which the limit explains the events best.
-func fit(m model, keys []key, phaseKnown bool) (best model, judgements []*judgement) {
+func fit(m standard, keys []key, phaseKnown bool) (best standard, judgements []*judgement) {
 	phases := []time.Duration{m.phase}
 	if m.limit.Algorithm == limiter.FixedWindow && !m.limit.FromFirst {
 		phases = append(phases, phasesOf(keys, m.limit.Period, phaseKnown)...)
