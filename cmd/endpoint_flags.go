@@ -65,7 +65,7 @@ func httpFlags() []string {
 
 // endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(httpFlags(), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor")
+	return append(httpFlags(), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor", "resolution", "clock-skew")
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.

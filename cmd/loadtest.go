@@ -21,7 +21,8 @@ type loadtestOptions struct {
 	logOptions
 	outageOptions
 	endpointFlags
-	speed string
+	farClock farClockFlags
+	speed    string
 	reportingOptions
 	policyName     string
 	values         []string
@@ -99,6 +100,7 @@ load that never reached its limit passes, with a warning.`,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	o.outageOptions.addFlags(cmd)
 	o.endpointFlags.addFlags(cmd)
+	o.farClock.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")

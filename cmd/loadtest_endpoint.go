@@ -2,12 +2,43 @@ package cmd
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
+
+// farClockFlags say what is known of the clock that an endpoint decides by.
+type farClockFlags struct{ resolution, skew time.Duration }
+
+func (o *farClockFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVar(&o.resolution, "resolution", time.Millisecond, "an endpoint reads its clock to `DURATION` exactly")
+	flags.DurationVar(&o.skew, "clock-skew", 0,
+		"an endpoint's fixed windows begin at most `DURATION` beside those of this machine's clock (default: not known, and found out)")
+	for _, flag := range []string{"resolution", "clock-skew"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+}
+
+// parse returns how answers are audited.
+func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err error) {
+	const most = time.Hour
+	options = interval.Options{Resolution: o.resolution, Skew: -1}
+	if cmd.Flags().Changed("clock-skew") {
+		options.Skew = o.skew
+	}
+	switch {
+	case o.resolution < 0 || o.resolution > most:
+		return options, usagef("--resolution %s is out of range; it must be from 0 to %s", o.resolution, most)
+	case o.skew < 0 || o.skew > most:
+		return options, usagef("--clock-skew %s is out of range; it must be from 0 to %s", o.skew, most)
+	}
+	return options, nil
+}
 
 // parseURL takes the URL of an endpoint from the arguments.
 func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []string, err error) {
@@ -69,6 +100,9 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 		return usagef("--subjects names %d subjects, and %d are needed; add some, or lower --keys", n, plan.Load.Subjects)
 	}
 	plan.Endpoint = &trial.EndpointPlan{Subjects: names}
+	if plan.Endpoint.Intervals, err = o.farClock.parse(cmd); err != nil {
+		return err
+	}
 	templated, is := client.(endpoint.Templated)
 	if !is {
 		return nil

@@ -9,12 +9,23 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // EndpointPlan is what a load test of an endpoint has beside that of a store.
 type EndpointPlan struct {
 	// Subjects says what subjects are called. Each run has its own, if they can be fresh.
 	Subjects endpoint.Subjects
+	// Intervals is what is known of the clock that decides.
+	Intervals interval.Options
+}
+
+// intervals returns how answers are audited whose instants are not known, nil for a store's.
+func (t *LoadTest) intervals() *interval.Options {
+	if t.Endpoint == nil {
+		return nil
+	}
+	return &t.Endpoint.Intervals
 }
 
 // nameSubjects gives the subjects of a run the names that an endpoint sees.
