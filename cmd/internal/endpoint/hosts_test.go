@@ -50,7 +50,7 @@ func TestHosts(t *testing.T) {
 func TestHostsThatAreNone(t *testing.T) {
 	for _, target := range []string{
 		`http://127.0.0.1\@example.com/`, "http://l\u043ecalhost/", "http://127.0.0.1\uff0eexample.com/", "http://local\thost/", "http://lo calhost/",
-		"http://[::1/", "http://[127.0.0.1]:99999/", "http://", "http://:80/",
+		"http://[::1/", "http://$(reboot)/", "http://a;b/", "http://a'b/", "http://[::1%25a$(b)]/", "http://[127.0.0.1]:99999/", "http://", "http://:80/",
 	} {
 		if client, err := NewHTTP(HTTPOptions{URL: target}); err == nil {
 			client.Close()
