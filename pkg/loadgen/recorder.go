@@ -18,6 +18,7 @@ type records struct {
 	// watermark is set to idle.
 	watermark atomic.Int64
 	last      int64 // the newest instant that this worker knows of
+	sending   sending
 
 	mu     sync.Mutex
 	filled batch
@@ -38,10 +39,15 @@ type batch struct {
 	unknown []unknownCharge
 	errors  []error
 	early   int64 // answers of instants before their watermark
+	// intervals is the answers with their intervals, if those are audited.
+	intervals []intervalAnswer
 }
 
 func (b *batch) reset() {
-	*b = batch{samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0]}
+	*b = batch{
+		samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0],
+		intervals: b.intervals[:0],
+	}
 }
 
 // sample is one request's times and outcome.
@@ -49,6 +55,7 @@ type sample struct {
 	answered         time.Duration   // from the run's beginning
 	at               limiter.Instant // by the store's clock, if it decided
 	latency, service time.Duration
+	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
 	decider          limiter.Decider // of what was allowed or denied
@@ -124,6 +131,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		answered: answered,
 		latency:  answered - a.Due,
 		service:  answered - sent,
+		lag:      w.lag,
 		subject:  a.Subject,
 		outcome:  outcomeOf(err, w.decisions),
 		waited:   w.waited,
@@ -137,6 +145,8 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case r.Intervals != nil:
+		w.recordInterval(keys, a.Cost, sent, answered, &s)
 	case s.outcome == unknown, !IsLimit(s.decider):
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
@@ -168,6 +178,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		w.filled.errors = append(w.filled.errors, err)
 	}
 	w.watermark.Store(idle)
+	w.sending.since.Store(idle)
 	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {
 		waited = true
 		w.room.Wait()
