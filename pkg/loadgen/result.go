@@ -61,6 +61,8 @@ type Result struct {
 	// when they were asked for. The order of such decisions is not known, so the audit may
 	// be wrong about them.
 	ClockWentBack int64
+	// Clock is what was found of the clock that decided.
+	Clock ClockFinding
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
 	FirstError error
