@@ -42,9 +42,9 @@ type collector struct {
 	intervals     *intervalAudit // nil unless those are audited
 	spare         batch
 
-	dispatched sync.Mutex // guards what dispatcher and workers add directly
-	lag        *hdrhistogram.Histogram
-	drops      []int64 // in each interval
+	lag      *hdrhistogram.Histogram
+	dropping sync.Mutex // guards what workers add directly
+	drops    []int64    // in each interval
 }
 
 // newHistogram holds microseconds up to an hour, to three significant digits.
@@ -88,19 +88,10 @@ func intervalFor(length time.Duration) time.Duration {
 	return 5 * time.Minute
 }
 
-// addLags records how late, in nanoseconds, requests were handed out.
-func (c *collector) addLags(lags []int64) {
-	c.dispatched.Lock()
-	defer c.dispatched.Unlock()
-	for _, lag := range lags {
-		record(c.lag, time.Duration(lag))
-	}
-}
-
 // addDrop counts a request that was due then and could not be sent in time.
 func (c *collector) addDrop(due time.Duration) {
-	c.dispatched.Lock()
-	defer c.dispatched.Unlock()
+	c.dropping.Lock()
+	defer c.dropping.Unlock()
 	i := int(due / c.partial.Interval)
 	for len(c.drops) <= i {
 		c.drops = append(c.drops, 0)
@@ -179,7 +170,7 @@ func (c *collector) fetchAll() {
 			c.add(&b.samples[i])
 		}
 		for _, u := range b.unknown {
-			c.auditors[u.limit].Unknown(u.key, int64(u.cost))
+			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 		}
 		for _, err := range b.errors {
 			c.addError(err)
@@ -224,6 +215,9 @@ func (c *collector) add(s *sample) {
 		record(p.Service, s.service)
 	case !answered:
 		record(p.ErrorLatency, s.latency)
+	}
+	if c.run.Load != nil {
+		record(c.lag, s.lag)
 	}
 	if s.latency > c.run.LateAfter {
 		p.Late++
@@ -313,8 +307,8 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	for n := max(0, len(r.Timeline)-len(c.recent)); n < len(r.Timeline); n++ {
 		r.Timeline[n].time(c.recent[n%len(c.recent)])
 	}
-	c.dispatched.Lock()
-	r.Lag = hdrhistogram.Import(c.lag.Export())
+	r.Lag = c.lag
+	c.dropping.Lock()
 	for i, drops := range c.drops {
 		r.Dropped += drops
 		for len(r.Timeline) <= i {
@@ -322,7 +316,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		}
 		r.Timeline[i].Dropped = drops
 	}
-	c.dispatched.Unlock()
+	c.dropping.Unlock()
 	r.Tally = c.tally
 	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors

@@ -52,6 +52,7 @@ func (b *batch) reset() {
 type sample struct {
 	answered         time.Duration // from the run's beginning
 	latency, service time.Duration
+	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
 	decider          limiter.Decider // of what was allowed or denied
@@ -90,9 +91,10 @@ func kindOf(byLimit, call bool) answerKind {
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
-	key   uint32
-	cost  uint32
-	limit uint8
+	key    uint32
+	cost   uint32
+	gaveUp limiter.Instant // when its error came
+	limit  uint8
 }
 
 // record stores what became of a request, and that nothing is under way now. It reports
@@ -102,6 +104,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		answered: answered,
 		latency:  answered - a.Due,
 		service:  answered - sent,
+		lag:      w.lag,
 		subject:  a.Subject,
 		outcome:  outcomeOf(err, w.decisions),
 		waited:   w.waited,
@@ -121,7 +124,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
 		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), limiter.InstantOf(r.begin.Add(answered)), uint8(limit)})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {

@@ -17,9 +17,14 @@ type Config struct {
 	Limit *limiter.Limit
 	// Budget is the most requests that may be sent.
 	Budget int
+	// MaxTime is the longest that the probe may take; 0 means as long as it needs.
+	MaxTime time.Duration
+	// Workers is the most requests that are under way at once, so that a large limit is
+	// exhausted before it refills; 0 and 1 mean one.
+	Workers int
 	// DeniedStatus is the status that a denial must have; 0 means 429.
 	DeniedStatus int
-	// Clock tells the time and waits, for tests in virtual time.
+	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
 	Clock Clock
 	// Observer is told what is going on. It may be nil.
 	Observer Observer

@@ -1,0 +1,315 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/internal/goroutines"
+)
+
+// errSpent is the error of an experiment that would exceed the budget. It says which one.
+var (
+	errSpent     = errors.New("the budget is spent")
+	errRequests  = fmt.Errorf("%w: all requests were sent", errSpent)
+	errTime      = fmt.Errorf("%w: the time is over", errSpent)
+	errNoAnswers = errors.New("the endpoint does not answer")
+)
+
+// mostFailures is after how many failures in a row a probe gives up.
+const mostFailures = 20
+
+// session sends the requests of one probe and keeps its budget: no request is sent and
+// nothing is waited for beyond it. Its methods return an error that is errSpent then, and what
+// they learnt until then. They are for one goroutine.
+type session struct {
+	ctx    context.Context
+	config *Config
+	clock  Clock
+	end    time.Time // of the time budget; zero if there is none
+	name   string    // what all subjects of this probe begin with
+	begun  int       // subjects
+	failed int       // requests without an answer, one after the other
+
+	statuses statuses
+
+	mutex  sync.Mutex
+	sent   int
+	events []Event // in the order in which they were answered
+}
+
+// newSession returns a session that goes on after the requests of a discovery, by the
+// same budget.
+func newSession(ctx context.Context, config *Config, before []Event) *session {
+	s := &session{ctx: ctx, config: config, clock: config.Clock, name: strings.ToLower(rand.Text()[:8]), events: before, sent: len(before)}
+	if s.clock == nil {
+		s.clock = systemClock{}
+	}
+	begin := s.clock.Now()
+	for i := range before {
+		s.statuses.take(&before[i])
+	}
+	if len(before) > 0 && !before[0].Sent.IsZero() {
+		begin = before[0].Sent
+	}
+	if config.MaxTime > 0 {
+		s.end = begin.Add(config.MaxTime)
+	}
+	return s
+}
+
+// subject returns the name of a subject that nobody has asked for yet.
+func (s *session) subject() string {
+	s.begun++
+	return fmt.Sprintf("%s-%d", s.name, s.begun)
+}
+
+// requestsLeft returns how many requests may still be sent.
+func (s *session) requestsLeft() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.config.Budget - s.sent
+}
+
+// timeLeft returns how much of the time budget is left: very long if there is none.
+func (s *session) timeLeft() time.Duration {
+	if s.end.IsZero() {
+		return 1 << 62
+	}
+	return s.end.Sub(s.clock.Now())
+}
+
+// wait waits, and keeps the end of the time budget.
+func (s *session) wait(d time.Duration) error {
+	if d <= 0 {
+		return s.ctx.Err()
+	}
+	left := s.timeLeft()
+	if left < d {
+		return errTime
+	}
+	return s.clock.Sleep(s.ctx, d)
+}
+
+// waitUntil waits until an instant.
+func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
+
+// send sends one request of a subject at a cost. A request that failed is an event, too; the
+// error is for what ends the probe.
+func (s *session) send(subject string, cost int64) (Event, error) {
+	event, err := s.sendOne(subject, cost)
+	if err == nil {
+		s.statuses.take(&event)
+		err = s.add([]Event{event})
+	}
+	return event, err
+}
+
+// sendOne sends one request, by any goroutine. It is not an event yet.
+func (s *session) sendOne(subject string, cost int64) (Event, error) {
+	if s.timeLeft() < 0 {
+		return Event{}, errTime
+	}
+	if !s.takeRequest() {
+		return Event{}, errRequests
+	}
+	event := Event{Subject: subject, Cost: cost}
+	before := s.clock.Now()
+	event.Err = s.config.Client.Send(s.ctx, subject, cost, &event.Answer)
+	if s.ctx.Err() != nil {
+		return event, s.ctx.Err()
+	}
+	if event.Err != nil {
+		event.Outcome = endpoint.Failed
+		if event.Sent.IsZero() {
+			event.Sent = before
+		}
+		if event.Answered.IsZero() {
+			event.Answered = s.clock.Now()
+		}
+	}
+	return event, nil
+}
+
+func (s *session) takeRequest() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.sent >= s.config.Budget {
+		return false
+	}
+	s.sent++
+	return true
+}
+
+// add remembers events, and gives up if nothing but failures come.
+func (s *session) add(events []Event) error {
+	s.events = append(s.events, events...)
+	for i := range events {
+		if events[i].Outcome != endpoint.Failed {
+			s.failed = 0
+		} else if s.failed++; s.failed >= mostFailures {
+			if err := events[i].Err; err != nil {
+				return fmt.Errorf("%w: %w", errNoAnswers, err)
+			}
+			return fmt.Errorf("%w but with status %d", errNoAnswers, events[i].Status)
+		}
+	}
+	return nil
+}
+
+// burst is what came of many requests of one subject, one right after the other.
+type burst struct {
+	subject                  string
+	admitted, denied, failed int
+	// events are in the order in which they were sent.
+	events []Event
+}
+
+// count counts the outcomes, which what is known about statuses may have corrected.
+func (b *burst) count(known *statuses) {
+	b.admitted, b.denied, b.failed = 0, 0, 0
+	for i := range b.events {
+		known.take(&b.events[i])
+		switch b.events[i].Outcome {
+		case endpoint.Allowed:
+			b.admitted++
+		case endpoint.Denied:
+			b.denied++
+		default:
+			b.failed++
+		}
+	}
+}
+
+// first returns the first event with an outcome.
+func (b *burst) first(outcome endpoint.Outcome) *Event {
+	for i := range b.events {
+		if b.events[i].Outcome == outcome {
+			return &b.events[i]
+		}
+	}
+	return nil
+}
+
+// sequential is how many requests of a burst are sent one after the other before several
+// workers send them: small limits are found exactly, and large ones before they refill.
+const sequential = 32
+
+// sendMany sends up to most requests of a subject at cost 1 as fast as the workers can, and
+// stops after so many denials in a row; 0 means that it does not stop. While it sends one at
+// a time, no denial more than these is asked for.
+func (s *session) sendMany(subject string, most, denials int) (b burst, err error) {
+	b.subject = subject
+	streak, odd := 0, 0 // denials in a row, and answers in a row that may be denials
+	for len(b.events) < most && (denials == 0 || streak < denials) {
+		n := 1
+		if len(b.events) >= sequential && s.config.Workers > 1 && streak == 0 {
+			n = min(s.config.Workers, most-len(b.events))
+		}
+		events, err := s.sendAtOnce(subject, n)
+		for i := range events {
+			if odd = s.statuses.inARow(&events[i], odd); odd == enoughOdd {
+				s.isDenial(events[i].Status)
+			}
+			s.statuses.take(&events[i])
+			if events[i].Outcome == endpoint.Denied {
+				streak++
+			} else if events[i].Outcome == endpoint.Allowed {
+				streak = 0
+			}
+		}
+		b.events = append(b.events, events...)
+		b.count(&s.statuses)
+		if err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// exhaust sends requests of a subject until one is denied, at most so many.
+func (s *session) exhaust(subject string, most int) (burst, error) {
+	return s.sendMany(subject, most, 1)
+}
+
+// sendAtOnce sends n requests of a subject at the same time.
+func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
+	if n == 1 {
+		event, err := s.send(subject, 1)
+		if err != nil && event.Sent.IsZero() {
+			return nil, err
+		}
+		return []Event{event}, err
+	}
+	events, failures := make([]Event, n), make([]error, n)
+	var group goroutines.Group
+	for i := range events {
+		group.Go(func() { events[i], failures[i] = s.sendOne(subject, 1) })
+	}
+	err := group.Wait()
+	kept := events[:0]
+	for i := range events {
+		if failures[i] != nil {
+			err = failures[i]
+			continue
+		}
+		s.statuses.take(&events[i])
+		kept = append(kept, events[i])
+	}
+	if failure := s.add(kept); failure != nil {
+		err = failure
+	}
+	return kept, err
+}
+
+// statuses tells denials from failures where the endpoint denies with a status of its own,
+// such as 503. The zero statuses knows none yet.
+type statuses struct {
+	usual  int          // of the first answer that was let through
+	denied map[int]bool // those found to be denials
+	odd    int          // the last one that was neither
+}
+
+// take corrects what an answer means by the statuses that are known.
+func (s *statuses) take(e *Event) {
+	switch {
+	case e.Err != nil || e.Outcome == endpoint.Denied:
+	case s.denied[e.Status]:
+		e.Outcome = endpoint.Denied
+	case s.usual == 0 && e.Outcome == endpoint.Allowed:
+		s.usual = e.Status
+	}
+}
+
+// enoughOdd is after how many answers in a row with the same unusual status that is
+// a denial, and no failure.
+const enoughOdd = 3
+
+// inARow returns how many answers in a row, with this one, had one status that is unlike that
+// of those let through and that nobody called a denial.
+func (s *statuses) inARow(e *Event, before int) int {
+	if e.Err != nil || e.Outcome == endpoint.Denied || s.usual == 0 || e.Status == s.usual {
+		return 0
+	}
+	if before > 0 && e.Status != s.odd {
+		before = 0
+	}
+	s.odd = e.Status
+	return before + 1
+}
+
+// isDenial makes a status one of a denial, also for events that came already.
+func (s *session) isDenial(status int) {
+	if s.statuses.denied == nil {
+		s.statuses.denied = make(map[int]bool)
+	}
+	s.statuses.denied[status] = true
+	for i := range s.events {
+		s.statuses.take(&s.events[i])
+	}
+}
