@@ -12,7 +12,10 @@ type totals struct {
 	over                    int64 // admitted and too many, at least
 	underFree, underCharged int64 // denied wrongly, if denied requests are charged or not
 	leastUnder              int64 // as underFree, where correcting one explains those after it
-	sight                   sharpness
+	// peak is the most that any key surely had in use against its capacity. A denial that had a
+	// reason had that one: the limit was reached.
+	peak  float64
+	sight sharpness
 }
 
 // sharpness is how little would have been found wrong.
@@ -101,9 +104,12 @@ func (a *Auditor) Finding() audit.Finding {
 	for _, g := range a.groups {
 		t := &g.best().totals
 		f.OverAdmitted += t.over
+		f.LeastOver += t.over
 		if !g.chargesDenied(t) {
 			f.UnderAdmitted += t.underFree
+			f.LeastUnder += t.leastUnder
 		}
+		f.PeakRatio = max(f.PeakRatio, t.peak)
 	}
 	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
 	return f

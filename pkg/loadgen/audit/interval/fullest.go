@@ -216,6 +216,9 @@ func (f *fullest) chargeDelayed(before limiter.Instant) {
 // judge finds a denial that has ended wrong, or not.
 func (f *fullest) judge(e *ending, countsDenials bool, t *totals) {
 	wrong := f.take(e.id)
+	if wrong&free == 0 {
+		t.peak = max(t.peak, 1)
+	}
 	if f.sample.id == e.id {
 		if wrong&free == 0 {
 			t.sight.denied(f.sample.most + f.sample.cost - f.limit.Capacity())

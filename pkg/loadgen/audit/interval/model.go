@@ -45,8 +45,11 @@ func (m *model) begin(p *phase, e *event, countsDenials bool) {
 
 func (m *model) pair(p *phase, lo, hi limiter.Instant, units int64) {
 	lo, hi = p.interval(lo, hi)
-	p.totals.over += m.least.place(lo, hi, units)
-	p.totals.sight.admitted(m.least.spare(hi))
+	tooMany := m.least.place(lo, hi, units)
+	spare, capacity := m.least.spare(hi), m.most.limit.Capacity()
+	p.totals.over += tooMany
+	p.totals.peak = max(p.totals.peak, float64(capacity-spare+tooMany)/float64(capacity))
+	p.totals.sight.admitted(spare)
 }
 
 func (m *model) end(p *phase, e *event) {

@@ -209,7 +209,7 @@ func randomWorld(random *rand.Rand, requests int) *world {
 
 // What is right is never called wrong, however long answers take.
 func TestNothingRightIsCalledWrong(t *testing.T) {
-	runs := 40000
+	runs := 8000
 	if testing.Short() {
 		runs = 500
 	}
