@@ -6,6 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Result is what became of a run. One that [Config.Progress] is given changes as the
@@ -53,6 +54,9 @@ type Result struct {
 	Tally *Tally
 	// Findings is the audit of each limit. It includes the warm-up.
 	Findings []audit.Finding
+	// Sights is, for each limit that was audited by intervals, how far the audit could see. It
+	// is nil if the store said when it decided.
+	Sights []interval.Sight
 	// ByClock, if it was asked for, is an audit of each limit by when its answers came, by
 	// this machine's clock, instead of by when the store charged. Only its worst windows
 	// mean anything.
