@@ -47,7 +47,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 		}
 		config.Limit = &limit
 	}
-	client, err := o.client(url)
+	client, err := o.client(o.globalOptions, url)
 	if err != nil {
 		return err
 	}
