@@ -201,7 +201,9 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 	if text := <-told; !strings.HasSuffix(text, "u") || len(text) > 6 {
 		t.Errorf("the deadline is told as %q", text)
 	}
-	for left, want := range map[time.Duration]string{-1: "1u", 99 * time.Second: "99000000u", 100 * time.Second: "100000m", 1e6 * time.Hour: "99999999m"} {
+	for left, want := range map[time.Duration]string{
+		-1: "1u", 99 * time.Second: "99000000u", 100 * time.Second: "100000m", 1e6 * time.Hour: "99999999m",
+	} {
 		if got := deadlineText(left); got != want {
 			t.Errorf("%s is told as %s", left, got)
 		}
@@ -234,7 +236,8 @@ func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
 		}
 	}
-	if _, err := NewRLS(RLSOptions{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}); err != nil {
+	permitted := RLSOptions{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}
+	if _, err := NewRLS(permitted); err != nil {
 		t.Error(err)
 	}
 }
