@@ -99,8 +99,8 @@ var layers = map[string][]string{
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
-		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -108,6 +108,7 @@ var layers = map[string][]string{
 	"pkg/limiter": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},
+	"internal/alarm":        {},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lazyregexp":   {},
@@ -174,7 +175,7 @@ var layers = map[string][]string{
 	},
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
-	"cmd/internal/endpoint":   {"internal/rls", "pkg/limiter"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
 	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
 }
 
@@ -191,7 +192,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
@@ -202,7 +203,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"docs/examples/worker", "docs/pictures",
+	"internal/alarm", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.

@@ -34,5 +34,5 @@ func (o *endpointFlags) client(url string) (endpoint.Client, error) {
 	if o.rls.given() {
 		return nil, usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
-	return endpoint.NewHTTP(endpoint.HTTPOptions{URL: url, DeniedStatus: o.deniedStatus, Permitted: o.hosts})
+	return endpoint.NewHTTP(endpoint.HTTPOptions{URL: url, DeniedStatuses: []int{o.deniedStatus}, Permitted: o.hosts})
 }

@@ -16,6 +16,7 @@ const (
 // Bounds of the lists of a run.
 const (
 	mostLimits = 64
+	mostEdges  = 1000
 	mostListed = 1000
 )
 
@@ -50,14 +51,14 @@ var errTooMuch = errors.New("it holds more than any run")
 // check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
 	if max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
-		len(r.ByDecider) > mostDeciders {
+		len(r.ByDecider) > mostDeciders || len(r.EdgesMS) > mostEdges {
 		return errTooMuch
 	}
 	counts := []int64{
 		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
-		r.Keys, r.KeysDenied, int64(r.Workers),
+		r.Keys, r.KeysDenied, int64(r.Workers), r.Disagreements,
 	}
-	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
+	times := append([]int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}, r.EdgesMS...)
 	figures := []float64{r.Rate, r.ThroughputPerS}
 	if r.Neighbours != nil {
 		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
@@ -68,7 +69,7 @@ func (r *Run) check() error {
 	}
 	for _, q := range quantiles {
 		if q != nil {
-			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
+			counts = append(counts, q.P50, q.P90, q.P95, q.P99, q.P999, q.P9999, q.Max, q.Mean)
 		}
 	}
 	audits := []Audit{r.Audit}
@@ -77,7 +78,7 @@ func (r *Run) check() error {
 	}
 	for _, a := range audits {
 		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.LeastOverAdmitted, a.LeastUnderAdmitted,
-			a.Excused, a.LongestDenialRun)
+			a.KeysOver, a.KeysUnder, a.Excused, a.LongestDenialRun)
 		figures = append(figures, a.WorstWindowRatio, a.Fairness)
 		if a.LimitReached != nil {
 			figures = append(figures, *a.LimitReached)

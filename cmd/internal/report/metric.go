@@ -46,19 +46,10 @@ func allMetrics() []metric {
 		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByLocal) }},
 		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByFailurePolicy) }},
 	} {
-		for _, quantile := range []struct {
-			name string
-			of   func(*Quantiles) int64
-		}{
-			{"p50", func(q *Quantiles) int64 { return q.P50 }},
-			{"p90", func(q *Quantiles) int64 { return q.P90 }},
-			{"p99", func(q *Quantiles) int64 { return q.P99 }},
-			{"p999", func(q *Quantiles) int64 { return q.P999 }},
-			{"max", func(q *Quantiles) int64 { return q.Max }},
-		} {
-			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
-				if q := times.of(f); q != nil {
-					return new(big.Rat).SetInt64(quantile.of(q))
+		for _, figure := range timeFigures() {
+			all = append(all, metric{name: times.prefix + figure.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
+				if us, known := figure.known(times.of(f)); known {
+					return new(big.Rat).SetInt64(us)
 				}
 				return nil
 			}})
@@ -166,12 +157,19 @@ func metricNamed(name string) *metric {
 	return nil
 }
 
-func metricNames() []string {
-	names := make([]string, len(metrics))
-	for i, m := range metrics {
-		names[i] = m.name
+// metricNames lists all metrics. What there is of several kinds of times is listed once.
+func metricNames() string {
+	var names, times []string
+	for _, m := range metrics {
+		if m.kind != duration {
+			names = append(names, m.name)
+		}
 	}
-	return names
+	for _, figure := range timeFigures() {
+		times = append(times, figure.name)
+	}
+	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ error_ local_ or unguarded_ before it) " +
+		strings.Join(names, " ")
 }
 
 // valueHint says how the metric's values are written.

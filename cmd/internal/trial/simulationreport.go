@@ -78,9 +78,10 @@ func (r *simulationRun) report() report.Run {
 	for i, limit := range result.Limits {
 		if limit.MixedKeys > 0 {
 			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
+			run.Limits[i].Doubtful = true
 		}
 	}
-	if result.Disagreements > 0 {
+	if run.Disagreements = result.Disagreements; run.Disagreements > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
 	}
 	return run
