@@ -1,10 +1,10 @@
 package probe
 
 import (
-	"testing"
-	"time"
 	"math/rand/v2"
+	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -19,6 +19,7 @@ func TestDebug(t *testing.T) {
 			x := &explorer{session: newSession(t.Context(), &config, nil), d: &Discovery{Limit: config.Limit}}
 			x.askAtOnce()
 			x.follow()
+			x.compare()
 			x.gather()
 			limit, _ := limiter.ParseLimit(text)
 			limit, _ = limit.Normalize()
@@ -26,7 +27,7 @@ func TestDebug(t *testing.T) {
 			t.Log(text, x.counts, x.burst.admitted, len(x.events))
 			for k, one := range x.evidence.h {
 				for _, i := range contradicted(&m, one, middle, nil) {
-					t.Log(k, i, one[i], one[max(0,i-1)], one[i].sent-one[0].sent)
+					t.Log(k, i, one[i], one[max(0, i-1)], one[i].sent-one[0].sent)
 				}
 			}
 		})

@@ -129,7 +129,7 @@ func (x *explorer) follow() error {
 	full := int64(x.burst.admitted)
 	x.counts = []int64{full}
 	requests, begin := x.requestsLeft(), x.clock.Now()
-	for edges := 0; edges < mostEdges; edges++ {
+	for edges, most := 0, mostEdges; edges < most; edges++ {
 		x.step(x.timeLeft(), "waiting until a request is admitted again")
 		exhausted := x.clock.Now()
 		for pause := firstPause; ; {
@@ -144,8 +144,11 @@ func (x *explorer) follow() error {
 				if n > full/2 && !slices.Contains(x.counts, n) && len(x.counts) < 4 {
 					x.counts = append(x.counts, n)
 				}
-				if b.denied == 0 { // all is back, and more: faster than it can be asked for
-					edges = mostEdges
+				switch {
+				case b.denied == 0: // all is back, and more: faster than it can be asked for
+					most = 0
+				case n > full/2: // all comes back at once, and a second time says how often
+					most = 2
 				}
 				break
 			}
@@ -165,23 +168,14 @@ func (x *explorer) gather() {
 	*v = evidence{h: historyOf(x.events, x.shared), counts: x.counts, longest: 400 * 24 * time.Hour}
 	first := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
 	v.first = &x.events[first]
-	for i := range x.events {
-		e := &x.events[i]
-		if e.Outcome == endpoint.Denied {
-			v.denied = e
-			break
-		}
-		if e.Outcome == endpoint.Allowed {
+	for i := range x.burst.events {
+		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed && (v.last == nil || e.Answered.After(v.last.Answered)) {
 			v.last = e
 		}
 	}
-	v.edges = edgesOf(x.events, x.subject)
-	subjects := make(map[string]bool)
-	for i := range x.events {
-		subjects[x.events[i].Subject] = true
-	}
-	for subject := range subjects {
-		v.sharp = append(v.sharp, edgesOf(x.events, subject)...)
+	v.edges = edgesOf(v.h[0])
+	for _, one := range v.h {
+		v.sharp = append(v.sharp, edgesOf(one)...)
 	}
 	slices.SortFunc(v.sharp, func(a, b edge) int {
 		if c := a.by.Sub(a.after) - b.by.Sub(b.after); c != 0 {

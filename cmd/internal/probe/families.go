@@ -27,11 +27,10 @@ type hypothesis struct {
 
 // evidence is all that models are made of and held against.
 type evidence struct {
-	h      history
-	first  *Event // that was admitted, of the first subject
-	last   *Event // that was admitted in the first burst
-	denied *Event // the first denial
-	edges  []edge // of the first subject
+	h     history
+	first *Event // that was admitted, of the first subject
+	last  *Event // that was admitted in the first burst
+	edges []edge // of the first subject
 	// sharp are the narrowest edges of all subjects.
 	sharp []edge
 	// counts are how many a full limit may admit, the likeliest first.
@@ -231,6 +230,9 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 		}
 	}
 	for _, burst := range bursts {
+		if back(tick) >= burst && tick > 0 {
+			continue // a fixed window
+		}
 		limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
 			models = append(models, model{limit: limit, tick: tick})
@@ -269,8 +271,13 @@ func simpleRates(burst int64, low, high time.Duration, most int) (found []number
 		}
 		return 0
 	})
-	for i := range all[:min(most, len(all))] {
-		found = append(found, all[i].numbers)
+	for i := range all {
+		alike := func(n numbers) bool {
+			return n.count*all[i].period.Microseconds() == all[i].count*n.period.Microseconds()
+		}
+		if !slices.ContainsFunc(found, alike) && len(found) < most {
+			found = append(found, all[i].numbers)
+		}
 	}
 	return found
 }

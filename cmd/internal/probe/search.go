@@ -123,7 +123,7 @@ func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 			e.round = isRound(n.span, low, high) || n.count != 0 && isRound(n.period, scale(n, low), scale(n, high))
 		}
 		take(t)
-		if found++; found == mostModels {
+		if found++; found == mostModels || e.round {
 			break
 		}
 	}
