@@ -39,7 +39,7 @@ service, and tells what limit it has. With --limit it holds the endpoint to it.`
 }
 
 func runProbe(ctx context.Context, o *probeOptions, url string) error {
-	config := probe.Config{Budget: o.requests, DeniedStatus: o.deniedStatus, Clock: systemClock{}}
+	config := probe.Config{Budget: o.requests, MaxTime: 5 * time.Minute, Workers: 16, DeniedStatus: o.deniedStatus, Clock: systemClock{}}
 	if o.limit != "" {
 		limit, err := limiter.ParseLimit(o.limit)
 		if err != nil {

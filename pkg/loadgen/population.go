@@ -153,6 +153,11 @@ func (p *Population) Keys(limit int) []limiter.Key {
 	return keys
 }
 
+// KeyOf returns the key of an index among those of a limit.
+func (p *Population) KeyOf(limit int, index uint32) limiter.Key {
+	return p.requests[p.owners[limit][index]].Key
+}
+
 // AllKeys returns every key once.
 func (p *Population) AllKeys() []limiter.Key {
 	var all []limiter.Key

@@ -16,6 +16,7 @@ type records struct {
 	// watermark is set to idle.
 	watermark atomic.Int64
 	last      int64 // the newest instant that this worker knows of
+	sending   sending
 
 	mu     sync.Mutex
 	filled batch
@@ -36,16 +37,22 @@ type batch struct {
 	unknown []unknownCharge
 	errors  []error
 	early   int64 // answers of instants before their watermark
+	// intervals is the answers with their intervals, if those are audited.
+	intervals []intervalAnswer
 }
 
 func (b *batch) reset() {
-	*b = batch{samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0]}
+	*b = batch{
+		samples: b.samples[:0], answers: b.answers[:0], byClock: b.byClock[:0], unknown: b.unknown[:0], errors: b.errors[:0],
+		intervals: b.intervals[:0],
+	}
 }
 
 // sample is one request's times and outcome.
 type sample struct {
 	answered         time.Duration // from the run's beginning
 	latency, service time.Duration
+	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
 	decider          limiter.Decider // of what was allowed or denied
@@ -84,9 +91,10 @@ func kindOf(byLimit, call bool) answerKind {
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
-	key   uint32
-	cost  uint32
-	limit uint8
+	key    uint32
+	cost   uint32
+	gaveUp limiter.Instant // when its error came
+	limit  uint8
 }
 
 // record stores what became of a request, and that nothing is under way now. It reports
@@ -96,6 +104,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		answered: answered,
 		latency:  answered - a.Due,
 		service:  answered - sent,
+		lag:      w.lag,
 		subject:  a.Subject,
 		outcome:  outcomeOf(err, w.decisions),
 		waited:   w.waited,
@@ -109,11 +118,13 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	defer w.mu.Unlock()
 	w.filled.samples = append(w.filled.samples, s)
 	switch {
+	case r.Intervals != nil:
+		w.recordInterval(keys, a.Cost, sent, answered, &s)
 	case s.outcome == unknown, !IsLimit(s.decider):
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
 		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), uint8(limit)})
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), limiter.InstantOf(r.begin.Add(answered)), uint8(limit)})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
@@ -138,6 +149,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		w.filled.errors = append(w.filled.errors, err)
 	}
 	w.watermark.Store(idle)
+	w.sending.since.Store(idle)
 	for len(w.filled.samples) >= max(maxUnfetched/r.Workers, 1) {
 		waited = true
 		w.room.Wait()

@@ -46,7 +46,7 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = model{limit: limit, phase: discovery.Phase, resolution: resolution}
+		v.model = standard{limit: limit, phase: discovery.Phase, resolution: resolution}
 		if !discovery.Exact {
 			v.model.resolution += limit.Period / inexactly
 		}
@@ -69,17 +69,17 @@ type verification struct {
 	*session
 	config    *Config
 	discovery Discovery
-	model     model // without a limit if there is none
+	model     standard // without a limit if there is none
 	notes     []string
 }
 
-// evidence is all that checks are judged by.
-type evidence struct {
+// proof is all that checks are judged by.
+type proof struct {
 	config *Config
 	hasLimit,
 	// exact: count and period of the limit are known exactly.
 	exact bool
-	model model
+	model standard
 	// alternatives are limits that answer alike.
 	alternatives []limiter.Limit
 	keys         []key
@@ -91,14 +91,14 @@ type evidence struct {
 	sharing Check
 	// canChoose: who asks stands in the request.
 	canChoose bool
-	readings  map[*Event]*reading
+	readings  map[*Event]*fieldReading
 	skew      time.Duration
 }
 
-// evidence judges what was seen until now.
-func (v *verification) evidence() *evidence {
-	e := &evidence{config: v.config, hasLimit: v.discovery.Limit != nil, exact: v.discovery.Exact, model: v.model,
-		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*Event]*reading)}
+// proof judges what was seen until now.
+func (v *verification) proof() *proof {
+	e := &proof{config: v.config, hasLimit: v.discovery.Limit != nil, exact: v.discovery.Exact, model: v.model,
+		alternatives: v.discovery.Alternatives, canChoose: v.canChoose(), readings: make(map[*Event]*fieldReading)}
 	e.keys = keysOf(v.events, e.canChoose)
 	for i := range v.events {
 		event := &v.events[i]
@@ -131,7 +131,7 @@ func choosesSubjects(client endpoint.Client) bool {
 
 // result is what all checks say.
 func (v *verification) result() *Result {
-	e := v.evidence()
+	e := v.proof()
 	r := &Result{Discovery: v.discovery}
 	r.Events, r.Notes = v.events, append(r.Notes[:len(r.Notes):len(r.Notes)], v.notes...)
 	if e.hasLimit && !v.discovery.PhaseKnown && e.model.phase != 0 && e.wrong == 0 {
@@ -148,7 +148,7 @@ func (v *verification) result() *Result {
 }
 
 // denialStatus is the check of the status that denials have.
-func (e *evidence) denialStatus() Check {
+func (e *proof) denialStatus() Check {
 	want := e.config.DeniedStatus
 	if want == 0 {
 		want = http.StatusTooManyRequests

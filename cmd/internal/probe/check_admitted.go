@@ -9,7 +9,7 @@ import (
 )
 
 // fit judges all keys by the phase and the manner that explain them best.
-func (e *evidence) fit(phaseKnown bool) {
+func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = fit(e.model, e.keys, phaseKnown)
 	other := e.model
 	other.charges = !other.charges
@@ -25,11 +25,11 @@ func (e *evidence) fit(phaseKnown bool) {
 }
 
 // least is how many units the limit does not explain, at the least.
-func (e *evidence) least() int64 { return min(e.wrong, e.wrongIfCharged) }
+func (e *proof) least() int64 { return min(e.wrong, e.wrongIfCharged) }
 
 // admitted is the check that no more than the limit is admitted, and that the first denial is
 // not too early.
-func (e *evidence) admitted() Check {
+func (e *proof) admitted() Check {
 	c := Check{Name: checkAdmitted, Verdict: Unknown, Seen: "no limit was found"}
 	if !e.hasLimit {
 		c.Expected = "a limit"
@@ -93,7 +93,7 @@ func allowance(l *limiter.Limit) string {
 }
 
 // denialsCost tells whether denied requests cost. It is not judged: both are usual.
-func (e *evidence) denialsCost() Check {
+func (e *proof) denialsCost() Check {
 	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "told, and not judged"}
 	switch {
 	case !e.hasLimit:
@@ -113,7 +113,7 @@ func (e *evidence) denialsCost() Check {
 }
 
 // subjects is the check that what one subject uses is not missing to another.
-func (e *evidence) subjects() Check {
+func (e *proof) subjects() Check {
 	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
 		Seen: "no other subject asked while one was denied"}
 	if !e.canChoose {
@@ -142,7 +142,7 @@ func (e *evidence) subjects() Check {
 
 // judgeSubjects is the check of subjects with a limit: what was admitted is held to the limit for each subject,
 // and for all of them together. If they share it, they are one key from then on.
-func (e *evidence) judgeSubjects(phaseKnown bool) Check {
+func (e *proof) judgeSubjects(phaseKnown bool) Check {
 	c := e.subjects()
 	if !e.canChoose || len(e.keys) < 2 {
 		return c
@@ -188,7 +188,7 @@ func exhaustedAt(events []*Event, other *Event) bool {
 
 // recovery is the check that what was used comes back: when the limit says, not less and not
 // more.
-func (e *evidence) recovery() Check {
+func (e *proof) recovery() Check {
 	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says", Seen: "nobody waited until then"}
 	if !e.hasLimit {
 		c.Seen = "no limit was found"

@@ -14,9 +14,9 @@ const (
 	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
 	// polls is how many times a key is asked during a wait, besides the instants that matter.
 	polls = 6
-	// patience is how many times as long as it should take a key may take to recover until
+	// overdue is how many times as long as it should take a key may take to recover until
 	// nobody waits for it any longer.
-	patience = 2.5
+	overdue = 2.5
 )
 
 // experiments sends what the checks still need.
@@ -134,7 +134,7 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 		return false, nil
 	}
 	due := v.view(subject).fits[1]
-	giveUp := begin.Answered.Add(max(time.Duration(patience*float64(due.Sub(begin.Answered))), 2*v.model.limit.Period+time.Second))
+	giveUp := begin.Answered.Add(max(time.Duration(overdue*float64(due.Sub(begin.Answered))), 2*v.model.limit.Period+time.Second))
 	v.step(due.Sub(begin.Answered), "waiting until the subject is admitted again")
 	told := false
 	for {
@@ -217,7 +217,7 @@ func (v *verification) last(subject string) *Event {
 
 // view is what must be true after the last event of a subject.
 func (v *verification) view(subject string) *view {
-	e := v.evidence()
+	e := v.proof()
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n := len(events) - 1; n >= 0; n-- {

@@ -48,7 +48,7 @@ func (f *findings) texts() (texts []string) {
 
 // headers is the check of the fields that tell of limits, Retry-After aside. dialects are those
 // that were seen.
-func (e *evidence) headers() (c Check, dialects []string) {
+func (e *proof) headers() (c Check, dialects []string) {
 	c = Check{Name: checkHeaders, Verdict: Unknown, Seen: "no field tells of a limit"}
 	c.Expected = "fields that can be read, agree and are true"
 	if e.hasLimit {
@@ -104,7 +104,7 @@ func (e *evidence) headers() (c Check, dialects []string) {
 
 // dialects sorts the dialects that were seen. X-RateLimit without a reset is no dialect of its
 // own next to one with it.
-func (e *evidence) dialects(seen []string, found *findings) []string {
+func (e *proof) dialects(seen []string, found *findings) []string {
 	withReset := false
 	for i := range e.keys {
 		for _, event := range e.keys[i].events {
@@ -137,7 +137,7 @@ func (e *evidence) dialects(seen []string, found *findings) []string {
 }
 
 // agree finds families in one answer that say different things are left.
-func agree(r *reading, found *findings) {
+func agree(r *fieldReading, found *findings) {
 	var first *toldLimit
 	for i := range r.families {
 		limit := r.families[i].tightest()
@@ -153,7 +153,7 @@ func agree(r *reading, found *findings) {
 }
 
 // retryAgrees finds a t of RateLimit that is later than Retry-After in the same denial.
-func retryAgrees(r *reading, found *findings) {
+func retryAgrees(r *fieldReading, found *findings) {
 	if r.retryAfter == notTold || r.retryDate {
 		return
 	}
@@ -178,7 +178,7 @@ type toldAnswer struct {
 }
 
 // truth holds what a dialect told of one key to what is true.
-func (e *evidence) truth(dialect string, at int, found *findings) {
+func (e *proof) truth(dialect string, at int, found *findings) {
 	var answers []toldAnswer
 	for n, event := range e.keys[at].events {
 		r := e.readings[event]
@@ -216,7 +216,7 @@ func (e *evidence) truth(dialect string, at int, found *findings) {
 }
 
 // inQuestion is the one of several limits that is like the one found, or else the tightest.
-func (e *evidence) inQuestion(f *family) *toldLimit {
+func (e *proof) inQuestion(f *fieldFamily) *toldLimit {
 	var units []*toldLimit
 	for i := range f.limits {
 		if f.limits[i].unit == "" {
@@ -238,7 +238,7 @@ func (e *evidence) inQuestion(f *family) *toldLimit {
 }
 
 // grows finds a reset that moves away while nothing is admitted.
-func grows(e *evidence, answers []toldAnswer, found *findings) {
+func grows(e *proof, answers []toldAnswer, found *findings) {
 	for i := 1; i < len(answers); i++ {
 		a, b := &answers[i-1], &answers[i]
 		if b.Outcome != endpoint.Denied || a.Outcome == endpoint.Failed || !a.told.hasReset || !b.told.hasReset || e.model.charges ||
@@ -293,7 +293,7 @@ func remainingTrue(answers []toldAnswer, found *findings) {
 }
 
 // resetTrue finds resets at which nothing happens.
-func (e *evidence) resetTrue(answers []toldAnswer, found *findings) {
+func (e *proof) resetTrue(answers []toldAnswer, found *findings) {
 	slack := time.Second + e.model.resolution // they are whole seconds, rounded up or down
 	if e.skew != 0 {
 		slack += time.Second // which is known by the second only

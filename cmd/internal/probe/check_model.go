@@ -11,8 +11,8 @@ import (
 // resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
 const resolution = time.Millisecond
 
-// model says how a limit counts.
-type model struct {
+// standard is what an endpoint is held to: it says how a limit counts.
+type standard struct {
 	limit limiter.Limit // normalized
 	// phase is by how much windows begin later than whole periods since the epoch.
 	phase time.Duration
@@ -39,10 +39,10 @@ type view struct {
 	more, unused time.Time
 }
 
-// judgement is what came of holding the events of one subject to a model.
+// judgement is what came of holding the events of one subject to a standard.
 type judgement struct {
-	model model
-	views []view
+	standard standard
+	views    []view
 	// over and under are the units that were admitted and denied wrongly.
 	over, under int64
 	// peak is the most that was in use with all that was admitted, at the least.
@@ -65,10 +65,10 @@ type charge struct {
 	anew bool // it makes a window begin anew
 }
 
-// judge holds the events of one subject to a model. If nobody knows what the key had in use
+// judge holds the events of one subject to a standard. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
-func (m model) judge(events []*Event, fresh bool) *judgement {
-	j := &judgement{model: m, views: make([]view, 0, len(events))}
+func (m standard) judge(events []*Event, fresh bool) *judgement {
+	j := &judgement{standard: m, views: make([]view, 0, len(events))}
 	var early, late track
 	var all limiter.State // with everything charged, as late as it can be
 	known := limiter.Instant(0)
@@ -103,20 +103,20 @@ func (m model) judge(events []*Event, fresh bool) *judgement {
 }
 
 // instant is a time as the limiter's windows count it.
-func (m model) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-m.phase)) }
+func (m standard) instant(t time.Time) limiter.Instant { return limiter.InstantOf(t.Add(-m.phase)) }
 
 // back is the time of an instant.
-func (m model) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
+func (m standard) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
 
 // settle makes the charges before an instant part of the state.
-func (m model) settle(t *track, before limiter.Instant) {
+func (m standard) settle(t *track, before limiter.Instant) {
 	for len(t.pending) > 0 && t.pending[0].at <= before {
 		m.apply(&t.state, t.pending[0])
 		t.pending = t.pending[1:]
 	}
 }
 
-func (m model) apply(s *limiter.State, c charge) {
+func (m standard) apply(s *limiter.State, c charge) {
 	if c.anew {
 		*s = limiter.State{}
 	}
@@ -133,7 +133,7 @@ func (t *track) used(now limiter.Instant) int64 {
 }
 
 // end is the state with everything charged.
-func (m model) end(t *track) *limiter.State {
+func (m standard) end(t *track) *limiter.State {
 	if len(t.pending) == 0 {
 		return &t.state
 	}
@@ -145,7 +145,7 @@ func (m model) end(t *track) *limiter.State {
 }
 
 // decide says whether the answer can have been given, and goes on with it.
-func (m model) decide(early, late *track, v *view, first, last limiter.Instant) {
+func (m standard) decide(early, late *track, v *view, first, last limiter.Instant) {
 	capacity := m.limit.Capacity()
 	m.settle(late, first)
 	atEnd := m.end(late)
@@ -180,7 +180,7 @@ func (m model) decide(early, late *track, v *view, first, last limiter.Instant) 
 }
 
 // denied is how a denied request counts, if it does: it delays when there is room again.
-func (m model) denied(cost int64, now limiter.Instant) charge {
+func (m standard) denied(cost int64, now limiter.Instant) charge {
 	if m.limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
 		return charge{at: now, cost: m.limit.Capacity(), anew: true}
 	}
@@ -188,7 +188,7 @@ func (m model) denied(cost int64, now limiter.Instant) charge {
 }
 
 // look notes what is true after an answer.
-func (m model) look(early, late *track, v *view, first, last limiter.Instant) {
+func (m standard) look(early, late *track, v *view, first, last limiter.Instant) {
 	for _, s := range []*limiter.State{&early.state, m.end(late)} {
 		for _, now := range []limiter.Instant{first, last} {
 			fits := m.back(now + m.after(s, v.Cost, now))
@@ -205,7 +205,7 @@ func (m model) look(early, late *track, v *view, first, last limiter.Instant) {
 }
 
 // after is how long it takes from now until a cost fits, if nobody else asks.
-func (m model) after(s *limiter.State, cost int64, now limiter.Instant) limiter.Instant {
+func (m standard) after(s *limiter.State, cost int64, now limiter.Instant) limiter.Instant {
 	if s.Used(now)+cost <= m.limit.Capacity() {
 		return 0
 	}
@@ -275,7 +275,7 @@ func inOrder(events []*Event) []*Event {
 const mostPhases = 24
 
 // fit finds the phase and the manner in which the limit explains the events best.
-func fit(m model, keys []key, phaseKnown bool) (best model, judgements []*judgement) {
+func fit(m standard, keys []key, phaseKnown bool) (best standard, judgements []*judgement) {
 	phases := []time.Duration{m.phase}
 	if m.limit.Algorithm == limiter.FixedWindow && !m.limit.FromFirst {
 		phases = append(phases, phasesOf(keys, m.limit.Period, phaseKnown)...)

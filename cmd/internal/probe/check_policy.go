@@ -8,7 +8,7 @@ import (
 )
 
 // policyTrue finds a count and a window that are not those of the limit.
-func (e *evidence) policyTrue(answers []toldAnswer, found *findings) {
+func (e *proof) policyTrue(answers []toldAnswer, found *findings) {
 	if !e.exact {
 		return
 	}
@@ -26,7 +26,7 @@ func (e *evidence) policyTrue(answers []toldAnswer, found *findings) {
 }
 
 // isLimit reports whether the policy that is told is the limit, or one that answers alike.
-func (e *evidence) isLimit(l *toldLimit) bool {
+func (e *proof) isLimit(l *toldLimit) bool {
 	if tells(l, &e.model.limit) {
 		return true
 	}

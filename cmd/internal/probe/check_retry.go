@@ -12,7 +12,7 @@ import (
 const mostLate = time.Second
 
 // retryAfter is the check that Retry-After is there and true.
-func (e *evidence) retryAfter() Check {
+func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, seconds or a date: denied before, admitted from then on, at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
@@ -65,7 +65,7 @@ func failed(c Check, seen string) Check {
 
 // retried says what became of the requests after a denial: what is wrong with what it told, or
 // that somebody waited and was admitted.
-func (e *evidence) retried(r *reading, events []*Event, n int) (wrong, seen string) {
+func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen string) {
 	event := events[n]
 	before := time.Duration(0)
 	for _, later := range events[n+1:] {
@@ -102,7 +102,7 @@ func (e *evidence) retried(r *reading, events []*Event, n int) (wrong, seen stri
 
 // coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
 // clock.
-func (r *reading) coarse() time.Duration {
+func (r *fieldReading) coarse() time.Duration {
 	if r.retryDate {
 		return time.Second
 	}
@@ -110,7 +110,7 @@ func (r *reading) coarse() time.Duration {
 }
 
 // whenAdmitted says when a request was admitted after a denial.
-func (e *evidence) whenAdmitted(events []*Event, denied *Event) string {
+func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
 	for _, event := range events {
 		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
 			return fmt.Sprintf("; the first was admitted %s later", span(event.Sent.Sub(denied.Answered)))
@@ -120,7 +120,7 @@ func (e *evidence) whenAdmitted(events []*Event, denied *Event) string {
 }
 
 // retryByModel says what is wrong with Retry-After by the limit, which explains all answers.
-func (e *evidence) retryByModel(r *reading, event *Event, v *view) string {
+func (e *proof) retryByModel(r *fieldReading, event *Event, v *view) string {
 	if v.overlaps || !v.judged {
 		return ""
 	}

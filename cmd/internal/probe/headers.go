@@ -40,9 +40,9 @@ const (
 	notTold      = -1
 )
 
-// reading is what the header of one answer tells.
-type reading struct {
-	families []family
+// fieldReading is what the header of one answer tells.
+type fieldReading struct {
+	families []fieldFamily
 	// retryAfter is notTold if it is missing or malformed. retryText is how it was written.
 	retryAfter time.Duration
 	retryText  string
@@ -53,8 +53,8 @@ type reading struct {
 	problems []string
 }
 
-// family is the fields of one dialect in one answer.
-type family struct {
+// fieldFamily is the fields of one dialect in one answer.
+type fieldFamily struct {
 	dialect string
 	limits  []toldLimit
 }
@@ -76,7 +76,7 @@ type toldLimit struct {
 }
 
 // tightest is the limit with the least left; nil if none says what is left.
-func (f *family) tightest() *toldLimit {
+func (f *fieldFamily) tightest() *toldLimit {
 	var found *toldLimit
 	for i := range f.limits {
 		if l := &f.limits[i]; l.remaining != notTold && (found == nil || l.remaining < found.remaining) {
@@ -88,8 +88,8 @@ func (f *family) tightest() *toldLimit {
 
 // readHeader reads what the header of an answer tells that came at an instant of the clock here.
 // skew is by how much the clock of the other side is ahead.
-func readHeader(header http.Header, answered time.Time, skew time.Duration) reading {
-	r := reading{retryAfter: notTold}
+func readHeader(header http.Header, answered time.Time, skew time.Duration) fieldReading {
+	r := fieldReading{retryAfter: notTold}
 	there := answered.Add(skew)
 	r.readRetryAfter(header, there)
 	if age, err := strconv.Atoi(header.Get("Age")); err == nil && age > 0 {
@@ -101,19 +101,19 @@ func readHeader(header http.Header, answered time.Time, skew time.Duration) read
 }
 
 // problem notes what is wrong with a field.
-func (r *reading) problem(format string, args ...any) {
+func (r *fieldReading) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
 // add adds a family that tells something.
-func (r *reading) add(dialect string, limits []toldLimit) {
+func (r *fieldReading) add(dialect string, limits []toldLimit) {
 	if len(limits) > 0 {
-		r.families = append(r.families, family{dialect, limits})
+		r.families = append(r.families, fieldFamily{dialect, limits})
 	}
 }
 
 // readRetryAfter reads Retry-After, which is a number of seconds or a date.
-func (r *reading) readRetryAfter(header http.Header, there time.Time) {
+func (r *fieldReading) readRetryAfter(header http.Header, there time.Time) {
 	values := header.Values("Retry-After")
 	if len(values) == 0 {
 		return
@@ -147,7 +147,7 @@ func (r *reading) readRetryAfter(header http.Header, there time.Time) {
 const longestWait = 100 * 366 * 24 * time.Hour
 
 // single returns the value of a field that may be there once.
-func (r *reading) single(header http.Header, name string) (text string, found bool) {
+func (r *fieldReading) single(header http.Header, name string) (text string, found bool) {
 	values := header.Values(name)
 	if len(values) == 0 {
 		return "", false

@@ -10,7 +10,7 @@ import (
 )
 
 // readPlain reads the dialects with one number a field.
-func (r *reading) readPlain(header http.Header, there time.Time) {
+func (r *fieldReading) readPlain(header http.Header, there time.Time) {
 	kong := r.readKong(header)
 	if limit, policies, found := r.readNumbers(header, "RateLimit-", there); found {
 		dialect := dialectDraft6
@@ -44,7 +44,7 @@ func (r *reading) readPlain(header http.Header, there time.Time) {
 }
 
 // addWithPolicies adds the limit that is told of, with its window out of the policies.
-func (r *reading) addWithPolicies(dialect string, limit toldLimit, policies []toldLimit) {
+func (r *fieldReading) addWithPolicies(dialect string, limit toldLimit, policies []toldLimit) {
 	if dialect == dialectDraft6 {
 		for i := range r.families {
 			if f := &r.families[i]; f.dialect == dialectDraft6 { // RateLimit-Policy
@@ -62,7 +62,7 @@ func (r *reading) addWithPolicies(dialect string, limit toldLimit, policies []to
 }
 
 // readNumbers reads the fields Limit, Remaining and Reset after a prefix.
-func (r *reading) readNumbers(header http.Header, prefix string, there time.Time) (limit toldLimit, policies []toldLimit, found bool) {
+func (r *fieldReading) readNumbers(header http.Header, prefix string, there time.Time) (limit toldLimit, policies []toldLimit, found bool) {
 	limit = toldLimit{count: notTold, remaining: notTold, window: notTold,
 		countField: prefix + "Limit", leftField: prefix + "Remaining", resetField: prefix + "Reset"}
 	if header.Get(limit.countField) == "" && header.Get(limit.leftField) == "" && header.Get(limit.resetField) == "" {
@@ -98,7 +98,7 @@ func (r *reading) readNumbers(header http.Header, prefix string, there time.Time
 }
 
 // readLimitField reads a number, behind which policies may stand: "10, 10;w=1".
-func (r *reading) readLimitField(header http.Header, field string) (count int64, policies []toldLimit) {
+func (r *fieldReading) readLimitField(header http.Header, field string) (count int64, policies []toldLimit) {
 	text, found := r.single(header, field)
 	if !found {
 		return notTold, nil
@@ -128,7 +128,7 @@ func (r *reading) readLimitField(header http.Header, field string) (count int64,
 }
 
 // number reads a field that is a whole number; notTold if it is missing or malformed.
-func (r *reading) number(header http.Header, field string) int64 {
+func (r *fieldReading) number(header http.Header, field string) int64 {
 	text, found := r.single(header, field)
 	if !found {
 		return notTold
@@ -136,7 +136,7 @@ func (r *reading) number(header http.Header, field string) int64 {
 	return r.numberIn(field, text)
 }
 
-func (r *reading) numberIn(field, text string) int64 {
+func (r *fieldReading) numberIn(field, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err == nil && n < 0:
@@ -152,7 +152,7 @@ func (r *reading) numberIn(field, text string) int64 {
 }
 
 // readKong reads the pairs of fields that have a period in their name.
-func (r *reading) readKong(header http.Header) (limits []toldLimit) {
+func (r *fieldReading) readKong(header http.Header) (limits []toldLimit) {
 	for _, period := range kongPeriods {
 		name := "X-RateLimit-Limit-" + period.name
 		if header.Get(name) == "" {

@@ -16,7 +16,7 @@ const (
 
 // readStructured reads RateLimit-Policy and RateLimit, in draft-8 or draft-7. A policy of
 // draft-6 stands in RateLimit-Policy, too.
-func (r *reading) readStructured(header http.Header) {
+func (r *fieldReading) readStructured(header http.Header) {
 	policies, policyDialect := r.readPolicies(header)
 	text, hasState := r.joined(header, stateField)
 	if !hasState {
@@ -45,7 +45,7 @@ func (r *reading) readStructured(header http.Header) {
 }
 
 // joined is the value of a field whose lines are parts of one list.
-func (r *reading) joined(header http.Header, name string) (text string, found bool) {
+func (r *fieldReading) joined(header http.Header, name string) (text string, found bool) {
 	values := header.Values(name)
 	if len(values) == 0 {
 		return "", false
@@ -70,7 +70,7 @@ func isDictionary(text string) bool {
 
 // readPolicies reads RateLimit-Policy. Its dialect is draft-8 if policies have names, and else
 // draft-7, which is also that of draft-6.
-func (r *reading) readPolicies(header http.Header) (limits []toldLimit, dialect string) {
+func (r *fieldReading) readPolicies(header http.Header) (limits []toldLimit, dialect string) {
 	text, found := r.joined(header, policyField)
 	if !found {
 		return nil, ""
@@ -116,7 +116,7 @@ func (r *reading) readPolicies(header http.Header) (limits []toldLimit, dialect 
 }
 
 // unit is what a policy of draft-8 counts, "" for requests.
-func (r *reading) unit(item *httpsfv.Item, where string) string {
+func (r *fieldReading) unit(item *httpsfv.Item, where string) string {
 	qu, has := item.Params.Get("qu")
 	if !has {
 		return ""
@@ -133,7 +133,7 @@ func (r *reading) unit(item *httpsfv.Item, where string) string {
 }
 
 // items reads a list whose members are items.
-func (r *reading) items(field, text string) ([]httpsfv.Item, bool) {
+func (r *fieldReading) items(field, text string) ([]httpsfv.Item, bool) {
 	list, err := httpsfv.UnmarshalList([]string{text})
 	switch {
 	case err != nil:
@@ -159,7 +159,7 @@ func (r *reading) items(field, text string) ([]httpsfv.Item, bool) {
 }
 
 // parameter reads an Integer of at least that much; notTold if there is none.
-func (r *reading) parameter(item *httpsfv.Item, where, name string, least int64, required bool) int64 {
+func (r *fieldReading) parameter(item *httpsfv.Item, where, name string, least int64, required bool) int64 {
 	value, has := item.Params.Get(name)
 	if !has {
 		if required {
@@ -182,7 +182,7 @@ func (r *reading) parameter(item *httpsfv.Item, where, name string, least int64,
 }
 
 // readDraft8 reads RateLimit of draft-8, whose policies were read already.
-func (r *reading) readDraft8(text string, policies []toldLimit) (limits []toldLimit) {
+func (r *fieldReading) readDraft8(text string, policies []toldLimit) (limits []toldLimit) {
 	items, ok := r.items(stateField, text)
 	if !ok {
 		return nil
@@ -213,7 +213,7 @@ func (r *reading) readDraft8(text string, policies []toldLimit) (limits []toldLi
 }
 
 // readDraft7 reads RateLimit of draft-7.
-func (r *reading) readDraft7(text string, policies []toldLimit) []toldLimit {
+func (r *fieldReading) readDraft7(text string, policies []toldLimit) []toldLimit {
 	dictionary, err := httpsfv.UnmarshalDictionary([]string{text})
 	if err != nil {
 		r.problem("%s: %s is not a dictionary of structured fields (RFC 9651)", stateField, quote(text))
@@ -254,7 +254,7 @@ func (r *reading) readDraft7(text string, policies []toldLimit) []toldLimit {
 }
 
 // setReset sets how long until the reset, which must be seconds and not a time of day.
-func (r *reading) setReset(limit *toldLimit, n int64) {
+func (r *fieldReading) setReset(limit *toldLimit, n int64) {
 	switch {
 	case n >= leastUnixMilliseconds:
 		r.problem("%s=%d is a unix time in milliseconds; this dialect has seconds until then", limit.resetField, n)

@@ -30,7 +30,9 @@ func (t *endpointTarget) Decide(ctx context.Context, _ limiter.Op, reqs []limite
 	if err := t.client.Send(ctx, t.fresh+reqs[0].Key.Subject, reqs[0].Cost, &answer); err != nil {
 		return err
 	}
-	if answer.Outcome == endpoint.Failed {
+	if answer.Outcome == endpoint.Failed && answer.Reason != "" {
+		return fmt.Errorf("the endpoint %s", answer.Reason)
+	} else if answer.Outcome == endpoint.Failed {
 		return fmt.Errorf("the endpoint answered with status %d", answer.Status)
 	}
 	for i := range decisions {

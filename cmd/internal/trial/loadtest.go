@@ -104,6 +104,15 @@ type workload struct {
 	duration   time.Duration
 }
 
+// audited is the limits of the workload, whose keys have names.
+func (l *workload) audited() *audited {
+	a := &audited{limits: l.limits}
+	if l.population != nil {
+		a.keyOf = l.population.KeyOf
+	}
+	return a
+}
+
 // try runs the load under the candidate, and removes what it left. The run is nil if
 // nothing could be sent.
 func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
@@ -213,7 +222,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	run := r.report(result, target.Describe(), l)
 	if wrapped, is := target.(*wrappedTarget); is {
 		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
-		run.Wrapped.ByClock(reportAudit(result.ByClock...))
+		run.Wrapped.ByClock(worstByClock(result.ByClock))
 		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
 	}
 	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
