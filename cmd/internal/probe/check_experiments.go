@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -54,21 +55,27 @@ func (v *verification) experiments() error {
 	return v.idle(subject)
 }
 
-// Plan says what a probe of a given limit does, and what it costs at most.
+// Plan says what a probe is going to do, and what it costs at most.
 func Plan(config *Config) (steps []string) {
 	if config.Limit == nil {
-		return nil
+		x := &explorer{session: newSession(context.Background(), config, nil), d: &Discovery{}}
+		return x.plan()
 	}
 	limit, err := config.Limit.Normalize()
 	if err != nil {
 		return nil
 	}
+	longest := "as long as it takes"
+	if config.MaxTime > 0 {
+		longest = "at most " + span(config.MaxTime)
+	}
 	capacity, wait := limit.Capacity(), span(drain(&limit))
 	return []string{
-		fmt.Sprintf("ask as one subject until a request is denied: about %d requests", capacity+1),
-		"ask once as another subject",
-		fmt.Sprintf("ask now and then until the subject is admitted again, and until it is denied again: at most %s", wait),
-		fmt.Sprintf("wait until all is unused, and ask until a request is denied: about %d requests, after at most %s", capacity+1, wait),
+		fmt.Sprintf("at most %d requests in all, %s", config.Budget, longest),
+		fmt.Sprintf("requests of one subject until one is denied: about %d", capacity+1),
+		"a request of another subject",
+		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
+		fmt.Sprintf("a pause until all is unused, and requests until one is denied: about %d", capacity+1),
 	}
 }
 

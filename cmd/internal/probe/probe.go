@@ -22,6 +22,8 @@ type Config struct {
 	// Workers is the most requests that are under way at once, so that a large limit is
 	// exhausted before it refills; 0 and 1 mean one.
 	Workers int
+	// Timeout is how long an answer may take; 0 is as long as the client waits.
+	Timeout time.Duration
 	// DeniedStatus is the status that a denial must have; 0 means 429.
 	DeniedStatus int
 	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
