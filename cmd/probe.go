@@ -97,7 +97,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	if err != nil {
 		return err
 	}
-	client, err := o.client(url)
+	client, err := o.client(o.globalOptions, url)
 	if err != nil {
 		return err
 	}
