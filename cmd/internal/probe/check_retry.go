@@ -16,7 +16,7 @@ func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
 		Expected: "on each denial, seconds or a date: denied before, admitted from then on, at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
-	var waited string
+	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n, event := range events {
@@ -33,14 +33,15 @@ func (e *proof) retryAfter() Check {
 				continue
 			}
 			told++
-			wrong, seen := e.retried(r, events, n)
+			wrong, seen, gap := e.retried(r, events, n)
 			if wrong == "" && e.hasLimit && e.least() == 0 {
 				wrong = e.retryByModel(r, event, &e.judged[i].views[n])
 			}
 			if wrong != "" {
 				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.retryText, wrong))
 			}
-			if seen != "" {
+			if seen != "" && (waited == "" || gap < nearest) {
+				nearest = gap
 				waited = fmt.Sprintf("Retry-After: %s%s", r.retryText, seen)
 			}
 		}
@@ -64,8 +65,8 @@ func failed(c Check, seen string) Check {
 }
 
 // retried says what became of the requests after a denial: what is wrong with what it told, or
-// that somebody waited and was admitted.
-func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen string) {
+// that somebody waited and was admitted. gap is how near to the instant that was told anybody asked.
+func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen string, gap time.Duration) {
 	event := events[n]
 	before := time.Duration(0)
 	for _, later := range events[n+1:] {
@@ -76,28 +77,29 @@ func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen st
 		switch later.Outcome {
 		case endpoint.Allowed:
 			if latest := later.Answered.Sub(event.Sent); latest < r.retryAfter-mostLate {
-				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.retryAfter, latest)), ""
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.retryAfter, latest)), "", 0
 			}
+			gap = wait - r.retryAfter
 			switch {
 			case wait+r.coarse() < r.retryAfter:
-				return "", ""
+				return "", "", 0
 			case before > 0:
-				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait))
+				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
 			}
-			return "", fmt.Sprintf(": a request %s later was admitted", span(wait))
+			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
 		case endpoint.Denied:
 			if wait >= r.retryAfter+r.coarse()+resolution && later.Answered != event.Answered {
-				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), ""
+				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), "", 0
 			}
 			before = wait
 			if e.model.charges {
-				return "", "" // it made the wait longer, and told so itself
+				return "", "", 0 // it made the wait longer, and told so itself
 			}
 		default:
-			return "", ""
+			return "", "", 0
 		}
 	}
-	return "", ""
+	return "", "", 0
 }
 
 // coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
