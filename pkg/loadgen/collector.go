@@ -346,7 +346,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		}
 	}
 	if c.intervals != nil {
-		r.Findings = c.intervals.findings()
+		r.Findings, r.Sights = c.intervals.findings()
 		return &r
 	}
 	for _, a := range c.auditors {

@@ -109,11 +109,10 @@ func (a *intervalAudit) fold(r *runner, finished bool) {
 	}
 }
 
-// findings returns what was found in each limit.
-func (a *intervalAudit) findings() []audit.Finding {
-	var findings []audit.Finding
+// findings returns what was found in each limit, and how far that could be seen.
+func (a *intervalAudit) findings() (findings []audit.Finding, sights []interval.Sight) {
 	for _, auditor := range a.auditors {
-		findings = append(findings, auditor.Finding())
+		findings, sights = append(findings, auditor.Finding()), append(sights, auditor.Sight())
 	}
-	return findings
+	return findings, sights
 }

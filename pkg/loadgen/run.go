@@ -248,6 +248,11 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	// The decision's instant will not be before any that was answered already.
 	w.watermark.Store(max(w.last, r.newest.Load()))
 	sent = w.sending.begin(r, sent)
+	if e, is := r.Store.(Exchanger); is {
+		sent, answered, err := w.exchange(e, a, sent)
+		w.record(r, a, sent, answered, err)
+		return r.elapsed()
+	}
 	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
 	answered := r.elapsed()
 	if w.record(r, a, sent, answered, err) {

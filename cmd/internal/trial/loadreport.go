@@ -113,7 +113,7 @@ func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) strin
 	if l.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
 		return ""
 	}
-	return fmt.Sprintf("%s found no worker free; the latency includes the wait, and with more than %s it would show more of the store",
+	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the store is at its limit, or %s are too few",
 		output.Plural(int(result.Waited), "request"), output.Plural(l.Workers, "worker"))
 }
 

@@ -72,11 +72,19 @@ type Auditor struct {
 // New returns an Auditor that has seen nothing.
 func New(options Options) *Auditor {
 	return &Auditor{
-		resolution: limiter.Instant(options.Resolution / time.Microsecond),
-		skew:       limiter.Instant(options.Skew / time.Microsecond),
+		resolution: microseconds(options.Resolution),
+		skew:       microseconds(options.Skew),
 		limits:     map[limiter.Limit]*limiter.Limit{},
 		groups:     map[groupID]*group{},
 	}
+}
+
+// microseconds rounds away from 0.
+func microseconds(d time.Duration) limiter.Instant {
+	if d < 0 {
+		return -microseconds(-d)
+	}
+	return limiter.Instant((d + time.Microsecond - 1) / time.Microsecond)
 }
 
 // SetLimit says which limit a key is under. It must be called before the first observation of
@@ -131,7 +139,7 @@ func (a *Auditor) Settle(before limiter.Instant) {
 		a.queue.push(e)
 	}
 	if judged && len(a.queue) == 0 {
-		a.finish()
+		a.finish(min(before, maxInstant/2))
 	}
 	a.settled = max(a.settled, before)
 	for _, g := range a.groups {
@@ -148,14 +156,11 @@ func (a *Auditor) account(key uint32) *account {
 	return a.keys[key]
 }
 
-// finish judges what was decided for sure, of all keys.
-func (a *Auditor) finish() {
+// finish judges, when nothing is under way, what was decided before an instant.
+func (a *Auditor) finish(before limiter.Instant) {
 	for _, k := range a.keys {
-		if k == nil {
-			continue
-		}
-		for i, m := range k.models {
-			m.settle(k.group.phases[i], maxInstant)
+		if k != nil {
+			k.settle(before)
 		}
 	}
 }
