@@ -17,6 +17,8 @@ type group struct {
 	keys   []*account
 	most   int // phases that are followed at once
 	finest limiter.Instant
+	// narrowed is when the phases were looked through.
+	narrowed limiter.Instant
 	// deniedFree says that denied requests cannot all have been charged.
 	deniedFree bool
 }
@@ -51,11 +53,13 @@ func (g *group) chargesDenied(t *totals) bool {
 	return t.underFree > 0 && t.underCharged == 0 && !g.deniedFree && !g.limit.Algorithm.HasBurst()
 }
 
-// best returns the phase under which least is wrong.
+// best returns the phase that explains most: one under which all mistakes are of one kind, as most
+// limiters make only one, and of those the one under which they are fewest.
 func (g *group) best() *phase {
 	best := g.phases[0]
 	for _, p := range g.phases[1:] {
-		if g.wrong(p) < g.wrong(best) {
+		mixed, leastMixed := min(p.totals.over, g.under(p)), min(best.totals.over, g.under(best))
+		if mixed < leastMixed || mixed == leastMixed && g.wrong(p) < g.wrong(best) {
 			best = p
 		}
 	}
@@ -63,9 +67,12 @@ func (g *group) best() *phase {
 }
 
 // wrong returns how many units were wrong under a phase, at least.
-func (g *group) wrong(p *phase) int64 {
+func (g *group) wrong(p *phase) int64 { return p.totals.over + g.under(p) }
+
+// under returns how many of them were denied.
+func (g *group) under(p *phase) int64 {
 	if g.chargesDenied(&p.totals) {
-		return p.totals.over
+		return 0
 	}
-	return p.totals.over + p.totals.leastUnder
+	return p.totals.leastUnder
 }

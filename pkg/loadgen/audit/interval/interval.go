@@ -143,7 +143,7 @@ func (a *Auditor) Settle(before limiter.Instant) {
 	}
 	a.settled = max(a.settled, before)
 	for _, g := range a.groups {
-		g.narrow()
+		g.narrow(before)
 	}
 }
 

@@ -47,30 +47,40 @@ func (a *Auditor) phases(limit *limiter.Limit, width limiter.Instant, most int) 
 	return phases
 }
 
-// narrow drops the phases under which something is wrong, if nothing is under another one. Then
-// it cuts those that are left in two, as far as there is room.
-func (g *group) narrow() {
-	clean := 0
-	for _, p := range g.phases {
-		if g.wrong(p) == 0 {
-			clean++
-		}
-	}
-	if clean == 0 || len(g.phases) == 1 && g.phases[0].to == g.phases[0].from {
+// narrow drops the phases that explain much less than another one. Then it cuts those that are left
+// in two, as far as there is room. It does so once in a period, since the beginning of a window,
+// which tells most, is seen that often: until then a wrong phase may look better than the right
+// one of a limiter that makes mistakes.
+func (g *group) narrow(now limiter.Instant) {
+	if len(g.phases) == 1 && g.phases[0].to == g.phases[0].from {
 		return
 	}
-	if clean < len(g.phases) {
-		var keep []int
-		for i, p := range g.phases {
-			if g.wrong(p) == 0 {
-				keep = append(keep, i)
-			}
+	if g.narrowed == 0 {
+		g.narrowed = now
+	}
+	if now-g.narrowed < periodOf(g.limit) {
+		return
+	}
+	g.narrowed = now
+	least := g.wrong(g.phases[0])
+	for _, p := range g.phases[1:] {
+		least = min(least, g.wrong(p))
+	}
+	var keep []int
+	for i, p := range g.phases {
+		if g.wrong(p) <= fewWrong+4*least {
+			keep = append(keep, i)
 		}
+	}
+	if len(keep) < len(g.phases) {
 		g.keep(keep)
 	}
 	for len(g.phases)*2 <= g.most && g.cut() {
 	}
 }
+
+// fewWrong is how many units may be wrong under a phase before it is dropped.
+const fewWrong = 3
 
 // keep drops the other phases.
 func (g *group) keep(indexes []int) {
