@@ -158,8 +158,8 @@ func (a *Auditor) account(key uint32) *account {
 
 // finish judges, when nothing is under way, what was decided before an instant.
 func (a *Auditor) finish(before limiter.Instant) {
-	for _, k := range a.keys {
-		if k != nil {
+	for _, g := range a.groups {
+		for _, k := range g.keys {
 			k.settle(before)
 		}
 	}
