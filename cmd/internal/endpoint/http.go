@@ -92,16 +92,21 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	if t.isTLS() {
-		t.tls = &tls.Config{
-			ServerName: cmp.Or(options.ServerName, t.url.Hostname()), RootCAs: options.Roots, InsecureSkipVerify: options.Insecure,
-			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
-		}
-	}
+	t.prepareTLS()
 	if options.HTTP2 {
 		return newHTTP2(t), nil
 	}
 	return newHTTP1(t), nil
+}
+
+// prepareTLS says how certificates are checked, if there are any.
+func (t *httpTarget) prepareTLS() {
+	if t.isTLS() {
+		t.tls = &tls.Config{
+			ServerName: cmp.Or(t.ServerName, t.url.Hostname()), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
+			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
+		}
+	}
 }
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
@@ -112,7 +117,8 @@ func (t *httpTarget) checkWays() error {
 	case t.HTTP2 && t.NoKeepAlive:
 		return limiter.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
 	case !t.isTLS() && (t.Insecure || t.Roots != nil || t.ServerName != ""):
-		return limiter.Invalidf("certificates are for https, and the URL is http; write https://, or leave out --insecure, --cacert and --server-name")
+		return limiter.Invalidf("certificates are for https, and the URL is http; " +
+			"write https://, or leave out --insecure, --cacert and --server-name")
 	}
 	for _, status := range t.DeniedStatuses {
 		if status < 200 || status > 599 {
@@ -194,8 +200,8 @@ func (t *httpTarget) addDefaults(given map[string]bool) error {
 	case isJSON(contentType):
 		t.body = newTemplate(t.Body, inJSON)
 		if !json.Valid(t.body.append(nil, `a"\b`, 1)) {
-			return limiter.Invalidf("the --body is not JSON; %s belongs inside of quotes, or say what it is with --header 'Content-Type: text/plain'",
-				SubjectPlace)
+			return limiter.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
+				"or say what it is with --header 'Content-Type: text/plain'", SubjectPlace)
 		}
 	case isForm(contentType):
 		t.body = newTemplate(t.Body, inURL)

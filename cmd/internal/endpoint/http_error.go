@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -27,7 +26,12 @@ type sendError struct {
 func (e *sendError) Error() string { return e.text }
 
 // Unwrap returns the kind and the cause.
-func (e *sendError) Unwrap() []error { return []error{e.kind, e.cause} }
+func (e *sendError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.cause}
+}
 
 // stage is what a request was at when it failed.
 type stage struct {
@@ -38,11 +42,16 @@ type stage struct {
 
 var (
 	connecting = stage{limiter.ErrUnavailable, "no connection in time", "the connection was closed at once"}
-	encrypting = stage{limiter.ErrUnavailable, "the TLS handshake did not end in time", "the server closed the connection in the TLS handshake"}
-	writing    = stage{limiter.ErrOutcomeUnknown, "the server did not take the request in time", "the server closed the connection without an answer"}
-	awaiting   = stage{limiter.ErrOutcomeUnknown, "no answer in time", "the server closed the connection without an answer"}
-	inHead     = stage{limiter.ErrOutcomeUnknown, "the answer's headers did not end in time", "the connection ended in the middle of the answer's headers"}
-	inBody     = stage{limiter.ErrOutcomeUnknown, "the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
+	encrypting = stage{limiter.ErrUnavailable,
+		"the TLS handshake did not end in time", "the server closed the connection in the TLS handshake"}
+	writing = stage{limiter.ErrOutcomeUnknown,
+		"the server did not take the request in time", "the server closed the connection without an answer"}
+	awaiting = stage{limiter.ErrOutcomeUnknown,
+		"no answer in time", "the server closed the connection without an answer"}
+	inHead = stage{limiter.ErrOutcomeUnknown,
+		"the answer's headers did not end in time", "the connection ended in the middle of the answer's headers"}
+	inBody = stage{limiter.ErrOutcomeUnknown,
+		"the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
 )
 
 // Errors that say what an answer was.
@@ -89,7 +98,7 @@ func textOf(at stage, err error) string {
 		}
 	}
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return at.late
 	case errors.As(err, &unknownHost):
 		return "the name of the host is not known"
@@ -141,4 +150,14 @@ func StatusText(status int) string {
 		return strconv.Itoa(status)
 	}
 	return strconv.Itoa(status) + " " + text
+}
+
+// NotAnswered returns the error of a request whose outcome is [Failed]: the status, or the
+// reason that was given.
+func NotAnswered(answer *Answer) error {
+	text := answer.Reason
+	if text == "" {
+		text = StatusText(answer.Status)
+	}
+	return &sendError{text, limiter.ErrOutcomeUnknown, nil}
 }

@@ -18,6 +18,7 @@ type numbers struct {
 
 // hypothesis is a family of models with a range in which its period must lie.
 type hypothesis struct {
+	index     int // among all of them
 	low, high time.Duration
 	// simple returns the usual numbers between two spans, the most usual first.
 	simple func(low, high time.Duration, most int) []numbers
@@ -27,11 +28,10 @@ type hypothesis struct {
 
 // evidence is all that models are made of and held against.
 type evidence struct {
-	h      history
-	first  *Event // that was admitted, of the first subject
-	last   *Event // that was admitted in the first burst
-	denied *Event // the first denial
-	edges  []edge // of the first subject
+	h     history
+	first *Event // that was admitted, of the first subject
+	last  *Event // that was admitted in the first burst
+	edges []edge // of the first subject
 	// sharp are the narrowest edges of all subjects.
 	sharp []edge
 	// counts are how many a full limit may admit, the likeliest first.
@@ -52,7 +52,7 @@ func (v *evidence) hypotheses() []hypothesis {
 	var all []hypothesis
 	add := func(low, high time.Duration, build func(period time.Duration) []model) {
 		all = append(all, hypothesis{
-			max(time.Millisecond, low), min(high, v.longest), spans,
+			0, max(time.Millisecond, low), min(high, v.longest), spans,
 			func(n numbers) []model { return build(n.span) },
 		})
 	}
@@ -104,7 +104,7 @@ func (v *evidence) punishing() []hypothesis {
 			}
 			return v.windows(m, n.span)
 		}
-		return hypothesis{max(time.Millisecond, low), min(high, v.longest), spans, build}
+		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), spans, build}
 	}
 	fromFirst := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
 	counter := limiter.Limit{Algorithm: limiter.SlidingCounter}
@@ -195,12 +195,9 @@ func (v *evidence) gap() (low, high time.Duration) {
 // buckets returns the families of buckets. A unit comes back at constant intervals.
 func (v *evidence) buckets() []hypothesis {
 	low, high := v.gap()
-	burst := v.counts[0]
-	full := func(gap time.Duration) time.Duration { return time.Duration(burst) * gap }
-	simple := func(low, high time.Duration, most int) []numbers {
-		return simpleRates(burst, low, high, most)
-	}
-	exact := hypothesis{max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), simple, func(n numbers) []model {
+	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
+	simple := func(low, high time.Duration, most int) []numbers { return v.simpleRates(low, high, most) }
+	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), simple, func(n numbers) []model {
 		return v.bucketsOf(n, 0)
 	}}
 	ticking := exact
@@ -215,22 +212,20 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 	if n.count == 0 {
 		n.count, n.period = admitted, n.span.Truncate(time.Microsecond)
 	}
-	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
-	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond
 	back := func(d time.Duration) int64 {
 		return int64(math.Ceil(float64(d) / float64(n.period) * float64(n.count)))
 	}
-	lowest, highest := admitted-back(longest), admitted-back(shortest)+1
-	if tick > 0 {
-		lowest -= back(tick)
-	}
-	bursts := simpleCounts(max(1, lowest), min(highest, v.counts[len(v.counts)-1]), 4)
+	lowest, highest := v.burstOf(float64(n.period)/float64(n.count), tick)
+	bursts := simpleCounts(lowest, highest, 4)
 	for _, c := range append([]int64{n.count}, v.counts...) {
 		if c >= lowest && c <= highest && !slices.Contains(bursts, c) {
 			bursts = append(bursts, c)
 		}
 	}
 	for _, burst := range bursts {
+		if back(tick) >= burst && tick > 0 {
+			continue // a fixed window
+		}
 		limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
 			models = append(models, model{limit: limit, tick: tick})
@@ -239,23 +234,42 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 	return models
 }
 
-// simpleRates returns usual ways to write a rate at which so many units take between low and
-// high to come back: the burst for a usual period, or any whole number for a very usual one.
-func simpleRates(burst int64, low, high time.Duration, most int) (found []numbers) {
+// burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
+// was admitted at first less what came back meanwhile.
+func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
+	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
+	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
+	admitted := v.counts[0]
+	lowest = admitted - int64(math.Ceil(float64(longest)/gap))
+	highest = admitted - int64(float64(shortest)/gap) + 1
+	return max(1, lowest), max(1, min(highest, v.counts[len(v.counts)-1]))
+}
+
+// simpleRates returns usual ways to write a rate at which what the first burst admitted takes
+// between low and high to come back: the burst for a usual period, or any whole number for
+// a very usual one.
+func (v *evidence) simpleRates(low, high time.Duration, most int) (found []numbers) {
 	type ranked struct {
 		numbers
 		rank float64
 	}
 	var all []ranked
-	for _, p := range simplePeriods(low, high, most) {
-		all = append(all, ranked{numbers{p, burst, p}, float64(rankOf(p))})
+	admitted := float64(v.counts[0])
+	fewest, _ := v.burstOf(float64(low)/admitted, 0)
+	_, greatest := v.burstOf(float64(high)/admitted, 0)
+	bursts := simpleCounts(fewest, greatest, 3)
+	for _, burst := range bursts {
+		share := float64(burst) / admitted
+		for _, p := range simplePeriods(time.Duration(float64(low)*share), time.Duration(float64(high)*share), most) {
+			all = append(all, ranked{numbers{time.Duration(float64(p) / share), burst, p}, float64(rankOf(p))})
+		}
 	}
 	for _, unit := range usualPeriods[0].periods {
-		fewest := int64(math.Ceil(float64(burst) * float64(unit) / float64(high)))
-		greatest := int64(float64(burst) * float64(unit) / float64(low))
+		fewest := int64(math.Ceil(admitted * float64(unit) / float64(high)))
+		greatest := int64(admitted * float64(unit) / float64(low))
 		for i, count := range simpleCounts(fewest, min(greatest, limiter.MaxCount), most) {
-			span := time.Duration(float64(unit) * float64(burst) / float64(count))
-			if count != burst {
+			span := time.Duration(float64(unit) * admitted / float64(count))
+			if !slices.Contains(bursts, count) {
 				all = append(all, ranked{numbers{span, count, unit}, 1.5 + float64(i)*0.3 + float64(len(trimZeros(count)))*0.2})
 			}
 		}
@@ -269,8 +283,13 @@ func simpleRates(burst int64, low, high time.Duration, most int) (found []number
 		}
 		return 0
 	})
-	for i := range all[:min(most, len(all))] {
-		found = append(found, all[i].numbers)
+	for i := range all {
+		alike := func(n numbers) bool {
+			return n.count*all[i].period.Microseconds() == all[i].count*n.period.Microseconds()
+		}
+		if !slices.ContainsFunc(found, alike) && len(found) < most {
+			found = append(found, all[i].numbers)
+		}
 	}
 	return found
 }

@@ -141,21 +141,18 @@ type edge struct {
 	between   int       // admitted since the edge before, or since the beginning
 }
 
-// edgesOf returns the recoveries of one subject whose requests came one after the other.
-func edgesOf(events []Event, subject string) (edges []edge) {
+// edgesOf returns the recoveries of one subject.
+func edgesOf(one []observation) (edges []edge) {
 	admitted := 0
-	var denied *Event
-	for i := range events {
-		e := &events[i]
-		if e.Subject != subject {
-			continue
-		}
-		switch e.Outcome {
+	var denied *observation
+	for i := range one {
+		o := &one[i]
+		switch o.outcome {
 		case endpoint.Denied:
-			denied = e
+			denied = o
 		case endpoint.Allowed:
 			if denied != nil {
-				edges = append(edges, edge{denied.Sent, e.Answered, admitted})
+				edges = append(edges, edge{denied.sent.Time(), o.answered.Time(), admitted})
 				denied, admitted = nil, 0
 			}
 			admitted++

@@ -8,6 +8,7 @@ import (
 
 // explanation is what is left of a family: models that explain all observations but so many.
 type explanation struct {
+	index     int     // of its hypothesis
 	models    []model // the most usual numbers first
 	low, high time.Duration
 	wrong     int // observations that the best of them does not explain
@@ -120,10 +121,10 @@ func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 			continue
 		}
 		if found == 0 {
-			e.round = isRound(n.span, low, high) || n.count != 0 && isRound(n.period, scale(n, low), scale(n, high))
+			e.round = n.count == 0 && isRound(n.span, low, high) || n.count != 0 && n.isRound(low, high)
 		}
 		take(t)
-		if found++; found == mostModels {
+		if found++; found == mostModels || e.round {
 			break
 		}
 	}
@@ -134,7 +135,16 @@ func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 	return e
 }
 
-// scale turns a span into the period with the numbers' count.
-func scale(n numbers, span time.Duration) time.Duration {
-	return time.Duration(float64(span) / float64(n.span) * float64(n.period))
+// isRound reports whether a rate can hardly be another one, if what was admitted at first comes
+// back between low and high.
+func (n *numbers) isRound(low, high time.Duration) bool {
+	known := float64(high-low) / float64(n.span)
+	if period := float64(n.period); isRound(n.period, n.period, n.period+time.Duration(known*period)) && rankOf(n.period) > 0 {
+		return true
+	}
+	unit := int64(1)
+	for n.count%(unit*10) == 0 {
+		unit *= 10
+	}
+	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }
