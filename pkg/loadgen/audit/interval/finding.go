@@ -101,7 +101,11 @@ func (a *Auditor) Finding() audit.Finding {
 		f.Charged += x
 		f.ChargedSquares += x * x
 		f.WorstUnits = max(f.WorstUnits, k.span.worst)
-		f.WorstRatio = max(f.WorstRatio, k.span.ratio(k.limit))
+		ratio := k.span.ratio(k.limit)
+		if k.limit.Algorithm.HasBurst() && k.group.best().totals.over == 0 {
+			ratio = min(ratio, 1) // a float may say a little more
+		}
+		f.WorstRatio = max(f.WorstRatio, ratio)
 	}
 	for _, g := range a.groups {
 		t := &g.best().totals

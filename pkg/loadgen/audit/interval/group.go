@@ -12,11 +12,12 @@ type groupID struct {
 // group is the keys whose windows begin together. Of limits whose windows are not aligned to
 // the epoch it has a single phase.
 type group struct {
-	limit  *limiter.Limit // of one of its keys
-	phases []*phase
-	keys   []*account
-	most   int // phases that are followed at once
-	finest limiter.Instant
+	limit    *limiter.Limit // of one of its keys
+	phases   []*phase
+	keys     []*account
+	most     int // phases that are followed at once
+	finest   limiter.Instant
+	from, to limiter.Instant // between which phases stay
 	// narrowed is when the phases were looked through.
 	narrowed limiter.Instant
 	// deniedFree says that denied requests cannot all have been charged.
@@ -31,13 +32,22 @@ func (a *Auditor) group(limit *limiter.Limit) *group {
 		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
 		g.most = min(maxPhases, max(2, maxModels/max(1, len(a.keys))))
 		g.phases = a.phases(limit, width, g.most)
+		if g.from, g.to = -a.skew, a.skew; a.skew < 0 || !aligned(limit) {
+			g.from, g.to = -maxInstant, maxInstant
+		}
+		for _, p := range g.phases {
+			if aligned(limit) {
+				g.widen(p, g.ahead())
+			}
+		}
 		a.groups[id] = g
 	}
 	return g
 }
 
 func (g *group) newAccount(limit *limiter.Limit) *account {
-	k := &account{limit: limit, group: g, countsDenials: limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.SlidingCounter}
+	k := &account{limit: fastest(limit), group: g}
+	k.countsDenials = limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.SlidingCounter
 	if len(g.keys) < ratedKeys {
 		k.rates = newRates(limit)
 	}
