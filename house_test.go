@@ -104,8 +104,8 @@ var layers = map[string][]string{
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
-		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -113,6 +113,7 @@ var layers = map[string][]string{
 	"pkg/limiter": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},
+	"internal/alarm":        {},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lazyregexp":   {},
@@ -164,7 +165,7 @@ var layers = map[string][]string{
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
 		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
-		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
@@ -179,7 +180,7 @@ var layers = map[string][]string{
 	},
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
-	"cmd/internal/endpoint":   {"internal/rls", "pkg/limiter"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
 	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
 }
 
@@ -196,7 +197,7 @@ var drivers = map[string][]string{
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
@@ -207,7 +208,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"docs/examples/worker", "docs/pictures",
+	"internal/alarm", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.

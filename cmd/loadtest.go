@@ -21,7 +21,8 @@ type loadtestOptions struct {
 	logOptions
 	outageOptions
 	endpointFlags
-	speed string
+	farClock farClockFlags
+	speed    string
 	reportingOptions
 	policyName     string
 	values         []string
@@ -99,6 +100,7 @@ load that never reached its limit passes, with a warning.`,
 		"`NAME` of how to decide in Redis: script, or naive (several commands, to see what an audit finds)")
 	o.outageOptions.addFlags(cmd)
 	o.endpointFlags.addFlags(cmd)
+	o.farClock.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -124,8 +126,8 @@ type loadtestPlan struct {
 
 func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadtestPlan, err error) {
 	plan = &loadtestPlan{LoadTest: trial.LoadTest{Open: o.target, Timeout: o.timeout, Keep: o.keep}}
-	if len(args) == 1 && isEndpoint(args[0]) {
-		o.url, args = args[0], nil
+	if args, err = o.parseURL(cmd, args); err != nil {
+		return nil, err
 	}
 	if o.implementation != trial.Script && o.implementation != trial.Naive {
 		return nil, usagef("--implementation %q is unknown; it is script or naive", o.implementation)
@@ -136,6 +138,9 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 		}
 	}
 	if plan.Load, err = o.loadOptions.parse(cmd); err != nil {
+		return nil, err
+	}
+	if err = o.planEndpoint(cmd, plan); err != nil {
 		return nil, err
 	}
 	if plan.Wrap, err = o.wrapFlags.parse(); err != nil {
@@ -218,7 +223,7 @@ func (o *loadtestOptions) parseReplay(cmd *cobra.Command) (speed float64, err er
 // target opens the store that is to be driven, or the endpoint.
 func (o *loadtestOptions) target() (trial.Target, error) {
 	if o.url != "" {
-		client, err := o.client(o.url)
+		client, err := o.client(o.globalOptions, o.url)
 		if err != nil {
 			return nil, err
 		}

@@ -4,23 +4,390 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // ErrNoLimit is the error of a probe that was never denied within its budget.
 var ErrNoLimit = errors.New("no request was denied")
 
-// Discover finds out what limit the endpoint has, by at most the budget of requests. With a
-// limit given it only asks until the first denial. The discovery is never nil.
+// Discover finds out what limit the endpoint has, by at most the budget of requests and time.
+// With a limit given it only asks until the first denial. The discovery is never nil.
 func Discover(ctx context.Context, config *Config) (*Discovery, error) {
-	d := &Discovery{Limit: config.Limit}
-	s := newSession(ctx, config, nil)
-	if config.Observer != nil {
-		config.Observer.Plan([]string{fmt.Sprintf("at most %d requests of one subject until the first denial", config.Budget)})
+	x := &explorer{session: newSession(ctx, config, nil), d: &Discovery{Limit: config.Limit}}
+	err := x.explore()
+	x.d.Events = x.events
+	if errors.Is(err, errSpent) {
+		err = nil
 	}
-	burst, err := s.exhaust(s.subject(), config.Budget)
-	d.Events = s.events
-	if err == nil && burst.denied == 0 {
+	if err == nil && !x.wasDenied() {
 		err = ErrNoLimit
 	}
-	return d, err
+	return x.d, err
 }
+
+// explorer finds out what limit an endpoint has.
+type explorer struct {
+	*session
+	d *Discovery
+	// subject is the one that is asked for first and longest.
+	subject string
+	burst   burst
+	// shared: subjects share one limit.
+	shared bool
+	// counts are how many were admitted at once when all was back.
+	counts []int64
+
+	evidence     evidence
+	explanations []explanation
+}
+
+func (x *explorer) note(format string, values ...any) {
+	if text := fmt.Sprintf(format, values...); !slices.Contains(x.d.Notes, text) {
+		x.d.Notes = append(x.d.Notes, text)
+	}
+}
+
+func (x *explorer) wasDenied() bool {
+	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+}
+
+func (x *explorer) step(atMost time.Duration, format string, values ...any) {
+	if x.config.Observer != nil {
+		x.config.Observer.Step(fmt.Sprintf(format, values...), min(atMost, x.timeLeft()))
+	}
+}
+
+// explore asks in stages, each of which says what the next one asks.
+func (x *explorer) explore() error {
+	if x.config.Observer != nil {
+		x.config.Observer.Plan(x.plan())
+	}
+	err := x.askAtOnce()
+	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
+		if x.burst.denied == 0 {
+			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
+		}
+		return err
+	}
+	if err = x.follow(); err == nil {
+		err = x.compare()
+	}
+	if err == nil || errors.Is(err, errSpent) {
+		x.conclude(err)
+	}
+	return err
+}
+
+// plan returns what is going to be done.
+func (x *explorer) plan() []string {
+	longest := "as long as it takes"
+	if x.config.MaxTime > 0 {
+		longest = "at most " + x.config.MaxTime.String()
+	}
+	plan := []string{
+		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		"requests of one subject until one is denied: how many are admitted at once",
+	}
+	if x.config.Limit != nil {
+		return plan
+	}
+	return append(plan,
+		"a request now and then until one is admitted again: when, and how many",
+		"the same with other subjects, at times that tell the algorithms left apart")
+}
+
+// askAtOnce finds out how many are admitted at once, and whether subjects share.
+func (x *explorer) askAtOnce() (err error) {
+	x.subject = x.session.subject()
+	x.step(x.timeLeft(), "asking until a request is denied, at most %d requests", x.requestsLeft())
+	x.burst, err = x.exhaust(x.subject, x.requestsLeft())
+	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
+		return err
+	}
+	other, err := x.send(x.session.subject(), 1)
+	if err != nil {
+		return err
+	}
+	if other.Outcome == endpoint.Denied {
+		x.shared = true
+	}
+	return nil
+}
+
+const (
+	patience   = 1.2 // by how much later than the request before the next one is sent while denied
+	mostEdges  = 4
+	firstPause = 2 * time.Millisecond
+)
+
+// follow asks the first subject now and then until it is admitted again, several times.
+func (x *explorer) follow() error {
+	full := int64(x.burst.admitted)
+	x.counts = []int64{full}
+	requests, begin := x.requestsLeft(), x.clock.Now()
+	for edges, most := 0, mostEdges; edges < most; edges++ {
+		x.step(x.timeLeft(), "waiting until a request is admitted again")
+		exhausted := x.clock.Now()
+		for pause := firstPause; ; {
+			if err := x.wait(pause); err != nil {
+				return err
+			}
+			b, err := x.sendMany(x.subject, int(full)+2, 1)
+			if err != nil {
+				return err
+			}
+			if n := int64(b.admitted); n > 0 {
+				if n > full/2 && !slices.Contains(x.counts, n) && len(x.counts) < 4 {
+					x.counts = append(x.counts, n)
+				}
+				switch {
+				case b.denied == 0: // all is back, and more: faster than it can be asked for
+					most = 0
+				case n > full/2: // all comes back at once, and a second time says how often
+					most = 2
+				}
+				break
+			}
+			pause = max(firstPause, time.Duration(float64(x.clock.Now().Sub(exhausted))*(patience-1)))
+		}
+		waited := x.clock.Now().Sub(begin)
+		if edges > 0 && (x.requestsLeft() < requests/2 || x.timeLeft() < 3*waited) {
+			break
+		}
+	}
+	return nil
+}
+
+// gather makes evidence of all that was seen.
+func (x *explorer) gather() {
+	v := &x.evidence
+	*v = evidence{h: historyOf(x.events, x.shared), counts: x.counts, longest: 400 * 24 * time.Hour}
+	first := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+	v.first = &x.events[first]
+	for i := range x.burst.events {
+		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed && (v.last == nil || e.Answered.After(v.last.Answered)) {
+			v.last = e
+		}
+	}
+	v.edges = edgesOf(v.h[0])
+	for _, one := range v.h {
+		v.sharp = append(v.sharp, edgesOf(one)...)
+	}
+	slices.SortFunc(v.sharp, func(a, b edge) int {
+		if c := a.by.Sub(a.after) - b.by.Sub(b.after); c != 0 {
+			return int(c)
+		}
+		return a.after.Compare(b.after)
+	})
+	v.sharp = v.sharp[:min(2, len(v.sharp))]
+}
+
+// judge finds the models that explain all that was seen. A family that did not explain what was
+// seen before cannot explain more.
+func (x *explorer) judge() {
+	x.gather()
+	if len(x.evidence.edges) == 0 {
+		return
+	}
+	hypotheses := x.evidence.hypotheses()
+	if x.judgeAmong(x.narrowed(hypotheses)); len(x.explanations) == 0 || x.explanations[0].wrong > 0 {
+		for i := range hypotheses {
+			hypotheses[i].index = i
+		}
+		x.judgeAmong(hypotheses)
+	}
+}
+
+// narrowed returns the hypotheses that are left, with the periods that are left.
+func (x *explorer) narrowed(all []hypothesis) (left []hypothesis) {
+	for i := range x.explanations {
+		e := &x.explanations[i]
+		if e.index >= len(all) || e.wrong > 0 {
+			return nil
+		}
+		h := all[e.index]
+		h.index, h.low, h.high = e.index, max(h.low, e.low-e.low/1000), min(h.high, e.high+e.high/1000)
+		left = append(left, h)
+	}
+	return left
+}
+
+// judgeAmong keeps the explanations that are least wrong.
+func (x *explorer) judgeAmong(hypotheses []hypothesis) {
+	x.explanations = nil
+	for _, h := range hypotheses {
+		e := x.evidence.explain(h)
+		e.index = h.index
+		if len(e.models) == 0 || len(x.explanations) > 0 && e.wrong > x.explanations[0].wrong {
+			continue
+		}
+		if len(x.explanations) > 0 && e.wrong < x.explanations[0].wrong {
+			x.explanations = nil
+		}
+		x.explanations = append(x.explanations, e)
+	}
+}
+
+// mostCompared is how many models are compared at once.
+const mostCompared = 16
+
+// models returns models that are left, some of each family.
+func (x *explorer) models() (models []model) {
+	for nth := range mostCompared {
+		for i := range x.explanations {
+			if all := x.explanations[i].models; nth < len(all) && len(models) < mostCompared {
+				models = append(models, all[nth])
+			}
+		}
+	}
+	return models
+}
+
+// rest returns how long to leave a limit alone that all subjects share, so that the next
+// experiment finds it unused.
+func (x *explorer) rest(models []model) (longest time.Duration) {
+	if !x.shared {
+		return 0
+	}
+	for i := range models {
+		span := models[i].fullSpan()
+		if models[i].limit.Algorithm == limiter.SlidingCounter {
+			span *= 2
+		}
+		longest = max(longest, span)
+	}
+	return longest + longest/20
+}
+
+// mostRounds is how often experiments are chosen by what is known.
+const mostRounds = 8
+
+// compare runs experiments for which the models that are left predict different answers.
+func (x *explorer) compare() error {
+	confirmed := false
+	repeated := make(map[string]int)
+	for range mostRounds {
+		x.judge()
+		models := x.models()
+		if len(models) == 0 {
+			return nil
+		}
+		each, unsure := x.latency()
+		p := pace{each, x.config.Workers}
+		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
+		all := design(int(models[0].limit.Capacity()), x.spans(models), x.windowEdges(models), now)
+		all = slices.DeleteFunc(all, func(e experiment) bool { return repeated[e.signature()] >= 2 })
+		chosen := choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
+		if x.shared && len(chosen) > 0 {
+			chosen = chosen[:1]
+			if chosen[0].begin.IsZero() {
+				chosen[0].begin = now
+			}
+		}
+		if len(chosen) == 0 && !confirmed {
+			chosen, confirmed = x.confirmation(&models[0], now, x.rest(models)), true
+		}
+		if len(chosen) == 0 {
+			return nil
+		}
+		longest := time.Duration(0)
+		for i := range chosen {
+			repeated[chosen[i].signature()]++
+			took := chosen[i].last()
+			if !chosen[i].begin.IsZero() {
+				took += chosen[i].begin.Sub(now)
+			}
+			longest = max(longest, took)
+		}
+		x.step(longest, "telling %d possible limits apart by %d experiments", len(models), len(chosen))
+		if err := x.perform(chosen); err != nil {
+			x.judge()
+			return err
+		}
+	}
+	x.judge()
+	return nil
+}
+
+// confirmation returns experiments that would show what no model here does, one after the
+// other with a rest in between if there is one.
+func (x *explorer) confirmation(m *model, now time.Time, rest time.Duration) (all []experiment) {
+	full, span := int(m.limit.Capacity()), m.fullSpan()
+	requests, begin, end := x.requestsLeft(), time.Time{}, x.clock.Now().Add(x.timeLeft())
+	if rest > 0 {
+		begin = now
+	}
+	for _, e := range designFor(full, span, begin) {
+		wanted := e.name == "recovery" && (e.last() == span/100*50 || e.last() == span/100*97) ||
+			e.name == "two halves" && e.last() == span/100*110 && e.steps[1].at == span/100*50 ||
+			e.name == "denied again and again" && e.last() == span/100*90 || e.name == "a second window" && e.last() == span/100*210
+		if !wanted || e.steps[len(e.steps)-1].n == 1 || e.requests() > requests/3 || now.Add(e.last()+rest).After(end) {
+			continue
+		}
+		if rest > 0 {
+			e.begin = now
+			now = now.Add(e.last() + rest)
+		}
+		requests -= e.requests()
+		all = append(all, e)
+	}
+	return all
+}
+
+// fullSpan returns how long all that is admitted at once takes to come back.
+func (m *model) fullSpan() time.Duration {
+	if m.limit.Algorithm.HasBurst() {
+		return time.Duration(float64(m.limit.Period) * float64(m.limit.Burst) / float64(m.limit.Count))
+	}
+	return m.limit.Period
+}
+
+// spans returns times that models are told apart by: their periods, and what lies in the
+// middle of two.
+func (x *explorer) spans(models []model) (all []time.Duration) {
+	var full []time.Duration
+	for i := range models {
+		full = append(full, models[i].fullSpan())
+	}
+	slices.Sort(full)
+	for i, span := range full {
+		if i > 0 && span-full[i-1] > span/1000 {
+			all = append(all, (full[i-1]+span)/2)
+		}
+		if i == 0 || span-full[i-1] > span/50 {
+			all = append(all, span)
+		}
+	}
+	return all
+}
+
+// windowEdges returns when a window may end of the models whose windows do not begin with a request.
+func (x *explorer) windowEdges(models []model) (edges []time.Time) {
+	if !slices.ContainsFunc(models, func(m model) bool { return m.isAligned() }) || len(x.evidence.sharp) == 0 {
+		return nil
+	}
+	e := x.evidence.sharp[0]
+	return []time.Time{e.after.Add(e.by.Sub(e.after) / 2)}
+}
+
+// latency returns how long a request takes of the time of a step, and how exactly a request's
+// decision can be timed.
+func (x *explorer) latency() (each, unsure time.Duration) {
+	var all []time.Duration
+	for i := range x.events {
+		if e := &x.events[i]; e.Err == nil {
+			all = append(all, e.Answered.Sub(e.Sent))
+		}
+	}
+	slices.Sort(all)
+	each = all[len(all)/2]
+	unsure = 2*all[len(all)*9/10] + 3*time.Millisecond
+	return each, unsure
+}
+
+// limitOf returns the limit of a model as people write it.
+func limitOf(m *model) limiter.Limit { return m.limit }

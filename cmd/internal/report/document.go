@@ -88,6 +88,10 @@ type Run struct {
 	Neighbours *KeyCount `json:"neighbours,omitempty"`
 	// Wrapped is what wrappers around the store saved, and what that cost; nil without any.
 	Wrapped *Wrapped `json:"wrapped,omitempty"`
+	// Statuses is how many answers there were of each status, warm-up included, and Endpoint
+	// what else is known of one; both are absent for a store.
+	Statuses map[string]int64 `json:"statuses,omitempty"`
+	Endpoint *Endpoint        `json:"endpoint,omitempty"`
 	// Disagreements is the requests of a simulation that a store decided otherwise than
 	// limitctl computes.
 	Disagreements int64 `json:"disagreements,omitempty"`
@@ -151,6 +155,8 @@ type Figures struct {
 	Audit  Audit  `json:"audit"`
 	Limits Limits `json:"limits"` // each of the limits decided together
 	Cost   *Cost  `json:"cost,omitempty"`
+	// Clock is what was found of the clock that decided; nil where nothing could be.
+	Clock *StoreClock `json:"clock,omitempty"`
 }
 
 // Quantiles are of a distribution of times, in whole microseconds. Mean, P95 and P9999

@@ -68,6 +68,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	line(p, "limit", output.Plain, output.Printable(r.Title()))
 	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
 	line(p, "answers", output.Plain, r.answersInWords())
+	if len(r.Statuses) > 0 {
+		line(p, "", output.Plain, r.statusesInWords())
+	}
 	if r.Keys > 0 {
 		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
@@ -92,6 +95,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 		columns, rows := deciderTable(&r.Figures)
 		fold(p, columns, rows)
 	}
+	if connections := r.connectionsInWords(); connections != "" {
+		line(p, "", output.Plain, connections)
+	}
 	if parts := r.costParts(); len(parts) > 0 {
 		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
 	}
@@ -106,7 +112,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 
 // times are the distributions of a run, those that it has.
 func (r *Run) times() []namedTimes {
-	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}
+	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}, r.endpointTimes()...)
 	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
 }
 

@@ -72,6 +72,7 @@ func (r *Run) wrong() []string {
 			all = append(all, wrong)
 		}
 	}
+	all = append(all, r.Clock.wrong()...)
 	if r.Disagreements > 0 {
 		all = append(all, r.disagreed())
 	}

@@ -1,0 +1,306 @@
+package probe
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// numbers are those of a limit whose kind is given. A count of 0 stands for what the
+// first burst admitted.
+type numbers struct {
+	span   time.Duration // the period, or of a bucket how long all of its burst takes to come back
+	count  int64
+	period time.Duration
+}
+
+// hypothesis is a family of models with a range in which its period must lie.
+type hypothesis struct {
+	index     int // among all of them
+	low, high time.Duration
+	// simple returns the usual numbers between two spans, the most usual first.
+	simple func(low, high time.Duration, most int) []numbers
+	// build returns the models with these numbers, whose other numbers follow from what was seen.
+	build func(n numbers) []model
+}
+
+// evidence is all that models are made of and held against.
+type evidence struct {
+	h     history
+	first *Event // that was admitted, of the first subject
+	last  *Event // that was admitted in the first burst
+	edges []edge // of the first subject
+	// sharp are the narrowest edges of all subjects.
+	sharp []edge
+	// counts are how many a full limit may admit, the likeliest first.
+	counts []int64
+	// longest is the longest period that can be told.
+	longest time.Duration
+}
+
+func spans(low, high time.Duration, most int) (all []numbers) {
+	for _, p := range simplePeriods(low, high, most) {
+		all = append(all, numbers{span: p})
+	}
+	return all
+}
+
+// hypotheses returns all families that could explain the evidence.
+func (v *evidence) hypotheses() []hypothesis {
+	var all []hypothesis
+	add := func(low, high time.Duration, build func(period time.Duration) []model) {
+		all = append(all, hypothesis{
+			0, max(time.Millisecond, low), min(high, v.longest), spans,
+			func(n numbers) []model { return build(n.span) },
+		})
+	}
+	e := v.edges[0]
+	after, by := e.after.Sub(v.first.Answered)-2*time.Millisecond, e.by.Sub(v.first.Sent)+2*time.Millisecond
+	all = append(all, v.buckets()...)
+	add(after, by, func(p time.Duration) []model {
+		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}}, p)
+	})
+	add(after, by, func(p time.Duration) []model {
+		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}}, p)
+	})
+	add(after, by, func(p time.Duration) []model {
+		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, anchored: true}, p)
+	})
+	alignedLow, alignedHigh := v.alignedPeriod()
+	add(alignedLow, alignedHigh, v.alignedWindows)
+	low, high := v.gap()
+	for _, n := range v.counts[:1] {
+		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
+		for _, anchored := range []bool{false, true} {
+			// All of the first burst counts in full for at most one period, and one of it
+			// leaves after another nth.
+			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
+				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter}, anchored: anchored}, p)
+			})
+		}
+		for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
+			if time.Duration(slices)*low > 2*by {
+				break
+			}
+			add(after*9/10-2*time.Millisecond, by+by/time.Duration(slices)*2, func(p time.Duration) []model {
+				p -= p % (time.Duration(slices) * time.Microsecond)
+				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter, Slices: slices}}, p)
+			})
+		}
+	}
+	return append(all, v.punishing()...)
+}
+
+// punishing returns the families by which denied requests count.
+func (v *evidence) punishing() []hypothesis {
+	e := v.edges[0]
+	by := e.by.Sub(v.first.Sent) + 2*time.Millisecond
+	hypothesisOf := func(low, high time.Duration, m model) hypothesis {
+		build := func(n numbers) []model {
+			if m.limit.Algorithm == limiter.SlidingCounter {
+				return v.counters(m, n.span)
+			}
+			return v.windows(m, n.span)
+		}
+		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), spans, build}
+	}
+	fromFirst := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
+	counter := limiter.Limit{Algorithm: limiter.SlidingCounter}
+	return []hypothesis{
+		hypothesisOf(by/50, by, model{limit: fromFirst, refreshed: true}),
+		hypothesisOf(by/50, by, model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}, counted: true}),
+		hypothesisOf(by/50, by, model{limit: counter, counted: true}),
+		hypothesisOf(by/50, by, model{limit: counter, counted: true, anchored: true}),
+	}
+}
+
+// windows returns the models of a limit for each count that a full one may admit.
+func (v *evidence) windows(m model, period time.Duration) (models []model) {
+	for _, n := range v.counts {
+		m.limit.Count, m.limit.Period, m.limit.Burst = n, period.Truncate(time.Microsecond), n
+		if limit, err := m.limit.Normalize(); err == nil {
+			m.limit = limit
+			models = append(models, m)
+		}
+	}
+	return models
+}
+
+// alignedPeriod returns the range of the period of windows that do not begin with a request:
+// what lies between two edges is whole periods.
+func (v *evidence) alignedPeriod() (low, high time.Duration) {
+	low = v.edges[0].after.Sub(v.last.Answered)
+	if len(v.edges) < 2 {
+		return low, v.longest
+	}
+	a, b := v.edges[0], v.edges[1]
+	return max(low, b.after.Sub(a.by)-2*time.Millisecond), b.by.Sub(a.after) + 2*time.Millisecond
+}
+
+// alignedWindows returns fixed windows that begin at whole periods since the epoch, or beside
+// them where the sharpest edges say so.
+func (v *evidence) alignedWindows(period time.Duration) (models []model) {
+	for _, phase := range v.phases(period, 0) {
+		models = append(models, v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, phase: phase}, period)...)
+	}
+	return models
+}
+
+// counters returns sliding counters, whose first unit comes back after a window's end by
+// the time that one unit takes to fade.
+func (v *evidence) counters(m model, period time.Duration) (models []model) {
+	if m.anchored || m.limit.Slices > 0 {
+		return v.windows(m, period)
+	}
+	for _, phase := range v.phases(period, period/time.Duration(v.counts[0])) {
+		m.phase = phase
+		models = append(models, v.windows(m, period)...)
+	}
+	return models
+}
+
+// phases returns the phases that windows of a period can have so that one ended, and so much
+// time passed, at the sharpest edge: 0 first.
+func (v *evidence) phases(period, then time.Duration) []time.Duration {
+	phases := []time.Duration{0}
+	if period <= 0 {
+		return phases
+	}
+	for _, e := range v.sharp {
+		width := e.by.Sub(e.after)
+		for _, share := range []time.Duration{1, 2, 3} {
+			at := e.after.Add(width * share / 4).Add(-then)
+			phases = append(phases, time.Duration(at.UnixMicro()%period.Microseconds())*time.Microsecond)
+		}
+	}
+	return phases
+}
+
+// gap returns the range of the time from one unit's coming back to the next one's.
+func (v *evidence) gap() (low, high time.Duration) {
+	first, last := v.edges[0], v.edges[len(v.edges)-1]
+	if len(v.edges) < 2 {
+		return time.Microsecond, first.by.Sub(v.first.Sent)
+	}
+	count := 0
+	for _, e := range v.edges[1:] {
+		count += e.between
+	}
+	low = last.after.Sub(first.by) / time.Duration(count)
+	return max(low, time.Microsecond), last.by.Sub(first.after) / time.Duration(count)
+}
+
+// buckets returns the families of buckets. A unit comes back at constant intervals.
+func (v *evidence) buckets() []hypothesis {
+	low, high := v.gap()
+	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
+	simple := func(low, high time.Duration, most int) []numbers { return v.simpleRates(low, high, most) }
+	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), simple, func(n numbers) []model {
+		return v.bucketsOf(n, 0)
+	}}
+	ticking := exact
+	ticking.build = func(n numbers) []model { return v.bucketsOf(n, time.Second) }
+	return []hypothesis{exact, ticking}
+}
+
+// bucketsOf returns buckets of a rate. How much they hold is what the first burst admitted
+// less what came back meanwhile.
+func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
+	admitted := v.counts[0]
+	if n.count == 0 {
+		n.count, n.period = admitted, n.span.Truncate(time.Microsecond)
+	}
+	back := func(d time.Duration) int64 {
+		return int64(math.Ceil(float64(d) / float64(n.period) * float64(n.count)))
+	}
+	lowest, highest := v.burstOf(float64(n.period)/float64(n.count), tick)
+	bursts := simpleCounts(lowest, highest, 4)
+	for _, c := range append([]int64{n.count}, v.counts...) {
+		if c >= lowest && c <= highest && !slices.Contains(bursts, c) {
+			bursts = append(bursts, c)
+		}
+	}
+	for _, burst := range bursts {
+		if back(tick) >= burst && tick > 0 {
+			continue // a fixed window
+		}
+		limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
+		if err == nil {
+			models = append(models, model{limit: limit, tick: tick})
+		}
+	}
+	return models
+}
+
+// burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
+// was admitted at first less what came back meanwhile.
+func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
+	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
+	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
+	admitted := v.counts[0]
+	lowest = admitted - int64(math.Ceil(float64(longest)/gap))
+	highest = admitted - int64(float64(shortest)/gap) + 1
+	return max(1, lowest), max(1, min(highest, v.counts[len(v.counts)-1]))
+}
+
+// simpleRates returns usual ways to write a rate at which what the first burst admitted takes
+// between low and high to come back: the burst for a usual period, or any whole number for
+// a very usual one.
+func (v *evidence) simpleRates(low, high time.Duration, most int) (found []numbers) {
+	type ranked struct {
+		numbers
+		rank float64
+	}
+	var all []ranked
+	admitted := float64(v.counts[0])
+	fewest, _ := v.burstOf(float64(low)/admitted, 0)
+	_, greatest := v.burstOf(float64(high)/admitted, 0)
+	bursts := simpleCounts(fewest, greatest, 3)
+	for _, burst := range bursts {
+		share := float64(burst) / admitted
+		for _, p := range simplePeriods(time.Duration(float64(low)*share), time.Duration(float64(high)*share), most) {
+			all = append(all, ranked{numbers{time.Duration(float64(p) / share), burst, p}, float64(rankOf(p))})
+		}
+	}
+	for _, unit := range usualPeriods[0].periods {
+		fewest := int64(math.Ceil(admitted * float64(unit) / float64(high)))
+		greatest := int64(admitted * float64(unit) / float64(low))
+		for i, count := range simpleCounts(fewest, min(greatest, limiter.MaxCount), most) {
+			span := time.Duration(float64(unit) * admitted / float64(count))
+			if !slices.Contains(bursts, count) {
+				all = append(all, ranked{numbers{span, count, unit}, 1.5 + float64(i)*0.3 + float64(len(trimZeros(count)))*0.2})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		switch {
+		case a.rank < b.rank:
+			return -1
+		case a.rank > b.rank:
+			return 1
+		}
+		return 0
+	})
+	for i := range all {
+		alike := func(n numbers) bool {
+			return n.count*all[i].period.Microseconds() == all[i].count*n.period.Microseconds()
+		}
+		if !slices.ContainsFunc(found, alike) && len(found) < most {
+			found = append(found, all[i].numbers)
+		}
+	}
+	return found
+}
+
+// trimZeros returns the digits of a number without the zeros at its end.
+func trimZeros(n int64) (digits []byte) {
+	for n > 0 && n%10 == 0 {
+		n /= 10
+	}
+	for ; n > 0; n /= 10 {
+		digits = append(digits, byte(n%10))
+	}
+	return digits
+}

@@ -1,0 +1,162 @@
+package probe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// observation is an event as models are held against it.
+type observation struct {
+	sent, answered limiter.Instant
+	cost           int64
+	outcome        endpoint.Outcome
+}
+
+// history is what was observed of each subject, each in the order of decision. With a
+// limit that all subjects share there is one.
+type history [][]observation
+
+// slack is how far an instant may lie outside the time between sent and answered: clocks here
+// and there count whole milliseconds.
+const slack = limiter.Instant(1100)
+
+// historyOf sorts events for models.
+func historyOf(events []Event, shared bool) history {
+	index := make(map[string]int)
+	var h history
+	for i := range events {
+		e := &events[i]
+		if e.Cost == 0 {
+			continue // a peek
+		}
+		subject := e.Subject
+		if shared {
+			subject = ""
+		}
+		at, known := index[subject]
+		if !known {
+			at = len(h)
+			index[subject] = at
+			h = append(h, nil)
+		}
+		h[at] = append(h[at], observation{limiter.InstantOf(e.Sent), limiter.InstantOf(e.Answered), e.Cost, e.Outcome})
+	}
+	for _, one := range h {
+		slices.SortStableFunc(one, func(a, b observation) int { return int(a.sent - b.sent) })
+		admittedFirst(one)
+	}
+	return h
+}
+
+// admittedFirst puts admissions before denials where requests were under way together: a denial
+// that came after is explained by all of them.
+func admittedFirst(one []observation) {
+	for begin := 0; begin < len(one); {
+		end, until := begin+1, one[begin].answered
+		for end < len(one) && one[end].sent < until {
+			until = max(until, one[end].answered)
+			end++
+		}
+		slices.SortStableFunc(one[begin:end], func(a, b observation) int { return int(a.outcome) - int(b.outcome) })
+		begin = end
+	}
+}
+
+// A request was decided at some instant between sent and answered. Each way of reading puts all
+// requests at one place of it; a model is contradicted where it is for all of them.
+type reading uint8
+
+const (
+	middle reading = iota
+	early
+	late
+)
+
+func (r reading) instant(o *observation) limiter.Instant {
+	switch r {
+	case early:
+		return o.sent
+	case late:
+		return o.answered
+	}
+	return (o.sent + o.answered) / 2
+}
+
+// contradictions counts the observations that no reading explains, and stops at most.
+func (h history) contradictions(m *model, most int) (count int) {
+	for _, one := range h {
+		wrong := contradicted(m, one, middle, nil)
+		if len(wrong) > 0 {
+			wrong = contradicted(m, one, early, wrong)
+		}
+		if len(wrong) > 0 {
+			wrong = contradicted(m, one, late, wrong)
+		}
+		if count += len(wrong); count >= most {
+			return count
+		}
+	}
+	return count
+}
+
+// contradicted returns the indexes, of those given if any are, of observations that a reading
+// does not explain.
+func contradicted(m *model, one []observation, r reading, among []int) (wrong []int) {
+	var u usage
+	for i := range one {
+		o := &one[i]
+		considered := among == nil
+		if !considered {
+			_, considered = slices.BinarySearch(among, i)
+		}
+		if considered && o.outcome != endpoint.Failed && !m.explains(&u, o) {
+			wrong = append(wrong, i)
+		}
+		now := max(r.instant(o), u.last)
+		switch {
+		case o.outcome == endpoint.Allowed || o.outcome == endpoint.Failed && r == late:
+			m.take(&u, o.cost, o.cost, now)
+		case o.outcome == endpoint.Denied:
+			m.take(&u, o.cost, 0, now)
+		}
+	}
+	return wrong
+}
+
+// explains reports whether a model answers as was observed at an instant about when it was
+// decided. Between requests room only grows.
+func (m *model) explains(u *usage, o *observation) bool {
+	if o.outcome == endpoint.Allowed {
+		return m.room(u, max(u.last, o.answered+slack)) >= o.cost
+	}
+	return m.room(u, max(u.last, o.sent-slack)) < o.cost
+}
+
+// edge is a recovery: a subject that had been denied was admitted again.
+type edge struct {
+	after, by time.Time // the last denial was sent, the admission answered
+	between   int       // admitted since the edge before, or since the beginning
+}
+
+// edgesOf returns the recoveries of one subject.
+func edgesOf(one []observation) (edges []edge) {
+	admitted := 0
+	var denied *observation
+	for i := range one {
+		o := &one[i]
+		switch o.outcome {
+		case endpoint.Denied:
+			denied = o
+		case endpoint.Allowed:
+			if denied != nil {
+				edges = append(edges, edge{denied.sent.Time(), o.answered.Time(), admitted})
+				denied, admitted = nil, 0
+			}
+			admitted++
+		}
+	}
+	return edges
+}

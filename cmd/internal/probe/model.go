@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// model is what an endpoint may do: a limit, and what limiters of others do differently. Models
+// are compared, so two that are equal predict alike.
+type model struct {
+	limit limiter.Limit // normalized
+	// phase is by how much windows begin later than whole periods since the epoch.
+	phase time.Duration
+	// anchored: windows begin at whole periods since the subject's first request.
+	anchored bool
+	// tick is how coarse the clock is that it decides by; 0 is exact.
+	tick time.Duration
+	// counted: denied requests are charged as admitted ones are.
+	counted bool
+	// refreshed: a window of a fixed-window,from=first ends one period after the last
+	// request of any kind.
+	refreshed bool
+	// ban is for how long a subject is denied after a denial; 0 is no ban.
+	ban time.Duration
+}
+
+// family names the kind of a model, for which its numbers do not matter.
+type family struct {
+	kind                                          limiter.Kind
+	anchored, ticking, counted, refreshed, banned bool
+}
+
+func (m *model) family() family {
+	return family{m.limit.Kind(), m.anchored, m.tick > 0, m.counted, m.refreshed, m.ban > 0}
+}
+
+func (m *model) String() string {
+	s := m.limit.String()
+	if m.phase != 0 {
+		s += fmt.Sprintf(" phase %s", m.phase)
+	}
+	for _, option := range []struct {
+		is   bool
+		text string
+	}{{m.anchored, "anchored"}, {m.tick > 0, "tick " + m.tick.String()}, {m.counted, "counted"}, {m.refreshed, "refreshed"}, {m.ban > 0, "ban " + m.ban.String()}} {
+		if option.is {
+			s += " " + option.text
+		}
+	}
+	return s
+}
+
+// isAligned reports whether when a subject's windows begin does not depend on its requests.
+func (m *model) isAligned() bool {
+	switch m.limit.Algorithm {
+	case limiter.FixedWindow:
+		return !m.limit.FromFirst && !m.anchored
+	case limiter.SlidingCounter:
+		return !m.anchored
+	}
+	return m.tick > 0
+}
+
+// usage is what one subject has used under a model.
+type usage struct {
+	state       limiter.State
+	begun       bool
+	first, last limiter.Instant // request
+	bannedUntil limiter.Instant
+	units       int64 // of a refreshed window
+}
+
+// at returns an instant as the model's clock and windows count it.
+func (m *model) at(u *usage, now limiter.Instant) limiter.Instant {
+	if m.tick > 0 {
+		now -= now % limiter.Instant(m.tick.Microseconds())
+	}
+	now -= limiter.Instant(m.phase.Microseconds())
+	if m.anchored {
+		period := limiter.Instant(m.limit.Period.Microseconds())
+		if !u.begun {
+			return 1000 * period
+		}
+		now += 1000*period - u.first
+	}
+	return now
+}
+
+// room returns how many units fit at an instant.
+func (m *model) room(u *usage, now limiter.Instant) int64 {
+	if now < u.bannedUntil {
+		return 0
+	}
+	used := int64(0)
+	if m.refreshed {
+		if now < u.last+limiter.Instant(m.limit.Period.Microseconds()) {
+			used = u.units
+		}
+	} else {
+		used = u.state.Used(m.at(u, now))
+	}
+	return max(0, m.limit.Capacity()-used)
+}
+
+// take tells a model that n units were asked for one by one and so many of them admitted.
+func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
+	if !u.begun {
+		u.first, u.begun = now, true
+		if m.tick > 0 && m.anchored {
+			u.first -= now % limiter.Instant(m.tick.Microseconds())
+		}
+	}
+	charged := admitted
+	if m.counted {
+		charged = n
+	}
+	switch {
+	case m.refreshed:
+		if now >= u.last+limiter.Instant(m.limit.Period.Microseconds()) {
+			u.units = 0
+		}
+		u.units += admitted
+	case charged > 0:
+		u.state.Charge(m.limit, charged, m.at(u, now))
+	}
+	u.last = now
+	if m.ban > 0 && n > admitted && now >= u.bannedUntil {
+		u.bannedUntil = now + limiter.Instant(m.ban.Microseconds())
+	}
+}

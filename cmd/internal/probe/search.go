@@ -1,0 +1,150 @@
+package probe
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// explanation is what is left of a family: models that explain all observations but so many.
+type explanation struct {
+	index     int     // of its hypothesis
+	models    []model // the most usual numbers first
+	low, high time.Duration
+	wrong     int // observations that the best of them does not explain
+	// round says that the first model's period can hardly be another one.
+	round bool
+}
+
+const (
+	ladder     = 40 // periods that are tried between two at once
+	zooms      = 5
+	mostUsual  = 24 // usual periods that are tried
+	mostModels = 3  // of a family that are kept
+)
+
+// tried is a period with the models that are least wrong.
+type tried struct {
+	numbers
+	models []model
+	wrong  int
+}
+
+// try holds the models with given numbers against the evidence, and keeps those that are least wrong.
+func (v *evidence) try(h *hypothesis, n numbers, most int) tried {
+	t := tried{numbers: n, wrong: most}
+	for _, m := range h.build(n) {
+		wrong := v.h.contradictions(&m, t.wrong+1)
+		if wrong > t.wrong || wrong >= most {
+			continue
+		}
+		if wrong < t.wrong {
+			t.models, t.wrong = nil, wrong
+		}
+		t.models = append(t.models, m)
+	}
+	return t
+}
+
+// explain finds the models of a family that are least wrong, by trying ever finer periods
+// about those that were.
+func (v *evidence) explain(h hypothesis) explanation {
+	most := math.MaxInt / 2
+	var best []tried
+	low, high := h.low, h.high
+	for range zooms {
+		if low > high || low <= 0 {
+			break
+		}
+		var points []numbers
+		points = append(points, h.simple(low, high, mostUsual)...)
+		ratio := math.Pow(float64(high)/float64(low), 1.0/ladder)
+		for i, x := 0, float64(low); i <= ladder; i, x = i+1, x*ratio {
+			points = append(points, numbers{span: time.Duration(x)})
+		}
+		slices.SortStableFunc(points, func(a, b numbers) int { return int(a.span - b.span) })
+		var all []tried
+		for _, n := range points {
+			t := v.try(&h, n, most)
+			most = min(most, t.wrong+3)
+			all = append(all, t)
+		}
+		best = leastWrong(all)
+		if len(best) == 0 {
+			break
+		}
+		// The neighbours of the best bound them.
+		i := slices.IndexFunc(all, func(t tried) bool { return t.span == best[0].span })
+		j := len(all) - 1
+		for all[j].span != best[len(best)-1].span {
+			j--
+		}
+		low, high = all[max(0, i-1)].span, all[min(len(all)-1, j+1)].span
+		if best[0].wrong == 0 && high-low <= best[0].span/50 {
+			break
+		}
+	}
+	return v.usual(&h, best, low, high)
+}
+
+func leastWrong(all []tried) (best []tried) {
+	for _, t := range all {
+		if len(t.models) == 0 || len(best) > 0 && t.wrong > best[0].wrong {
+			continue
+		}
+		if len(best) > 0 && t.wrong < best[0].wrong {
+			best = nil
+		}
+		best = append(best, t)
+	}
+	return best
+}
+
+// usual keeps, of what is least wrong between two periods, the models with the most usual
+// numbers, and those at both ends, between which experiments can decide.
+func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (e explanation) {
+	if len(best) == 0 {
+		return explanation{wrong: math.MaxInt}
+	}
+	e.wrong, e.low, e.high = best[0].wrong, low, high
+	take := func(t tried) {
+		for _, m := range t.models {
+			if t.wrong == e.wrong && !slices.Contains(e.models, m) {
+				e.models = append(e.models, m)
+			}
+		}
+	}
+	found := 0
+	for _, n := range h.simple(low, high, mostUsual) {
+		t := v.try(h, n, e.wrong+1)
+		if t.wrong != e.wrong || len(t.models) == 0 {
+			continue
+		}
+		if found == 0 {
+			e.round = n.count == 0 && isRound(n.span, low, high) || n.count != 0 && n.isRound(low, high)
+		}
+		take(t)
+		if found++; found == mostModels || e.round {
+			break
+		}
+	}
+	if !e.round || found == 0 {
+		take(best[0])
+		take(best[len(best)-1])
+	}
+	return e
+}
+
+// isRound reports whether a rate can hardly be another one, if what was admitted at first comes
+// back between low and high.
+func (n *numbers) isRound(low, high time.Duration) bool {
+	known := float64(high-low) / float64(n.span)
+	if period := float64(n.period); isRound(n.period, n.period, n.period+time.Duration(known*period)) && rankOf(n.period) > 0 {
+		return true
+	}
+	unit := int64(1)
+	for n.count%(unit*10) == 0 {
+		unit *= 10
+	}
+	return known <= min(0.08, float64(unit)/float64(n.count)/2)
+}
