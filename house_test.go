@@ -99,8 +99,8 @@ var layers = map[string][]string{
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
-		"internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/trace",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -108,6 +108,7 @@ var layers = map[string][]string{
 	"pkg/limiter": {
 		"internal/panics", "internal/sleep", "internal/spacesaving", "internal/spelling", "internal/subjecttext",
 	},
+	"internal/alarm":        {},
 	"internal/clusternodes": {},
 	"internal/filekind":     {},
 	"internal/lazyregexp":   {},
@@ -159,7 +160,7 @@ var layers = map[string][]string{
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
 		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
-		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/trace",
+		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
@@ -169,15 +170,13 @@ var layers = map[string][]string{
 		"pkg/limiter/httplimit",
 	},
 	"cmd/internal/serve/envoy": {
-		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/envoy/rls",
-		"cmd/internal/serve/grpc", "internal/configfile", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
+		"cmd/internal/decision", "cmd/internal/errorkind", "cmd/internal/serve/engine", "cmd/internal/serve/grpc",
+		"internal/configfile", "internal/rls", "pkg/limiter", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
-	"cmd/internal/serve/envoy/rls": {},
-	"cmd/internal/serve/grpc":      {"internal/panics"},
-	"cmd/internal/endpoint":        {"pkg/limiter"},
-	"cmd/internal/probe": {
-		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit/interval",
-	},
+	"internal/rls":            {},
+	"cmd/internal/serve/grpc": {"internal/panics"},
+	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
+	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store
@@ -189,11 +188,11 @@ var drivers = map[string][]string{
 	},
 	"modernc.org/sqlite":                      {"pkg/limiter/filestore"},
 	"golang.org/x/net":                        {"cmd/internal/serve/grpc"},
-	"google.golang.org/protobuf":              {"cmd/internal/serve/envoy/rls", "cmd/internal/serve/grpc"},
+	"google.golang.org/protobuf":              {"internal/rls", "cmd/internal/serve/grpc"},
 	"github.com/prometheus/client_golang":     {"cmd/internal/serve/metrics"},
 	"github.com/spf13/cobra":                  {"cmd"},
 	"github.com/olekukonko/tablewriter":       {"cmd/internal/output"},
-	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/report", "pkg/loadgen"},
+	"github.com/HdrHistogram/hdrhistogram-go": {"cmd/internal/endpoint", "cmd/internal/report", "pkg/loadgen"},
 	"github.com/charmbracelet":                {"cmd/internal/dash"},
 	"encoding/csv":                            {"cmd/internal/output", "pkg/loadgen/trace"},
 	"github.com/goccy/go-yaml":                {"internal/yamlfile"},
@@ -204,7 +203,7 @@ var drivers = map[string][]string{
 // systemPlaces may import os. All else gets what it needs handed in.
 var systemPlaces = []string{
 	"", "cmd", "cmd/internal/files", "cmd/internal/noterminalquery", "internal/readfile", "pkg/limiter/filestore", "internal/redistest",
-	"docs/examples/worker", "docs/pictures",
+	"internal/alarm", "docs/examples/worker", "docs/pictures",
 }
 
 // Imports point one way: main → cmd → cmd/internal → pkg/limiter → nothing.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"crypto/x509"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,20 +12,132 @@ import (
 // endpointFlags are the flags of commands that send requests to a limit that somebody else
 // decides.
 type endpointFlags struct {
-	deniedStatus int
+	deniedStatus int // the first of those that are denials
+	denied       statusList
 	hosts        []string
+	request      endpoint.HTTPOptions
+	body         string
+	cacert       string
+	subjects     string // a file
+	naming       endpoint.Subjects
+	rls          rlsFlags
 }
+
+// Bounds of files that requests are made of.
+const (
+	maxBodyFile     = 1 << 20
+	maxSubjectsFile = 256 << 20
+)
 
 func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&o.deniedStatus, "denied-status", 429, "`STATUS` of an endpoint's denials")
+	o.denied.first = &o.deniedStatus
+	_ = o.denied.Set("429")
+	o.denied.isDefault = true
+	flags.Var(&o.denied, "denied-status", "`STATUS` of an endpoint's denials, or several with commas between")
 	flags.StringArrayVar(&o.hosts, endpoint.TestHostFlag, nil, "send requests to `HOST`, which is not this machine")
+	flags.StringVarP(&o.request.Method, "method", "X", "", "`METHOD` of the requests to an endpoint (default GET, or POST with --body)")
+	flags.StringArrayVarP(&o.request.Headers, "header", "H", nil,
+		"'`NAME: VALUE`' sent with each request to an endpoint; {subject} stands for who asks, {cost} for what it costs (repeatable)")
+	flags.StringVar(&o.body, "body", "",
+		"`TEXT` sent with each request to an endpoint, or @FILE; may hold {subject} and {cost}, in JSON inside of quotes")
+	flags.StringVar(&o.subjects, "subjects", "", "names of subjects, such as keys of an API, from the lines of `FILE`")
+	flags.StringVar(&o.naming.Format, "subject-format", "",
+		"`TEXT` that names a subject in requests, of {run}, {subject}, {n} and {ip} (default "+endpoint.DefaultSubjects+")")
+	flags.BoolVar(&o.request.HTTP2, "http2", false, "speak HTTP/2 with an endpoint: over TLS if the URL is https, and h2c otherwise")
+	flags.BoolVar(&o.request.NoKeepAlive, "no-keepalive", false, "open a new connection to an endpoint for each request")
+	flags.StringVar(&o.request.UnixSocket, "unix-socket", "", "connect to a socket at `PATH`, whatever host the URL names")
+	flags.BoolVar(&o.request.Insecure, "insecure", false, "accept any certificate of an endpoint")
+	flags.StringVar(&o.cacert, "cacert", "", "trust the authorities in `FILE` (PEM) for an endpoint's certificate")
+	flags.StringVar(&o.request.ServerName, "server-name", "", "`NAME` that an endpoint's certificate is for (default the URL's host)")
+	o.rls.addFlags(cmd)
+	for _, flag := range []string{"denied-status", endpoint.TestHostFlag, "header", "body", "subject-format", "server-name"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
+	cmd.RegisterFlagCompletionFunc("method",
+		cobra.FixedCompletions([]string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// httpFlags are the flags that say how HTTP requests look.
+func httpFlags() []string {
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket", "insecure", "cacert", "server-name"}
+}
+
+// endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
+func endpointOnlyFlags() []string {
+	return append(httpFlags(), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor", "resolution", "clock-skew")
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.
 func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
 // client returns the client of the endpoint at a URL.
-func (o *endpointFlags) client(url string) (endpoint.Client, error) {
-	return endpoint.NewHTTP(endpoint.HTTPOptions{URL: url, DeniedStatus: o.deniedStatus, Permitted: o.hosts})
+func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, error) {
+	if endpoint.IsRLS(url) {
+		return o.rls.client(url, o.hosts)
+	}
+	if o.rls.given() {
+		return nil, usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
+	}
+	options := o.request
+	options.URL, options.DeniedStatuses, options.Permitted, options.Timeout = url, o.denied.statuses, o.hosts, g.timeout
+	options.UserAgent = userAgent(g)
+	options.Body = o.body
+	if path, isFile := strings.CutPrefix(o.body, "@"); isFile {
+		text, err := g.env.ReadFile(path, maxBodyFile)
+		if err != nil {
+			return nil, usagef("--body: the file %q cannot be read: %s", path, cause(err))
+		}
+		options.Body = string(text)
+	}
+	if o.cacert != "" {
+		text, err := g.env.readCertificate(o.cacert)
+		if err != nil {
+			return nil, usagef("--cacert: the file %q cannot be read: %s", o.cacert, cause(err))
+		}
+		options.Roots = x509.NewCertPool()
+		if !options.Roots.AppendCertsFromPEM(text) {
+			return nil, usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
+		}
+	}
+	return endpoint.NewHTTP(options)
+}
+
+// userAgent says to others who asks them.
+func userAgent(g *globalOptions) string {
+	return "limitctl/" + newVersionAnswer(g.env.Version).Version + " (rate limit test; https://github.com/limitctl/limitctl)"
+}
+
+// names returns what subjects are called.
+func (o *endpointFlags) names(g *globalOptions) (endpoint.Subjects, error) {
+	names := o.naming
+	if o.subjects == "" {
+		return names, names.Check()
+	}
+	if names.Format != "" {
+		return names, usagef("--subjects and --subject-format both say what subjects are called; give one of them")
+	}
+	text, err := g.env.ReadFile(o.subjects, maxSubjectsFile)
+	if err != nil {
+		return names, usagef("--subjects: the file %q cannot be read: %s", o.subjects, cause(err))
+	}
+	seen := map[string]bool{}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		switch line = strings.TrimRight(line, "\r\n"); {
+		case strings.TrimSpace(line) == "":
+			continue
+		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return names, usagef("--subjects: line %d of %q has a control character", number, o.subjects)
+		case seen[line]: // its text may be secret
+			return names, usagef("--subjects: line %d of %q is there already; name each subject once", number, o.subjects)
+		}
+		seen[line] = true
+		names.List = append(names.List, line)
+	}
+	if len(names.List) == 0 {
+		return names, usagef("--subjects: %q names no subject; write one a line", o.subjects)
+	}
+	return names, nil
 }

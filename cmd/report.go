@@ -10,6 +10,7 @@ import (
 
 type reportOptions struct {
 	*globalOptions
+	verdictFlags
 	html string
 }
 
@@ -27,8 +28,8 @@ requests and not averages. The thresholds are checked against the whole.
 The cost leaves out what the server counts, because that covers all machines at
 once. A warning names machines that did not work at the same time.
 
-Exit codes: 0 all thresholds are kept; 1 one is missed; 2 a file is not a
-report, or the reports are not of one test.`,
+Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
+--no-fail); 2 a file is not a report, or the reports are not of one test.`,
 		Example: `  limitctl report run.json
   limitctl report run.json --html report.html
   limitctl report machine-a.json machine-b.json -o csv`,
@@ -46,6 +47,7 @@ report, or the reports are not of one test.`,
 		},
 		ValidArgsFunction: completeReports,
 	}
+	o.verdictFlags.addFlags(cmd)
 	cmd.Flags().StringVar(&o.html, "html", "", "write the report as a page to `FILE`, too")
 	return cmd
 }
@@ -78,10 +80,7 @@ func runReport(o *reportOptions, paths []string) error {
 	if err := o.print(d); err != nil {
 		return err
 	}
-	if d.Missed() {
-		return errDenied
-	}
-	return nil
+	return o.exit(d)
 }
 
 // writePage writes a report as HTML.

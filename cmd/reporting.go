@@ -17,6 +17,23 @@ import (
 type reportingOptions struct {
 	save, html string
 	thresholds []string
+	verdictFlags
+}
+
+// verdictFlags say what a verdict does to the exit code.
+type verdictFlags struct{ noFail bool }
+
+func (o *verdictFlags) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.noFail, "no-fail", false,
+		"do not exit with 1 because the audit found something wrong; the report still says so, and a threshold still counts")
+}
+
+// exit returns errDenied if a promise was not kept or an audit failed.
+func (o *verdictFlags) exit(d *report.Document) error {
+	if d.Missed() || d.AuditFailed() && !o.noFail {
+		return errDenied
+	}
+	return nil
 }
 
 func (o *reportingOptions) addFlags(cmd *cobra.Command) {
@@ -25,6 +42,7 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run has to keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
+	o.verdictFlags.addFlags(cmd)
 	cmd.MarkFlagFilename("save", "json")
 	cmd.MarkFlagFilename("html", "html")
 	cmd.RegisterFlagCompletionFunc("threshold", cobra.NoFileCompletions)
@@ -81,10 +99,11 @@ func (o *reportingOptions) checkPlaces(cmd *cobra.Command, g *globalOptions, rea
 }
 
 // finish prints the document, writes it to where it is wanted, and returns errDenied if a
-// promise was not kept.
+// promise was not kept or an audit failed.
 func (o *reportingOptions) finish(g *globalOptions, document *report.Document, promises []report.Expression) error {
 	// A run may not have the figure that a promise is about. The rest is printed anyway.
-	held, failure := document.Evaluate(promises)
+	document.Origin = g.origin()
+	_, failure := document.Evaluate(promises)
 	if err := o.write(g, document); err != nil {
 		failure = errors.Join(err, failure)
 	}
@@ -93,10 +112,8 @@ func (o *reportingOptions) finish(g *globalOptions, document *report.Document, p
 		return errors.Join(err, failure)
 	case failure != nil:
 		return failure
-	case !held:
-		return errDenied
 	}
-	return nil
+	return o.exit(document)
 }
 
 func (o *reportingOptions) write(g *globalOptions, document *report.Document) error {

@@ -3,6 +3,7 @@ package envoyclient
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
+	"github.com/limitctl/limitctl/internal/rls"
 )
 
 // asPublished returns a request as the published messages have it.
@@ -121,6 +122,11 @@ func TestRequestsAreReadAsPublished(t *testing.T) {
 		if err != nil || !proto.Equal(asPublished(own), asPublished(&r)) {
 			t.Fatalf("%+v is read as %+v, %v", r, own, err)
 		}
+		// The client writes what the published decoder reads as the same.
+		var read rlsv3.RateLimitRequest
+		if err := proto.Unmarshal(rls.AppendRequest(nil, &r), &read); err != nil || !proto.Equal(&read, asPublished(&r)) {
+			t.Fatalf("%+v is written as %v, %v", r, &read, err)
+		}
 	}
 }
 
@@ -140,25 +146,29 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		published := &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_Code(1 + random.IntN(2))}
-		own := rls.AppendOverall(nil, rls.Code(published.OverallCode))
+		response := rls.Response{Overall: rls.Code(published.OverallCode)}
+		own := rls.AppendOverall(nil, response.Overall)
 		for range random.IntN(4) {
 			s := rls.Status{Code: rls.Code(1 + random.IntN(2))}
 			status := &rlsv3.RateLimitResponse_DescriptorStatus{Code: rlsv3.RateLimitResponse_Code(s.Code)}
 			if random.IntN(3) > 0 {
 				s.HasLimit, s.Name = true, strings.Repeat("n", []int{0, 10, 126, 127, 128, 20_000}[random.IntN(6)])
 				s.RequestsPerUnit, s.Unit = random.Uint32()>>random.IntN(32), int32(random.IntN(8))
-				s.Remaining, s.ResetSeconds = random.Uint32()>>random.IntN(32), random.Uint64()>>(2+random.IntN(60))
+				s.Remaining = random.Uint32() >> random.IntN(32)
+				s.HasReset, s.ResetSeconds, s.ResetNanos = true, random.Uint64()>>(2+random.IntN(60)), random.Uint32N(1e9)>>random.IntN(30)
 				status.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: s.Name, RequestsPerUnit: s.RequestsPerUnit,
 					Unit: rlsv3.RateLimitResponse_RateLimit_Unit(s.Unit)}
 				status.LimitRemaining = s.Remaining
-				status.DurationUntilReset = &durationpb.Duration{Seconds: int64(s.ResetSeconds)}
+				status.DurationUntilReset = &durationpb.Duration{Seconds: int64(s.ResetSeconds), Nanos: int32(s.ResetNanos)}
 			}
 			own = rls.AppendStatus(own, &s)
+			response.Statuses = append(response.Statuses, s)
 			published.Statuses = append(published.Statuses, status)
 		}
 		for range random.IntN(3) {
 			value := strings.Repeat("v", random.IntN(300))
 			own = rls.AppendHeader(own, "retry-after", value)
+			response.Headers = append(response.Headers, rls.Header{Name: "retry-after", Value: value})
 			published.ResponseHeadersToAdd = append(published.ResponseHeadersToAdd, &core.HeaderValue{Key: "retry-after", Value: value})
 		}
 		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(published)
@@ -167,6 +177,10 @@ func TestResponsesAreWrittenAsPublished(t *testing.T) {
 		}
 		if string(own) != string(want) {
 			t.Fatalf("%v is written as\n%x\nnot\n%x", published, own, want)
+		}
+		// What the client reads is what was said.
+		if read, err := rls.ReadResponse(want); err != nil || !reflect.DeepEqual(read, &response) {
+			t.Fatalf("%v is read as %+v, %v", published, read, err)
 		}
 	}
 }

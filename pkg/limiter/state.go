@@ -82,6 +82,10 @@ func (s *State) Used(now Instant) int64 {
 // then.
 func (s *State) UnusedAt(now Instant) Instant { return s.usedAtMost(0, now) }
 
+// UsedAtMost returns the first instant, not before now, at which no more than room units are
+// in use if nothing more is charged. A take of what a limit has beyond room fits then.
+func (s *State) UsedAtMost(room int64, now Instant) Instant { return s.usedAtMost(room, now) }
+
 func (s *State) usedAtMost(room int64, now Instant) Instant {
 	if s.IsZero() {
 		return now

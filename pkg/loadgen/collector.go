@@ -37,13 +37,15 @@ type collector struct {
 	// answered is when the last answer came, since the beginning.
 	answered time.Duration
 
+	clock         clockWatch
 	pending, room []answer // those not yet audited, sorted
 	byClock       *clockAudit
+	intervals     *intervalAudit // nil unless those are audited
 	spare         batch
 
-	dispatched sync.Mutex // guards what dispatcher and workers add directly
-	lag        *hdrhistogram.Histogram
-	drops      []int64 // in each interval
+	lag      *hdrhistogram.Histogram
+	dropping sync.Mutex // guards what workers add directly
+	drops    []int64    // in each interval
 }
 
 // newHistogram holds microseconds up to an hour, to three significant digits.
@@ -67,9 +69,11 @@ func newCollector(r *runner) *collector {
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Service: newHistogram(), ErrorLatency: newHistogram()}
 	c.auditors = r.Population.auditors(r.Held)
+	r.ahead.Store(c.clock.farAhead().Microseconds())
 	if r.ByClock {
 		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
 	}
+	c.intervals = newIntervalAudit(r)
 	return c
 }
 
@@ -86,19 +90,10 @@ func intervalFor(length time.Duration) time.Duration {
 	return 5 * time.Minute
 }
 
-// addLags records how late, in nanoseconds, requests were handed out.
-func (c *collector) addLags(lags []int64) {
-	c.dispatched.Lock()
-	defer c.dispatched.Unlock()
-	for _, lag := range lags {
-		record(c.lag, time.Duration(lag))
-	}
-}
-
 // addDrop counts a request that was due then and could not be sent in time.
 func (c *collector) addDrop(due time.Duration) {
-	c.dispatched.Lock()
-	defer c.dispatched.Unlock()
+	c.dropping.Lock()
+	defer c.dropping.Unlock()
 	i := int(due / c.partial.Interval)
 	for len(c.drops) <= i {
 		c.drops = append(c.drops, 0)
@@ -119,6 +114,7 @@ func (c *collector) collect(finished <-chan struct{}) {
 			if c.byClock != nil {
 				c.byClock.fold(limiter.Instant(idle))
 			}
+			c.intervals.fold(c.run, true)
 			return
 		case <-ticker.C:
 		}
@@ -153,6 +149,7 @@ func (c *collector) discard(finished <-chan struct{}) {
 // precede. A worker that was idle after the newest instant was known can only get a later
 // one. A busy worker has said which instant its answer is not before.
 func (c *collector) step() {
+	c.intervals.ready(c.run)
 	c.fetchAll()
 	safe := c.run.newest.Load()
 	for _, w := range c.run.workers {
@@ -163,6 +160,7 @@ func (c *collector) step() {
 	if c.byClock != nil {
 		c.byClock.fold(c.byClock.newest - clockSlack)
 	}
+	c.intervals.fold(c.run, false)
 }
 
 // fetchAll takes over what all workers have recorded.
@@ -170,11 +168,16 @@ func (c *collector) fetchAll() {
 	newest := c.run.newest.Load()
 	for _, w := range c.run.workers {
 		b := w.fetch(c.spare)
+		first := 0 // of a sample's answers
 		for i := range b.samples {
-			c.add(&b.samples[i])
+			s := &b.samples[i]
+			c.add(s)
+			c.time(s, b.answers[first:first+int(s.answers)])
+			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
-			c.auditors[u.limit].Unknown(u.key, int64(u.cost))
+			u.gaveUp += limiter.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
+			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 		}
 		for _, err := range b.errors {
 			c.addError(err)
@@ -187,10 +190,25 @@ func (c *collector) fetchAll() {
 		if c.byClock != nil {
 			c.byClock.add(b.byClock)
 		}
+		if c.intervals != nil {
+			c.intervals.add(c.run, b.intervals)
+		}
 		b.reset()
 		c.spare = b
 	}
 	c.run.newest.Store(newest)
+	c.run.ahead.Store(c.clock.farAhead().Microseconds())
+}
+
+// time holds the instant of a sample's answers against this machine's clock. Where it cannot be,
+// they are audited by this machine's, and what they told is not judged.
+func (c *collector) time(s *sample, answers []answer) {
+	if !s.timed && s.at != 0 || len(answers) == 0 || c.clock.hold(s.at, s.answered-s.service, s.answered) {
+		return
+	}
+	for i := range answers {
+		answers[i].at, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
+	}
 }
 
 // fold audits the answers of instants before safe.
@@ -216,6 +234,9 @@ func (c *collector) add(s *sample) {
 		record(p.Service, s.service)
 	case !answered:
 		record(p.ErrorLatency, s.latency)
+	}
+	if c.run.Load != nil {
+		record(c.lag, s.lag)
 	}
 	if s.latency > c.run.LateAfter {
 		p.Late++
@@ -305,8 +326,8 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	for n := max(0, len(r.Timeline)-len(c.recent)); n < len(r.Timeline); n++ {
 		r.Timeline[n].time(c.recent[n%len(c.recent)])
 	}
-	c.dispatched.Lock()
-	r.Lag = hdrhistogram.Import(c.lag.Export())
+	r.Lag = c.lag
+	c.dropping.Lock()
 	for i, drops := range c.drops {
 		r.Dropped += drops
 		for len(r.Timeline) <= i {
@@ -314,14 +335,19 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		}
 		r.Timeline[i].Dropped = drops
 	}
-	c.dispatched.Unlock()
+	c.dropping.Unlock()
 	r.Tally = c.tally
+	r.Clock = c.clock.result()
 	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors
 	if c.byClock != nil {
 		for _, a := range c.byClock.auditors {
 			r.ByClock = append(r.ByClock, a.Finding())
 		}
+	}
+	if c.intervals != nil {
+		r.Findings, r.Sights = c.intervals.findings()
+		return &r
 	}
 	for _, a := range c.auditors {
 		r.Findings = append(r.Findings, a.Finding())

@@ -140,6 +140,9 @@ func (p *Population) auditors(held func(limiter.Limit) int64) []*audit.Auditor {
 		for key, owner := range p.owners[limit] {
 			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
 		}
+		for key := range p.mixed[limit] {
+			all[limit].Doubt(key)
+		}
 	}
 	return all
 }
@@ -151,6 +154,11 @@ func (p *Population) Keys(limit int) []limiter.Key {
 		keys[i] = p.requests[owner].Key
 	}
 	return keys
+}
+
+// KeyOf returns the key of an index among those of a limit.
+func (p *Population) KeyOf(limit int, index uint32) limiter.Key {
+	return p.requests[p.owners[limit][index]].Key
 }
 
 // AllKeys returns every key once.

@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/internal/alarm"
 	"github.com/limitctl/limitctl/internal/goroutines"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Config is a run of a load against a store.
@@ -43,6 +45,9 @@ type Config struct {
 	Held func(limiter.Limit) int64
 	// ByClock asks for [Result].ByClock.
 	ByClock bool
+	// Intervals, if set, says that somebody else decides. Then the instants of decisions are
+	// not known, and the audit is by the intervals from sending to answer.
+	Intervals *interval.Options
 	// Progress, if set, is told now and then how far the run is, and ends it early by
 	// returning false.
 	Progress func(*Result) (goOn bool)
@@ -68,12 +73,15 @@ type runner struct {
 	collector *collector
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
+	// ahead is by how many microseconds an instant may be ahead of this machine's clock and be
+	// believed.
+	ahead     atomic.Int64
 	deadlines deadlines
 	// throttled says that a worker had to wait for the collector.
 	throttled atomic.Bool
 	complete  bool // the load was handed out to its end, as is known after the sending
-	// handedOut is the requests of an open loop that are not answered yet.
-	handedOut atomic.Int64
+	// pulse is that of this machine in an open loop.
+	pulse pulse
 }
 
 // Run drives the store and returns what became of it. When ctx ends, nothing more is
@@ -89,6 +97,7 @@ func Run(ctx context.Context, config Config) *Result {
 	}
 	r.collector = newCollector(r)
 	r.begin = time.Now() // only now, because getting ready takes a while with many keys
+	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
 	panics.Go(func() error { r.collector.collect(finished); return nil }, func(panicked error) {
@@ -100,10 +109,12 @@ func Run(ctx context.Context, config Config) *Result {
 	})
 	var sending goroutines.Group
 	if config.Load != nil {
-		queue := make(chan queued, queueLength)
-		sending.Go(r.orStop(func() { r.dispatch(queue) }))
+		h := newHandout(r)
+		defer h.alarms.close()
+		defer context.AfterFunc(r.ctx, h.interrupt)()
+		defer r.feelPulse()()
 		for _, w := range r.workers {
-			sending.Go(r.orStop(func() { w.serve(queue) }))
+			sending.Go(r.orStop(func() { w.serve(h) }))
 		}
 	} else {
 		for _, w := range r.workers {
@@ -153,6 +164,8 @@ type worker struct {
 	requests  []limiter.Request
 	decisions []limiter.Decision
 	waited    bool // the request under way found all workers busy
+	lag       time.Duration
+	wanted    chan struct{} // a worker that stands by is wanted
 	records
 }
 
@@ -161,12 +174,14 @@ func newWorker(r *runner, number uint64) *worker {
 		run:       r,
 		requests:  make([]limiter.Request, r.Population.Limits()),
 		decisions: make([]limiter.Decision, r.Population.Limits()),
+		wanted:    make(chan struct{}, 1),
 	}
 	if r.Load == nil {
 		stream := streamWorkers + 2*number
 		w.chooser = r.Mix.chooser(newRandom(r.Seed, stream), newRandom(r.Seed, stream+1), number, uint64(r.Workers))
 	}
 	w.watermark.Store(idle)
+	w.sending.since.Store(idle)
 	w.room.L = &w.mu
 	return w
 }
@@ -183,19 +198,34 @@ func (w *worker) loop() {
 	}
 }
 
-// serve sends what comes out of the queue.
-func (w *worker) serve(queue <-chan queued) {
+// serve sends what is handed out.
+func (w *worker) serve(h *handout) {
 	r := w.run
-	for a := range queue {
-		now := r.elapsed()
-		late := r.Timeout > 0 && now-a.Due > r.Timeout
-		if late || now > r.end+drainGrace || r.ctx.Err() != nil {
-			r.drop(a.Arrival)
-		} else {
-			w.waited = a.waits
-			w.send(a.Arrival, now)
+	for free := time.Duration(0); ; {
+		a, now, ok := h.take(w, free)
+		if !ok {
+			return
 		}
-		r.handedOut.Add(-1)
+		if w.lag = now - a.Due; w.waited {
+			// How late it would have been with a free worker shows in others.
+			w.lag = min(w.lag, time.Duration(r.pulse.lag.Load()))
+		}
+		free = w.send(a, now)
+	}
+}
+
+// feelPulse feels the machine's pulse until end is called. In virtual time there is none.
+func (r *runner) feelPulse() (end func()) {
+	if r.nap != nil {
+		return func() {}
+	}
+	var feeling goroutines.Group
+	r.pulse.alarm = alarm.New()
+	feeling.Go(r.pulse.feel)
+	return func() {
+		r.pulse.end()
+		_ = feeling.Wait()
+		r.pulse.alarm.Close()
 	}
 }
 
@@ -217,6 +247,12 @@ func (w *worker) send(a Arrival, sent time.Duration) time.Duration {
 	}
 	// The decision's instant will not be before any that was answered already.
 	w.watermark.Store(max(w.last, r.newest.Load()))
+	sent = w.sending.begin(r, sent)
+	if e, is := r.Store.(Exchanger); is {
+		sent, answered, err := w.exchange(e, a, sent)
+		w.record(r, a, sent, answered, err)
+		return r.elapsed()
+	}
 	err := r.Store.Decide(r.deadlines.at(r.begin, sent), limiter.Take, w.requests, w.decisions)
 	answered := r.elapsed()
 	if w.record(r, a, sent, answered, err) {

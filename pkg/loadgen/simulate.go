@@ -170,6 +170,7 @@ type simulator struct {
 	current []*limiter.State // of the request that is decided
 	ours    []limiter.Decision
 	theirs  []limiter.Decision
+	told    audit.Figures // by the decision that is observed
 	audited bool
 	wrote   bool // the store may hold something now
 }
@@ -317,6 +318,10 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter
 	} else {
 		interval.Denied++
 	}
+	var told *audit.Figures // by a store; what Go says is the truth
+	if s.options.Store != nil {
+		told = &s.told
+	}
 	for j := range decisions {
 		d := &decisions[j]
 		if !d.Allowed {
@@ -324,11 +329,19 @@ func (s *simulator) observe(r *trace.Request, keys []uint32, decisions []limiter
 		}
 		o := audit.Observation{Key: keys[j], At: r.At, Cost: int64(r.Cost), Allowed: d.Allowed, Charged: allowed && d.Allowed}
 		if !s.options.Wrapped {
+			if told != nil {
+				*told = audit.Figures{
+					Used: d.Used, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay,
+				}
+				o.Told = told
+			}
 			s.auditors[j].Observe(o)
 			continue
 		}
 		s.byClock[j].Observe(o)
-		s.answers.add([]answer{{d.At, keys[j], r.Cost, uint8(j), kindOf(d.Allowed, allowed)}})
+		one := answer{at: d.At, key: keys[j], cost: r.Cost, limit: uint8(j), kind: kindOf(d.Allowed, allowed)}
+		one.tell(d, deciderOf(decisions) == limiter.DecidedByStore)
+		s.answers.add([]answer{one})
 	}
 	if len(s.answers.pending) > checkEvery {
 		s.answers.fold(r.At - limiter.Instant(s.options.Skew.Microseconds()))

@@ -1,9 +1,11 @@
 package endpoint
 
 import (
-	"context"
-	"io"
-	"net"
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,87 +14,263 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// SubjectPlace is what stands in a request where who asks belongs.
-const SubjectPlace = "{subject}"
-
-// HTTPOptions say which requests an HTTP endpoint gets.
+// HTTPOptions say which requests an HTTP endpoint gets, and how.
 type HTTPOptions struct {
-	// URL may hold [SubjectPlace].
+	// URL may hold [SubjectPlace] and [CostPlace] in its path and its query.
 	URL string
-	// DeniedStatus is the status of a denial; 0 means 429.
-	DeniedStatus int
+	// Method is that of the requests; empty means GET, or POST if there is a body.
+	Method string
+	// Headers are of the form "Name: value". A value may hold the places.
+	Headers []string
+	// Body may hold the places. In JSON a subject is written as the inside of a string.
+	Body string
+	// UserAgent says who asks, unless Headers do.
+	UserAgent string
+	// DeniedStatuses are the statuses of a denial; none means 429.
+	DeniedStatuses []int
 	// Permitted are hosts beyond loopback that may be tested.
 	Permitted []string
+	// Timeout bounds a request whose context has no deadline; 0 means 30 s.
+	Timeout time.Duration
+
+	// HTTP2 asks for HTTP/2: over TLS if the URL is https, and without it otherwise (h2c).
+	HTTP2 bool
+	// NoKeepAlive opens a new connection for each request.
+	NoKeepAlive bool
+	// UnixSocket is the path of a socket to connect to, whatever host the URL names.
+	UnixSocket string
+	// Insecure accepts any certificate. Roots, if set, are the authorities that may have signed
+	// it. ServerName is the name that it has to be for, and that is sent as SNI; empty means
+	// the host of the URL.
+	Insecure   bool
+	Roots      *x509.CertPool
+	ServerName string
+}
+
+// maxTemplate bounds headers and body of a request.
+const maxTemplate = 1 << 20
+
+// httpTarget is what is known about an endpoint before anything is sent.
+type httpTarget struct {
+	HTTPOptions
+	url     *url.URL
+	address string // host:port to connect to
+	tls     *tls.Config
+	// The request: a target as in a request line, headers and a body.
+	target  template
+	host    string // the header Host
+	headers []headerTemplate
+	body    template
+	hasBody bool
+}
+
+type headerTemplate struct {
+	name  string
+	value template
 }
 
 // NewHTTP returns the client of an HTTP endpoint. What is wrong with the options is a
 // [limiter.ErrInvalid].
 func NewHTTP(options HTTPOptions) (Client, error) {
-	target, err := url.Parse(strings.ReplaceAll(options.URL, SubjectPlace, "subject"))
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, limiter.Invalidf("%q is not the URL of an HTTP endpoint; write http://HOST/PATH", options.URL)
-	}
-	if err := CheckHost(target, options.Permitted); err != nil {
+	t := &httpTarget{HTTPOptions: options}
+	var err error
+	if t.url, t.target, err = parseTarget(options.URL); err != nil {
 		return nil, err
 	}
-	if options.DeniedStatus == 0 {
-		options.DeniedStatus = http.StatusTooManyRequests
+	if options.UnixSocket == "" { // a socket is on this machine, whatever the URL says
+		if err := CheckHost(t.url, options.Permitted); err != nil {
+			return nil, err
+		}
 	}
-	return &httpClient{options: options, host: target.Host, transport: &http.Transport{
-		MaxIdleConnsPerHost: 1 << 16, DisableCompression: true,
-	}}, nil
+	if err := t.checkWays(); err != nil {
+		return nil, err
+	}
+	t.address = t.url.Host
+	if t.url.Port() == "" {
+		t.address = strings.TrimSuffix(t.address, ":") + map[bool]string{false: ":80", true: ":443"}[t.isTLS()]
+	}
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
+	t.prepareTLS()
+	if options.HTTP2 {
+		return newHTTP2(t), nil
+	}
+	return newHTTP1(t), nil
 }
 
-type httpClient struct {
-	options   HTTPOptions
-	host      string
-	transport *http.Transport
+// prepareTLS says how certificates are checked, if there are any.
+func (t *httpTarget) prepareTLS() {
+	if t.isTLS() {
+		t.tls = &tls.Config{
+			ServerName: cmp.Or(t.ServerName, t.url.Hostname()), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
+			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
+		}
+	}
 }
 
-// maxBody is how much of an answer's body is read, so that its connection can be used again.
-const maxBody = 64 << 10
+func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }
 
-// Connect implements [Client].
-func (c *httpClient) Connect(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.host)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
-
-// Send implements [Client].
-func (c *httpClient) Send(ctx context.Context, subject string, _ int64, answer *Answer) error {
-	target := strings.ReplaceAll(c.options.URL, SubjectPlace, url.PathEscape(subject))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer.Sent = time.Now()
-	response, err := c.transport.RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	answer.Answered = time.Now()
-	_, _ = io.CopyN(io.Discard, response.Body, maxBody)
-	response.Body.Close()
-	answer.Status, answer.Header = response.StatusCode, response.Header
+// checkWays reports which options do not go together.
+func (t *httpTarget) checkWays() error {
 	switch {
-	case response.StatusCode == c.options.DeniedStatus:
-		answer.Outcome = Denied
-	case response.StatusCode >= 500:
-		answer.Outcome = Failed
-	default:
-		answer.Outcome = Allowed
+	case t.HTTP2 && t.NoKeepAlive:
+		return limiter.Invalidf("HTTP/2 sends many requests over one connection; leave out --http2 or --no-keepalive")
+	case !t.isTLS() && (t.Insecure || t.Roots != nil || t.ServerName != ""):
+		return limiter.Invalidf("certificates are for https, and the URL is http; " +
+			"write https://, or leave out --insecure, --cacert and --server-name")
+	}
+	for _, status := range t.DeniedStatuses {
+		if status < 200 || status > 599 {
+			return limiter.Invalidf("the status %d is no answer's; it must be from 200 to 599", status)
+		}
 	}
 	return nil
+}
+
+// prepare makes the templates of a request.
+func (t *httpTarget) prepare() error {
+	t.hasBody = t.Body != ""
+	if t.Method == "" {
+		t.Method = http.MethodGet
+		if t.hasBody {
+			t.Method = http.MethodPost
+		}
+	}
+	switch {
+	case !isToken(t.Method):
+		return limiter.Invalidf("the method %q is not one; write a word such as GET or POST", t.Method)
+	case t.Method == http.MethodConnect:
+		return limiter.Invalidf("the method CONNECT opens a tunnel; use another one")
+	case len(t.Body) > maxTemplate:
+		return limiter.Invalidf("the body has %d bytes, and at most %d are allowed", len(t.Body), maxTemplate)
+	}
+	t.host = t.url.Host
+	given := map[string]bool{}
+	size := 0
+	for _, text := range t.Headers {
+		h, err := parseHeader(text)
+		if err != nil {
+			return err
+		}
+		if size += len(text); size > maxTemplate {
+			return limiter.Invalidf("the headers have more than %d bytes", maxTemplate)
+		}
+		if given[h.name] = true; h.name == "Host" {
+			if t.host = strings.TrimSpace(text[len("Host:"):]); strings.ContainsAny(t.host, "{}") {
+				return limiter.Invalidf("--header Host cannot be different for each request; put %s elsewhere", SubjectPlace)
+			}
+			continue
+		}
+		t.headers = append(t.headers, h)
+	}
+	return t.addDefaults(given)
+}
+
+// addDefaults adds the headers that were not given, and the body's template.
+func (t *httpTarget) addDefaults(given map[string]bool) error {
+	add := func(name, value string) {
+		if !given[name] && value != "" {
+			t.headers = append(t.headers, headerTemplate{name, template{parts: []part{{text: value}}}})
+		}
+	}
+	if login := t.url.User; login != nil {
+		if given["Authorization"] {
+			return limiter.Invalidf("the login in the URL and --header Authorization both say who asks; give one of them")
+		}
+		password, _ := login.Password()
+		add("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(login.Username()+":"+password)))
+	}
+	add("User-Agent", t.UserAgent)
+	add("Accept", "*/*")
+	if !t.hasBody {
+		return nil
+	}
+	contentType := "text/plain; charset=utf-8"
+	if strings.HasPrefix(strings.TrimLeft(t.Body, " \t\r\n"), "{") || strings.HasPrefix(strings.TrimLeft(t.Body, " \t\r\n"), "[") {
+		contentType = "application/json"
+	}
+	for _, h := range t.headers {
+		if h.name == "Content-Type" {
+			contentType = string(h.value.append(nil, "", 1))
+		}
+	}
+	add("Content-Type", contentType)
+	switch {
+	case isJSON(contentType):
+		t.body = newTemplate(t.Body, inJSON)
+		if !json.Valid(t.body.append(nil, `a"\b`, 1)) {
+			return limiter.Invalidf("the --body is not JSON; %s belongs inside of quotes, "+
+				"or say what it is with --header 'Content-Type: text/plain'", SubjectPlace)
+		}
+	case isForm(contentType):
+		t.body = newTemplate(t.Body, inURL)
+	default:
+		t.body = newTemplate(t.Body, verbatim)
+	}
+	return nil
+}
+
+// parseHeader reads "Name: value".
+func parseHeader(text string) (headerTemplate, error) {
+	name, value, found := strings.Cut(text, ":")
+	shown := text
+	if found {
+		shown = name
+	}
+	switch {
+	case !found || !isToken(name):
+		return headerTemplate{}, limiter.Invalidf("--header %q is not a header; write 'Name: value'", shown)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return headerTemplate{}, limiter.Invalidf("--header %s has a line end or a control character in its value; leave it out", name)
+	}
+	name = http.CanonicalHeaderKey(name)
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect", "Trailer", "Te":
+		return headerTemplate{}, limiter.Invalidf("--header %s is about how requests are sent, which limitctl says itself; leave it out", name)
+	}
+	return headerTemplate{name, newTemplate(strings.TrimSpace(value), inHeader)}, nil
+}
+
+// isToken reports whether a text is a token of RFC 9110, as methods and headers' names are.
+func isToken(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		isAlphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !isAlphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// Places implements [Templated].
+func (t *httpTarget) Places() (subject, cost bool) {
+	templates := []*template{&t.target, &t.body}
+	for i := range t.headers {
+		templates = append(templates, &t.headers[i].value)
+	}
+	for _, one := range templates {
+		subject, cost = subject || one.has(subjectPart), cost || one.has(costPart)
+	}
+	return subject, cost
 }
 
 // Describe implements [Client].
-func (c *httpClient) Describe() string { return c.options.URL }
+func (t *httpTarget) Describe() string { return RedactURL(t.URL) }
 
-// Close implements [Client].
-func (c *httpClient) Close() error {
-	c.transport.CloseIdleConnections()
-	return nil
+// outcomeOf says what a status means.
+func (t *httpTarget) outcomeOf(status int) Outcome {
+	for _, denied := range t.DeniedStatuses {
+		if status == denied {
+			return Denied
+		}
+	}
+	switch {
+	case status == http.StatusTooManyRequests && len(t.DeniedStatuses) == 0:
+		return Denied
+	case status >= 500:
+		return Failed
+	}
+	return Allowed
 }

@@ -73,6 +73,13 @@ func narrow(columns []Column, widths []int, total, width int) {
 	}
 }
 
+// TableWidth returns how many columns of a terminal a table takes where nothing is left out
+// or cut.
+func TableWidth(columns []Column, rows [][]Cell) int {
+	_, total := widthsOf(columns, rows)
+	return total
+}
+
 // widthsOf returns the columns' widths, and that of a row.
 func widthsOf(columns []Column, rows [][]Cell) (widths []int, total int) {
 	total = -len(columnGap)

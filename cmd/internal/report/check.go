@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -14,20 +16,49 @@ const (
 // Bounds of the lists of a run.
 const (
 	mostLimits = 64
+	mostEdges  = 1000
 	mostListed = 1000
 )
 
+// Limits are those of a run.
+type Limits []Limit
+
+// UnmarshalJSON refuses more limits than any run has before there is memory taken for them.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	if !isList(data) { // null
+		return json.Unmarshal(data, (*[]Limit)(l))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	for *l = (Limits{}); decoder.More(); {
+		if len(*l) == mostLimits {
+			return errTooMuch
+		}
+		var limit Limit
+		if err := decoder.Decode(&limit); err != nil {
+			return err
+		}
+		*l = append(*l, limit)
+	}
+	return nil
+}
+
+// errTooMuch is about lists of a run that are longer than any.
+var errTooMuch = errors.New("it holds more than any run")
+
 // check reports what is impossible in a run that was read from a file.
 func (r *Run) check() error {
-	if len(r.Limits) > mostLimits || max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
-		len(r.ByDecider) > mostDeciders {
-		return errors.New("it holds more than any run")
+	if max(len(r.Heat), len(r.MostDenied), len(r.ErrorTexts), len(r.Warnings)) > mostListed ||
+		len(r.ByDecider) > mostDeciders || len(r.EdgesMS) > mostEdges {
+		return errTooMuch
 	}
 	counts := []int64{
 		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
-		r.Keys, r.KeysDenied, int64(r.Workers),
+		r.Keys, r.KeysDenied, int64(r.Workers), r.Disagreements,
 	}
-	times := []int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}
+	times := append([]int64{r.LateAfterMS, r.DurationMS, r.WarmupMS, r.IntervalMS}, r.EdgesMS...)
 	figures := []float64{r.Rate, r.ThroughputPerS}
 	if r.Neighbours != nil {
 		counts = append(counts, r.Neighbours.Allowed, r.Neighbours.Denied)
@@ -38,7 +69,7 @@ func (r *Run) check() error {
 	}
 	for _, q := range quantiles {
 		if q != nil {
-			counts = append(counts, q.P50, q.P90, q.P99, q.P999, q.Max)
+			counts = append(counts, q.P50, q.P90, q.P95, q.P99, q.P999, q.P9999, q.Max, q.Mean)
 		}
 	}
 	audits := []Audit{r.Audit}
@@ -46,14 +77,31 @@ func (r *Run) check() error {
 		audits, counts = append(audits, l.Audit), append(counts, l.Denied)
 	}
 	for _, a := range audits {
-		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.Excused, a.LongestDenialRun)
+		counts = append(counts, a.WorstWindowUnits, a.OverAdmitted, a.UnderAdmitted, a.LeastOverAdmitted, a.LeastUnderAdmitted,
+			a.KeysOver, a.KeysUnder, a.Excused, a.LongestDenialRun)
 		figures = append(figures, a.WorstWindowRatio, a.Fairness)
+		if a.LimitReached != nil {
+			figures = append(figures, *a.LimitReached)
+		}
+		if a.Lies != nil {
+			if len(a.Lies.Fields) > mostListed {
+				return errTooMuch
+			}
+			counts = append(counts, a.Lies.Checked, a.Lies.Wrong)
+			for _, lie := range a.Lies.Fields {
+				counts = append(counts, lie.Answers)
+			}
+		}
 		if a.KeySums != nil {
 			counts = append(counts, a.KeySums.Keys)
 			if s := a.KeySums; s.Sum < 0 || s.Sum > mostOfAnything || s.SumOfSquares < 0 || s.SumOfSquares > mostOfAnything*mostOfAnything {
 				return fmt.Errorf("%v is out of range for a sum of units, or %v for one of their squares", s.Sum, s.SumOfSquares)
 			}
 		}
+	}
+	if r.Clock != nil {
+		ofClock, figuresOfClock := r.Clock.figures()
+		counts, figures = append(counts, ofClock...), append(figures, figuresOfClock...)
 	}
 	if w := r.Wrapped; w != nil {
 		counts = append(counts, int64(w.Replicas), w.StoreCalls, w.HeldUnits, w.ByClockUnits, w.AllowedBesides, w.DeniedBesides)

@@ -13,11 +13,17 @@ import (
 // Document is the result of a load test or a simulation: one run for each limit or
 // policy that was tried. Fields may be added, never renamed.
 type Document struct {
-	SchemaVersion int         `json:"schema_version"`
-	Kind          Kind        `json:"kind"`
-	Interrupted   bool        `json:"interrupted"`
-	Runs          []Run       `json:"runs"`
-	Thresholds    []Threshold `json:"thresholds"`
+	SchemaVersion int  `json:"schema_version"`
+	Kind          Kind `json:"kind"`
+	// Verdict is [Fail] if the audit of a run failed or a promise was not kept, and else
+	// [Pass]. Reasons say why, a sentence each. Both follow from what else there is: they
+	// are set when the document is written, and not read.
+	Verdict     Verdict     `json:"verdict"`
+	Reasons     []string    `json:"reasons"`
+	Origin      *Origin     `json:"origin,omitempty"`
+	Interrupted bool        `json:"interrupted"`
+	Runs        []Run       `json:"runs"`
+	Thresholds  []Threshold `json:"thresholds"`
 	// Suggestions are the smallest counts that keep a promise.
 	Suggestions []Suggestion `json:"suggestions,omitempty"`
 }
@@ -47,11 +53,17 @@ type Run struct {
 	Implementation string `json:"implementation,omitempty"`
 	// Store is which store it was, without passwords.
 	Store string `json:"store"`
+	// Server is the kind and the version of what decided, such as "Redis 7.0.15"; empty if
+	// it is not known.
+	Server string `json:"server,omitempty"`
 	// Load is the load in words, such as "1000/s poisson over 50 keys, zipf:1.2".
 	Load string `json:"load"`
 	// Scenario is the built-in pattern that it was, if any.
 	Scenario string `json:"scenario,omitempty"`
 	Workers  int    `json:"workers,omitempty"`
+	// Seed is what all random choices of the load followed from; nil where nothing was
+	// chosen.
+	Seed *uint64 `json:"seed,omitempty"`
 	// LocalShare is the share of each limit, such as "25%", that was decided locally while
 	// the store was away. It bounds what is let in beyond what the store let in.
 	LocalShare string `json:"local_share,omitempty"`
@@ -64,6 +76,9 @@ type Run struct {
 	// Timeline is what happened in each interval of the run.
 	Timeline   []Interval `json:"timeline"`
 	IntervalMS int64      `json:"interval_ms"`
+	// EdgesMS is when, from the run's beginning, a window of the limit ended and the next
+	// one began, if the run has so few of them that they can be told apart.
+	EdgesMS []int64 `json:"edges_ms,omitempty"`
 	// Heat is the keys in at most 200 groups, those that asked for most first.
 	Heat []HeatGroup `json:"heat"`
 	// MostDenied is the keys denied most often, at most ten.
@@ -73,6 +88,13 @@ type Run struct {
 	Neighbours *KeyCount `json:"neighbours,omitempty"`
 	// Wrapped is what wrappers around the store saved, and what that cost; nil without any.
 	Wrapped *Wrapped `json:"wrapped,omitempty"`
+	// Statuses is how many answers there were of each status, warm-up included, and Endpoint
+	// what else is known of one; both are absent for a store.
+	Statuses map[string]int64 `json:"statuses,omitempty"`
+	Endpoint *Endpoint        `json:"endpoint,omitempty"`
+	// Disagreements is the requests of a simulation that a store decided otherwise than
+	// limitctl computes.
+	Disagreements int64 `json:"disagreements,omitempty"`
 	// ErrorTexts is the commonest errors, at most five.
 	ErrorTexts []ErrorCount `json:"error_texts,omitempty"`
 	// Warnings is what a reader must know before trusting the figures.
@@ -130,18 +152,24 @@ type Figures struct {
 	// figures are about the machine it ran on.
 	GeneratorLimited bool `json:"generator_limited"`
 
-	Audit  Audit   `json:"audit"`
-	Limits []Limit `json:"limits"` // each of the limits decided together
-	Cost   *Cost   `json:"cost,omitempty"`
+	Audit  Audit  `json:"audit"`
+	Limits Limits `json:"limits"` // each of the limits decided together
+	Cost   *Cost  `json:"cost,omitempty"`
+	// Clock is what was found of the clock that decided; nil where nothing could be.
+	Clock *StoreClock `json:"clock,omitempty"`
 }
 
-// Quantiles are of a distribution of times, in whole microseconds.
+// Quantiles are of a distribution of times, in whole microseconds. Mean, P95 and P9999
+// are 0 in documents of versions that did not have them.
 type Quantiles struct {
-	P50  int64 `json:"p50"`
-	P90  int64 `json:"p90"`
-	P99  int64 `json:"p99"`
-	P999 int64 `json:"p999"`
-	Max  int64 `json:"max"`
+	P50   int64 `json:"p50"`
+	P90   int64 `json:"p90"`
+	P95   int64 `json:"p95"`
+	P99   int64 `json:"p99"`
+	P999  int64 `json:"p999"`
+	P9999 int64 `json:"p9999"`
+	Max   int64 `json:"max"`
+	Mean  int64 `json:"mean"`
 }
 
 // Audit is how right the decisions were. Where a run has several limits it is the
@@ -160,10 +188,32 @@ type Audit struct {
 	// denied though it would have admitted them.
 	OverAdmitted  int64 `json:"over_admitted"`
 	UnderAdmitted int64 `json:"under_admitted"`
+	// LeastOverAdmitted is the least number of units that were too many: without them, nothing
+	// would have been beyond the limit. One unit too many at the beginning counts once, and
+	// OverAdmitted counts it again with each one after it. LeastUnderAdmitted is the units
+	// that were denied wrongly, each counted once.
+	LeastOverAdmitted  int64 `json:"least_over_admitted"`
+	LeastUnderAdmitted int64 `json:"least_under_admitted"`
+	// LimitReached is the most that any key had in use or asked for, against the capacity;
+	// below 1 the limit was never reached, and over-admission was not tested. Of several
+	// limits it is that of the one reached least. It is nil where it is not known.
+	LimitReached *float64 `json:"limit_reached,omitempty"`
+	// Lies is what the answers told beside whether they allowed, held against the truth; nil
+	// if none of them could be.
+	Lies *Lies `json:"lies,omitempty"`
 	// Excused is the units that were denied though the algorithm would have admitted them,
 	// because others held units that they had taken ahead. They are not among those
 	// under-admitted.
 	Excused int64 `json:"excused,omitempty"`
+	// KeysOver and KeysUnder are the keys with any of them; 0 if that is not known.
+	KeysOver  int64 `json:"keys_over_admitted,omitempty"`
+	KeysUnder int64 `json:"keys_under_admitted,omitempty"`
+	// Doubtful: something else than the limiter can explain what looks wrong, as a warning
+	// says, so that the audit does not fail the run.
+	Doubtful bool `json:"doubtful,omitempty"`
+	// UnderExplained: the way that the limits are decided explains what was under-admitted,
+	// as a warning says, so that it does not fail the run.
+	UnderExplained bool `json:"under_admitted_explained,omitempty"`
 	// LongestDenialRun is the most requests of one key denied one after the other.
 	LongestDenialRun int64 `json:"longest_denial_run"`
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
@@ -174,6 +224,28 @@ type Audit struct {
 	FairnessUnknown bool `json:"fairness_unknown,omitempty"`
 	// KeySums is what Fairness is computed from. It allows runs to be merged.
 	KeySums *KeySums `json:"key_sums,omitempty"`
+}
+
+// Lies is how true the figures were that answers told.
+type Lies struct {
+	// Checked is the answers whose figures were held against the truth, and Wrong those of
+	// them that told something wrong.
+	Checked int64 `json:"checked"`
+	Wrong   int64 `json:"wrong"`
+	Fields  []Lie `json:"fields,omitempty"` // those in which any were wrong
+}
+
+// Lie is what answers told wrong in one field.
+type Lie struct {
+	// Field is remaining, used, retry_after, reset_after or delay.
+	Field   string `json:"field"`
+	Answers int64  `json:"answers"` // that told it wrong
+	// The rest is about the first of them. Told is what it said and True what it should have
+	// said, as units or a duration; after requests of an unknown outcome True may be a range.
+	Key  string    `json:"key,omitempty"`
+	At   time.Time `json:"at"`
+	Told string    `json:"told"`
+	True string    `json:"true"`
 }
 
 // KeySums are over the units that each key was admitted: Jain's index of fairness is

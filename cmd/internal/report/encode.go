@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 // Document implements [output.Answer]. It has no histograms, which only saved documents
 // have, and no list in it is null.
 func (d *Document) Document() any {
+	d.judge()
 	printed := *d
 	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
@@ -57,6 +59,13 @@ func (d *Document) Records() [][]string {
 			header = append(header, kind+"_latency_"+quantile+"_us")
 		}
 	}
+	// Columns that came later are at the end, for programs that go by the place.
+	header = append(header, "least_over_admitted", "least_under_admitted", "lies", "limit_reached", "server", "seed")
+	for _, kind := range []string{"latency", "service", "schedule_lag", "error_latency", "local_latency", "unguarded_latency"} {
+		for _, figure := range laterFigures {
+			header = append(header, kind+"_"+figure+"_us")
+		}
+	}
 	records := [][]string{header}
 	for i := range d.Runs {
 		records = append(records, d.Runs[i].record())
@@ -69,6 +78,17 @@ func (r *Run) record() []string {
 	fairness := float(a.Fairness)
 	if a.FairnessUnknown {
 		fairness = ""
+	}
+	seed := ""
+	if r.Seed != nil {
+		seed = strconv.FormatUint(*r.Seed, 10)
+	}
+	lies, reached := "", ""
+	if a.Lies != nil {
+		lies = whole(a.Lies.Wrong)
+	}
+	if a.LimitReached != nil {
+		reached = float(*a.LimitReached)
 	}
 	row := []string{
 		r.Algorithm, r.Limit, r.Policy, r.Implementation, r.Store, r.Load, r.Scenario, strconv.Itoa(r.Workers), float(r.Rate),
@@ -91,6 +111,30 @@ func (r *Run) record() []string {
 	row = append(row, whole(r.Local), whole(r.Unguarded))
 	for _, q := range []*Quantiles{r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy)} {
 		row = append(row, q.record()...)
+	}
+	row = append(row, whole(a.LeastOverAdmitted), whole(a.LeastUnderAdmitted), lies, reached, r.Server, seed)
+	for _, q := range []*Quantiles{
+		r.Latency, r.Service, r.Lag, r.ErrorLatency, r.latencyBy(limiter.DecidedByLocal), r.latencyBy(limiter.DecidedByFailurePolicy),
+	} {
+		row = append(row, q.laterRecord()...)
+	}
+	return row
+}
+
+// laterFigures are the figures of times whose columns came later.
+var laterFigures = []string{"mean", "p95", "p9999"}
+
+func (q *Quantiles) laterRecord() []string {
+	var row []string
+	for _, figure := range timeFigures() {
+		if !slices.Contains(laterFigures, figure.name) {
+			continue
+		}
+		text := ""
+		if us, known := figure.known(q); known {
+			text = whole(us)
+		}
+		row = append(row, text)
 	}
 	return row
 }

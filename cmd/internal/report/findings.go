@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -41,20 +42,30 @@ func (s *Suggestion) finding() finding {
 func (r *Run) verdict() finding {
 	a := r.Audit
 	let := fmt.Sprintf("let %s the limit through in one period", ratio(a.WorstWindowRatio))
-	under := ""
-	if a.UnderAdmitted > 0 {
-		under = fmt.Sprintf("; denied %s that fitted", units(a.UnderAdmitted))
-	}
-	switch {
-	case r.Requests == 0:
+	if r.Requests == 0 {
 		return finding{output.Near, "nothing was sent, so nothing is known"}
-	case a.OverAdmitted > 0:
-		return finding{output.AtEnd, fmt.Sprintf("admitted %s too many; %s", units(a.OverAdmitted), let) + under}
-	case a.UnderAdmitted > 0 && a.WorstWindowRatio <= 1:
-		return finding{output.AtEnd, "never more than the limit" + under}
-	case a.UnderAdmitted > 0:
-		return finding{output.AtEnd, let + under}
-	case a.WorstWindowRatio > 1:
+	}
+	var wrong []string
+	if a.OverAdmitted > 0 {
+		wrong = append(wrong, a.tooMany())
+	}
+	if isWrong := a.OverAdmitted+a.UnderAdmitted > 0 || a.lied(); isWrong && a.WorstWindowRatio > 1 {
+		wrong = append(wrong, let)
+	} else if isWrong && a.OverAdmitted == 0 {
+		wrong = append(wrong, "never more than the limit")
+	}
+	if a.UnderAdmitted > 0 {
+		wrong = append(wrong, a.tooFew())
+	}
+	wrong = append(wrong, a.lies()...)
+	if len(wrong) > 0 {
+		style := output.AtEnd
+		if len(r.wrong()) == 0 { // something else than the limiter explains it
+			style = output.Near
+		}
+		return finding{style, strings.Join(wrong, "; ")}
+	}
+	if a.WorstWindowRatio > 1 {
 		return finding{output.Near, let + ", as this algorithm may"}
 	}
 	return finding{output.Calm, "never more than the limit"}

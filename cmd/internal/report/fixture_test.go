@@ -41,13 +41,14 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	lag := histogram(random, 30_000, 20, 0)
 	run := Run{
 		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
-		Store: "redis://localhost:6379/0", Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
+		Store: "redis://localhost:6379/0", Server: "Redis 7.0.15", Seed: &seed, Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
 		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
 		Figures: Figures{
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,
 			Latency: QuantilesOf(latency), Service: QuantilesOf(service), Lag: QuantilesOf(lag),
 			Audit: Audit{
 				WorstWindowRatio: worst, WorstWindowUnits: int64(100 * worst), OverAdmitted: over, LongestDenialRun: 4211,
+				LeastOverAdmitted: min(over, 10), LimitReached: pointer(2.5),
 				Fairness: 0.874, KeySums: &KeySums{Keys: 50, Sum: 11_400, SumOfSquares: 2_973_000},
 			},
 			Cost: &Cost{
@@ -256,7 +257,7 @@ func long() *Document {
 	}
 	tiny := loadRun("fixed-window", 4, 2, 0)
 	tiny.Timeline, tiny.IntervalMS, tiny.DurationMS, tiny.Histograms = []Interval{{Allowed: 1, P50: 5, P99: 5, Max: 5}}, 1000, 3, nil
-	tiny.Latency, tiny.Service = &Quantiles{5, 5, 5, 5, 5}, nil
+	tiny.Latency, tiny.Service = &Quantiles{P50: 5, P90: 5, P99: 5, P999: 5, Max: 5}, nil
 	d.Runs = []Run{run, tiny}
 	return d
 }

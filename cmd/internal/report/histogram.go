@@ -148,8 +148,11 @@ func QuantilesOf(h *hdrhistogram.Histogram) *Quantiles {
 	if h == nil || h.TotalCount() == 0 {
 		return nil
 	}
-	values := h.ValueAtPercentilesSlice([]float64{50, 90, 99, 99.9})
-	return &Quantiles{P50: values[0], P90: values[1], P99: values[2], P999: values[3], Max: h.Max()}
+	values := h.ValueAtPercentilesSlice([]float64{50, 90, 95, 99, 99.9, 99.99})
+	return &Quantiles{
+		P50: values[0], P90: values[1], P95: values[2], P99: values[3], P999: values[4], P9999: values[5], Max: h.Max(),
+		Mean: int64(math.Round(h.Mean())),
+	}
 }
 
 // curvePoint is one point of a percentile curve.
@@ -185,10 +188,14 @@ func curveOf(h *hdrhistogram.Histogram) []curvePoint {
 	return points
 }
 
-// curveOfQuantiles is the little that five quantiles say of the curve.
+// curveOfQuantiles is the little that a few quantiles say of the curve.
 func curveOfQuantiles(q *Quantiles) []curvePoint {
 	if q == nil {
 		return nil
 	}
-	return []curvePoint{{math.Log10(2), q.P50}, {1, q.P90}, {2, q.P99}, {3, q.P999}}
+	points := []curvePoint{{math.Log10(2), q.P50}, {1, q.P90}}
+	if q.P95 > 0 {
+		points = append(points, curvePoint{-math.Log10(1 - 0.95), q.P95})
+	}
+	return append(points, curvePoint{2, q.P99}, curvePoint{3, q.P999})
 }

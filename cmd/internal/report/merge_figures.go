@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -64,6 +65,14 @@ func mergeAudits(all []*Audit) Audit {
 		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
 		merged.OverAdmitted += a.OverAdmitted
 		merged.UnderAdmitted += a.UnderAdmitted
+		merged.KeysOver += a.KeysOver
+		merged.KeysUnder += a.KeysUnder
+		merged.LeastOverAdmitted += a.LeastOverAdmitted
+		merged.LeastUnderAdmitted += a.LeastUnderAdmitted
+		merged.mergeLies(a.Lies)
+		if a.LimitReached != nil && (merged.LimitReached == nil || *merged.LimitReached < *a.LimitReached) {
+			merged.LimitReached = a.LimitReached
+		}
 		merged.Excused += a.Excused
 		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
 		if a.KeySums == nil || merged.KeySums == nil {
@@ -78,6 +87,47 @@ func mergeAudits(all []*Audit) Audit {
 		merged.Fairness = merged.KeySums.Fairness()
 	}
 	return merged
+}
+
+// mergeLies adds the lies of another machine, with the evidence of the earliest of each
+// field.
+func (a *Audit) mergeLies(other *Lies) {
+	if other == nil {
+		return
+	}
+	if a.Lies == nil {
+		a.Lies = new(Lies)
+	}
+	a.Lies.Checked += other.Checked
+	a.Lies.Wrong += other.Wrong
+	for _, lie := range other.Fields {
+		i := slices.IndexFunc(a.Lies.Fields, func(l Lie) bool { return l.Field == lie.Field })
+		if i < 0 {
+			a.Lies.Fields = append(a.Lies.Fields, lie)
+			continue
+		}
+		answers := a.Lies.Fields[i].Answers + lie.Answers
+		if lie.At.Before(a.Lies.Fields[i].At) {
+			a.Lies.Fields[i] = lie
+		}
+		a.Lies.Fields[i].Answers = answers
+	}
+}
+
+// leastReached is LimitReached of the limit reached least, shadows aside; nil if it is not known
+// of one of them.
+func leastReached(limits []Limit) (least *float64) {
+	for i := range limits {
+		l := &limits[i]
+		switch {
+		case l.Shadow:
+		case l.LimitReached == nil:
+			return nil
+		case least == nil || *l.LimitReached < *least:
+			least = l.LimitReached
+		}
+	}
+	return least
 }
 
 // mergeCost keeps what each machine knows of itself and of its keys. A server counts the

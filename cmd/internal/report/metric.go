@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"math/big"
 	"strings"
 
@@ -46,19 +47,10 @@ func allMetrics() []metric {
 		{"local_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByLocal) }},
 		{"unguarded_", true, func(f *Figures) *Quantiles { return f.latencyBy(limiter.DecidedByFailurePolicy) }},
 	} {
-		for _, quantile := range []struct {
-			name string
-			of   func(*Quantiles) int64
-		}{
-			{"p50", func(q *Quantiles) int64 { return q.P50 }},
-			{"p90", func(q *Quantiles) int64 { return q.P90 }},
-			{"p99", func(q *Quantiles) int64 { return q.P99 }},
-			{"p999", func(q *Quantiles) int64 { return q.P999 }},
-			{"max", func(q *Quantiles) int64 { return q.Max }},
-		} {
-			all = append(all, metric{name: times.prefix + quantile.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
-				if q := times.of(f); q != nil {
-					return new(big.Rat).SetInt64(quantile.of(q))
+		for _, figure := range timeFigures() {
+			all = append(all, metric{name: times.prefix + figure.name, kind: duration, optional: times.optional, of: func(f *Figures) *big.Rat {
+				if us, known := figure.known(times.of(f)); known {
+					return new(big.Rat).SetInt64(us)
 				}
 				return nil
 			}})
@@ -85,6 +77,8 @@ func allMetrics() []metric {
 		{"denied_keys", func(f *Figures) int64 { return f.KeysDenied }, keys},
 		{"over_admitted", func(f *Figures) int64 { return f.Audit.OverAdmitted }, nil},
 		{"under_admitted", func(f *Figures) int64 { return f.Audit.UnderAdmitted }, nil},
+		{"least_over_admitted", func(f *Figures) int64 { return f.Audit.LeastOverAdmitted }, nil},
+		{"least_under_admitted", func(f *Figures) int64 { return f.Audit.LeastUnderAdmitted }, nil},
 		{"longest_denial_run", func(f *Figures) int64 { return f.Audit.LongestDenialRun }, nil},
 		{"worst_window_units", func(f *Figures) int64 { return f.Audit.WorstWindowUnits }, nil},
 	} {
@@ -102,6 +96,24 @@ func allMetrics() []metric {
 		all = append(all, metric{name: figure.name, of: func(f *Figures) *big.Rat { return ratOf(figure.of(f)) }})
 	}
 	all = append(all,
+		metric{name: "lies", kind: count, of: func(f *Figures) *big.Rat {
+			if f.Audit.Lies == nil {
+				return nil
+			}
+			return new(big.Rat).SetInt64(f.Audit.Lies.Wrong)
+		}},
+		metric{name: "clock_drift", of: func(f *Figures) *big.Rat {
+			if f.Clock == nil || f.Clock.Held == 0 {
+				return nil
+			}
+			return ratOf(math.Abs(f.Clock.Drift))
+		}},
+		metric{name: "limit_reached", of: func(f *Figures) *big.Rat {
+			if f.Audit.LimitReached == nil {
+				return nil
+			}
+			return ratOf(*f.Audit.LimitReached)
+		}},
 		metric{name: "fairness", of: func(f *Figures) *big.Rat {
 			if f.Audit.FairnessUnknown {
 				return nil
@@ -152,12 +164,19 @@ func metricNamed(name string) *metric {
 	return nil
 }
 
-func metricNames() []string {
-	names := make([]string, len(metrics))
-	for i, m := range metrics {
-		names[i] = m.name
+// metricNames lists all metrics. What there is of several kinds of times is listed once.
+func metricNames() string {
+	var names, times []string
+	for _, m := range metrics {
+		if m.kind != duration {
+			names = append(names, m.name)
+		}
 	}
-	return names
+	for _, figure := range timeFigures() {
+		times = append(times, figure.name)
+	}
+	return strings.Join(times, " ") + " (of the latency; of other times with service_ lag_ error_ local_ or unguarded_ before it) " +
+		strings.Join(names, " ")
 }
 
 // valueHint says how the metric's values are written.
@@ -178,6 +197,12 @@ func (m *metric) absence() string {
 	switch {
 	case m.kind == duration:
 		return "a simulation measures no times, and a load test has none before its first answer"
+	case m.name == "limit_reached":
+		return "the report is of a version that did not tell it"
+	case m.name == "clock_drift":
+		return "nothing that decided told when it did"
+	case m.name == "lies":
+		return "the figures of no answer could be held against the truth"
 	case m.name == "fairness":
 		return "it needs the sums over keys, which one of the reports lacks"
 	}

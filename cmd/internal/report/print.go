@@ -8,9 +8,11 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// Print implements [output.Answer]: first what is wrong, then one run in words and
+// Print implements [output.Answer]: first the verdict and what is
+// wrong, then one run in words and
 // numbers or several runs side by side, then the thresholds.
 func (d *Document) Print(p *output.Printer) {
+	d.printVerdict(p)
 	if d.Interrupted {
 		say(p, finding{output.Near, "interrupted: these are the results up to then"})
 	}
@@ -26,13 +28,17 @@ func (d *Document) Print(p *output.Printer) {
 	d.printThresholds(p)
 }
 
-// indent is where the text of a labelled line begins.
-const indent = 11
+const (
+	// indent is where the text of a labelled line begins.
+	indent = 11
+	// narrow is the width below which labels have lines of their own.
+	narrow = 60
+)
 
 // line prints a text under a label, wrapped to the terminal.
 func line(p *output.Printer, label string, style output.Style, text string) {
 	at := indent
-	if p.Width > 0 && p.Width < 60 {
+	if p.Width > 0 && p.Width < narrow {
 		at = 2
 		if label != "" {
 			fmt.Fprintln(p.Out, p.Paint(output.Faint, label))
@@ -62,6 +68,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	line(p, "limit", output.Plain, output.Printable(r.Title()))
 	line(p, "load", output.Plain, output.Printable(r.loadInWords(d.Kind)))
 	line(p, "answers", output.Plain, r.answersInWords())
+	if len(r.Statuses) > 0 {
+		line(p, "", output.Plain, r.statusesInWords())
+	}
 	if r.Keys > 0 {
 		line(p, "keys", output.Plain, fmt.Sprintf("%s, %s of them denied at least once (%s)",
 			output.Thousands(r.Keys), output.Thousands(r.KeysDenied), share(r.KeysDenied, r.Keys)))
@@ -85,6 +94,9 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	if r.isMixed() {
 		p.Table(deciderTable(&r.Figures))
 	}
+	if connections := r.connectionsInWords(); connections != "" {
+		line(p, "", output.Plain, connections)
+	}
 	if parts := r.costParts(); len(parts) > 0 {
 		line(p, "cost?", output.Plain, "a decision: "+joinCost(parts))
 	}
@@ -98,7 +110,7 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 
 // times are the distributions of a run, those that it has.
 func (r *Run) times() []namedTimes {
-	all := []namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}
+	all := append([]namedTimes{{"latency", r.Latency}, {"service", r.Service}, {"lag", r.Lag}}, r.endpointTimes()...)
 	return slices.DeleteFunc(all, func(t namedTimes) bool { return t.of == nil })
 }
 
@@ -107,20 +119,45 @@ type namedTimes struct {
 	of   *Quantiles
 }
 
+// printTimes shows the distributions, a row for each. Where they do not fit, figures are
+// the rows, so that none is left out.
 func printTimes(p *output.Printer, r *Run) {
 	times := r.times()
 	if len(times) == 0 {
 		return
 	}
-	columns := []output.Column{{Header: "         "}, {Header: "p50", Right: true, Drops: 3}, {Header: "p90", Right: true, Drops: 4},
-		{Header: "p99", Right: true}, {Header: "p99.9", Right: true, Drops: 1}, {Header: "max", Right: true}}
-	var rows [][]output.Cell
-	for _, t := range times {
-		row := []output.Cell{{Text: "  " + t.name}}
-		for _, value := range []int64{t.of.P50, t.of.P90, t.of.P99, t.of.P999, t.of.Max} {
-			row = append(row, output.Cell{Text: micros(value)})
+	figures := slices.DeleteFunc(timeFigures(), func(f timeFigure) bool {
+		return f.name == "p9999" && r.Requests < enoughForP9999 ||
+			!slices.ContainsFunc(times, func(t namedTimes) bool { _, known := f.known(t.of); return known })
+	})
+	cell := func(f timeFigure, t namedTimes) output.Cell {
+		if us, known := f.known(t.of); known {
+			return output.Cell{Text: micros(us)}
 		}
-		rows = append(rows, row)
+		return output.Cell{Text: "-"}
+	}
+	columns, rows := []output.Column{{Header: "         "}}, make([][]output.Cell, len(times))
+	for _, f := range figures {
+		columns = append(columns, output.Column{Header: f.title, Right: true})
+	}
+	for i, t := range times {
+		rows[i] = []output.Cell{{Text: "  " + t.name}}
+		for _, f := range figures {
+			rows[i] = append(rows[i], cell(f, t))
+		}
+	}
+	if p.Width > 0 && output.TableWidth(columns, rows) > p.Width {
+		columns, rows = []output.Column{{Header: "        "}}, nil
+		for _, t := range times {
+			columns = append(columns, output.Column{Header: t.name, Right: true})
+		}
+		for _, f := range figures {
+			row := []output.Cell{{Text: "  " + f.title}}
+			for _, t := range times {
+				row = append(row, cell(f, t))
+			}
+			rows = append(rows, row)
+		}
 	}
 	p.Table(columns, rows)
 }

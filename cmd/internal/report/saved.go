@@ -32,6 +32,7 @@ var errHistograms = fmt.Errorf("its histograms take more than %d MB of memory", 
 
 // Save returns the document as a file, histograms included, for [Read].
 func (d *Document) Save() ([]byte, error) {
+	d.judge()
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false) // thresholds have < and > in them
@@ -53,6 +54,7 @@ func Read(name string, data []byte) (*Document, error) {
 	var head struct {
 		SchemaVersion *int            `json:"schema_version"`
 		Kind          Kind            `json:"kind"`
+		Origin        *Origin         `json:"origin"`
 		Interrupted   bool            `json:"interrupted"`
 		Runs          json.RawMessage `json:"runs"`
 		Thresholds    json.RawMessage `json:"thresholds"`
@@ -71,7 +73,7 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
-	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Interrupted: head.Interrupted}
+	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted}
 	var err error
 	histograms := 0
 	check := func(r *Run) error {

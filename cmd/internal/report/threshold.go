@@ -47,7 +47,7 @@ func ParseThreshold(text string) (Expression, error) {
 	}
 	name, value := e.text[:at], e.text[at+len(e.operator):]
 	if e.metric = metricNamed(name); e.metric == nil {
-		return Expression{}, wrong(text, "unknown metric %q; it is one of %s", name, strings.Join(metricNames(), " "))
+		return Expression{}, wrong(text, "unknown metric %q; it is one of %s", name, metricNames())
 	}
 	digits := strings.TrimRight(value, "%usmµμ")
 	e.unit = value[len(digits):]

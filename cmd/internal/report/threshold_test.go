@@ -85,7 +85,7 @@ func TestWrongThresholds(t *testing.T) {
 		"":                                       "write a metric, one of",
 		"p99":                                    "write a metric, one of",
 		"p99=5ms":                                "write a metric, one of",
-		"p98<5ms":                                `unknown metric "p98"; it is one of p50 p90 p99`,
+		"p98<5ms":                                `unknown metric "p98"; it is one of mean p50 p90 p95 p99 p999 p9999 max (of the latency;`,
 		"<5ms":                                   `unknown metric ""`,
 		"p99<5":                                  `"5" has no unit of time; write a time in us, ms or s`,
 		"p99<5m":                                 `"5m" has no unit of time`,

@@ -3,6 +3,7 @@ package trial
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -72,7 +73,7 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 	if c.Policy != nil {
 		return c.madeUpByPolicy(subjects)
 	}
-	nameOf := func(subject uint32) string { return fmt.Sprintf("user:%d", subject) }
+	nameOf := func(subject uint32) string { return "user:" + strconv.FormatUint(uint64(subject), 10) }
 	requests := make([]limiter.Request, len(c.Limits))
 	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]limiter.Request, error) {
 		key := limiter.Key{Subject: nameOf(uint32(subject))}

@@ -2,36 +2,91 @@ package trial
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/cost"
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
-// endpointTarget is a limit that somebody else decides.
+// EndpointPlan is what a load test of an endpoint has beside that of a store.
+type EndpointPlan struct {
+	// Subjects says what subjects are called. Each run has its own, if they can be fresh.
+	Subjects endpoint.Subjects
+	// Intervals is what is known of the clock that decides.
+	Intervals interval.Options
+}
+
+// intervals returns how answers are audited whose instants are not known, nil for a store's.
+func (t *LoadTest) intervals() *interval.Options {
+	if t.Endpoint == nil {
+		return nil
+	}
+	return &t.Endpoint.Intervals
+}
+
+// nameSubjects gives the subjects of a run the names that an endpoint sees.
+func (r *loadRun) nameSubjects(l *workload) {
+	if r.Endpoint == nil {
+		return
+	}
+	r.names = r.Endpoint.Subjects.Fresh()
+	known := l.population.nameOf
+	l.population.nameOf = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
+}
+
+// endpointTarget is a limit that somebody else decides. It is a [loadgen.Exchanger].
 type endpointTarget struct {
 	client endpoint.Client
-	// fresh begins the subjects of this run, so that nobody has asked as them before.
-	fresh string
+	// nameOf is what requests call a subject.
+	nameOf func(subject uint32) string
+	// hasCost says that requests can tell what they cost.
+	hasCost  bool
+	statuses [maxStatus]atomic.Int64
+	meter    *cost.Meter
 }
 
-// NewEndpointTarget returns an endpoint as a target, whose subjects are new ones.
+// maxStatus is above all statuses that there are.
+const maxStatus = 1000
+
+// NewEndpointTarget returns an endpoint as a target.
 func NewEndpointTarget(client endpoint.Client) Target {
-	return &endpointTarget{client, strings.ToLower(rand.Text()[:8]) + "-"}
+	t := &endpointTarget{client: client, hasCost: true, meter: cost.New(nil)}
+	if templated, is := client.(endpoint.Templated); is {
+		_, t.hasCost = templated.Places()
+	}
+	return t
 }
 
-// Decide implements [limiter.Store]. One request asks for all limits.
+// Exchange implements [loadgen.Exchanger]. One request asks for all limits.
+func (t *endpointTarget) Exchange(ctx context.Context, subject uint32, cost int64) (allowed bool, sent, answered time.Time, err error) {
+	if cost != 1 && !t.hasCost {
+		return false, sent, answered, limiter.Invalidf("a request costs %d, and nothing in it says so; put %s into it", cost, endpoint.CostPlace)
+	}
+	var answer endpoint.Answer
+	if err := t.client.Send(ctx, t.nameOf(subject), cost, &answer); err != nil {
+		return false, answer.Sent, answer.Answered, err
+	}
+	if answer.Status >= 0 && answer.Status < maxStatus {
+		t.statuses[answer.Status].Add(1)
+	}
+	if answer.Outcome == endpoint.Failed {
+		err = endpoint.NotAnswered(&answer)
+	}
+	return answer.Outcome == endpoint.Allowed, answer.Sent, answer.Answered, err
+}
+
+// Decide implements [limiter.Store] for one that is not asked by subjects' numbers.
 func (t *endpointTarget) Decide(ctx context.Context, _ limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	var answer endpoint.Answer
-	if err := t.client.Send(ctx, t.fresh+reqs[0].Key.Subject, reqs[0].Cost, &answer); err != nil {
+	if err := t.client.Send(ctx, reqs[0].Key.Subject, reqs[0].Cost, &answer); err != nil {
 		return err
 	}
 	if answer.Outcome == endpoint.Failed {
-		return fmt.Errorf("the endpoint answered with status %d", answer.Status)
+		return endpoint.NotAnswered(&answer)
 	}
 	for i := range decisions {
 		decisions[i] = limiter.Decision{Allowed: answer.Outcome == endpoint.Allowed}
@@ -53,15 +108,17 @@ func (t *endpointTarget) Prepare(ctx context.Context, _ []limiter.Request, timeo
 }
 
 // Measure implements [Target].
-func (t *endpointTarget) Measure(context.Context) Measurement { return endpointMeasurement{} }
+func (t *endpointTarget) Measure(ctx context.Context) Measurement {
+	return endpointMeasurement{t.meter.Begin(ctx)}
+}
 
 // CleanUp implements [Target]. What an endpoint has stored is its own business.
 func (t *endpointTarget) CleanUp(context.Context, []limiter.Key) error { return nil }
 
-// endpointMeasurement measures nothing yet.
-type endpointMeasurement struct{}
+// endpointMeasurement measures this process, since it cannot look into the endpoint.
+type endpointMeasurement struct{ *cost.Measurement }
 
 // End implements [Measurement].
-func (endpointMeasurement) End(context.Context, int64, []limiter.Key) (report.Cost, []string) {
-	return report.Cost{}, nil
+func (m endpointMeasurement) End(ctx context.Context, decisions int64, _ []limiter.Key) (report.Cost, []string) {
+	return m.Measurement.End(ctx, decisions)
 }

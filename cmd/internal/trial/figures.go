@@ -1,11 +1,14 @@
 package trial
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 )
@@ -21,7 +24,13 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		DurationMS: elapsed, WarmupMS: min(output.Milliseconds(r.Load.Warmup), elapsed),
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
-		Audit:        auditOf(l.limits, result.Findings),
+		Audit:        l.audited().audit(result.Findings),
+	}
+	if c := result.Clock; c.Held > 0 || c.Untold > 0 {
+		f.Clock = &report.StoreClock{
+			Held: c.Held, Untold: c.Untold, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
+			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: milliseconds(c.Farthest), CoarseMS: milliseconds(c.Coarse),
+		}
 	}
 	for _, a := range result.ByDecider {
 		f.ByDecider = append(f.ByDecider, report.Answers{
@@ -38,50 +47,129 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	return f
 }
 
-// auditOf sums up what the audits of limits found, those of shadows aside.
-func auditOf(limits []namedLimit, findings []audit.Finding) report.Audit {
-	var binding []audit.Finding
-	for i, l := range limits {
-		if !l.shadow {
-			binding = append(binding, findings[i])
-		}
-	}
-	return reportAudit(binding...)
+// milliseconds is a time in milliseconds, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// audited is the limits of a run.
+type audited struct {
+	limits []namedLimit
+	// keyOf names a key of a limit by its index; nil if nobody knows.
+	keyOf func(limit int, index uint32) limiter.Key
 }
 
-// reportAudit is the worst of the ratios and the sum of the units that audits found.
-func reportAudit(findings ...audit.Finding) report.Audit {
+// audit sums up what the audits of the limits found, those of shadows aside.
+func (a *audited) audit(findings []audit.Finding) report.Audit {
 	sum := report.Audit{Fairness: 1}
-	for _, f := range findings {
-		sum.WorstWindowRatio = max(sum.WorstWindowRatio, f.WorstRatio)
-		sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
-		sum.OverAdmitted += f.OverAdmitted
-		sum.UnderAdmitted += f.UnderAdmitted
-		sum.Excused += f.Excused
-		sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
-		if sum.KeySums == nil || f.Fairness < sum.Fairness {
-			sum.Fairness = f.Fairness
-			sum.KeySums = &report.KeySums{Keys: f.Keys, Sum: f.Charged, SumOfSquares: f.ChargedSquares}
+	for i, l := range a.limits {
+		if !l.shadow {
+			a.add(&sum, i, &findings[i])
 		}
 	}
 	return sum
 }
 
-// describeLimits fills in what the limits of a run are, and what their audits found.
-func describeLimits(run *report.Run, limits []namedLimit, findings []audit.Finding) {
+// auditOf is what the audit of the i-th limit found.
+func (a *audited) auditOf(i int, f *audit.Finding) report.Audit {
+	sum := report.Audit{Fairness: 1}
+	a.add(&sum, i, f)
+	return sum
+}
+
+// add adds what the audit of the i-th limit found: the worst of the ratios and the sum of the
+// units.
+func (a *audited) add(sum *report.Audit, i int, f *audit.Finding) {
+	sum.WorstWindowRatio = max(sum.WorstWindowRatio, f.WorstRatio)
+	sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
+	sum.OverAdmitted += f.OverAdmitted
+	sum.UnderAdmitted += f.UnderAdmitted
+	sum.KeysOver += f.KeysOver
+	sum.KeysUnder += f.KeysUnder
+	sum.LeastOverAdmitted += f.LeastOver
+	sum.LeastUnderAdmitted += f.LeastUnder
+	if sum.LimitReached == nil || f.PeakRatio < *sum.LimitReached {
+		sum.LimitReached = &f.PeakRatio
+	}
+	a.addLies(sum, i, f)
+	sum.Excused += f.Excused
+	sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
+	if sum.KeySums == nil || f.Fairness < sum.Fairness {
+		sum.Fairness = f.Fairness
+		sum.KeySums = &report.KeySums{Keys: f.Keys, Sum: f.Charged, SumOfSquares: f.ChargedSquares}
+	}
+}
+
+// addLies adds the lies about the i-th limit. Of a field about which answers lied under an
+// earlier limit, too, that limit's evidence stays.
+func (a *audited) addLies(sum *report.Audit, i int, f *audit.Finding) {
+	if f.Told == 0 {
+		return
+	}
+	if sum.Lies == nil {
+		sum.Lies = new(report.Lies)
+	}
+	lies := sum.Lies
+	lies.Checked += f.Told
+	lies.Wrong += f.Lied
+	for field := range f.Lies {
+		lie := &f.Lies[field]
+		if lie.Answers == 0 {
+			continue
+		}
+		name := audit.Field(field).String()
+		if known := slices.IndexFunc(lies.Fields, func(l report.Lie) bool { return l.Field == name }); known >= 0 {
+			lies.Fields[known].Answers += lie.Answers
+			continue
+		}
+		evidence := report.Lie{
+			Field: name, Answers: lie.Answers, At: lie.At.Time(),
+			Told: lieValue(audit.Field(field), lie.Told, lie.Told), True: lieValue(audit.Field(field), lie.True, lie.TrueMost),
+		}
+		if a.keyOf != nil {
+			evidence.Key = a.keyOf(i, lie.Key).Subject
+		}
+		lies.Fields = append(lies.Fields, evidence)
+	}
+}
+
+// lieValue writes a value of a field, which is a range if it is not known exactly.
+func lieValue(field audit.Field, least, most int64) string {
+	write := func(n int64) string {
+		if field.IsTime() {
+			return time.Duration(n).String()
+		}
+		return fmt.Sprint(n)
+	}
+	if least == most {
+		return write(least)
+	}
+	return write(least) + " to " + write(most)
+}
+
+// worstByClock is the worst windows that audits by the clock found.
+func worstByClock(findings []audit.Finding) report.Audit {
+	var worst report.Audit
+	for _, f := range findings {
+		worst.WorstWindowRatio = max(worst.WorstWindowRatio, f.WorstRatio)
+		worst.WorstWindowUnits = max(worst.WorstWindowUnits, f.WorstUnits)
+	}
+	return worst
+}
+
+// describe fills in what the limits of a run are, and what their audits found.
+func (a *audited) describe(run *report.Run, findings []audit.Finding) {
 	var algorithms []string
-	for i, l := range limits {
+	for i, l := range a.limits {
 		algorithm := l.limit.Algorithm.String()
 		if !slices.Contains(algorithms, algorithm) {
 			algorithms = append(algorithms, algorithm)
 		}
 		run.Limits = append(run.Limits, report.Limit{
 			Name: l.name, Algorithm: algorithm, Limit: l.limit.String(), Shadow: l.shadow,
-			Denied: findings[i].Denied, Audit: reportAudit(findings[i]),
+			Denied: findings[i].Denied, Audit: a.auditOf(i, &findings[i]),
 		})
 	}
-	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), limitWords(limits)
-	run.Audit = auditOf(limits, findings)
+	run.Algorithm, run.Limit = strings.Join(algorithms, "+"), limitWords(a.limits)
+	run.Audit = a.audit(findings)
 }
 
 // limitWords writes limits that are decided together.

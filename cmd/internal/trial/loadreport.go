@@ -13,8 +13,11 @@ import (
 // report puts the result of a run in the terms of a report.
 func (r *loadRun) report(result *loadgen.Result, target Description, l *workload) *report.Run {
 	run := &report.Run{Figures: r.figures(result, l)}
-	describeLimits(run, l.limits, result.Findings)
-	run.Store, run.Implementation = target.Name, target.Implementation
+	l.audited().describe(run, result.Findings)
+	run.Store, run.Server, run.Implementation = target.Name, target.Server, target.Implementation
+	if l.recording == nil {
+		run.Seed = &r.Load.Seed
+	}
 	run.Workers, run.StartedAt, run.IntervalMS = r.Load.Workers, result.Started.UTC(), result.Interval.Milliseconds()
 	run.Histograms = histogramsOf(result, r.Load.IsClosed())
 	run.Load, run.Rate = r.Load.describe(l.recording)
@@ -76,16 +79,30 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 	for i := range l.limits {
 		if mixed := l.population.MixedKeys(i); mixed > 0 {
 			all = append(all, mixedWarning(mixed, l.limits[i].name))
+			run.Limits[i].Doubtful = true
 		}
 	}
 	if target.Divided && len(l.limits) > 1 && run.Audit.UnderAdmitted > 0 {
 		all = append(all, "limits of different subjects lie in different slots of the Cluster, and are taken one after the other; "+
 			"units that are given back when a later limit denies were denied to others in the meantime, "+
 			"and these are the units under-admitted")
+		for i := range run.Limits {
+			run.Limits[i].UnderExplained = true
+		}
+	}
+	if n := result.Clock.Untold; n > 0 {
+		all = append(all, fmt.Sprintf("%s did not say when they were decided; they were audited by when they came, "+
+			"and the audit may be off by them", output.Plural(int(n), "answer")))
+		for i := range run.Limits {
+			run.Limits[i].Doubtful = true
+		}
 	}
 	if n := result.ClockWentBack; n > 0 {
 		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have a time before that of answers "+
 			"that had come when they were asked for, and the audit may be off by them", n))
+		for i := range run.Limits {
+			run.Limits[i].Doubtful = true
+		}
 	}
 	return all
 }
@@ -96,7 +113,7 @@ func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) strin
 	if l.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
 		return ""
 	}
-	return fmt.Sprintf("%s found no worker free; the latency includes the wait, and with more than %s it would show more of the store",
+	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the store is at its limit, or %s are too few",
 		output.Plural(int(result.Waited), "request"), output.Plural(l.Workers, "worker"))
 }
 

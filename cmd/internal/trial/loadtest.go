@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/report"
@@ -35,6 +36,8 @@ type LoadTest struct {
 	AbortOn []report.Expression
 	// Wrap is what is put around the target.
 	Wrap Wrap
+	// Endpoint is for a target that is an endpoint; nil for a store.
+	Endpoint *EndpointPlan
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
 	// Failure says what answers while the target is away. A local share is decided in the
@@ -93,7 +96,8 @@ type loadRun struct {
 	*LoadTest
 	observer  LoadTestObserver
 	candidate *Candidate
-	first     bool // of the load test
+	first     bool               // of the load test
+	names     *endpoint.Subjects // in the requests of an endpoint, else nil
 }
 
 // workload is what a run sends.
@@ -102,6 +106,15 @@ type workload struct {
 	population *population
 	recording  *recording // of a replay, else nil
 	duration   time.Duration
+}
+
+// audited is the limits of the workload, whose keys have names.
+func (l *workload) audited() *audited {
+	a := &audited{limits: l.limits}
+	if l.population != nil {
+		a.keyOf = l.population.KeyOf
+	}
+	return a
 }
 
 // try runs the load under the candidate, and removes what it left. The run is nil if
@@ -119,6 +132,9 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 		target = NewWrappedTarget(target, r.Wrap)
 	}
 	defer target.Close()
+	if e, is := target.(*endpointTarget); is {
+		e.nameOf = l.population.nameOf
+	}
 	r.boundMemory(l)
 	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
 	if err != nil {
@@ -154,6 +170,7 @@ func (r *loadRun) plan() (l *workload, err error) {
 			return nil, limiter.Invalidf("every request of %s costs more than the limit ever allows at once", r.Load.Replay.Log.Name)
 		}
 	}
+	r.nameSubjects(l)
 	if err := r.Load.check(r.setting(l), l.population.MostAtOnce()); err != nil {
 		return nil, err
 	}
@@ -206,15 +223,18 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Store: r.withFailure(target), Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
-		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew,
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Intervals: r.intervals(),
 		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
 	if wrapped, is := target.(*wrappedTarget); is {
 		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
-		run.Wrapped.ByClock(reportAudit(result.ByClock...))
+		run.Wrapped.ByClock(worstByClock(result.ByClock))
 		run.Warnings = append(run.Warnings, r.Wrap.warnings(l.limits)...)
+	}
+	if e, is := target.(*endpointTarget); is {
+		e.describe(run, r.names)
 	}
 	spent, warnings := measurement.End(context.WithoutCancel(ctx), result.Decided, l.population.Keys(0))
 	run.Cost = &spent

@@ -18,7 +18,7 @@ func (r *simulationRun) describeWrapped(run *report.Run) {
 	for i := range r.result.Limits {
 		byClock = append(byClock, r.result.Limits[i].ByClock)
 	}
-	run.Wrapped.ByClock(reportAudit(byClock...))
+	run.Wrapped.ByClock(worstByClock(byClock))
 	run.Wrapped.AllowedBesides, run.Wrapped.DeniedBesides = r.result.Differently.Allowed, r.result.Differently.Denied
 	for _, by := range slices.Sorted(maps.Keys(r.result.ByDecider)) {
 		counts := r.result.ByDecider[by]
@@ -67,7 +67,7 @@ func (r *simulationRun) report() report.Run {
 	for i := range result.Limits {
 		findings[i] = result.Limits[i].Audit
 	}
-	describeLimits(&run, limits, findings)
+	(&audited{limits: limits}).describe(&run, findings)
 	if run.Wrapped = r.wrap; r.wrap != nil {
 		r.describeWrapped(&run)
 	}
@@ -78,9 +78,10 @@ func (r *simulationRun) report() report.Run {
 	for i, limit := range result.Limits {
 		if limit.MixedKeys > 0 {
 			run.Warnings = append(run.Warnings, mixedWarning(int(limit.MixedKeys), limits[i].name))
+			run.Limits[i].Doubtful = true
 		}
 	}
-	if result.Disagreements > 0 {
+	if run.Disagreements = result.Disagreements; run.Disagreements > 0 {
 		run.Warnings = append(run.Warnings, fmt.Sprintf("the store decided %d requests differently than Go", result.Disagreements))
 	}
 	return run

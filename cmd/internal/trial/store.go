@@ -78,6 +78,7 @@ type storeTarget struct {
 	decides        limiter.Store // the store itself, or a naive one
 	implementation string
 	meter          *cost.Meter
+	server         string // its kind and version, once it is prepared
 }
 
 // NewStoreTarget returns a new Store as a target. The implementation is [Script] or
@@ -106,7 +107,7 @@ func (t *storeTarget) Decide(ctx context.Context, op limiter.Op, reqs []limiter.
 // Describe implements [Target].
 func (t *storeTarget) Describe() Description {
 	return Description{
-		Name: t.where, Implementation: t.implementation, Prefix: t.prefix, Divided: connect.IsCluster(t.client),
+		Name: t.where, Server: t.server, Implementation: t.implementation, Prefix: t.prefix, Divided: connect.IsCluster(t.client),
 	}
 }
 
@@ -126,6 +127,9 @@ func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, t
 		answered := time.Now()
 		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(answered.Sub(asked) / 2))
 	}
+	ctx, cancel := limiter.BudgetContext(ctx, timeout)
+	defer cancel()
+	t.server = serverOf(ctx, t.client)
 	return clock, nil
 }
 

@@ -36,6 +36,8 @@ type Measurement interface {
 type Description struct {
 	// Name is what a report calls the target. It has no password in it.
 	Name string
+	// Server is its kind and version, such as "Redis 7.0.15"; empty if it is not known.
+	Server string
 	// Implementation is how a Redis store decides; empty for other targets.
 	Implementation string
 	// Prefix begins the keys that the target makes; empty if it makes none.

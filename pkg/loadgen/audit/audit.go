@@ -1,9 +1,13 @@
-// Package audit judges, from what a load was admitted and denied, whether a rate
+// Package audit judges, from what a load was admitted, denied and told, whether a rate
 // limit did what it promises. It knows only the answers and the instants they were
 // given at, not how they came about.
 package audit
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
 
 // Observation is one limit's answer to one request.
 type Observation struct {
@@ -16,171 +20,236 @@ type Observation struct {
 	// Allowed is this limit's answer. Charged says that the units were taken: the
 	// limits decided together allowed it, too.
 	Allowed, Charged bool
+	// Told is what else the answer said; nil if it cannot be held against the limit, because
+	// something else than the store answered.
+	Told *Figures
 }
 
-// Finding is what an audit of one limit over all of its keys found.
-type Finding struct {
-	// WorstRatio is the most that any key was admitted against the limit: 1 is
-	// exactly the limit. For an algorithm that counts windows it is the most units
-	// in any span of one period against the count. For a bucket it is the fullest
-	// that it was against its burst, which is more than 1 exactly if in some span
-	// of time more than burst + span × count ÷ period was admitted.
-	WorstRatio float64
-	// WorstUnits is the most units that any key was admitted in a span of one
-	// period, open at one end.
-	WorstUnits int64
-	// OverAdmitted is the units charged beyond what the algorithm, having charged
-	// everything that was charged before, would have allowed. UnderAdmitted is the
-	// units denied that it would have allowed.
-	OverAdmitted, UnderAdmitted int64
-	// Excused is the units denied that it would have allowed, if not for what others may
-	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
-	Excused int64
-	// LongestDenialRun is the most requests of one key denied one after the other.
-	LongestDenialRun int64
-	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
-	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
-	// nothing was charged.
-	Fairness float64
-	// Charged is Σx, the units charged, and ChargedSquares is Σx²; with them the
-	// fairness over several audits of different keys can be told.
-	Charged, ChargedSquares float64
-	// Keys is the keys that asked, and KeysDenied those denied at least once.
-	Keys, KeysDenied int64
-	// Denied is the requests this limit denied.
-	Denied int64
-	// OutOfOrder is the observations that came too late to be put in order. They were
-	// judged as if they had been made at the last instant known of their key.
-	OutOfOrder int64
+// Figures are what an answer tells beside whether it allowed, as in [limiter.Decision].
+type Figures struct {
+	Used, Remaining               int64
+	RetryAfter, ResetAfter, Delay time.Duration
 }
 
-// Auditor audits one limit over any number of keys. It is for one goroutine.
+// Auditor audits one limit over any number of keys. Observations of one key have to
+// come in the order of their instants. Of one instant, those that told fewer units used come
+// first, and of those that told the same the charged ones. An Auditor is for one goroutine.
 type Auditor struct {
 	keys    []account
-	limits  map[limiter.Limit]*limiter.Limit // as many keys are under one
-	finding Finding                          // except for what is computed over all keys
+	limits  []rule // that keys are under
+	known   map[limiter.Limit]uint32
+	blocks  blocks
+	finding Finding // except for what is computed over all keys
 	held    func(limiter.Limit) int64
+	fits    fitting
+}
+
+// rule is a limit, and what is often asked of it.
+type rule struct {
+	limit      limiter.Limit
+	capacity   int64
+	period     limiter.Instant
+	hasBurst   bool
+	isLog      bool // what is in use is exactly the admissions of the last period
+	hasSlices  bool
+	tellsDelay bool
+	held       int64 // units that may be held ahead
 }
 
 // New returns an Auditor that has seen nothing.
-func New() *Auditor { return &Auditor{limits: map[limiter.Limit]*limiter.Limit{}} }
+func New() *Auditor { return &Auditor{known: map[limiter.Limit]uint32{}} }
 
-// Excuse says how many units of each key under a limit may be charged and not used, because
-// somebody took them ahead. A denial that they explain is not wrong.
+// Excuse says how many units of a key under a limit may be taken ahead and held by
+// somebody. Denials that these units explain are not called wrong, and what answers told
+// about such keys is not judged: nobody outside knows how much is held at what moment. It must
+// be called before [Auditor.SetLimit].
 func (a *Auditor) Excuse(held func(limiter.Limit) int64) { a.held = held }
 
-// account is what is known of one key.
+// account is what is known of one key. There can be millions, so it is small.
 type account struct {
-	limit *limiter.Limit
-	// state is what the key would hold if everything charged had been charged to
-	// it. A sliding log's is its admissions, and needs no other.
-	state      limiter.State
 	admissions admissions // of the last period
-	charged    int64
-	unknown    int64
-	denials    int64 // since the last request that was allowed
-	denied     bool  // ever
-	last       limiter.Instant
-	seen       bool
+	// time is the instant of the last charge. It and the next two are what a [limiter.State] has
+	// after everything charged was charged to it. A sliding log's admissions are enough, and
+	// a counter in slices is in more.
+	time        limiter.Instant
+	units, rest int64
+	charged     int64
+	last        limiter.Instant // of the last observation
+	more        *more           // nil for nearly all keys
+	limit       uint32          // an index into the Auditor's limits
+	denials     uint32          // since the last request that was allowed
+	flags       uint8
 }
+
+// The flags of an account.
+const (
+	seen   uint8 = 1 << iota
+	denied       // ever
+	// doubted: in which order its decisions were made is not known, or under which limit.
+	// What answers tell about it is not judged.
+	doubted
+	overAdmitted  // ever
+	underAdmitted // ever
+)
 
 // SetLimit says which limit a key is under. It must be called before the first
 // observation of the key. limit must be normalized.
 func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
-	shared, known := a.limits[limit]
+	number, known := a.known[limit]
 	if !known {
-		shared = &limit
-		a.limits[limit] = shared
+		number = uint32(len(a.limits))
+		a.known[limit] = number
+		r := rule{
+			limit: limit, capacity: limit.Capacity(), period: limiter.Instant(limit.Period.Microseconds()),
+			hasBurst: limit.Algorithm.HasBurst(), isLog: limit.Kind().CountsEachUnit(), hasSlices: limit.Kind().HasSlices(),
+			tellsDelay: limit.Algorithm == limiter.LeakyBucket,
+		}
+		if a.held != nil {
+			r.held = a.held(limit)
+		}
+		a.limits = append(a.limits, r)
 	}
 	if missing := int(key) + 1 - len(a.keys); missing > 0 {
 		a.keys = append(a.keys, make([]account, missing)...)
 	}
-	a.keys[key].limit = shared
+	a.keys[key].limit = number
 }
 
-// Observe takes the next answer about a key. Those of one key must come in the
-// order they were decided in, and where that cannot be known, of those of one instant
-// the denied last. That is the order most favourable to the store, so what looks
-// wrong then is wrong in any order.
+// Doubt says that not all decisions about a key were made under the limit that was set. What
+// answers tell about it is not judged any more.
+func (a *Auditor) Doubt(key uint32) { a.keys[key].flags |= doubted }
+
+// Observe adds a decision to the audit. It must not keep o.Told.
 func (a *Auditor) Observe(o Observation) {
 	k := &a.keys[o.Key]
-	k.seen = true
+	r := &a.limits[k.limit]
+	k.flags |= seen
 	if o.At < k.last {
 		a.finding.OutOfOrder++
 		o.At = k.last
+		k.flags |= doubted
 	}
 	k.last = o.At
-	used, capacity := k.used(o.At), k.limit.Capacity()
-	switch {
-	case o.Charged:
-		if beyond := used + o.Cost - capacity; beyond > 0 {
-			a.finding.OverAdmitted += min(beyond, o.Cost)
-		}
-		a.charge(k, &o)
-	case !o.Allowed && used+o.Cost+k.unknown <= capacity:
-		if a.held != nil && used+o.Cost+k.unknown+a.held(*k.limit) > capacity {
-			a.finding.Excused += o.Cost
-		} else {
-			a.finding.UnderAdmitted += o.Cost
-		}
+	if k.more != nil {
+		a.observeMore(k, r, &o)
+	} else {
+		a.observePlain(k, r, &o)
 	}
 	if o.Allowed {
 		k.denials = 0
 		return
 	}
-	k.denied = true
+	k.flags |= denied
 	k.denials++
 	a.finding.Denied++
-	a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, k.denials)
+	a.finding.LongestDenialRun = max(a.finding.LongestDenialRun, int64(k.denials))
 }
 
-// used returns the units in use at an instant that is not before the last one.
-func (k *account) used(at limiter.Instant) int64 {
-	if !k.limit.Kind().CountsEachUnit() {
-		return k.state.Used(at)
+// observePlain judges a decision about a key of which everything is known, and nothing was
+// wrong so far.
+func (a *Auditor) observePlain(k *account, r *rule, o *Observation) {
+	if r.isLog {
+		k.admissions.forget(&a.blocks, o.At-r.period)
+		used := k.admissions.units
+		if a.wrong(r, o, used) {
+			a.observeMore(k, r, o)
+			return
+		}
+		if o.Charged {
+			a.reached(r, used+o.Cost)
+			a.charge(k, r, o)
+		}
+		if a.judges(k, r, o) {
+			truth := a.figuresOfLog(k, r, o)
+			a.tell(o, &truth, &truth)
+		}
+		return
 	}
-	k.admissions.forget(k.periodBefore(at))
-	return k.admissions.units
+	state := k.state(r)
+	used := state.Used(o.At)
+	if r.hasSlices || a.wrong(r, o, used) {
+		a.observeMore(k, r, o)
+		return
+	}
+	judges := a.judges(k, r, o)
+	var delay time.Duration
+	if judges && r.tellsDelay && o.Allowed {
+		delay = state.Delay(&r.limit, o.At)
+	}
+	if o.Charged {
+		a.reached(r, used+o.Cost)
+		state.Charge(r.limit, o.Cost, o.At)
+		a.charge(k, r, o)
+		k.units, k.rest = state.Units, state.Rest
+		if r.hasBurst {
+			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(used+o.Cost)/float64(r.capacity))
+		}
+	}
+	if judges {
+		truth := figuresOf(&state, r, o)
+		truth.Delay = delay
+		a.tell(o, &truth, &truth)
+	}
 }
 
-// periodBefore is the last instant before the span of one period that ends at at.
-func (k *account) periodBefore(at limiter.Instant) limiter.Instant {
-	return at - limiter.Instant(k.limit.Period.Microseconds())
+// wrong reports whether a decision was not the algorithm's, used units being in use, so that
+// more has to be known about the key from now on.
+func (a *Auditor) wrong(r *rule, o *Observation, used int64) bool {
+	if o.Charged {
+		return used+o.Cost > r.capacity
+	}
+	if !o.Allowed {
+		if used+o.Cost <= r.capacity {
+			return true
+		}
+		a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
+	}
+	return false
 }
 
-func (a *Auditor) charge(k *account, o *Observation) {
+// reached notes how much a key had in use.
+func (a *Auditor) reached(r *rule, used int64) {
+	a.finding.PeakRatio = max(a.finding.PeakRatio, float64(used)/float64(r.capacity))
+}
+
+// charge notes an admission.
+func (a *Auditor) charge(k *account, r *rule, o *Observation) {
 	k.charged += o.Cost
-	k.admissions.forget(k.periodBefore(o.At))
-	k.admissions.add(o.At, o.Cost)
-	a.finding.WorstUnits = max(a.finding.WorstUnits, k.admissions.units)
-	most := k.admissions.units
-	if !k.limit.Kind().CountsEachUnit() {
-		k.state.Charge(*k.limit, o.Cost, o.At)
+	k.admissions.forget(&a.blocks, o.At-r.period)
+	k.admissions.add(&a.blocks, o.At, k.time, o.Cost)
+	k.time = o.At
+	units := k.admissions.units
+	a.finding.WorstUnits = max(a.finding.WorstUnits, units)
+	if !r.hasBurst {
+		a.finding.WorstRatio = max(a.finding.WorstRatio, float64(units)/float64(r.capacity))
 	}
-	if k.limit.Algorithm.HasBurst() {
-		most = k.state.Used(o.At)
-	}
-	a.finding.WorstRatio = max(a.finding.WorstRatio, float64(most)/float64(k.limit.Capacity()))
 }
 
-// Unknown says that cost units may have been charged to key, or not. A denial that they
-// can explain does not count as wrong.
-func (a *Auditor) Unknown(key uint32, cost int64) {
-	a.keys[key].seen = true
-	a.keys[key].unknown += cost
+// state returns what a key has used, of all kinds but logs and counters in slices.
+func (k *account) state(r *rule) limiter.State {
+	if k.charged == 0 {
+		return limiter.State{}
+	}
+	return limiter.State{Limit: r.limit, Time: k.time, Units: k.units, Rest: k.rest}
 }
 
-// Finding returns what was found so far. It looks at every key.
+// Finding returns what was found so far.
 func (a *Auditor) Finding() Finding {
 	f := a.finding
 	for i := range a.keys {
 		k := &a.keys[i]
-		if !k.seen {
+		if k.flags&seen == 0 {
 			continue
 		}
 		f.Keys++
-		if k.denied {
+		if k.flags&denied != 0 {
 			f.KeysDenied++
+		}
+		if k.flags&overAdmitted != 0 {
+			f.KeysOver++
+		}
+		if k.flags&underAdmitted != 0 {
+			f.KeysUnder++
 		}
 		x := float64(k.charged)
 		f.Charged += x
@@ -190,9 +259,8 @@ func (a *Auditor) Finding() Finding {
 	return f
 }
 
-// Fairness returns Jain's index (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure
-// of Fairness and Discrimination", 1984) of n shares by their sum and the sum of their
-// squares. It is 1 if there is nothing to share.
+// Fairness is Jain's index of the units that each of n keys was charged, from their sum
+// and the sum of their squares.
 func Fairness(n int64, sum, squares float64) float64 {
 	if n == 0 || squares == 0 {
 		return 1

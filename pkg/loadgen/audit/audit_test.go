@@ -32,6 +32,17 @@ func (h *history) sum(after, through int64) (sum int64) {
 }
 
 // used reckons what the algorithm's definition says is in use at now.
+func (h *history) charge(at, units int64) {
+	if units > 0 {
+		h.at, h.units = append(h.at, at), append(h.units, units)
+	}
+}
+
+// told is what a decision says.
+func told(d *limiter.Decision) *Figures {
+	return &Figures{d.Used, d.Remaining, d.RetryAfter, d.ResetAfter, d.Delay}
+}
+
 func (h *history) used(now int64) int64 {
 	p := h.period()
 	switch h.limit.Algorithm {
@@ -114,6 +125,9 @@ func aLimit(t *rapid.T) limiter.Limit {
 func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{limit: aLimit(t)}
+		// What would have been charged without what was too much, and with what was denied
+		// wrongly.
+		over, under := history{limit: h.limit}, history{limit: h.limit}
 		a := New()
 		a.SetLimit(0, h.limit)
 		var want Finding
@@ -128,7 +142,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			answers := []string{"right", "right", "right", "charge", "deny", "leave"}
 			switch fits := used+cost <= h.limit.Capacity(); rapid.SampledFrom(answers).Draw(t, "answer") {
 			case "leave": // another limit of the same call denied
-				a.Observe(Observation{0, limiter.Instant(now), cost, true, false})
+				a.Observe(Observation{0, limiter.Instant(now), cost, true, false, nil})
 				run = 0
 				continue
 			case "charge":
@@ -136,17 +150,32 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 				fallthrough
 			case "right":
 				if fits {
+					want.PeakRatio = max(want.PeakRatio, float64(used+cost)/float64(h.limit.Capacity()))
 					want.OverAdmitted += min(cost, max(0, used+cost-h.limit.Capacity()))
-					h.at, h.units = append(h.at, now), append(h.units, cost)
-					a.Observe(Observation{0, limiter.Instant(now), cost, true, true})
+					fitting := min(cost, h.limit.Capacity()-over.used(now))
+					if used+cost > h.limit.Capacity() {
+						want.KeysOver = 1
+					}
+					want.LeastOver += cost - fitting
+					over.charge(now, fitting)
+					under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
+					h.charge(now, cost)
+					a.Observe(Observation{0, limiter.Instant(now), cost, true, true, nil})
 					run = 0
 					continue
 				}
 			}
 			if used+cost <= h.limit.Capacity() {
 				want.UnderAdmitted += cost
+				want.KeysUnder = 1
+				if under.used(now)+cost <= h.limit.Capacity() {
+					want.LeastUnder += cost
+					under.charge(now, cost)
+				}
+			} else {
+				want.PeakRatio = max(want.PeakRatio, 1)
 			}
-			a.Observe(Observation{0, limiter.Instant(now), cost, false, false})
+			a.Observe(Observation{0, limiter.Instant(now), cost, false, false, nil})
 			run++
 			want.Denied++
 			want.KeysDenied = 1
@@ -176,12 +205,12 @@ func TestNothingIsFoundOfARightStore(t *testing.T) {
 		pressed := false
 		for range rapid.IntRange(1, 100).Draw(t, "requests") {
 			limiter.Decide(limiter.Take, reqs, []*limiter.State{&state}, decisions[:], now)
-			a.Observe(Observation{0, now, 1, decisions[0].Allowed, decisions[0].Allowed})
+			a.Observe(Observation{0, now, 1, decisions[0].Allowed, decisions[0].Allowed, told(&decisions[0])})
 			pressed = pressed || !decisions[0].Allowed
 			now += limiter.Instant(rapid.Int64Range(0, 1500).Draw(t, "step"))
 		}
 		found := a.Finding()
-		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 {
+		if found.OverAdmitted != 0 || found.UnderAdmitted != 0 || found.Lied != 0 || found.Told == 0 {
 			t.Fatalf("%s: %+v", limit, found)
 		}
 		exact := limit.Algorithm == limiter.SlidingLog || limit.Algorithm.HasBurst()
@@ -199,16 +228,16 @@ func TestUnknownOutcomes(t *testing.T) {
 	limit := limiter.Limit{Algorithm: limiter.SlidingLog, Count: 10, Period: time.Second, Burst: 10}
 	a := New()
 	a.SetLimit(0, limit)
-	a.Unknown(0, 4)
+	a.Unknown(0, 4, 0)
 	for range 6 {
-		a.Observe(Observation{0, 1, 1, true, true})
+		a.Observe(Observation{0, 1, 1, true, true, nil})
 	}
-	a.Observe(Observation{0, 2, 1, false, false}) // 6 + 4 are in use, perhaps
+	a.Observe(Observation{0, 2, 1, false, false, nil}) // 6 + 4 are in use, perhaps
 	if f := a.Finding(); f.UnderAdmitted != 0 {
 		t.Errorf("a denial that an unknown charge explains: %+v", f)
 	}
 	for range 5 {
-		a.Observe(Observation{0, 3, 1, true, true})
+		a.Observe(Observation{0, 3, 1, true, true, nil})
 	}
 	if f := a.Finding(); f.OverAdmitted != 1 || f.WorstRatio != 1.1 {
 		t.Errorf("the eleventh of ten: %+v", f)
@@ -218,9 +247,9 @@ func TestUnknownOutcomes(t *testing.T) {
 func TestWhatComesTooLate(t *testing.T) {
 	a := New()
 	a.SetLimit(0, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Period: time.Second, Burst: 2})
-	a.Observe(Observation{0, 1_000_000, 1, true, true})
-	a.Observe(Observation{0, 999_999, 1, true, true}) // by its instant in the window before
-	a.Observe(Observation{0, 1_000_001, 1, false, false})
+	a.Observe(Observation{0, 1_000_000, 1, true, true, nil})
+	a.Observe(Observation{0, 999_999, 1, true, true, nil}) // by its instant in the window before
+	a.Observe(Observation{0, 1_000_001, 1, false, false, nil})
 	if f := a.Finding(); f.OutOfOrder != 1 || f.UnderAdmitted != 0 || f.WorstUnits != 2 {
 		t.Errorf("%+v", f)
 	}
@@ -238,9 +267,9 @@ func TestFairness(t *testing.T) {
 		for i, units := range test.charged {
 			key := uint32(i)
 			a.SetLimit(key, limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Second, Burst: 10})
-			a.Observe(Observation{key, 5, 1, false, false})
+			a.Observe(Observation{key, 5, 1, false, false, nil})
 			if units > 0 {
-				a.Observe(Observation{key, 5, units, true, true})
+				a.Observe(Observation{key, 5, units, true, true, nil})
 			}
 		}
 		if got := a.Finding(); math.Abs(got.Fairness-test.want) > 1e-12 || got.Keys != int64(len(test.charged)) {
@@ -269,7 +298,7 @@ func TestAnHourInBoundedMemory(t *testing.T) {
 		for range requests {
 			state = state*6364136223846793005 + 1442695040888963407
 			at += limiter.Instant(state>>55) * 2 // 0 to 1,022 µs, 500 on average
-			a.Observe(Observation{uint32(state>>33) % test.keys, at, 1, true, true})
+			a.Observe(Observation{uint32(state>>33) % test.keys, at, 1, true, true, nil})
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -296,7 +325,7 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				at++
-				a.Observe(Observation{uint32(i*7919) % keys, at, 1, i%3 != 0, i%3 != 0})
+				a.Observe(Observation{uint32(i*7919) % keys, at, 1, i%3 != 0, i%3 != 0, nil})
 			}
 		})
 	}

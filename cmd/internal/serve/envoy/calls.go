@@ -9,8 +9,8 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -222,7 +222,7 @@ func (c *call) status() rls.Status {
 	if !d.Allowed {
 		until = d.RetryAfter
 	}
-	s.ResetSeconds = uint64((until + time.Second - 1) / time.Second)
+	s.HasReset, s.ResetSeconds = true, uint64((until+time.Second-1)/time.Second)
 	return s
 }
 

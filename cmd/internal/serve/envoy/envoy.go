@@ -12,8 +12,8 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/errorkind"
 	"github.com/limitctl/limitctl/cmd/internal/serve/engine"
-	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
 	"github.com/limitctl/limitctl/cmd/internal/serve/grpc"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/limitctl/limitctl/cmd/internal/serve/envoy/rls"
 	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/rls"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )

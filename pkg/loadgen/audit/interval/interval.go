@@ -1,6 +1,11 @@
 // Package interval judges limits that somebody else decides, such as an HTTP service's. When
 // exactly the other side decided is not known, only that it was between the sending of a
 // request and its answer. So what is called wrong is wrong for every instant in between.
+//
+// Two models of each key go with the answers. The kindest one charges what was admitted as
+// early as it can have been: what it cannot charge within a limit was too much. The fullest
+// one charges everything as late as it can have been: a denial for which it still has room
+// was wrong. docs/design.md says why both are right.
 package interval
 
 import (
@@ -46,22 +51,116 @@ type Options struct {
 	Skew time.Duration
 }
 
+// unansweredFor is how long after a request was given up it may still be decided. Proxies and
+// servers give up within a minute as well.
+const unansweredFor = limiter.Instant(time.Minute / time.Microsecond)
+
 // Auditor audits one limit over any number of keys. It is for one goroutine.
-type Auditor struct{}
+type Auditor struct {
+	resolution limiter.Instant
+	skew       limiter.Instant // negative if the phase is not known
+	limits     map[limiter.Limit]*limiter.Limit
+	groups     map[groupID]*group
+	setups     []*limiter.Limit // of each key
+	keys       []*account       // nil until the key is seen
+
+	queue   events
+	settled limiter.Instant // what lies before it is judged
+	finding audit.Finding   // what is counted as answers come, without a model
+}
 
 // New returns an Auditor that has seen nothing.
-func New(options Options) *Auditor { return &Auditor{} }
+func New(options Options) *Auditor {
+	return &Auditor{
+		resolution: microseconds(options.Resolution),
+		skew:       microseconds(options.Skew),
+		limits:     map[limiter.Limit]*limiter.Limit{},
+		groups:     map[groupID]*group{},
+	}
+}
+
+// microseconds rounds away from 0.
+func microseconds(d time.Duration) limiter.Instant {
+	if d < 0 {
+		return -microseconds(-d)
+	}
+	return limiter.Instant((d + time.Microsecond - 1) / time.Microsecond)
+}
 
 // SetLimit says which limit a key is under. It must be called before the first observation of
 // the key. limit must be normalized.
-func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {}
+func (a *Auditor) SetLimit(key uint32, limit limiter.Limit) {
+	shared, known := a.limits[limit]
+	if !known {
+		shared = &limit
+		a.limits[limit] = shared
+	}
+	if missing := int(key) + 1 - len(a.setups); missing > 0 {
+		a.setups = append(a.setups, make([]*limiter.Limit, missing)...)
+		a.keys = append(a.keys, make([]*account, missing)...)
+	}
+	a.setups[key] = shared
+}
 
 // Observe takes an answer. They may come in any order.
-func (a *Auditor) Observe(o Observation) {}
+func (a *Auditor) Observe(o Observation) {
+	e := event{
+		lo: o.Sent - a.resolution, hi: o.Answered + a.resolution + 1, // an instant is cut to the microsecond
+		key: o.Key, cost: o.Cost, answer: o.Answer,
+	}
+	if o.Answer == Unknown {
+		e.hi += unansweredFor
+	}
+	if e.lo < a.settled {
+		a.finding.OutOfOrder++
+		if o.Answer == Denied {
+			return // it may have had a reason that is forgotten
+		}
+		e.lo, e.answer = a.settled, Unknown
+	}
+	e.at = e.lo
+	a.queue.push(e)
+}
 
 // Settle says that no answer to a request that was sent before an instant is still to come, so
 // that what lies before it can be judged and forgotten.
-func (a *Auditor) Settle(before limiter.Instant) {}
+func (a *Auditor) Settle(before limiter.Instant) {
+	before -= a.resolution
+	judged := len(a.queue) > 0
+	for len(a.queue) > 0 && a.queue[0].at < before {
+		e := a.queue.pop()
+		k := a.account(e.key)
+		if e.end {
+			k.end(&e)
+			continue
+		}
+		k.begin(a, &e)
+		e.at, e.end = e.hi, true
+		a.queue.push(e)
+	}
+	if judged && len(a.queue) == 0 {
+		a.finish(min(before, maxInstant/2))
+	}
+	a.settled = max(a.settled, before)
+	for _, g := range a.groups {
+		g.narrow()
+	}
+}
 
-// Finding returns what was found so far. What is not judged yet is left out.
-func (a *Auditor) Finding() audit.Finding { return audit.Finding{} }
+// account returns what is known of a key.
+func (a *Auditor) account(key uint32) *account {
+	if a.keys[key] == nil {
+		limit := a.setups[key]
+		a.keys[key] = a.group(limit).newAccount(limit)
+	}
+	return a.keys[key]
+}
+
+// finish judges, when nothing is under way, what was decided before an instant.
+func (a *Auditor) finish(before limiter.Instant) {
+	for _, k := range a.keys {
+		if k != nil {
+			k.settle(before)
+		}
+	}
+}

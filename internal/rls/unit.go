@@ -23,13 +23,18 @@ func UnitOf(period time.Duration) int32 {
 	return 0
 }
 
+// UnitPeriod returns how long a unit is; 0 for one that is not known.
+func UnitPeriod(unit int32) time.Duration {
+	if unit < 0 || int(unit) >= len(units) {
+		return 0
+	}
+	return units[unit]
+}
+
 // Period returns how long the limit's period is; 0 for a unit that is not known, or one that is
 // too long.
 func (l *LimitOverride) Period() time.Duration {
-	if l.Unit < 0 || int(l.Unit) >= len(units) {
-		return 0
-	}
-	length, multiplier := units[l.Unit], time.Duration(max(1, l.Multiplier))
+	length, multiplier := UnitPeriod(l.Unit), time.Duration(max(1, l.Multiplier))
 	if length == 0 || multiplier > math.MaxInt64/length {
 		return 0
 	}

@@ -1,4 +1,5 @@
-// Package rls is the messages of Envoy's rate limit service, as a server reads and writes them.
+// Package rls is the messages of Envoy's rate limit service, as servers and clients read and write
+// them.
 //
 // They are those of envoy/service/ratelimit/v3/rls.proto and
 // envoy/extensions/common/ratelimit/v3/ratelimit.proto, read and written by hand: nothing of them

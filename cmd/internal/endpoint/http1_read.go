@@ -1,0 +1,82 @@
+package endpoint
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// read reads an answer. keep says whether the connection can be used for another one.
+func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bool, err error) {
+	c.limited.N = maxHead
+	first, err := c.in.Peek(1)
+	if err != nil {
+		return false, failed(ctx, awaiting, c.headError(err))
+	}
+	if first[0] != 'H' {
+		return false, failed(ctx, awaiting, foreign(c.in))
+	}
+	var response *http.Response
+	for interims := 0; ; interims++ {
+		if response, err = http.ReadResponse(c.in, client.request); err != nil {
+			return false, failed(ctx, inHead, c.headError(err))
+		}
+		if response.StatusCode >= 200 {
+			break
+		}
+		switch {
+		case response.StatusCode == http.StatusSwitchingProtocols:
+			return false, failed(ctx, inHead, errSwitched)
+		case response.StatusCode < 100:
+			return false, failed(ctx, inHead, errNotHTTP)
+		case interims == maxInterims:
+			return false, failed(ctx, inHead, errInterims)
+		}
+	}
+	answered := time.Now()
+	c.limited.N = maxBody
+	read, err := io.CopyN(io.Discard, response.Body, maxBody)
+	switch {
+	case err == nil && read == maxBody, c.limited.N <= 0:
+		client.long.Add(1)
+		response.Close = true
+	case err != nil && !errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return false, failed(ctx, inBody, bodyError(err))
+	}
+	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header
+	// What comes behind an answer cannot be told from the next one.
+	return !response.Close && c.in.Buffered() == 0, nil
+}
+
+// headError says what an error of reading an answer's head means.
+func (c *conn) headError(err error) error {
+	var network interface{ Timeout() bool }
+	switch {
+	case c.limited.N <= 0 && errors.Is(err, io.ErrUnexpectedEOF), c.limited.N <= 0 && errors.Is(err, io.EOF):
+		return errLongHead
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
+		return err
+	}
+	return errNotHTTP
+}
+
+// bodyError says what an error of reading an answer's body means.
+func bodyError(err error) error {
+	if text := err.Error(); strings.Contains(text, "chunk") || strings.Contains(text, "trailer") {
+		return errBadChunk
+	}
+	return err
+}
+
+// foreign says what an answer is that does not begin as HTTP does.
+func foreign(in *bufio.Reader) error {
+	start, _ := in.Peek(min(in.Buffered(), 3))
+	if len(start) >= 2 && start[0] == 0x15 && start[1] == 3 { // a TLS alert
+		return errSpeaksTLS
+	}
+	return errNotHTTP
+}

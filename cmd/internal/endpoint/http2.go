@@ -1,0 +1,134 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// http2 is a client of HTTP/2, by a [http.Transport]. That sends a request again only if the
+// server said that it did not look at it.
+type http2 struct {
+	*httpTarget
+	dialed
+	transport *http.Transport
+}
+
+func newHTTP2(t *httpTarget) *http2 {
+	c := &http2{httpTarget: t, dialed: newDialed(t.url.Hostname())}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	if t.tls != nil {
+		t.tls.NextProtos = []string{"h2"}
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := c.open(ctx, t)
+		if secure, is := conn.(*tls.Conn); is && secure.ConnectionState().NegotiatedProtocol != "h2" {
+			conn.Close()
+			return nil, failed(ctx, encrypting, errNoHTTP2)
+		}
+		return conn, err
+	}
+	c.transport = &http.Transport{
+		Protocols: protocols, DialContext: dial, DialTLSContext: dial, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
+	}
+	return c
+}
+
+// Connect implements [Client]. The connection is opened again for the first request, since a
+// Transport takes none that is open.
+func (c *http2) Connect(ctx context.Context) error {
+	conn, err := c.transport.DialContext(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// Close implements [Client].
+func (c *http2) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Send implements [Client].
+func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
+	*answer = Answer{}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout())
+		defer cancel()
+	}
+	request, err := c.newRequest(ctx, subject, cost, answer)
+	if err != nil {
+		return err
+	}
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return c.failed(ctx, awaiting, err)
+	}
+	answered := time.Now()
+	read, err := io.CopyN(io.Discard, response.Body, maxBody)
+	response.Body.Close()
+	switch {
+	case err == nil && read == maxBody:
+		c.long.Add(1)
+	case err != nil && !errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return c.failed(ctx, inBody, err)
+	}
+	answer.Answered, answer.Status, answer.Header = answered, response.StatusCode, response.Header
+	answer.Outcome = c.outcomeOf(answer.Status)
+	return nil
+}
+
+// newRequest makes a request of the template.
+func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answer *Answer) (*http.Request, error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { answer.Sent = time.Now() }})
+	target, err := url.ParseRequestURI(string(c.target.append(nil, subject, cost)))
+	if err != nil {
+		return nil, failed(ctx, connecting, err)
+	}
+	target.Scheme, target.Host = c.url.Scheme, c.url.Host
+	request := &http.Request{
+		Method: c.Method, URL: target, Host: c.host, Proto: "HTTP/2.0", ProtoMajor: 2, Header: make(http.Header, len(c.headers)),
+	}
+	for i := range c.headers {
+		h := &c.headers[i]
+		request.Header[h.name] = append(request.Header[h.name], string(h.value.append(nil, subject, cost)))
+	}
+	if c.hasBody {
+		body := c.body.append(nil, subject, cost)
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return request.WithContext(ctx), nil
+}
+
+// failed returns the error of a request. What a Transport says of HTTP/2 has no types.
+func (c *http2) failed(ctx context.Context, at stage, err error) error {
+	var own *sendError
+	if errors.As(err, &own) {
+		return own
+	}
+	text := err.Error()
+	for _, one := range []struct {
+		words string
+		means error
+	}{
+		{"GOAWAY", errHTTP2GoAway}, {"stream error", errHTTP2Refused}, {"response header list larger", errLongHead},
+		{"frame", errHTTP2}, {"http2: ", errHTTP2}, {"malformed", errHTTP2}, {"connection error", errHTTP2},
+	} {
+		if strings.Contains(text, one.words) && !isTimeout(err) && ctx.Err() == nil {
+			return failed(ctx, at, one.means)
+		}
+	}
+	return failed(ctx, at, err)
+}

@@ -1,0 +1,163 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// sendError says why there was no answer. Its text has nothing in it that differs from request
+// to request, such as a port, so that equal errors can be counted.
+type sendError struct {
+	text  string
+	kind  error // limiter.ErrUnavailable, or limiter.ErrOutcomeUnknown if something was sent
+	cause error
+}
+
+// Error is the text.
+func (e *sendError) Error() string { return e.text }
+
+// Unwrap returns the kind and the cause.
+func (e *sendError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.cause}
+}
+
+// stage is what a request was at when it failed.
+type stage struct {
+	kind error
+	// late is what to say if there was no time left, and ended if the connection ended.
+	late, ended string
+}
+
+var (
+	connecting = stage{limiter.ErrUnavailable, "no connection in time", "the connection was closed at once"}
+	encrypting = stage{limiter.ErrUnavailable,
+		"the TLS handshake did not end in time", "the server closed the connection in the TLS handshake"}
+	writing = stage{limiter.ErrOutcomeUnknown,
+		"the server did not take the request in time", "the server closed the connection without an answer"}
+	awaiting = stage{limiter.ErrOutcomeUnknown,
+		"no answer in time", "the server closed the connection without an answer"}
+	inHead = stage{limiter.ErrOutcomeUnknown,
+		"the answer's headers did not end in time", "the connection ended in the middle of the answer's headers"}
+	inBody = stage{limiter.ErrOutcomeUnknown,
+		"the answer's body did not end in time", "the connection ended in the middle of the answer's body"}
+)
+
+// Errors that say what an answer was.
+var (
+	errGreeting     = errors.New("the server sent an answer before it was asked")
+	errLongHead     = errors.New("the answer's headers are longer than " + strconv.Itoa(maxHead>>10) + " KiB")
+	errNotHTTP      = errors.New("the answer is not HTTP/1.1")
+	errBadChunk     = errors.New("the answer's body has a malformed chunk")
+	errInterims     = errors.New("the server sent only interim answers (1xx)")
+	errSwitched     = errors.New("the server changed to another protocol (101 Switching Protocols)")
+	errSpeaksTLS    = errors.New("the server speaks TLS; write https://")
+	errNoHTTP2      = errors.New("the server does not speak HTTP/2 over TLS; leave out --http2")
+	errHTTP2        = errors.New("the server broke the rules of HTTP/2, or does not speak it")
+	errHTTP2GoAway  = errors.New("the server ended the HTTP/2 connection (GOAWAY)")
+	errHTTP2Refused = errors.New("the server reset the HTTP/2 stream")
+)
+
+// failed returns the error of a request that ended at a stage.
+func failed(ctx context.Context, at stage, err error) error {
+	if gaveUp := limiter.GaveUp(ctx); ctx.Err() != nil && gaveUp != nil {
+		return gaveUp
+	}
+	if errors.Is(err, limiter.ErrInvalid) {
+		return err
+	}
+	return &sendError{textOf(at, err), at.kind, err}
+}
+
+// textOf says what is wrong in words that are the same for equal errors.
+func textOf(at stage, err error) string {
+	var (
+		unknownHost *net.DNSError
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+		number      syscall.Errno
+	)
+	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errBadChunk, errInterims, errSwitched, errSpeaksTLS, errNoHTTP2,
+		errHTTP2, errHTTP2GoAway, errHTTP2Refused} {
+		if errors.Is(err, own) {
+			return own.Error()
+		}
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+		return at.late
+	case errors.As(err, &unknownHost):
+		return "the name of the host is not known"
+	case errors.As(err, &record):
+		return "the server does not speak TLS; write http://"
+	case errors.As(err, &authority):
+		return "the server's certificate is signed by an unknown authority; give --cacert or --insecure"
+	case errors.As(err, &hostname):
+		return "the server's certificate is for another name; give --server-name or --insecure"
+	case errors.As(err, &certificate):
+		return "the server's certificate is not valid; look at it, or give --insecure"
+	case errors.As(err, &alert):
+		return "the server ended the TLS connection: " + alert.Error()
+	case errors.As(err, &number):
+		return textOfErrno(at, number)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return at.ended
+	}
+	return "the connection failed"
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// textOfErrno says what the system said.
+func textOfErrno(at stage, number syscall.Errno) string {
+	switch number {
+	case syscall.ECONNREFUSED:
+		return "connection refused"
+	case syscall.ECONNRESET, syscall.EPIPE:
+		if at == inBody || at == inHead {
+			return at.ended
+		}
+		return "the server reset the connection"
+	case syscall.EADDRNOTAVAIL:
+		return "this machine has no free port left for another connection; use a lower rate, or keep connections open"
+	case syscall.EMFILE, syscall.ENFILE:
+		return "this machine allows no more open files; raise ulimit -n, or lower --workers"
+	}
+	return number.Error()
+}
+
+// StatusText writes a status as it is told: "503 Service Unavailable".
+func StatusText(status int) string {
+	text := http.StatusText(status)
+	if text == "" {
+		return strconv.Itoa(status)
+	}
+	return strconv.Itoa(status) + " " + text
+}
+
+// NotAnswered returns the error of a request whose outcome is [Failed]: the status, or the
+// reason that was given.
+func NotAnswered(answer *Answer) error {
+	text := answer.Reason
+	if text == "" {
+		text = StatusText(answer.Status)
+	}
+	return &sendError{text, limiter.ErrOutcomeUnknown, nil}
+}

@@ -1,0 +1,59 @@
+package endpoint
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/limitctl/limitctl/internal/redact"
+)
+
+// RedactURL returns the URL of an endpoint as it may be shown to anybody: without its password,
+// and without what its query has under a name that sounds like a secret.
+func RedactURL(text string) string {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found {
+		return text
+	}
+	authority, after := rest, ""
+	if end := strings.IndexAny(rest, `/?#\`); end >= 0 {
+		authority, after = rest[:end], rest[end:]
+	}
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		login, host := authority[:at], authority[at:]
+		if user, _, has := strings.Cut(login, ":"); has {
+			login = user + ":" + redact.Mark
+		}
+		authority = login + host
+	}
+	path, query, has := strings.Cut(after, "?")
+	if has {
+		query = "?" + redactQuery(query)
+	}
+	return scheme + "://" + authority + path + query
+}
+
+// redactQuery hides the values of a query that sound like secrets.
+func redactQuery(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, has := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if has && value != SubjectPlace && value != CostPlace && IsSecretName(name) {
+			pairs[i] = pair[:strings.IndexByte(pair, '=')+1] + redact.Mark
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// IsSecretName reports whether the name of a parameter or a header sounds like that of a secret.
+func IsSecretName(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "key", "sign", "session", "cookie"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return name == "sig"
+}

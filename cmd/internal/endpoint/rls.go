@@ -1,0 +1,251 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// RLSOptions say what an Envoy rate limit service is asked.
+type RLSOptions struct {
+	// URL is grpc://HOST:PORT, or grpcs://HOST:PORT for TLS.
+	URL string
+	// Domain is the domain of each request. It may hold [SubjectPlace].
+	Domain string
+	// Descriptors are those of each request, written as [ParseDescriptor] reads them. At least
+	// one is needed.
+	Descriptors []string
+	// UserAgent says to the service who asks.
+	UserAgent string
+	// Permitted are hosts beyond loopback that may be tested.
+	Permitted []string
+	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
+	Timeout time.Duration
+	// Insecure, Roots and ServerName are those of [HTTPOptions], for a grpcs URL.
+	Insecure   bool
+	Roots      *x509.CertPool
+	ServerName string
+}
+
+// Peeker is a [Client] of an endpoint that can be asked without being charged.
+type Peeker interface {
+	Client
+	// Peek asks what a request of the subject would be answered, and charges nothing. Services
+	// differ in what they answer: some say whether one more unit fits, and others whether more
+	// than the limit is used already. A service that is too old to know of it charges one unit.
+	Peek(ctx context.Context, subject string, answer *Answer) error
+}
+
+// IsRLS reports whether a URL is one of an Envoy rate limit service.
+func IsRLS(target string) bool {
+	scheme, _, _ := strings.Cut(target, "://")
+	return strings.EqualFold(scheme, "grpc") || strings.EqualFold(scheme, "grpcs")
+}
+
+// NewRLS returns the client of an Envoy rate limit service. What is wrong with the options is a
+// [limiter.ErrInvalid].
+func NewRLS(options RLSOptions) (Client, error) {
+	target, err := url.Parse(options.URL)
+	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
+		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
+		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS", RedactURL(options.URL))
+	}
+	if target.Port() == "" {
+		return nil, limiter.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
+	}
+	if err := CheckHost(target, options.Permitted); err != nil {
+		return nil, err
+	}
+	if options.Domain == "" || len(options.Descriptors) == 0 {
+		return nil, limiter.Invalidf("a rate limit service needs a domain and a descriptor; " +
+			"add --domain NAME --descriptor 'KEY={subject}'")
+	}
+	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
+		Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+	}}
+	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
+	if !way.isTLS() && (options.Insecure || options.Roots != nil || options.ServerName != "") {
+		return nil, limiter.Invalidf("certificates are for grpcs, and the URL is grpc; " +
+			"write grpcs://, or leave out --insecure, --cacert and --server-name")
+	}
+	way.prepareTLS()
+	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain, userAgent: options.UserAgent}
+	target.Path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+	for _, text := range options.Descriptors {
+		descriptor, err := ParseDescriptor(text)
+		if err != nil {
+			return nil, err
+		}
+		c.descriptors = append(c.descriptors, descriptor)
+	}
+	if len(c.descriptors) > rls.MaxDescriptors {
+		return nil, limiter.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
+	}
+	return c, nil
+}
+
+// ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value may hold [SubjectPlace], and a
+// backslash before a comma or a backslash. What is wrong is a [limiter.ErrInvalid].
+func ParseDescriptor(text string) (rls.Descriptor, error) {
+	var d rls.Descriptor
+	for _, entry := range splitEntries(text) {
+		key, value, found := strings.Cut(entry, "=")
+		if !found || key == "" {
+			return d, limiter.Invalidf("--descriptor %q: %q is not KEY=VALUE; write for example remote_address={subject},path=/login",
+				text, entry)
+		}
+		d.Entries = append(d.Entries, rls.Entry{Key: key, Value: value})
+	}
+	if len(d.Entries) > rls.MaxEntries {
+		return d, limiter.Invalidf("--descriptor has %d entries; there may be %d", len(d.Entries), rls.MaxEntries)
+	}
+	return d, nil
+}
+
+// splitEntries splits at commas that have no backslash before them.
+func splitEntries(text string) []string {
+	entries := []string{""}
+	last := &entries[0]
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
+			i++
+			*last += text[i : i+1]
+		case text[i] == ',':
+			entries = append(entries, "")
+			last = &entries[len(entries)-1]
+		default:
+			*last += text[i : i+1]
+		}
+	}
+	return entries
+}
+
+type rlsClient struct {
+	*http2
+	name        string
+	domain      string
+	userAgent   string
+	descriptors []rls.Descriptor // values hold SubjectPlace
+}
+
+// Places implements [Templated]. The cost is in every request.
+func (c *rlsClient) Places() (subject, cost bool) {
+	subject = strings.Contains(c.domain, SubjectPlace)
+	for i := range c.descriptors {
+		for _, e := range c.descriptors[i].Entries {
+			subject = subject || strings.Contains(e.Value, SubjectPlace)
+		}
+	}
+	return subject, true
+}
+
+// Connect implements [Client]: a subject that never asks again is asked about, at no cost.
+func (c *rlsClient) Connect(ctx context.Context) error {
+	var answer Answer
+	if err := c.Peek(ctx, "nobody-"+strings.ToLower(rand.Text()[:8]), &answer); err != nil {
+		return err
+	}
+	if answer.Outcome == Failed {
+		kind := limiter.ErrRefused
+		if answer.Status == statusUnavailable || answer.Status == statusDeadlineExceeded {
+			kind = limiter.ErrUnavailable
+		}
+		return &sendError{c.name + " " + answer.Reason, kind, errFailedCall}
+	}
+	return nil
+}
+
+// Peek implements [Peeker], by descriptors that ask for 0 hits.
+func (c *rlsClient) Peek(ctx context.Context, subject string, answer *Answer) error {
+	return c.ask(ctx, subject, 0, answer)
+}
+
+// Send implements [Client]. The cost is the hits of the request.
+func (c *rlsClient) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
+	if cost < 1 || cost > math.MaxUint32 {
+		return limiter.Invalidf("the cost %d cannot be asked for; a rate limit service takes 1 to %d hits", cost, uint32(math.MaxUint32))
+	}
+	return c.ask(ctx, subject, uint32(cost), answer)
+}
+
+// ask sends a request for so many hits, 0 to be told without being charged.
+func (c *rlsClient) ask(ctx context.Context, subject string, hits uint32, answer *Answer) error {
+	response, err := c.call(ctx, rls.AppendRequest(make([]byte, messageHead, 256), c.request(subject, hits)), answer)
+	if err != nil || answer.Outcome == Failed {
+		return err
+	}
+	return answer.tell(response)
+}
+
+// request returns the request of a subject.
+func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
+	r := &rls.Request{
+		Domain: strings.ReplaceAll(c.domain, SubjectPlace, subject), Hits: hits, Descriptors: make([]rls.Descriptor, len(c.descriptors)),
+	}
+	for i := range c.descriptors {
+		template, d := c.descriptors[i].Entries, &r.Descriptors[i]
+		d.HasHits = hits == 0
+		d.Entries = make([]rls.Entry, len(template))
+		for j := range template {
+			d.Entries[j] = rls.Entry{Key: template[j].Key, Value: strings.ReplaceAll(template[j].Value, SubjectPlace, subject)}
+		}
+	}
+	return r
+}
+
+// tell fills in what a service answered.
+func (a *Answer) tell(message []byte) error {
+	response, err := rls.ReadResponse(message)
+	if err != nil {
+		return notGRPC(err)
+	}
+	switch response.Overall {
+	case rls.OK:
+		a.Outcome = Allowed
+	case rls.OverLimit:
+		a.Outcome = Denied
+	default:
+		a.Outcome, a.Reason = Failed, "answered neither OK nor OVER_LIMIT"
+	}
+	a.Header = make(http.Header, len(response.Headers))
+	for _, h := range response.Headers {
+		a.Header.Add(h.Name, h.Value)
+	}
+	for i := range response.Statuses {
+		s := &response.Statuses[i]
+		if !s.HasLimit {
+			continue
+		}
+		told := ToldLimit{
+			Name: s.Name, Descriptor: i, Denied: s.Code == rls.OverLimit,
+			Count: int64(s.RequestsPerUnit), Period: rls.UnitPeriod(s.Unit), Remaining: int64(s.Remaining), ResetKnown: s.HasReset,
+		}
+		if s.HasReset {
+			told.ResetAfter = s.ResetAfter()
+		}
+		a.Limits = append(a.Limits, told)
+	}
+	return nil
+}
+
+// Describe implements [Client].
+func (c *rlsClient) Describe() string { return c.name }
+
+// deadlineText writes how long is left as gRPC does: at most eight digits and a unit.
+func deadlineText(left time.Duration) string {
+	left = max(left, time.Microsecond)
+	if us := left.Microseconds(); us < 1e8 {
+		return fmt.Sprint(us, "u")
+	}
+	return fmt.Sprint(min(left.Milliseconds(), 1e8-1), "m")
+}

@@ -1,0 +1,247 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/internal/rls"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// rlsServer is a rate limit service that answers each request as answer says, until the test ends.
+func rlsServer(t *testing.T, secure bool, answer func(http.ResponseWriter, *http.Request, *rls.Request)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path != "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" || r.ProtoMajor != 2 ||
+			r.Header.Get("Te") != "trailers" || r.Header.Get("Content-Type") != "application/grpc" ||
+			len(body) < 5 || int(binary.BigEndian.Uint32(body[1:])) != len(body)-5 {
+			t.Errorf("%s %s with %v and %x", r.Method, r.URL, r.Header, body)
+		}
+		request, err := rls.ReadRequest(body[5:])
+		if err != nil {
+			t.Error(err)
+		}
+		answer(w, r, request)
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	if secure {
+		s.Config.Protocols.SetHTTP2(true)
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// say answers a call with a message.
+func say(w http.ResponseWriter, message []byte) {
+	w.Header().Set("Content-Type", "application/grpc+proto")
+	w.Header().Set("Trailer", "Grpc-Status")
+	w.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...))
+	w.Header().Set("Grpc-Status", "0")
+}
+
+// newRLS returns a client of a server, which is closed at the end of the test.
+func newRLS(t *testing.T, options RLSOptions) Client {
+	t.Helper()
+	client, err := NewRLS(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestWhatARateLimitServiceIsAskedAndAnswers(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		var asked []rls.Request
+		s := rlsServer(t, secure, func(w http.ResponseWriter, r *http.Request, request *rls.Request) {
+			asked = append(asked, *request)
+			if r.Header.Get("User-Agent") != "limitctl test" || r.Header.Get("Grpc-Timeout") == "" {
+				t.Errorf("the request has %v", r.Header)
+			}
+			overall := rls.OK
+			if request.Hits > 5 {
+				overall = rls.OverLimit
+			}
+			m := rls.AppendOverall(nil, overall)
+			m = rls.AppendStatus(m, &rls.Status{Code: rls.OK})
+			m = rls.AppendStatus(m, &rls.Status{Code: overall, HasLimit: true, Name: "p/l", RequestsPerUnit: 5, Unit: 2, Remaining: 3,
+				HasReset: true, ResetSeconds: 7, ResetNanos: 5e8})
+			say(w, rls.AppendHeader(rls.AppendHeader(m, "ratelimit", `"l";r=3;t=8`), "retry-after", "8"))
+		})
+		url, pool := "grpc"+strings.TrimPrefix(s.URL, "http"), (*x509.CertPool)(nil)
+		if secure {
+			url = "grpcs" + strings.TrimPrefix(s.URL, "https")
+			pool = x509.NewCertPool()
+			pool.AddCert(s.Certificate())
+		}
+		client := newRLS(t, RLSOptions{URL: url, Domain: "edge", UserAgent: "limitctl test", Roots: pool,
+			Descriptors: []string{"generic_key=login", `user=a-{subject},path=/x\,y\\`}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		before := time.Now()
+		var allowed, denied, peeked Answer
+		if err := errors.Join(client.Connect(ctx), client.Send(ctx, "bob", 2, &allowed), client.Send(ctx, "bob", 6, &denied),
+			client.(Peeker).Peek(ctx, "bob", &peeked)); err != nil {
+			t.Fatal(err)
+		}
+		if allowed.Outcome != Allowed || denied.Outcome != Denied || peeked.Outcome != Allowed || allowed.Status != 0 {
+			t.Errorf("%+v, %+v, %+v", allowed, denied, peeked)
+		}
+		if allowed.Sent.Before(before) || allowed.Answered.Before(allowed.Sent) || denied.Sent.Before(allowed.Answered) {
+			t.Errorf("sent at %s, answered at %s", allowed.Sent, allowed.Answered)
+		}
+		want := ToldLimit{Name: "p/l", Descriptor: 1, Denied: true, Count: 5, Period: time.Minute, Remaining: 3,
+			ResetAfter: 7500 * time.Millisecond, ResetKnown: true}
+		if !reflect.DeepEqual(denied.Limits, []ToldLimit{want}) || denied.Header.Get("Retry-After") != "8" ||
+			denied.Header.Get("RateLimit") != `"l";r=3;t=8` {
+			t.Errorf("told %+v and %v", denied.Limits, denied.Header)
+		}
+		user := rls.Descriptor{Entries: []rls.Entry{{Key: "user", Value: "a-bob"}, {Key: "path", Value: `/x,y\`}}}
+		login := rls.Descriptor{Entries: []rls.Entry{{Key: "generic_key", Value: "login"}}}
+		first := rls.Request{Domain: "edge", Hits: 2, Descriptors: []rls.Descriptor{login, user}}
+		if !reflect.DeepEqual(asked[1], first) {
+			t.Errorf("asked %+v, want %+v", asked[1], first)
+		}
+		// Each descriptor says that it is not to be counted; that of the request would mean 1.
+		for _, d := range append(asked[0].Descriptors, asked[3].Descriptors...) {
+			if !d.HasHits || d.Hits != 0 {
+				t.Errorf("a peek asks for %+v", d)
+			}
+		}
+		if asked[0].Descriptors[1].Entries[0].Value == user.Entries[0].Value {
+			t.Error("Connect asks as a subject of the load")
+		}
+	}
+}
+
+func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
+	var answer func(w http.ResponseWriter, r *http.Request)
+	s := rlsServer(t, false, func(w http.ResponseWriter, r *http.Request, _ *rls.Request) { answer(w, r) })
+	client := newRLS(t, RLSOptions{URL: "grpc" + strings.TrimPrefix(s.URL, "http"), Domain: "d", Descriptors: []string{"k={subject}"}})
+	ofGRPC := func(fields ...string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/grpc")
+			for i := 0; i < len(fields); i += 2 {
+				w.Header().Set(fields[i], fields[i+1])
+			}
+		}
+	}
+	message := func(m string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) { say(w, []byte(m)) }
+	}
+	raw := func(m string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			ofGRPC("Trailer", "Grpc-Status")(w, r)
+			io.WriteString(w, m)
+			w.Header().Set("Grpc-Status", "0")
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(w http.ResponseWriter, r *http.Request)
+		failed string // the reason of an endpoint that failed
+		status int
+		err    string
+	}{
+		{"an error with words", ofGRPC("Grpc-Status", "14", "Grpc-Message", "no store%0Ain 5%25"),
+			"answered UNAVAILABLE: no store\nin 5%", 14, ""},
+		{"an error without", ofGRPC("Grpc-Status", "12"), "answered UNIMPLEMENTED", 12, ""},
+		{"an unknown error", ofGRPC("Grpc-Status", "99"), "answered with the unknown status 99", 99, ""},
+		{"a proxy", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 502) },
+			"answered with HTTP status 502, which gRPC does not", 502, ""},
+		{"another service", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "", 0, errNotGRPC.Error()},
+		{"no status", ofGRPC(), "", 0, errNotGRPC.Error()},
+		{"no message", ofGRPC("Grpc-Status", "0"), "", 0, errNotGRPC.Error()},
+		{"a message cut short", raw("\x00\x00\x00\x00\x05\x08\x01"), "", 0, errNotGRPC.Error()},
+		{"a compressed one", raw("\x01\x00\x00\x00\x00"), "", 0, "the answer is compressed, although no compression was offered"},
+		{"another message", message("\x0b"), "", 0, rls.ErrNotAResponse.Error()},
+		{"neither yes nor no", message(""), "answered neither OK nor OVER_LIMIT", 0, ""},
+		{"a very long one", message(strings.Repeat("x", maxMessage+1)), "", 0, "the answer is longer than 1024 KiB"},
+	} {
+		answer = c.answer
+		var got Answer
+		err := client.Send(t.Context(), "s", 1, &got)
+		if c.err != "" {
+			if err == nil || err.Error() != c.err {
+				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || got.Outcome != Failed || got.Reason != c.failed || got.Status != c.status {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+		if err := client.Connect(t.Context()); err == nil || !strings.HasSuffix(err.Error(), c.failed) {
+			t.Errorf("%s: Connect says %v", c.name, err)
+		}
+	}
+
+	// A deadline ends a call, and the service is told of it.
+	told := make(chan string, 1)
+	answer = func(w http.ResponseWriter, r *http.Request) {
+		told <- r.Header.Get("Grpc-Timeout")
+		<-r.Context().Done()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if err := client.Send(ctx, "s", 1, new(Answer)); !errors.Is(err, limiter.ErrOutcomeUnknown) && !errors.Is(err, limiter.ErrGaveUp) {
+		t.Errorf("after the deadline: %v", err)
+	}
+	if text := <-told; !strings.HasSuffix(text, "u") || len(text) > 6 {
+		t.Errorf("the deadline is told as %q", text)
+	}
+	for left, want := range map[time.Duration]string{
+		-1: "1u", 99 * time.Second: "99000000u", 100 * time.Second: "100000m", 1e6 * time.Hour: "99999999m",
+	} {
+		if got := deadlineText(left); got != want {
+			t.Errorf("%s is told as %s", left, got)
+		}
+	}
+	if err := client.Send(t.Context(), "s", 1<<32, new(Answer)); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("a cost that does not fit: %v", err)
+	}
+}
+
+func TestWhatIsWrongWithARateLimitServicesOptions(t *testing.T) {
+	const good = "grpc://127.0.0.1:8081"
+	for _, c := range []struct {
+		options RLSOptions
+		want    string // is in the error
+	}{
+		{RLSOptions{URL: "grpc://127.0.0.1", Domain: "d", Descriptors: []string{"k=v"}}, "no port"},
+		{RLSOptions{URL: "grpc://me:secret@127.0.0.1:1/", Domain: "d", Descriptors: []string{"k=v"}}, "me:xxxxx@"},
+		{RLSOptions{URL: good + "/path", Domain: "d", Descriptors: []string{"k=v"}}, "grpc://HOST:PORT"},
+		{RLSOptions{URL: "grpc://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k=v"}}, "--i-may-test-this-host 192.0.2.1"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v"}, Insecure: true}, "write grpcs://"},
+		{RLSOptions{URL: good, Descriptors: []string{"k=v"}}, "--domain NAME --descriptor"},
+		{RLSOptions{URL: good, Domain: "d"}, "--domain NAME --descriptor"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k"}}, `"k" is not KEY=VALUE`},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"k=v,"}}, `"" is not KEY=VALUE`},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{"=v"}}, `"=v" is not KEY=VALUE`},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: []string{strings.Repeat("k=v,", 64) + "k=v"}}, "65 entries"},
+		{RLSOptions{URL: good, Domain: "d", Descriptors: strings.Split(strings.Repeat("k=v ", 65), " ")[:65]}, "65 descriptors"},
+	} {
+		if _, err := NewRLS(c.options); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
+		}
+	}
+	permitted := RLSOptions{URL: "GRPC://192.0.2.1:8081", Domain: "d", Descriptors: []string{"k="}, Permitted: []string{"192.0.2.1"}}
+	if _, err := NewRLS(permitted); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,108 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Subjects says what subjects are called in requests.
+type Subjects struct {
+	// Format has places: {run} is a text that no other run has, {subject} what a report calls
+	// the subject, {n} its number from 0, and {ip} an address in 10.0.0.0/8. Empty means
+	// [DefaultSubjects].
+	Format string
+	// List, if there is any, are the names themselves, such as keys of an API.
+	List []string
+
+	run string
+	ip  uint32
+}
+
+// DefaultSubjects is the format of names that were never used before.
+const DefaultSubjects = "{run}-{subject}"
+
+// Check reports, as a [limiter.ErrInvalid], a format that cannot tell subjects apart.
+func (s *Subjects) Check() error {
+	rest := strings.NewReplacer("{run}", "", "{subject}", "", "{n}", "", "{ip}", "").Replace(s.format())
+	switch {
+	case strings.ContainsAny(rest, "{}"):
+		return limiter.Invalidf("the format of subjects %q has braces that are not a place; "+
+			"the places are {run}, {subject}, {n} and {ip}", s.Format)
+	case rest == s.format(), strings.ReplaceAll(s.format(), "{run}", "") == rest:
+		return limiter.Invalidf("the format of subjects %q is the same for all of them; put {n}, {subject} or {ip} into it", s.Format)
+	}
+	return nil
+}
+
+func (s *Subjects) format() string {
+	if s.Format == "" {
+		return DefaultSubjects
+	}
+	return s.Format
+}
+
+// Fresh returns the names of a new run.
+func (s *Subjects) Fresh() *Subjects {
+	fresh := *s
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	fresh.run, fresh.ip = strings.ToLower(rand.Text()[:8]), binary.BigEndian.Uint32(random[:])
+	return &fresh
+}
+
+// IsFresh reports whether nobody can have used the names before.
+func (s *Subjects) IsFresh() bool { return len(s.List) == 0 && strings.Contains(s.format(), "{run}") }
+
+// Name returns the name of the n-th subject, which a report calls subject.
+func (s *Subjects) Name(n uint32, subject string) string {
+	switch {
+	case len(s.List) > 0:
+		return s.List[int(n)%len(s.List)]
+	case s.Format == "":
+		return s.run + "-" + subject
+	}
+	address := netip.AddrFrom4([4]byte{10, byte((s.ip + n) >> 16), byte((s.ip + n) >> 8), byte(s.ip + n)})
+	return strings.NewReplacer(
+		"{run}", s.run, "{subject}", subject, "{n}", strconv.FormatUint(uint64(n), 10), "{ip}", address.String(),
+	).Replace(s.Format)
+}
+
+// Pattern says what the names of this run look like, with a * for what differs.
+func (s *Subjects) Pattern() string {
+	if len(s.List) > 0 {
+		return ""
+	}
+	return strings.NewReplacer("{run}", s.run, "{subject}", "*", "{n}", "*", "{ip}", "10.*").Replace(s.format())
+}
+
+// Rename returns a client that calls subjects by these names, in the order in which they first
+// ask.
+func (s *Subjects) Rename(client Client) Client {
+	return &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
+}
+
+type renamed struct {
+	Client
+	names *Subjects
+	mu    sync.Mutex
+	known map[string]string
+}
+
+// Send implements [Client].
+func (r *renamed) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
+	r.mu.Lock()
+	name, is := r.known[subject]
+	if !is {
+		name = r.names.Name(uint32(len(r.known)), subject)
+		r.known[subject] = name
+	}
+	r.mu.Unlock()
+	return r.Client.Send(ctx, name, cost, answer)
+}

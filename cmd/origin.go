@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"net/url"
+	"runtime"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/cmd/internal/storeurl"
+)
+
+// origin is what makes a report, as it is saved with it.
+func (g *globalOptions) origin() *report.Origin {
+	return &report.Origin{
+		Version: newVersionAnswer(g.env.Version).Version, Command: g.commandLine(), Host: g.env.Host(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
+	}
+}
+
+// hiddenWord stands for a word of a command line that may be a secret.
+const hiddenWord = "..."
+
+// commandLine is the command line as one would paste it, without what may be a secret:
+// passwords of URLs, and the values of header fields and bodies.
+func (g *globalOptions) commandLine() string {
+	words := []string{"limitctl"}
+	var hide func(value string) string // how to write the next word, if it may be a secret
+	for _, arg := range g.args {
+		name, value, valued := strings.Cut(arg, "=")
+		switch hiding := hidingOf(name); {
+		case hide != nil:
+			arg, hide = hide(arg), nil
+		case hiding != nil && valued:
+			arg = name + "=" + hiding(value)
+		case hiding != nil:
+			hide = hiding
+		case valued && strings.HasPrefix(name, "-"):
+			arg = name + "=" + withoutPassword(value)
+		default:
+			arg = withoutPassword(arg)
+		}
+		words = append(words, arg)
+	}
+	return g.withoutSecrets(shell.Command(words...))
+}
+
+// hidingOf returns how to write the value of a flag that may hold a secret, and nil for
+// other flags.
+func hidingOf(flag string) func(value string) string {
+	switch flag {
+	case "--header":
+		return func(value string) string {
+			field, _, _ := strings.Cut(value, ":")
+			return field + ": " + hiddenWord
+		}
+	case "--body":
+		return func(string) string { return hiddenWord }
+	}
+	return nil
+}
+
+// withoutPassword returns a word without the password that it has if it is a URL.
+func withoutPassword(word string) string {
+	scheme, _, isURL := strings.Cut(word, "://")
+	switch {
+	case !isURL || strings.ContainsAny(scheme, " =:/"):
+		return word
+	case strings.HasPrefix(scheme, "redis") || strings.HasPrefix(scheme, "unix"):
+		return storeurl.Redact(word)
+	}
+	u, err := url.Parse(word)
+	if err != nil {
+		return scheme + "://" + hiddenWord
+	}
+	before, _, asks := strings.Cut(word, "?")
+	if u.User != nil {
+		_, host, _ := strings.Cut(before, "@")
+		before = scheme + "://" + hiddenWord + "@" + host
+	}
+	if !asks {
+		return before
+	}
+	// The names of a query stay and its values go, since a key of an API is often there.
+	parts := strings.Split(u.RawQuery, "&")
+	for i, part := range parts {
+		if name, value, _ := strings.Cut(part, "="); value != "" && !strings.Contains(value, "{subject}") {
+			parts[i] = name + "=" + hiddenWord
+		}
+	}
+	return before + "?" + strings.Join(parts, "&")
+}

@@ -1,0 +1,97 @@
+package audit
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// Finding is what an audit of one limit over all of its keys found.
+type Finding struct {
+	// WorstRatio is the most that any key was admitted against the limit: 1 is
+	// exactly the limit. For an algorithm that counts windows it is the most units
+	// in any span of one period against the count. For a bucket it is the fullest
+	// that it was against its burst, which is more than 1 exactly if in some span
+	// of time more than burst + span × count ÷ period was admitted.
+	WorstRatio float64
+	// WorstUnits is the most units that any key was admitted in a span of one
+	// period, open at one end.
+	WorstUnits int64
+	// OverAdmitted is the units charged beyond what the algorithm, having charged
+	// everything that was charged before, would have allowed. UnderAdmitted is the
+	// units denied that it would have allowed.
+	OverAdmitted, UnderAdmitted int64
+	// LeastOver is the least number of units that were too many: without them, and with no
+	// others, nothing charged would have been beyond the limit. It is what OverAdmitted would
+	// be if what was too much had not been charged, so that one unit too many at the
+	// beginning does not make every later one wrong. LeastUnder is what UnderAdmitted would
+	// be if what was denied wrongly had been charged: denials of a unit that could be had
+	// once count once.
+	LeastOver, LeastUnder int64
+	// KeysOver and KeysUnder are the keys with any units over- and under-admitted.
+	KeysOver, KeysUnder int64
+	// PeakRatio is the most that any key had in use, or would have had with what it asked
+	// for, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
+	// the limit never had to deny, and over-admission was not tested.
+	PeakRatio float64
+	// Lies is the answers that told something wrong, by what they told, and Lied is how many
+	// answers told anything wrong. They are not about what was allowed, which the figures
+	// of admissions are about.
+	Lies Lies
+	Lied int64
+	// Told is the answers whose figures were held against the truth.
+	Told int64
+	// Excused is the units denied that it would have allowed, if not for what others may
+	// hold; see [Auditor.Excuse]. They are not among those under-admitted.
+	Excused int64
+	// LongestDenialRun is the most requests of one key denied one after the other.
+	LongestDenialRun int64
+	// Fairness is Jain's index, (Σx)² ÷ (n × Σx²), of the units charged to each of
+	// the n keys that asked: 1 if all had as many, 1/n if one had all. It is 1 if
+	// nothing was charged.
+	Fairness float64
+	// Charged is Σx, the units charged, and ChargedSquares is Σx²; with them the
+	// fairness over several audits of different keys can be told.
+	Charged, ChargedSquares float64
+	// Keys is the keys that asked, and KeysDenied those denied at least once.
+	Keys, KeysDenied int64
+	// Denied is the requests this limit denied.
+	Denied int64
+	// OutOfOrder is the observations that came too late to be put in order. They were
+	// judged as if they had been made at the last instant known of their key.
+	OutOfOrder int64
+}
+
+// Field is a figure that an answer tells.
+type Field uint8
+
+// The fields that are held against the truth, in the order in which a report lists them.
+const (
+	Remaining Field = iota
+	Used
+	RetryAfter
+	ResetAfter
+	Delay
+	fields // how many there are
+)
+
+// String returns the field as JSON has it, such as "retry_after".
+func (f Field) String() string {
+	return [fields]string{"remaining", "used", "retry_after", "reset_after", "delay"}[f]
+}
+
+// IsTime reports whether the field is a duration; the others are units.
+func (f Field) IsTime() bool { return f >= RetryAfter }
+
+// Lies are the wrong answers of each field.
+type Lies [fields]Lie
+
+// Lie is what answers told wrong in one field.
+type Lie struct {
+	// Answers is how many told it wrong, 0 for none. The rest is about the first of them, in
+	// the order of instants.
+	Answers int64
+	// Key is the key that it was about, and At the instant of the decision.
+	Key uint32
+	At  limiter.Instant
+	// Told is what the answer said. The truth was from True to TrueMost, which differ only
+	// where requests of an unknown outcome may have been charged. Of durations these are
+	// nanoseconds.
+	Told, True, TrueMost int64
+}

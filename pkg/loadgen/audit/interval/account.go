@@ -1,0 +1,88 @@
+package interval
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// account is what is known of one key.
+type account struct {
+	limit  *limiter.Limit
+	group  *group
+	models []*model // one for each phase of the group
+	// begun is the first instants of the units that were admitted, in order. The n-th unit
+	// that was charged cannot have been so before the n-th of these instants, nor after the
+	// n-th of the last instants. That is all that pairs them.
+	begun pairs
+	span  span
+
+	charged, denials int64 // denials since the last request that was admitted
+	denied           bool  // ever
+	lastDenial       uint64
+	cost             int64 // of its requests, or 0 before the first
+	// countsDenials says that charging denied requests would make a difference.
+	countsDenials bool
+	rates         *rates // of some keys
+}
+
+// begin takes a request from the first instant at which it can have been decided.
+func (k *account) begin(a *Auditor, e *event) {
+	f := &a.finding
+	k.price(e.cost)
+	switch e.answer {
+	case Admitted:
+		k.charged += e.cost
+		k.denials = 0
+		k.begun.add(e.lo, e.cost)
+	case Denied:
+		k.lastDenial++
+		e.id = k.lastDenial
+		k.denied = true
+		k.denials++
+		f.Denied++
+		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
+	}
+	k.rates.begin(k, e)
+	for i, m := range k.models {
+		m.begin(k.group.phases[i], e, k.countsDenials)
+	}
+}
+
+// end takes a request from the last instant at which it can have been decided.
+func (k *account) end(e *event) {
+	k.rates.end(e)
+	if e.answer == Admitted {
+		for units := e.cost; units > 0; {
+			lo, n := k.begun.take(units)
+			units -= n
+			for i, m := range k.models {
+				m.pair(k.group.phases[i], lo, e.hi, n)
+			}
+			k.span.add(k.limit, lo, e.hi, n)
+		}
+	}
+	for i, m := range k.models {
+		m.end(k.group.phases[i], e)
+	}
+}
+
+// price notes the cost of a request. If all have the same, a window that has no room for one has
+// none for another, so that it makes no difference whether the denied are charged.
+func (k *account) price(cost int64) {
+	if k.cost == 0 {
+		k.cost = cost
+	}
+	if cost == k.cost || k.countsDenials || k.limit.Algorithm != limiter.FixedWindow {
+		return
+	}
+	k.countsDenials = true
+	for _, m := range k.models {
+		m.most.mixed(k.lastDenial)
+	}
+}
+
+// settle judges what was decided before an instant for sure.
+func (k *account) settle(before limiter.Instant) {
+	for i, m := range k.models {
+		p := k.group.phases[i]
+		lo, _ := p.interval(before, before)
+		m.most.settle(lo, k.countsDenials, &p.totals)
+	}
+}

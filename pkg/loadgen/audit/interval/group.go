@@ -1,0 +1,71 @@
+package interval
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// groupID tells groups apart.
+type groupID struct {
+	kind   limiter.Kind
+	period limiter.Instant
+	slices int64
+}
+
+// group is the keys whose windows begin together. Of limits whose windows are not aligned to
+// the epoch it has a single phase.
+type group struct {
+	limit  *limiter.Limit // of one of its keys
+	phases []*phase
+	keys   []*account
+	most   int // phases that are followed at once
+	finest limiter.Instant
+	// deniedFree says that denied requests cannot all have been charged.
+	deniedFree bool
+}
+
+func (a *Auditor) group(limit *limiter.Limit) *group {
+	id := groupID{limit.Kind(), periodOf(limit), limit.Slices}
+	g := a.groups[id]
+	if g == nil {
+		width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
+		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
+		g.most = min(maxPhases, max(2, maxModels/max(1, len(a.keys))))
+		g.phases = a.phases(limit, width, g.most)
+		a.groups[id] = g
+	}
+	return g
+}
+
+func (g *group) newAccount(limit *limiter.Limit) *account {
+	k := &account{limit: limit, group: g, countsDenials: limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.SlidingCounter}
+	if len(g.keys) < ratedKeys {
+		k.rates = newRates(limit)
+	}
+	for range g.phases {
+		k.models = append(k.models, newModel(limit))
+	}
+	g.keys = append(g.keys, k)
+	return k
+}
+
+// chargesDenied reports whether all that was denied had a reason, if denied requests are charged.
+func (g *group) chargesDenied(t *totals) bool {
+	return t.underFree > 0 && t.underCharged == 0 && !g.deniedFree && !g.limit.Algorithm.HasBurst()
+}
+
+// best returns the phase under which least is wrong.
+func (g *group) best() *phase {
+	best := g.phases[0]
+	for _, p := range g.phases[1:] {
+		if g.wrong(p) < g.wrong(best) {
+			best = p
+		}
+	}
+	return best
+}
+
+// wrong returns how many units were wrong under a phase, at least.
+func (g *group) wrong(p *phase) int64 {
+	if g.chargesDenied(&p.totals) {
+		return p.totals.over
+	}
+	return p.totals.over + p.totals.leastUnder
+}

@@ -1,0 +1,51 @@
+package interval
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// span finds the most units that were surely admitted within some span of time.
+type span struct {
+	recent pairs // the first instants of units that are surely of the last period
+	units  int64
+	worst  int64
+
+	// Of a bucket: most is the greatest of rate × first instant − units before, over all
+	// units so far.
+	base       limiter.Instant
+	count      int64
+	most       float64
+	worstLevel float64
+}
+
+// spanSteps is how many instants are told apart in a period, which bounds the memory.
+const spanSteps = 256
+
+// add takes units that were admitted from lo to hi.
+func (s *span) add(limit *limiter.Limit, lo, hi limiter.Instant, units int64) {
+	period := periodOf(limit)
+	if s.count == 0 {
+		s.base = lo
+	}
+	rate := float64(limit.Count) / float64(period)
+	if begins := rate*float64(lo-s.base) - float64(s.count); s.count == 0 || begins > s.most {
+		s.most = begins
+	}
+	s.count += units
+	s.worstLevel = max(s.worstLevel, float64(s.count)-rate*float64(hi-s.base)+s.most)
+
+	step := max(1, period/spanSteps)
+	s.recent.add(lo-lo%step, units)
+	s.units += units
+	for first := s.recent.first(); first != nil && hi-first.at >= period; first = s.recent.first() {
+		_, n := s.recent.take(s.units)
+		s.units -= n
+	}
+	s.worst = max(s.worst, s.units)
+}
+
+// ratio returns the most that was surely admitted against what the limit allows.
+func (s *span) ratio(limit *limiter.Limit) float64 {
+	if limit.Algorithm.HasBurst() {
+		return s.worstLevel / float64(limit.Burst)
+	}
+	return float64(s.worst) / float64(limit.Count)
+}

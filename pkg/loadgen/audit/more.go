@@ -1,0 +1,254 @@
+package audit
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// more is what is known besides of a key about which something was wrong, or is not certain.
+type more struct {
+	// state is what the key has used, if nothing of what is unknown was charged.
+	state limiter.State
+	// most is what it has used if all that is unknown was charged, as late as that can have
+	// been; nil if it is the same. What may still be charged is in late instead.
+	most *limiter.State
+	late []late
+	// over is what it would have used if nothing had been charged that was too much, and under
+	// what it would have used if what was denied wrongly had been charged; nil if that is the same
+	// as state, or as most.
+	over, under *limiter.State
+}
+
+// late is units that may have been charged, or may still be.
+type late struct {
+	units int64
+	// gaveUp is when their outcome became unknown.
+	gaveUp limiter.Instant
+	// until is the instant after which they are not charged any more, 0 if that is not known
+	// yet.
+	until limiter.Instant
+}
+
+// lateness is how long after a store is known to answer again it may still find a request that
+// was given up before, on its way: far longer than networks hold packets back.
+const lateness = limiter.Instant(10 * time.Second / time.Microsecond)
+
+// Unknown says that units of a key may be charged, at some instant not before the observations so
+// far. Their outcome became unknown at gaveUp. Until the store has answered about the key after
+// that, and for ten seconds more, they may be charged at any time. What is then still in use of
+// them fades as the limit says. So there is a range in which an answer is right.
+func (a *Auditor) Unknown(key uint32, units int64, gaveUp limiter.Instant) {
+	k := &a.keys[key]
+	k.flags |= seen
+	m := a.moreOf(k, &a.limits[k.limit])
+	m.late = append(m.late, late{units: units, gaveUp: gaveUp})
+}
+
+// moreOf returns what more is known of a key, and begins to know it.
+func (a *Auditor) moreOf(k *account, r *rule) *more {
+	if k.more != nil {
+		return k.more
+	}
+	k.more = new(more)
+	switch {
+	case r.isLog:
+		k.admissions.each(&a.blocks, func(at limiter.Instant, units int64) bool {
+			k.more.state.Charge(r.limit, units, at)
+			return true
+		})
+	case !r.hasSlices: // of which there is nothing yet
+		k.more.state = k.state(r)
+	}
+	return k.more
+}
+
+// observeMore judges a decision about a key that more is known of.
+func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
+	m := a.moreOf(k, r)
+	m.settle(r, o.At)
+	least := m.state.Used(o.At)
+	most := least
+	if m.most != nil {
+		most = m.most.Used(o.At)
+	}
+	possible := int64(0)
+	for i := range m.late {
+		possible += m.late[i].units
+	}
+	most += possible
+	judges := a.judges(k, r, o)
+	var truth, truthAtMost Figures
+	if judges && r.tellsDelay && o.Allowed {
+		truth.Delay = m.state.Delay(&r.limit, o.At)
+		truthAtMost.Delay = m.atMost(r, possible, o.At).Delay(&r.limit, o.At)
+	}
+	switch {
+	case o.Charged:
+		if beyond := min(least+o.Cost-r.capacity, o.Cost); beyond > 0 {
+			a.finding.OverAdmitted += beyond
+			k.flags |= overAdmitted
+		}
+		a.finding.LeastOver += m.chargeAtLeast(r, o, least)
+		a.reached(r, least+o.Cost)
+		m.charge(r, o)
+		a.charge(k, r, o)
+		if r.hasBurst {
+			a.finding.WorstRatio = max(a.finding.WorstRatio, float64(least+o.Cost)/float64(r.capacity))
+		}
+	case o.Allowed:
+	case most+o.Cost > r.capacity:
+		if least+o.Cost > r.capacity {
+			a.finding.PeakRatio = max(a.finding.PeakRatio, 1)
+		}
+	case most+o.Cost+r.held > r.capacity:
+		a.finding.Excused += o.Cost
+	default:
+		k.flags |= underAdmitted
+		a.finding.UnderAdmitted += o.Cost
+		a.finding.LeastUnder += m.deny(r, o, possible)
+	}
+	if judges {
+		delay, delayAtMost := truth.Delay, truthAtMost.Delay
+		truth = figuresOf(&m.state, r, o)
+		truth.Delay = delay
+		truthAtMost = truth
+		if m.most != nil || possible > 0 {
+			truthAtMost = figuresOf(m.atMost(r, possible, o.At), r, o)
+			truthAtMost.Delay = delayAtMost
+		}
+		lied := a.finding.Lied
+		a.tell(o, &truth, &truthAtMost)
+		if lied == a.finding.Lied && possible == 0 && m.most != nil {
+			m.narrow(r, o)
+		}
+	}
+	m.tidy(o.At)
+	if m.most == nil && m.over == nil && m.under == nil && len(m.late) == 0 && !r.hasSlices {
+		k.units, k.rest = m.state.Units, m.state.Rest
+		k.more = nil
+	}
+}
+
+// settle charges, to what is in use at most, what cannot be charged later than now.
+func (m *more) settle(r *rule, now limiter.Instant) {
+	left := m.late[:0]
+	for _, l := range m.late {
+		if l.until == 0 && now >= l.gaveUp {
+			l.until = now + lateness
+		}
+		if l.until == 0 || now <= l.until {
+			left = append(left, l)
+			continue
+		}
+		if m.most == nil {
+			m.most = m.state.Clone()
+		}
+		m.most.Charge(r.limit, l.units, l.until)
+		if m.under != nil {
+			m.under.Charge(r.limit, l.units, l.until)
+		}
+	}
+	m.late = left
+}
+
+// atMost returns what is in use at an instant if all that is unknown was charged, units of it just
+// then.
+func (m *more) atMost(r *rule, units int64, at limiter.Instant) *limiter.State {
+	s := m.most
+	if s == nil {
+		s = &m.state
+	}
+	if units > 0 {
+		s = s.Clone()
+		s.Charge(r.limit, units, at)
+	}
+	return s
+}
+
+// charge charges what was charged.
+func (m *more) charge(r *rule, o *Observation) {
+	if m.under != nil {
+		if room := r.capacity - m.under.Used(o.At); room > 0 {
+			m.under.Charge(r.limit, min(o.Cost, room), o.At)
+		}
+	}
+	if m.most != nil {
+		m.most.Charge(r.limit, o.Cost, o.At)
+	}
+	m.state.Charge(r.limit, o.Cost, o.At)
+}
+
+// chargeAtLeast charges, where what was too much is not charged, and returns how many units of
+// this charge are. It comes before charge.
+func (m *more) chargeAtLeast(r *rule, o *Observation, used int64) (excess int64) {
+	if m.over != nil {
+		used = m.over.Used(o.At)
+	}
+	excess = min(max(0, used+o.Cost-r.capacity), o.Cost)
+	if excess > 0 && m.over == nil {
+		m.over = m.state.Clone()
+	}
+	if m.over != nil && o.Cost > excess {
+		m.over.Charge(r.limit, o.Cost-excess, o.At)
+	}
+	return excess
+}
+
+// deny takes a denial that was wrong, and returns how many units of it were not denied wrongly
+// before.
+func (m *more) deny(r *rule, o *Observation, possible int64) int64 {
+	if m.under == nil {
+		m.under = m.atMost(r, 0, o.At).Clone()
+	}
+	if m.under.Used(o.At)+possible+o.Cost > r.capacity {
+		return 0
+	}
+	m.under.Charge(r.limit, o.Cost, o.At)
+	return o.Cost
+}
+
+// narrow takes over what an answer told that may well be true: how much of what is unknown was
+// charged. Nothing of it can be charged any more.
+func (m *more) narrow(r *rule, o *Observation) {
+	m.state.Charge(r.limit, 0, o.At) // so that both are as of now
+	m.most.Charge(r.limit, 0, o.At)
+	switch {
+	case r.hasBurst:
+		// A bucket is empty after level × period ÷ count, rounded up to a microsecond. So the
+		// level is known but for what leaks in one.
+		reset := o.Told.ResetAfter.Microseconds()
+		if units, rest := r.leaks(reset - 1); units > m.state.Units || units == m.state.Units && rest > m.state.Rest {
+			m.state.Units, m.state.Rest = units, rest
+		}
+		if units, rest := r.leaks(reset); units < m.most.Units || units == m.most.Units && rest < m.most.Rest {
+			m.most.Units, m.most.Rest = units, rest
+		}
+	case r.limit.Algorithm == limiter.FixedWindow && !r.limit.FromFirst:
+		m.state.Units, m.most.Units = o.Told.Used, o.Told.Used
+	}
+}
+
+// leaks returns what leaks in some microseconds: whole units, and the rest as a numerator over the
+// period.
+func (r *rule) leaks(microseconds int64) (units, rest int64) {
+	if microseconds <= 0 {
+		return 0, 0
+	}
+	high, low := bits.Mul64(uint64(microseconds), uint64(r.limit.Count))
+	quotient, remainder := bits.Div64(high, low, uint64(r.period))
+	return int64(quotient), int64(remainder)
+}
+
+// tidy forgets what makes no difference any more.
+func (m *more) tidy(at limiter.Instant) {
+	if m.state.Used(at) > 0 {
+		return
+	}
+	for _, other := range []**limiter.State{&m.most, &m.over, &m.under} {
+		if *other != nil && (*other).Used(at) == 0 {
+			*other = nil
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// judges reports whether what an answer told can be held against the truth.
+func (a *Auditor) judges(k *account, r *rule, o *Observation) bool {
+	return o.Told != nil && k.flags&doubted == 0 && r.held == 0
+}
+
+// figuresOf is what an answer should tell that leaves a key in a state, but for the delay.
+func figuresOf(s *limiter.State, r *rule, o *Observation) Figures {
+	used := s.Used(o.At)
+	f := Figures{Used: used, Remaining: max(0, r.capacity-used), ResetAfter: between(o.At, s.UnusedAt(o.At))}
+	if !o.Allowed && o.Cost <= r.capacity {
+		f.RetryAfter = between(o.At, s.UsedAtMost(r.capacity-o.Cost, o.At))
+	}
+	return f
+}
+
+// between is the time from an instant to a later one.
+func between(from, to limiter.Instant) time.Duration {
+	return time.Duration(max(0, to-from)) * time.Microsecond
+}
+
+// tell holds what an answer told against the truth, which is from least to most. Few units
+// used mean many remaining.
+func (a *Auditor) tell(o *Observation, least, most *Figures) {
+	a.finding.Told++
+	told := o.Told
+	if *told == *least {
+		return // nearly always
+	}
+	wrong := a.lie(o, Remaining, told.Remaining, most.Remaining, least.Remaining)
+	wrong = a.lie(o, Used, told.Used, least.Used, most.Used) || wrong
+	wrong = a.lie(o, RetryAfter, int64(told.RetryAfter), int64(least.RetryAfter), int64(most.RetryAfter)) || wrong
+	wrong = a.lie(o, ResetAfter, int64(told.ResetAfter), int64(least.ResetAfter), int64(most.ResetAfter)) || wrong
+	wrong = a.lie(o, Delay, int64(told.Delay), int64(least.Delay), int64(most.Delay)) || wrong
+	if wrong {
+		a.finding.Lied++
+	}
+}
+
+// lie notes a field that is told wrong, and reports whether it is.
+func (a *Auditor) lie(o *Observation, field Field, told, least, most int64) bool {
+	if least <= told && told <= most {
+		return false
+	}
+	lie := &a.finding.Lies[field]
+	if lie.Answers == 0 {
+		*lie = Lie{Key: o.Key, At: o.At, Told: told, True: least, TrueMost: most}
+	}
+	lie.Answers++
+	return true
+}
+
+// fitting remembers when a request of some cost will fit a log, because a key that is denied once
+// is mostly denied again.
+type fitting struct {
+	key           uint32
+	room, charged int64 // of the key, when that was found out
+	at            limiter.Instant
+}
+
+// figuresOfLog is figuresOf a sliding log, by its admissions.
+func (a *Auditor) figuresOfLog(k *account, r *rule, o *Observation) Figures {
+	used := k.admissions.units
+	f := Figures{Used: used, Remaining: max(0, r.capacity-used)}
+	if used > 0 {
+		f.ResetAfter = between(o.At, k.time+r.period)
+	}
+	if o.Allowed || o.Cost > r.capacity {
+		return f
+	}
+	room := r.capacity - o.Cost
+	known := a.fits.charged > 0 && a.fits.key == o.Key && a.fits.room == room && a.fits.charged == k.charged
+	if !known {
+		a.fits = fitting{o.Key, room, k.charged, 0}
+		k.admissions.each(&a.blocks, func(at limiter.Instant, units int64) bool {
+			a.fits.at = at + r.period
+			used -= units
+			return used > room
+		})
+	}
+	f.RetryAfter = between(o.At, a.fits.at)
+	return f
+}

@@ -1,0 +1,77 @@
+package loadgen
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
+)
+
+// remote is a store that does not say when it decided: some time between request and answer.
+type remote struct {
+	limiter.Store
+	latency func() time.Duration
+	changes func(*limiter.Request)
+}
+
+func (s *remote) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	time.Sleep(s.latency())
+	changed := append([]limiter.Request(nil), reqs...)
+	for i := range changed {
+		if s.changes != nil {
+			s.changes(&changed[i])
+		}
+	}
+	err := s.Store.Decide(ctx, op, changed, decisions)
+	time.Sleep(s.latency())
+	for i := range decisions {
+		decisions[i] = limiter.Decision{Allowed: decisions[i].Allowed}
+	}
+	return err
+}
+
+// jitter returns what gives random times below most.
+func jitter(most time.Duration) func() time.Duration {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(1, 2))
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(random.Int64N(int64(most)))
+	}
+}
+
+func TestAuditByIntervals(t *testing.T) {
+	count := func(n int64) func(*limiter.Request) {
+		return func(r *limiter.Request) { r.Limit.Count, r.Limit.Burst = n, n }
+	}
+	tests := map[string]struct {
+		changes     func(*limiter.Request)
+		over, under bool
+	}{
+		"correct":  {nil, false, false},
+		"too many": {count(11), true, false},
+		"too few":  {count(9), false, true},
+		"one key":  {func(r *limiter.Request) { r.Key.Subject = "all" }, false, true},
+	}
+	for name, test := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			store := &remote{memorystore.New(), jitter(20 * time.Millisecond), test.changes}
+			r := virtual(t, Config{
+				Store: store, Population: population(t, 3, "sliding-log:10/1s"), Workers: 100, Duration: 20 * time.Second,
+				Load:      NewLoad(Uniform(constant(200, 20*time.Second)), Mix{Evenly(3), Costs{1, 1}}, 1),
+				Intervals: &interval.Options{Resolution: time.Microsecond},
+			})
+			if f := r.Findings[0]; f.Keys != 3 || f.Denied < 1000 || f.OutOfOrder != 0 ||
+				f.OverAdmitted > 0 != test.over || f.UnderAdmitted > 0 != test.under {
+				t.Errorf("%s: %+v", name, f)
+			}
+		})
+	}
+}
