@@ -106,6 +106,7 @@ func (v *verification) proof() *proof {
 			e.skew = skewOf(event.Header, event.Sent, event.Answered)
 		}
 		r := readHeader(event.Header, event.Answered, e.skew)
+		r.readLimits(event.Limits)
 		e.readings[event] = &r
 	}
 	if !e.hasLimit {
@@ -165,7 +166,11 @@ func (e *proof) denialStatus() Check {
 			}
 		}
 	}
-	if denials == 0 {
+	switch {
+	case denials == 0:
+		return c
+	case other[0] == denials: // gRPC's OK
+		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+counted(denials, "denial")
 		return c
 	}
 	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))
