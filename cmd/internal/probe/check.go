@@ -55,7 +55,11 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		}
 	}
 	if errors.Is(err, errSpent) {
-		v.notes = append(v.notes, fmt.Sprintf("Not all checks could be finished: %v.", err))
+		why := "all requests that may be sent were sent"
+		if errors.Is(err, errTime) {
+			why = "the time that it may take does not suffice"
+		}
+		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
 	}
 	return v.result(), err
