@@ -21,8 +21,9 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML
+setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, a middleware of Node.js
 	@sh docs/install-test-tools.sh
+	@sh docs/probed/install-node-modules.sh
 
 test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...
@@ -31,6 +32,7 @@ test: setup ## every test; installs first what they run and is missing
 	cd docs/benchmarks && go test -timeout 10m ./...
 	cd docs/envoy-client && go test -count=1 -timeout 10m ./... # the server that it builds is not in the cache's key
 	cd docs/examples/grpc-interceptor && go test -timeout 10m ./...
+	cd docs/probed && go test -count=1 -timeout 10m ./... # neither are the servers that it probes
 
 fuzz: setup ## every fuzz target, 30 seconds each
 	@for target in ParseLimit Key Pattern Record Subject; do \
@@ -80,6 +82,7 @@ lint: ## gofmt, vet, staticcheck, misspell, unparam and what lint/ has, warnings
 	cd docs/benchmarks && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/envoy-client && go vet ./... && go run $(STATICCHECK) ./...
 	cd docs/examples/grpc-interceptor && go vet ./... && go run $(STATICCHECK) ./...
+	cd docs/probed && go vet ./... && go run $(STATICCHECK) ./...
 
 vulnerabilities: ## known vulnerabilities in what we call; asks Go's vulnerability database
 	go run $(GOVULNCHECK) ./...

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,36 +17,85 @@ type probeOptions struct {
 	endpointFlags
 	limit    string
 	requests int
+	maxTime  time.Duration
+	workers  int
+	plan     bool
 }
+
+// The bounds of a probe unless others are given.
+const (
+	probeRequests = 1000
+	probeTime     = 5 * time.Minute
+	probeWorkers  = 16
+	mostWorkers   = 1000
+)
 
 func newProbeCmd(global *globalOptions) *cobra.Command {
 	o := &probeOptions{globalOptions: global}
 	cmd := &cobra.Command{
 		Use:   "probe URL [--limit [ALGORITHM:]COUNT/PERIOD]",
 		Short: "Find out what limit an endpoint has, and whether it keeps what it says",
-		Long: `Probe sends a bounded number of requests to an endpoint, such as an HTTP
-service, and tells what limit it has. With --limit it holds the endpoint to it.`,
-		Example: `  limitctl probe http://127.0.0.1:8080/ --limit 10/1s`,
-		Args:    cobra.ExactArgs(1),
+		Long: `Probe sends a bounded number of requests to an endpoint, an HTTP service or an
+Envoy rate limit service (grpc://), and finds out its limit: algorithm, count,
+period and burst. Then it holds the endpoint to that limit, or to --limit:
+
+  admitted       no more than the limit, and the first denial at its request
+  denial-status  429, or what --denied-status says
+  retry-after    there on a denial, and true
+  headers        RateLimit, X-RateLimit and others: well-formed, and true
+  denials-cost   whether denied requests count (told, not judged)
+  subjects       what one subject uses is not missing to another
+  recovery       what was used comes back when the limit says
+
+Write {subject} in the URL, a --header or the --body where the endpoint reads
+who asks. Probe asks as subjects that nobody has asked as before. It prints its
+plan first, and never sends more than --requests or goes on beyond --max-time.
+
+Exit codes: 0 no check failed; 1 a check failed, or no limit was found; 2 the
+command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
+		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
+  limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
+  limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
+  limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json`,
+		Args: exactlyOneURL("probe"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runProbe(cmd.Context(), o, args[0])
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.endpointFlags.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.limit, "limit", "l", "", "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`")
-	flags.IntVarP(&o.requests, "requests", "n", 1000, "send at most `N` requests")
+	flags.StringVarP(&o.limit, "limit", "l", "", "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`, and do not look for its limit")
+	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
+	flags.DurationVar(&o.maxTime, "max-time", probeTime, "go on for at most `DURATION`")
+	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, so that a great limit is reached")
+	flags.BoolVar(&o.plan, "plan", false, "print what would be done and what it costs at most, and send nothing")
+	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
+	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+	}
 	return cmd
 }
 
-func runProbe(ctx context.Context, o *probeOptions, url string) error {
-	config := probe.Config{Budget: o.requests, MaxTime: 5 * time.Minute, Workers: 16, DeniedStatus: o.deniedStatus, Clock: systemClock{}}
-	if o.limit != "" {
-		limit, err := limiter.ParseLimit(o.limit)
-		if err != nil {
-			return err
+// exactlyOneURL wants the URL of an endpoint as the only argument.
+func exactlyOneURL(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usagef("%s needs the URL of an endpoint, such as http://127.0.0.1:8080/", command)
+		case len(args) > 1:
+			return usagef("%s takes one URL, and %q was given as well", command, args[1])
+		case !isEndpoint(args[0]):
+			return usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 		}
-		config.Limit = &limit
+		return nil
+	}
+}
+
+func runProbe(ctx context.Context, o *probeOptions, url string) error {
+	config, err := o.config()
+	if err != nil {
+		return err
 	}
 	client, err := o.client(o.globalOptions, url)
 	if err != nil {
@@ -53,76 +103,80 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	}
 	defer client.Close()
 	config.Client = client
-	result, failure := probe.Run(ctx, &config)
-	if err := o.printer().Answer(&probeAnswer{result}); failure == nil {
-		failure = err
+	if o.plan {
+		return o.print(&probePlan{config: config, endpoint: client.Describe()})
 	}
-	return failure
+	began := o.env.Now()
+	config.Observer = &probeProgress{global: o.globalOptions}
+	bounded, cancel := limiter.BudgetContext(ctx, o.timeout)
+	err = client.Connect(bounded)
+	cancel()
+	if err != nil {
+		return err
+	}
+	result, failure := probe.Run(ctx, config)
+	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.env.Now().Sub(began)}
+	noLimit := errors.Is(failure, probe.ErrNoLimit)
+	a.unfinished = failure != nil && !noLimit
+	if err := o.print(a); err != nil {
+		return err
+	}
+	switch {
+	case a.unfinished:
+		return failure
+	case noLimit || a.failed() > 0:
+		return errDenied
+	}
+	return nil
 }
 
-// systemClock is the clock of this machine.
-type systemClock struct{}
+// config is what is probed, without its client.
+func (o *probeOptions) config() (*probe.Config, error) {
+	config := &probe.Config{Budget: o.requests, MaxTime: o.maxTime, Timeout: o.timeout, Workers: o.workers, DeniedStatus: o.deniedStatus}
+	switch {
+	case o.requests < 1:
+		return nil, usagef("--requests %d is not a number of requests; give 1 or more", o.requests)
+	case o.maxTime <= 0:
+		return nil, usagef("--max-time %s is no time; give for instance 2m", o.maxTime)
+	case o.workers < 1 || o.workers > mostWorkers:
+		return nil, usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
+	}
+	if o.limit == "" {
+		return config, nil
+	}
+	limit, err := limiter.ParseLimit(o.limit)
+	if err != nil {
+		return nil, err
+	}
+	config.Limit = &limit
+	return config, nil
+}
 
-func (systemClock) Now() time.Time { return time.Now() }
+// probeProgress tells on the standard error stream how a probe goes.
+type probeProgress struct{ global *globalOptions }
 
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+// Plan implements [probe.Observer].
+func (p *probeProgress) Plan(steps []string) {
+	if p.global.quiet {
+		return
+	}
+	for i, step := range steps {
+		if i == 0 {
+			p.global.note("plan: %s", step)
+			continue
+		}
+		p.global.say("  %d. %s", i, step)
 	}
 }
 
-// probeAnswer is the result of a probe as it is printed.
-type probeAnswer struct{ *probe.Result }
-
-// probeDocument is the JSON document of a probe.
-type probeDocument struct {
-	SchemaVersion int          `json:"schema_version"`
-	Limit         string       `json:"limit,omitempty"`
-	Dialect       string       `json:"dialect,omitempty"`
-	Checks        []probeCheck `json:"checks"`
-	Requests      int          `json:"requests"`
-}
-
-type probeCheck struct {
-	Name     string `json:"name"`
-	Verdict  string `json:"verdict"`
-	Expected string `json:"expected"`
-	Seen     string `json:"seen"`
-}
-
-// Document implements [output.Answer].
-func (a *probeAnswer) Document() any {
-	d := &probeDocument{SchemaVersion: output.SchemaVersion, Dialect: a.Dialect, Requests: len(a.Events)}
-	if a.Limit != nil {
-		d.Limit = a.Limit.String()
-	}
-	for _, c := range a.Checks {
-		d.Checks = append(d.Checks, probeCheck{c.Name, string(c.Verdict), c.Expected, c.Seen})
-	}
-	return d
-}
-
-// Lines implements [output.Answer].
-func (a *probeAnswer) Lines() []any { return []any{a.Document()} }
-
-// Records implements [output.Answer].
-func (a *probeAnswer) Records() [][]string {
-	records := [][]string{{"name", "verdict", "expected", "seen"}}
-	for _, c := range a.Checks {
-		records = append(records, []string{c.Name, string(c.Verdict), c.Expected, c.Seen})
-	}
-	return records
-}
-
-// Print implements [output.Answer].
-func (a *probeAnswer) Print(p *output.Printer) {
-	p.Line("%d requests", len(a.Events))
-	for _, c := range a.Checks {
-		p.Line("%s %s: expected %s, seen %s", c.Verdict, c.Name, c.Expected, c.Seen)
+// Step implements [probe.Observer]. What takes hardly any time is not worth a line.
+func (p *probeProgress) Step(what string, atMost time.Duration) {
+	const soon = 500 * time.Millisecond
+	switch {
+	case p.global.quiet || atMost < soon:
+	case atMost > limiter.MaxPeriod: // there is no bound
+		p.global.note("%s", what)
+	default:
+		p.global.note("%s: at most %s", what, output.Duration(atMost))
 	}
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests run and is missing: servers of their own, the shells that
 # completion is for, the browser that reports are looked at in, a parser that holds our
-# YAML to what others read, and the proxies that docs/serve.md configures. With arguments,
+# YAML to what others read, the proxies that docs/serve.md and docs/probe.md configure, and
+# Node.js for a middleware that docs/probe.md looks at. With arguments,
 # only the tools that they name. No server that this installs is left running, or starts
 # with the machine.
 set -eu
@@ -20,6 +21,7 @@ is_there() {
 		return 1
 		;;
 	python3-yaml) python3 -c 'import yaml' 2>/dev/null || /usr/bin/python3 -c 'import yaml' 2>/dev/null ;;
+	nodejs) command -v node >/dev/null ;;
 	nginx | haproxy) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;; # not on the path of every user
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -41,7 +43,7 @@ forbid_starts() {
 }
 
 missing= lacking=
-for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy prometheus}; do
+for tool in ${*:-redis-server chromium bash bash-completion zsh fish python3-yaml curl nginx haproxy caddy prometheus nodejs npm}; do
 	is_there "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing" ]; then exit 0; fi
@@ -68,6 +70,7 @@ elif command -v brew >/dev/null; then
 		chromium) brew install --cask chromium ;;
 		bash-completion) brew install bash-completion@2 ;;
 		python3-yaml) brew install pyyaml ;;
+		nodejs | npm) brew install node ;;
 		*) brew install "$tool" ;;
 		esac
 	done

@@ -33,11 +33,21 @@ func (c *clockAudit) fold(safe limiter.Instant) {
 // others.
 func observe(auditors []*audit.Auditor, answers []answer, safe limiter.Instant) (rest []answer) {
 	n := 0
+	var told audit.Figures
 	for ; n < len(answers) && answers[n].at < safe; n++ {
 		a := &answers[n]
-		auditors[a.limit].Observe(audit.Observation{
-			Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged,
-		})
+		auditor := auditors[a.limit]
+		if a.doubted {
+			auditor.Doubt(a.key)
+		}
+		o := audit.Observation{Key: a.key, At: a.at, Cost: int64(a.cost), Allowed: a.kind != refused, Charged: a.kind == charged}
+		if a.tells {
+			told = audit.Figures{
+				Used: int64(a.used), Remaining: int64(a.remaining), RetryAfter: a.retry, ResetAfter: a.reset, Delay: a.delay,
+			}
+			o.Told = &told
+		}
+		auditor.Observe(o)
 	}
 	return answers[:copy(answers, answers[n:])]
 }

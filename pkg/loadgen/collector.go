@@ -37,6 +37,7 @@ type collector struct {
 	// answered is when the last answer came, since the beginning.
 	answered time.Duration
 
+	clock         clockWatch
 	pending, room []answer // those not yet audited, sorted
 	byClock       *clockAudit
 	intervals     *intervalAudit // nil unless those are audited
@@ -68,6 +69,7 @@ func newCollector(r *runner) *collector {
 	}
 	c.partial = Result{Interval: intervalFor(r.end), Service: newHistogram(), ErrorLatency: newHistogram()}
 	c.auditors = r.Population.auditors(r.Held)
+	r.ahead.Store(c.clock.farAhead().Microseconds())
 	if r.ByClock {
 		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
 	}
@@ -166,10 +168,15 @@ func (c *collector) fetchAll() {
 	newest := c.run.newest.Load()
 	for _, w := range c.run.workers {
 		b := w.fetch(c.spare)
+		first := 0 // of a sample's answers
 		for i := range b.samples {
-			c.add(&b.samples[i])
+			s := &b.samples[i]
+			c.add(s)
+			c.time(s, b.answers[first:first+int(s.answers)])
+			first += int(s.answers)
 		}
 		for _, u := range b.unknown {
+			u.gaveUp += limiter.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
 		}
 		for _, err := range b.errors {
@@ -190,6 +197,18 @@ func (c *collector) fetchAll() {
 		c.spare = b
 	}
 	c.run.newest.Store(newest)
+	c.run.ahead.Store(c.clock.farAhead().Microseconds())
+}
+
+// time holds the instant of a sample's answers against this machine's clock. Where it cannot be,
+// they are audited by this machine's, and what they told is not judged.
+func (c *collector) time(s *sample, answers []answer) {
+	if !s.timed && s.at != 0 || len(answers) == 0 || c.clock.hold(s.at, s.answered-s.service, s.answered) {
+		return
+	}
+	for i := range answers {
+		answers[i].at, answers[i].tells, answers[i].doubted = c.clock.instant(s.answered), false, true
+	}
 }
 
 // fold audits the answers of instants before safe.
@@ -318,6 +337,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 	}
 	c.dropping.Unlock()
 	r.Tally = c.tally
+	r.Clock = c.clock.result()
 	r.ByDecider, r.Latency = c.answers.list(), c.answers.latency()
 	r.ErrorTexts = c.errors
 	if c.byClock != nil {
@@ -326,7 +346,7 @@ func (c *collector) result(elapsed time.Duration) *Result {
 		}
 	}
 	if c.intervals != nil {
-		r.Findings = c.intervals.findings()
+		r.Findings, r.Sights = c.intervals.findings()
 		return &r
 	}
 	for _, a := range c.auditors {

@@ -140,6 +140,9 @@ func (p *Population) auditors(held func(limiter.Limit) int64) []*audit.Auditor {
 		for key, owner := range p.owners[limit] {
 			all[limit].SetLimit(uint32(key), p.requests[owner].Limit)
 		}
+		for key := range p.mixed[limit] {
+			all[limit].Doubt(key)
+		}
 	}
 	return all
 }

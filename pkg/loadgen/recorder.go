@@ -1,6 +1,8 @@
 package loadgen
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,7 +29,7 @@ type records struct {
 
 // maxUnfetched is how many recorded requests of all workers may wait for the collector.
 // It bounds the memory where deciding is faster than auditing.
-const maxUnfetched = 1 << 18
+const maxUnfetched = 1 << 17
 
 // batch is what was recorded since it was last fetched.
 type batch struct {
@@ -50,13 +52,16 @@ func (b *batch) reset() {
 
 // sample is one request's times and outcome.
 type sample struct {
-	answered         time.Duration // from the run's beginning
+	answered         time.Duration   // from the run's beginning
+	at               limiter.Instant // by the store's clock, if it decided
 	latency, service time.Duration
 	lag              time.Duration // in an open loop
 	subject          uint32
 	outcome          outcome
 	decider          limiter.Decider // of what was allowed or denied
 	waited, warmup   bool
+	timed            bool  // at is what the store told
+	answers          uint8 // how many of its limits are among the answers
 }
 
 // answer is one limit's answer to one request. It is as small as possible, because there
@@ -67,9 +72,17 @@ type answer struct {
 	cost  uint32 // at most limiter.MaxCount
 	limit uint8  // at most limiter.MaxRequests
 	kind  answerKind
+	// tells: the store told the rest, which can be held against the limit.
+	tells bool
+	// doubted: the order of the answer among those of its key is not known.
+	doubted bool
+	// used orders the answers of one instant, and is what was told if tells.
+	used, remaining     uint32
+	retry, reset, delay time.Duration
 }
 
-// answerKind orders the answers of one instant: the denied come last.
+// answerKind orders the answers of one instant that told the same in use: what was charged
+// comes before what found it in use.
 type answerKind uint8
 
 const (
@@ -88,6 +101,20 @@ func kindOf(byLimit, call bool) answerKind {
 	}
 	return refused
 }
+
+// tell notes what a decision told, if it is to be judged.
+func (a *answer) tell(d *limiter.Decision, tells bool) {
+	if a.tells = tells; tells {
+		a.used, a.remaining = bounded(d.Used), bounded(d.Remaining)
+		a.retry, a.reset, a.delay = d.RetryAfter, d.ResetAfter, d.Delay
+	} else if a.kind != charged {
+		a.used = math.MaxUint32 // after all that may explain it
+	}
+}
+
+// bounded is a number of units as an answer keeps it. What is right is at most
+// [limiter.MaxUsage], so that what is wrong stays wrong.
+func bounded(units int64) uint32 { return uint32(min(uint64(units), math.MaxUint32)) }
 
 // unknownCharge is a request that may have been charged to a key.
 type unknownCharge struct {
@@ -112,11 +139,11 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	}
 	if s.outcome == allowed || s.outcome == denied {
 		s.decider = deciderOf(w.decisions)
+		s.timed = s.decider == limiter.DecidedByStore
 	}
 	keys := r.Population.KeyIndexes(a.Subject)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.filled.samples = append(w.filled.samples, s)
 	switch {
 	case r.Intervals != nil:
 		w.recordInterval(keys, a.Cost, sent, answered, &s)
@@ -129,22 +156,24 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
-			at := d.At
-			if at == 0 { // the store does not say when it decided
-				at = limiter.InstantOf(r.begin.Add(answered))
-			}
-			kind := kindOf(d.Allowed, s.outcome == allowed)
-			if int64(at) < w.watermark.Load()-r.Skew.Microseconds() {
+			one := answer{at: d.At, key: keys[limit], cost: uint32(a.Cost), limit: uint8(limit), kind: kindOf(d.Allowed, s.outcome == allowed)}
+			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
+				one.doubted = true
 			}
-			w.last = max(w.last, int64(at))
-			w.filled.answers = append(w.filled.answers, answer{at, keys[limit], uint32(a.Cost), uint8(limit), kind})
+			if came := limiter.InstantOf(r.begin.Add(answered)); int64(d.At-came) <= r.ahead.Load() {
+				w.last = max(w.last, int64(d.At))
+			}
+			one.tell(d, s.timed)
+			w.filled.answers = append(w.filled.answers, one)
 			if r.ByClock {
-				came := limiter.InstantOf(r.begin.Add(answered))
-				w.filled.byClock = append(w.filled.byClock, answer{came, keys[limit], uint32(a.Cost), uint8(limit), kind})
+				one.at, one.used = limiter.InstantOf(r.begin.Add(answered)), 0
+				w.filled.byClock = append(w.filled.byClock, one)
 			}
 		}
+		s.at, s.answers = w.decisions[0].At, uint8(len(w.decisions))
 	}
+	w.filled.samples = append(w.filled.samples, s)
 	if err != nil && !s.warmup {
 		w.filled.errors = append(w.filled.errors, err)
 	}
@@ -170,18 +199,17 @@ func (w *worker) fetch(empty batch) batch {
 	return full
 }
 
-// compareAnswers puts answers in the order in which they may have been given.
-func compareAnswers(a, b answer) int {
+// compareAnswers puts answers in the order in which they may have been given. Of one instant, an
+// answer that told fewer units in use came earlier, and what was charged came before what found
+// it in use.
+func compareAnswers(a, b *answer) int {
 	switch {
 	case a.at != b.at:
-		if a.at < b.at {
-			return -1
-		}
-		return 1
-	case a.kind != b.kind:
-		return int(a.kind) - int(b.kind)
+		return cmp.Compare(a.at, b.at)
+	case a.used != b.used:
+		return cmp.Compare(a.used, b.used)
 	}
-	return 0
+	return int(a.kind) - int(b.kind)
 }
 
 // mergeRuns sorts answers that consist of sorted pieces, as the workers record them:
@@ -212,7 +240,7 @@ func mergeRuns(answers, room []answer) (sorted, other []answer) {
 // endOfRun returns the end of the sorted piece that begins at from.
 func endOfRun(answers []answer, from int) int {
 	to := from + 1
-	for to < len(answers) && compareAnswers(answers[to-1], answers[to]) <= 0 {
+	for to < len(answers) && compareAnswers(&answers[to-1], &answers[to]) <= 0 {
 		to++
 	}
 	return min(to, len(answers))
@@ -220,7 +248,7 @@ func endOfRun(answers []answer, from int) int {
 
 func mergeTwo(into, a, b []answer) {
 	for i := range into {
-		if len(b) == 0 || len(a) > 0 && compareAnswers(a[0], b[0]) <= 0 {
+		if len(b) == 0 || len(a) > 0 && compareAnswers(&a[0], &b[0]) <= 0 {
 			into[i], a = a[0], a[1:]
 		} else {
 			into[i], b = b[0], b[1:]

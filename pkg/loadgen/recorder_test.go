@@ -21,7 +21,7 @@ func TestMergeRuns(t *testing.T) {
 			}
 		}
 		want := slices.Clone(answers)
-		slices.SortStableFunc(want, compareAnswers)
+		slices.SortStableFunc(want, func(a, b answer) int { return compareAnswers(&a, &b) })
 		room = slices.Repeat([]answer{{at: 99}}, rapid.IntRange(0, 30).Draw(t, "room"))
 		if got, _ := mergeRuns(answers, room); !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)

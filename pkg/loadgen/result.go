@@ -6,6 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // Result is what became of a run. One that [Config.Progress] is given changes as the
@@ -43,7 +44,8 @@ type Result struct {
 	// Latency is from when a request was due to its answer, and Service from when it was
 	// sent, of the requests that were allowed or denied. ErrorLatency is from when a request
 	// was due to its error. Lag is how much later than due any request was ready to be
-	// sent. All are in microseconds, rounded up.
+	// sent. Of one that waited for a worker it is how late this machine was at that time.
+	// All are in microseconds, rounded up.
 	Latency, Service, ErrorLatency, Lag *hdrhistogram.Histogram
 
 	// Timeline is what happened in each Interval of the run, by when it was answered.
@@ -53,6 +55,9 @@ type Result struct {
 	Tally *Tally
 	// Findings is the audit of each limit. It includes the warm-up.
 	Findings []audit.Finding
+	// Sights is, for each limit that was audited by intervals, how far the audit could see. It
+	// is nil if the store said when it decided.
+	Sights []interval.Sight
 	// ByClock, if it was asked for, is an audit of each limit by when its answers came, by
 	// this machine's clock, instead of by when the store charged. Only its worst windows
 	// mean anything.
@@ -61,6 +66,8 @@ type Result struct {
 	// when they were asked for. The order of such decisions is not known, so the audit may
 	// be wrong about them.
 	ClockWentBack int64
+	// Clock is what was found of the clock that decided.
+	Clock ClockFinding
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
 	FirstError error
@@ -77,7 +84,8 @@ type Interval struct {
 }
 
 // GeneratorLimited reports whether this machine was too slow to keep the schedule, so
-// that the latencies are about it and not about the store.
+// that the latencies are about it and not about the store. It is judged by how long the store
+// took and not by the latency, which says nothing once requests wait for workers.
 func (r *Result) GeneratorLimited() bool {
 	if r.throttled {
 		return true
@@ -88,21 +96,19 @@ func (r *Result) GeneratorLimited() bool {
 		percentile = min(99, max(50, 100*(1-fewLate/n)))
 	}
 	lag := r.Lag.ValueAtPercentile(percentile)
-	return lag > 1000 && lag > r.foremostLatency().ValueAtPercentile(percentile)/10
+	return lag > 1000 && lag > r.foremostTimes().ValueAtPercentile(percentile)/10
 }
 
-// foremostLatency is that of the decided requests, or of what else there was in a run
-// that decided none.
-func (r *Result) foremostLatency() *hdrhistogram.Histogram {
+// foremostTimes are how long the store took to decide, or how long else there was in a run
+// that decided nothing.
+func (r *Result) foremostTimes() *hdrhistogram.Histogram {
 	switch {
-	case r.Latency.TotalCount() > 0:
-		return r.Latency
+	case r.Service.TotalCount() > 0:
+		return r.Service
 	case len(r.ByDecider) > 0:
 		return r.ByDecider[0].Latency
-	case r.ErrorLatency != nil:
-		return r.ErrorLatency
 	}
-	return r.Latency
+	return r.ErrorLatency
 }
 
 // fewLate is how many late requests are not yet a reason to doubt the others.

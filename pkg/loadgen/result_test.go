@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A generator that is late by a good part of the latency makes it worthless, if it is
+// A generator that is late by a good part of what the store takes makes the latency worthless, if it is
 // not only for a few requests.
 func TestGeneratorLimited(t *testing.T) {
 	const millisecond, second = time.Millisecond, time.Second
@@ -13,34 +13,34 @@ func TestGeneratorLimited(t *testing.T) {
 		name     string
 		requests int
 		late     int           // of them
-		by       time.Duration // so late is the generator, and the latency as much greater
-		latency  time.Duration // otherwise
+		by       time.Duration // so late is the generator
+		service  time.Duration
 		limited  bool
 	}{
 		{"in time", 10_000, 0, 0, millisecond, false},
 		{"a few late of many", 10_000, 50, second, millisecond, false},
 		{"two in a hundred late", 10_000, 200, 20 * millisecond, millisecond, true},
 		{"late by next to nothing", 10_000, 10_000, 900 * time.Microsecond, 0, false},
-		{"late by little of the latency", 10_000, 10_000, 20 * millisecond, second, false},
+		{"late by little of what the store takes", 10_000, 10_000, 20 * millisecond, second, false},
 		{"one late of forty", 40, 1, second, millisecond, false},
 		{"half late of forty", 40, 21, second, millisecond, true},
 		{"one of one", 1, 1, second, millisecond, true},
 		{"none", 0, 0, 0, 0, false},
 	} {
-		r := Result{Latency: newHistogram(), Lag: newHistogram()}
+		r := Result{Service: newHistogram(), ErrorLatency: newHistogram(), Lag: newHistogram()}
 		for i := range test.requests {
 			lag := 20 * time.Microsecond
 			if i < test.late {
 				lag = test.by
 			}
 			record(r.Lag, lag)
-			record(r.Latency, lag+test.latency)
+			record(r.Service, test.service)
 		}
 		if got := r.GeneratorLimited(); got != test.limited {
 			t.Errorf("%s: %t", test.name, got)
 		}
 	}
-	if r := (Result{Latency: newHistogram(), Lag: newHistogram(), throttled: true}); !r.GeneratorLimited() {
+	if r := (Result{Service: newHistogram(), ErrorLatency: newHistogram(), Lag: newHistogram(), throttled: true}); !r.GeneratorLimited() {
 		t.Error("a worker that waited for the audit is none of the store's doing")
 	}
 }

@@ -73,6 +73,9 @@ type runner struct {
 	collector *collector
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
+	// ahead is by how many microseconds an instant may be ahead of this machine's clock and be
+	// believed.
+	ahead     atomic.Int64
 	deadlines deadlines
 	// throttled says that a worker had to wait for the collector.
 	throttled atomic.Bool
@@ -94,6 +97,7 @@ func Run(ctx context.Context, config Config) *Result {
 	}
 	r.collector = newCollector(r)
 	r.begin = time.Now() // only now, because getting ready takes a while with many keys
+	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)
 	collected := make(chan error, 1)
 	finished := make(chan struct{})
 	panics.Go(func() error { r.collector.collect(finished); return nil }, func(panicked error) {

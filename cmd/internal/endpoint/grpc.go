@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 const (
@@ -21,30 +24,48 @@ const (
 	maxMessage = 1 << 20
 )
 
-// errNotGRPC is the error of an answer that is not one of gRPC.
-var errNotGRPC = errors.New("the answer is not one of gRPC; is this the gRPC port?")
+// Errors that say what an answer was.
+var (
+	errNotGRPC     = errors.New("the answer is not one of gRPC; is this the gRPC port?")
+	errLongMessage = errors.New("the answer is longer than " + strconv.Itoa(maxMessage>>10) + " KiB")
+	errCompressed  = errors.New("the answer is compressed, although no compression was offered")
+	errFailedCall  = errors.New("the call failed")
+)
+
+// notGRPC is the error of an answer that cannot be understood.
+func notGRPC(err error) error { return &sendError{err.Error(), limiter.ErrOutcomeUnknown, err} }
 
 // call makes a gRPC call, for a message with room for its head. It fills in when, the status and,
 // if the call failed, the outcome and why. Else it returns the answer's message.
 func (c *rlsClient) call(ctx context.Context, message []byte, answer *Answer) ([]byte, error) {
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-messageHead))
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.method, bytes.NewReader(message))
-	if err != nil {
-		return nil, err
+	*answer = Answer{}
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		deadline = time.Now().Add(c.timeout())
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
 	}
-	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "User-Agent": {c.userAgent}}
-	answer.Sent = time.Now()
-	if deadline, limited := ctx.Deadline(); limited {
-		request.Header["Grpc-Timeout"] = []string{deadlineText(deadline.Sub(answer.Sent))}
-	}
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { answer.Sent = time.Now() }}
+	request := (&http.Request{
+		Method: http.MethodPost, URL: c.url, Host: c.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: http.Header{
+			"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "User-Agent": {c.userAgent},
+			"Grpc-Timeout": {deadlineText(time.Until(deadline))},
+		},
+		Body: io.NopCloser(bytes.NewReader(message)), ContentLength: int64(len(message)),
+		// The call is sent again only if the service said that it did not look at it.
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(message)), nil },
+	}).WithContext(httptrace.WithClientTrace(ctx, trace))
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, c.failed(ctx, awaiting, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, messageHead+maxMessage+1))
 	if err != nil {
-		return nil, err
+		return nil, c.failed(ctx, inBody, err)
 	}
 	// Headers may come before the service has decided, so the message's end counts.
 	answer.Answered = time.Now()
@@ -59,10 +80,10 @@ func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, err
 		return nil, nil
 	}
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "application/grpc") {
-		return nil, errNotGRPC
+		return nil, notGRPC(errNotGRPC)
 	}
 	if len(body) > messageHead+maxMessage {
-		return nil, fmt.Errorf("the answer is longer than %d bytes", maxMessage)
+		return nil, notGRPC(errLongMessage)
 	}
 	end := response.Trailer
 	if end.Get("Grpc-Status") == "" { // an answer without a message has them at its head
@@ -70,10 +91,10 @@ func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, err
 	}
 	status, err := strconv.ParseUint(end.Get("Grpc-Status"), 10, 8)
 	if err != nil {
-		return nil, errNotGRPC
+		return nil, notGRPC(errNotGRPC)
 	}
 	if answer.Status = int(status); status != 0 {
-		answer.Outcome, answer.Reason = Failed, "answered "+statusName(int(status))
+		answer.Outcome, answer.Reason = Failed, "answered "+StatusText(int(status))
 		if why := end.Get("Grpc-Message"); why != "" {
 			if plain, err := url.PathUnescape(why); err == nil {
 				why = plain
@@ -83,10 +104,10 @@ func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, err
 		return nil, nil
 	}
 	if len(body) < messageHead || int64(len(body)-messageHead) != int64(binary.BigEndian.Uint32(body[1:])) {
-		return nil, errNotGRPC
+		return nil, notGRPC(errNotGRPC)
 	}
 	if body[0] != 0 {
-		return nil, errors.New("the answer is compressed, although no compression was offered")
+		return nil, notGRPC(errCompressed)
 	}
 	return body[messageHead:], nil
 }
@@ -98,10 +119,16 @@ var statusNames = [...]string{
 	"UNAUTHENTICATED",
 }
 
+// The codes that say that the service, or what it needs, is away.
+const (
+	statusDeadlineExceeded = 4
+	statusUnavailable      = 14
+)
+
 // statusName names a code of gRPC.
 func statusName(code int) string {
 	if code < len(statusNames) {
 		return statusNames[code]
 	}
-	return "with the unknown status " + strconv.Itoa(code)
+	return "status " + strconv.Itoa(code)
 }

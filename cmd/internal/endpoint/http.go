@@ -95,16 +95,21 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	if t.isTLS() {
-		t.tls = &tls.Config{
-			ServerName: cmp.Or(options.ServerName, t.url.Hostname()), RootCAs: options.Roots, InsecureSkipVerify: options.Insecure,
-			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
-		}
-	}
+	t.prepareTLS()
 	if options.HTTP2 {
 		return newHTTP2(t), nil
 	}
 	return newHTTP1(t), nil
+}
+
+// prepareTLS says how certificates are checked, if there are any.
+func (t *httpTarget) prepareTLS() {
+	if t.isTLS() {
+		t.tls = &tls.Config{
+			ServerName: cmp.Or(t.ServerName, t.url.Hostname()), RootCAs: t.Roots, InsecureSkipVerify: t.Insecure,
+			NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
+		}
+	}
 }
 
 func (t *httpTarget) isTLS() bool { return t.url.Scheme == "https" }

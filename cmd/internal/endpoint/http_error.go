@@ -146,8 +146,12 @@ func textOfErrno(at stage, number syscall.Errno) string {
 	return number.Error()
 }
 
-// StatusText writes a status as it is told: "503 Service Unavailable".
+// StatusText writes a status as it is told: "503 Service Unavailable", or "UNAVAILABLE" for one
+// of gRPC.
 func StatusText(status int) string {
+	if status < http.StatusContinue {
+		return statusName(status)
+	}
 	text := http.StatusText(status)
 	if text == "" {
 		return strconv.Itoa(status)

@@ -3,7 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"math"
 	"net/http"
@@ -24,12 +24,16 @@ type RLSOptions struct {
 	// Descriptors are those of each request, written as [ParseDescriptor] reads them. At least
 	// one is needed.
 	Descriptors []string
-	// TLS is how a grpcs URL is trusted; nil trusts what the system trusts.
-	TLS *tls.Config
 	// UserAgent says to the service who asks.
 	UserAgent string
 	// Permitted are hosts beyond loopback that may be tested.
 	Permitted []string
+	// Timeout bounds a call whose context has no deadline; 0 means 30 s.
+	Timeout time.Duration
+	// Insecure, Roots and ServerName are those of [HTTPOptions], for a grpcs URL.
+	Insecure   bool
+	Roots      *x509.CertPool
+	ServerName string
 }
 
 // Peeker is a [Client] of an endpoint that can be asked without being charged.
@@ -53,7 +57,7 @@ func NewRLS(options RLSOptions) (Client, error) {
 	target, err := url.Parse(options.URL)
 	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
 		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
-		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS", shown(options.URL))
+		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS", RedactURL(options.URL))
 	}
 	if target.Port() == "" {
 		return nil, limiter.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())
@@ -65,7 +69,17 @@ func NewRLS(options RLSOptions) (Client, error) {
 		return nil, limiter.Invalidf("a rate limit service needs a domain and a descriptor; " +
 			"add --domain NAME --descriptor 'KEY={subject}'")
 	}
-	c := &rlsClient{name: options.URL, domain: options.Domain, userAgent: options.UserAgent}
+	way := &httpTarget{url: target, address: target.Host, HTTPOptions: HTTPOptions{
+		Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+	}}
+	target.Scheme = strings.Replace(strings.ToLower(target.Scheme), "grpc", "http", 1)
+	if !way.isTLS() && (options.Insecure || options.Roots != nil || options.ServerName != "") {
+		return nil, limiter.Invalidf("certificates are for grpcs, and the URL is grpc; " +
+			"write grpcs://, or leave out --insecure, --cacert and --server-name")
+	}
+	way.prepareTLS()
+	c := &rlsClient{http2: newHTTP2(way), name: options.URL, domain: options.Domain, userAgent: options.UserAgent}
+	target.Path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	for _, text := range options.Descriptors {
 		descriptor, err := ParseDescriptor(text)
 		if err != nil {
@@ -76,25 +90,7 @@ func NewRLS(options RLSOptions) (Client, error) {
 	if len(c.descriptors) > rls.MaxDescriptors {
 		return nil, limiter.Invalidf("there are %d descriptors; there may be %d", len(c.descriptors), rls.MaxDescriptors)
 	}
-	protocols := new(http.Protocols)
-	scheme := "http"
-	if strings.EqualFold(target.Scheme, "grpcs") {
-		protocols.SetHTTP2(true)
-		scheme = "https"
-	} else {
-		protocols.SetUnencryptedHTTP2(true)
-	}
-	c.method = scheme + "://" + target.Host + "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
-	c.transport = &http.Transport{Protocols: protocols, TLSClientConfig: options.TLS, DisableCompression: true}
 	return c, nil
-}
-
-// shown is a URL in an error, without a password.
-func shown(target string) string {
-	if parsed, err := url.Parse(target); err == nil {
-		return parsed.Redacted()
-	}
-	return target
 }
 
 // ParseDescriptor reads a descriptor: KEY=VALUE,KEY=VALUE… A value may hold [SubjectPlace], and a
@@ -135,12 +131,22 @@ func splitEntries(text string) []string {
 }
 
 type rlsClient struct {
+	*http2
 	name        string
-	method      string // as a URL
 	domain      string
 	userAgent   string
 	descriptors []rls.Descriptor // values hold SubjectPlace
-	transport   *http.Transport
+}
+
+// Places implements [Templated]. The cost is in every request.
+func (c *rlsClient) Places() (subject, cost bool) {
+	subject = strings.Contains(c.domain, SubjectPlace)
+	for i := range c.descriptors {
+		for _, e := range c.descriptors[i].Entries {
+			subject = subject || strings.Contains(e.Value, SubjectPlace)
+		}
+	}
+	return subject, true
 }
 
 // Connect implements [Client]: a subject that never asks again is asked about, at no cost.
@@ -150,7 +156,11 @@ func (c *rlsClient) Connect(ctx context.Context) error {
 		return err
 	}
 	if answer.Outcome == Failed {
-		return fmt.Errorf("%s %s", c.name, answer.Reason)
+		kind := limiter.ErrRefused
+		if answer.Status == statusUnavailable || answer.Status == statusDeadlineExceeded {
+			kind = limiter.ErrUnavailable
+		}
+		return &sendError{c.name + " " + answer.Reason, kind, errFailedCall}
 	}
 	return nil
 }
@@ -197,7 +207,7 @@ func (c *rlsClient) request(subject string, hits uint32) *rls.Request {
 func (a *Answer) tell(message []byte) error {
 	response, err := rls.ReadResponse(message)
 	if err != nil {
-		return err
+		return notGRPC(err)
 	}
 	switch response.Overall {
 	case rls.OK:
@@ -230,12 +240,6 @@ func (a *Answer) tell(message []byte) error {
 
 // Describe implements [Client].
 func (c *rlsClient) Describe() string { return c.name }
-
-// Close implements [Client].
-func (c *rlsClient) Close() error {
-	c.transport.CloseIdleConnections()
-	return nil
-}
 
 // deadlineText writes how long is left as gRPC does: at most eight digits and a unit.
 func deadlineText(left time.Duration) string {

@@ -8,14 +8,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// When exactly the endpoint decided is not known, only that it was between sending and answer.
-// So a key is followed in worlds: in one each decision was made as early as it can have been,
-// in the other as late. What holds in neither is wrong. Times are widened by a resolution,
-// since clocks of limiters are seldom finer than a millisecond.
+// resolution is how exactly the clocks of limiters are read: seldom finer than a millisecond.
 const resolution = time.Millisecond
-
-// mostWorlds bounds the worlds in which a request without an answer was counted or not.
-const mostWorlds = 16
 
 // standard is what an endpoint is held to: it says how a limit counts.
 type standard struct {
@@ -55,17 +49,27 @@ type judgement struct {
 	peak int64
 }
 
-// world is one way in which it can have gone.
-type world struct {
+// When exactly the endpoint decided is not known, only that it was between sending and answer.
+// So a key is followed on two tracks: on one each request was counted as early as it can have
+// been, on the other as late. What is in use lies between what is in use on the two.
+type track struct {
 	state limiter.State
-	late  bool
+	// pending are charges that may be later than the next request, and so are not part of the
+	// state yet.
+	pending []charge
+}
+
+type charge struct {
+	at   limiter.Instant
+	cost int64
+	anew bool // it makes a window begin anew
 }
 
 // judge holds the events of one subject to a standard. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
 func (m standard) judge(events []*Event, fresh bool) *judgement {
 	j := &judgement{standard: m, views: make([]view, 0, len(events))}
-	worlds := []world{{}, {late: true}}
+	var early, late track
 	var all limiter.State // with everything charged, as late as it can be
 	known := limiter.Instant(0)
 	if !fresh && len(events) > 0 {
@@ -76,23 +80,23 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 	for i, e := range events {
 		v := view{Event: e, judged: fresh || m.instant(e.Sent) > known}
 		v.overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
-		early, late := m.instant(e.Sent.Add(-m.resolution)), m.instant(e.Answered.Add(m.resolution))
+		first, last := m.instant(e.Sent.Add(-m.resolution)), m.instant(e.Answered.Add(m.resolution))
 		if e.Outcome == endpoint.Allowed {
-			now := late
+			now := last
 			if m.limit.Algorithm == limiter.FixedWindow { // the window that began is the one to fill
-				now = early
+				now = first
 			}
 			all.Charge(m.limit, e.Cost, now)
-			j.peak = max(j.peak, min(all.Used(early), all.Used(late)))
+			j.peak = max(j.peak, min(all.Used(first), all.Used(last)))
 		}
-		worlds = m.decide(worlds, &v, early, late)
+		m.decide(&early, &late, &v, first, last)
 		if v.judged && v.over {
 			j.over += e.Cost
 		}
 		if v.judged && v.under {
 			j.under += e.Cost
 		}
-		m.look(worlds, &v, early, late)
+		m.look(&early, &late, &v, first, last)
 		j.views = append(j.views, v)
 	}
 	return j
@@ -104,89 +108,96 @@ func (m standard) instant(t time.Time) limiter.Instant { return limiter.InstantO
 // back is the time of an instant.
 func (m standard) back(i limiter.Instant) time.Time { return i.Time().Add(m.phase) }
 
-// decide goes on in all worlds in which the answer can have been given, and says whether there
-// is none.
-func (m standard) decide(worlds []world, v *view, early, late limiter.Instant) []world {
-	capacity := m.limit.Capacity()
-	type fate struct{ admits, denies bool }
-	fates := make([]fate, len(worlds))
-	var possible fate
-	for i := range worlds {
-		for _, now := range []limiter.Instant{early, late} {
-			if worlds[i].state.Used(now)+v.Cost <= capacity {
-				fates[i].admits, possible.admits = true, true
-			} else {
-				fates[i].denies, possible.denies = true, true
-			}
-		}
+// settle makes the charges before an instant part of the state.
+func (m standard) settle(t *track, before limiter.Instant) {
+	for len(t.pending) > 0 && t.pending[0].at <= before {
+		m.apply(&t.state, t.pending[0])
+		t.pending = t.pending[1:]
 	}
-	var kept []world
-	for i := range worlds {
-		w := &worlds[i]
-		now := early
-		if w.late {
-			now = late
-		}
-		switch v.Outcome {
-		case endpoint.Allowed:
-			if v.over = !possible.admits; v.over {
-				break // what was wrong is not charged, so that it is told once
-			}
-			if !fates[i].admits {
-				continue
-			}
-			if w.state.Used(now)+v.Cost > capacity {
-				now = late // the only time at which it fits
-			}
-			w.state.Charge(m.limit, v.Cost, now)
-		case endpoint.Denied:
-			if v.under = !possible.denies; !v.under && !fates[i].denies {
-				continue
-			}
-			if m.charges {
-				m.chargeDenied(&w.state, v.Cost, now)
-			}
-		default:
-			if len(kept) < mostWorlds && fates[i].admits {
-				counted := world{state: *w.state.Clone(), late: w.late}
-				counted.state.Charge(m.limit, v.Cost, now)
-				kept = append(kept, counted)
-			}
-		}
-		kept = append(kept, *w)
-	}
-	if len(kept) > mostWorlds {
-		kept = kept[:mostWorlds]
-	}
-	return kept
 }
 
-// chargeDenied counts a denied request: it delays when there is room again.
-func (m standard) chargeDenied(s *limiter.State, cost int64, now limiter.Instant) {
-	if m.limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
+func (m standard) apply(s *limiter.State, c charge) {
+	if c.anew {
 		*s = limiter.State{}
-		cost = m.limit.Capacity()
 	}
-	s.Charge(m.limit, cost, now)
+	s.Charge(m.limit, c.cost, c.at)
+}
+
+// used is what is in use at an instant, with all that may have been charged before.
+func (t *track) used(now limiter.Instant) int64 {
+	used := t.state.Used(now)
+	for i := range t.pending {
+		used += t.pending[i].cost
+	}
+	return used
+}
+
+// end is the state with everything charged.
+func (m standard) end(t *track) *limiter.State {
+	if len(t.pending) == 0 {
+		return &t.state
+	}
+	s := t.state.Clone()
+	for _, c := range t.pending {
+		m.apply(s, c)
+	}
+	return s
+}
+
+// decide says whether the answer can have been given, and goes on with it.
+func (m standard) decide(early, late *track, v *view, first, last limiter.Instant) {
+	capacity := m.limit.Capacity()
+	m.settle(late, first)
+	atEnd := m.end(late)
+	least := min(early.used(last), atEnd.Used(last), late.used(first))
+	most := max(late.used(first), early.used(first))
+	fits := m.after(&early.state, v.Cost, first) + first
+	charged := int64(0)
+	switch v.Outcome {
+	case endpoint.Allowed:
+		if v.over = least+v.Cost > capacity; v.over {
+			least, most = capacity, capacity
+			break // what was wrong is not charged, so that it is told once
+		}
+		most, charged = min(most, capacity-v.Cost), v.Cost
+		if m.limit.Algorithm == limiter.FixedWindow && atEnd.Used(last)+v.Cost > capacity {
+			*late = track{state: *early.state.Clone()} // its window had ended before
+		}
+		early.state.Charge(m.limit, v.Cost, min(max(first, fits), last))
+		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
+	case endpoint.Denied:
+		if v.under = most+v.Cost <= capacity; !v.under {
+			least = max(least, capacity-v.Cost+1)
+		}
+		if m.charges {
+			m.apply(&early.state, m.denied(v.Cost, first))
+			late.pending = append(late.pending, m.denied(v.Cost, last))
+		}
+	default: // it was charged or not
+		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
+	}
+	v.remaining = [2]int64{max(0, capacity-most-charged), max(0, capacity-least-charged)}
+}
+
+// denied is how a denied request counts, if it does: it delays when there is room again.
+func (m standard) denied(cost int64, now limiter.Instant) charge {
+	if m.limit.FromFirst { // the window begins anew, as if EXPIRE came with each request
+		return charge{at: now, cost: m.limit.Capacity(), anew: true}
+	}
+	return charge{at: now, cost: cost}
 }
 
 // look notes what is true after an answer.
-func (m standard) look(worlds []world, v *view, early, late limiter.Instant) {
-	capacity := m.limit.Capacity()
-	v.remaining = [2]int64{capacity, 0}
-	for i := range worlds {
-		for _, now := range []limiter.Instant{early, late} {
-			s := &worlds[i].state
-			used := s.Used(now)
-			left := max(0, capacity-used)
-			v.remaining = [2]int64{min(v.remaining[0], left), max(v.remaining[1], left)}
+func (m standard) look(early, late *track, v *view, first, last limiter.Instant) {
+	for _, s := range []*limiter.State{&early.state, m.end(late)} {
+		for _, now := range []limiter.Instant{first, last} {
 			fits := m.back(now + m.after(s, v.Cost, now))
 			v.fits[0], v.fits[1] = earlier(v.fits[0], fits), latest(v.fits[1], fits)
 			unused := m.back(max(now, s.UnusedAt(now)))
 			v.unused = latest(v.unused, unused)
 			more := unused
-			if used > 1 {
-				more = m.back(now + m.after(s, capacity-used+1, now))
+			if used := s.Used(now); used > 1 {
+				more = m.back(now + m.after(s, m.limit.Capacity()-used+1, now))
 			}
 			v.more = earlier(v.more, more)
 		}

@@ -75,6 +75,8 @@ func (x *explorer) explore() error {
 	}
 	if err = x.follow(); err == nil {
 		err = x.compare()
+	} else if errors.Is(err, errSpent) {
+		x.judge()
 	}
 	if err == nil || errors.Is(err, errSpent) {
 		x.conclude(err)
@@ -128,8 +130,12 @@ const (
 func (x *explorer) follow() error {
 	full := int64(x.burst.admitted)
 	x.counts = []int64{full}
+	for i := range min(3, x.burst.failed) { // they may have been charged
+		x.counts = append(x.counts, full+int64(i)+1)
+	}
 	requests, begin := x.requestsLeft(), x.clock.Now()
-	for edges := 0; edges < mostEdges; edges++ {
+	once := time.Duration(0) // how long the first recovery took
+	for edges, most := 0, mostEdges; edges < most; edges++ {
 		x.step(x.timeLeft(), "waiting until a request is admitted again")
 		exhausted := x.clock.Now()
 		for pause := firstPause; ; {
@@ -144,15 +150,25 @@ func (x *explorer) follow() error {
 				if n > full/2 && !slices.Contains(x.counts, n) && len(x.counts) < 4 {
 					x.counts = append(x.counts, n)
 				}
-				if b.denied == 0 { // all is back, and more: faster than it can be asked for
-					edges = mostEdges
+				switch {
+				case b.denied == 0: // all is back, and more: faster than it can be asked for
+					most = 0
+				case n > full/2: // all comes back at once, and a second time says how often
+					most = 2
 				}
 				break
 			}
-			pause = max(firstPause, time.Duration(float64(x.clock.Now().Sub(exhausted))*(patience-1)))
+			elapsed := x.clock.Now().Sub(exhausted)
+			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
+			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
+				pause = max(firstPause, once/40) // it may take as long as before
+			}
+		}
+		if once == 0 {
+			once = x.clock.Now().Sub(exhausted)
 		}
 		waited := x.clock.Now().Sub(begin)
-		if edges > 0 && (x.requestsLeft() < requests/2 || x.timeLeft() < 3*waited) {
+		if x.requestsLeft() < requests/2 || x.timeLeft() < 2*waited {
 			break
 		}
 	}
@@ -165,23 +181,14 @@ func (x *explorer) gather() {
 	*v = evidence{h: historyOf(x.events, x.shared), counts: x.counts, longest: 400 * 24 * time.Hour}
 	first := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
 	v.first = &x.events[first]
-	for i := range x.events {
-		e := &x.events[i]
-		if e.Outcome == endpoint.Denied {
-			v.denied = e
-			break
-		}
-		if e.Outcome == endpoint.Allowed {
+	for i := range x.burst.events {
+		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed && (v.last == nil || e.Answered.After(v.last.Answered)) {
 			v.last = e
 		}
 	}
-	v.edges = edgesOf(x.events, x.subject)
-	subjects := make(map[string]bool)
-	for i := range x.events {
-		subjects[x.events[i].Subject] = true
-	}
-	for subject := range subjects {
-		v.sharp = append(v.sharp, edgesOf(x.events, subject)...)
+	v.edges = edgesOf(v.h[0])
+	for _, one := range v.h {
+		v.sharp = append(v.sharp, edgesOf(one)...)
 	}
 	slices.SortFunc(v.sharp, func(a, b edge) int {
 		if c := a.by.Sub(a.after) - b.by.Sub(b.after); c != 0 {
@@ -192,32 +199,81 @@ func (x *explorer) gather() {
 	v.sharp = v.sharp[:min(2, len(v.sharp))]
 }
 
-// judge finds the models that explain all that was seen.
+// judge finds the models that explain all that was seen. A family that did not explain what was
+// seen before cannot explain more.
 func (x *explorer) judge() {
 	x.gather()
-	x.explanations = nil
 	if len(x.evidence.edges) == 0 {
 		return
 	}
-	least := 1 << 30
-	for _, h := range x.evidence.hypotheses() {
+	hypotheses := x.evidence.hypotheses()
+	if x.judgeAmong(x.narrowed(hypotheses)); len(x.explanations) == 0 || x.explanations[0].wrong > 0 {
+		for i := range hypotheses {
+			hypotheses[i].index = i
+		}
+		x.judgeAmong(hypotheses)
+	}
+}
+
+// narrowed returns the hypotheses that are left, with the periods that are left.
+func (x *explorer) narrowed(all []hypothesis) (left []hypothesis) {
+	for i := range x.explanations {
+		e := &x.explanations[i]
+		if e.index >= len(all) || e.wrong > 0 {
+			return nil
+		}
+		h := all[e.index]
+		h.index, h.low, h.high = e.index, max(h.low, e.low-e.low/1000), min(h.high, e.high+e.high/1000)
+		left = append(left, h)
+	}
+	return left
+}
+
+// judgeAmong keeps the explanations that are least wrong.
+func (x *explorer) judgeAmong(hypotheses []hypothesis) {
+	x.explanations = nil
+	for _, h := range hypotheses {
 		e := x.evidence.explain(h)
-		if len(e.models) == 0 || e.wrong > least {
+		e.index = h.index
+		if len(e.models) == 0 || len(x.explanations) > 0 && e.wrong > x.explanations[0].wrong {
 			continue
 		}
-		if e.wrong < least {
-			x.explanations, least = nil, e.wrong
+		if len(x.explanations) > 0 && e.wrong < x.explanations[0].wrong {
+			x.explanations = nil
 		}
 		x.explanations = append(x.explanations, e)
 	}
 }
 
-// models returns all models that are left.
+// mostCompared is how many models are compared at once.
+const mostCompared = 16
+
+// models returns models that are left, some of each family.
 func (x *explorer) models() (models []model) {
-	for i := range x.explanations {
-		models = append(models, x.explanations[i].models...)
+	for nth := range mostCompared {
+		for i := range x.explanations {
+			if all := x.explanations[i].models; nth < len(all) && len(models) < mostCompared {
+				models = append(models, all[nth])
+			}
+		}
 	}
 	return models
+}
+
+// rest returns how long to leave a limit alone that all subjects share, so that the next
+// experiment finds it unused.
+func (x *explorer) rest(models []model) (longest time.Duration) {
+	if !x.shared {
+		return 0
+	}
+	for i := range models {
+		span := models[i].fullSpan()
+		if models[i].limit.Algorithm == limiter.SlidingCounter {
+			span *= 2
+		}
+		longest = max(longest, span)
+	}
+	return longest + longest/20
 }
 
 // mostRounds is how often experiments are chosen by what is known.
@@ -226,6 +282,7 @@ const mostRounds = 8
 // compare runs experiments for which the models that are left predict different answers.
 func (x *explorer) compare() error {
 	confirmed := false
+	repeated := make(map[string]int)
 	for range mostRounds {
 		x.judge()
 		models := x.models()
@@ -233,21 +290,26 @@ func (x *explorer) compare() error {
 			return nil
 		}
 		each, unsure := x.latency()
-		now := x.clock.Now().Add(20 * time.Millisecond)
-		var chosen []experiment
-		if x.shared {
-			return nil
-		}
+		p := pace{each, x.config.Workers}
+		now := x.clock.Now().Add(20 * time.Millisecond).Add(x.rest(models))
 		all := design(int(models[0].limit.Capacity()), x.spans(models), x.windowEdges(models), now)
-		chosen = choose(all, models, now, each, unsure, x.requestsLeft(), x.timeLeft())
+		all = slices.DeleteFunc(all, func(e experiment) bool { return repeated[e.signature()] >= 2 })
+		chosen := choose(all, models, now, p, unsure, x.requestsLeft(), x.timeLeft())
+		if x.shared && len(chosen) > 0 {
+			chosen = chosen[:1]
+			if chosen[0].begin.IsZero() {
+				chosen[0].begin = now
+			}
+		}
 		if len(chosen) == 0 && !confirmed {
-			chosen, confirmed = x.confirmation(&models[0]), true
+			chosen, confirmed = x.confirmation(&models[0], now, x.rest(models)), true
 		}
 		if len(chosen) == 0 {
 			return nil
 		}
 		longest := time.Duration(0)
 		for i := range chosen {
+			repeated[chosen[i].signature()]++
 			took := chosen[i].last()
 			if !chosen[i].begin.IsZero() {
 				took += chosen[i].begin.Sub(now)
@@ -264,18 +326,27 @@ func (x *explorer) compare() error {
 	return nil
 }
 
-// confirmation returns experiments that would show what no model here does.
-func (x *explorer) confirmation(m *model) (all []experiment) {
+// confirmation returns experiments that would show what no model here does, one after the
+// other with a rest in between if there is one.
+func (x *explorer) confirmation(m *model, now time.Time, rest time.Duration) (all []experiment) {
 	full, span := int(m.limit.Capacity()), m.fullSpan()
-	requests := x.requestsLeft()
-	for _, e := range designFor(full, span, time.Time{}) {
+	requests, begin, end := x.requestsLeft(), time.Time{}, x.clock.Now().Add(x.timeLeft())
+	if rest > 0 {
+		begin = now
+	}
+	for _, e := range designFor(full, span, begin) {
 		wanted := e.name == "recovery" && (e.last() == span/100*50 || e.last() == span/100*97) ||
 			e.name == "two halves" && e.last() == span/100*110 && e.steps[1].at == span/100*50 ||
 			e.name == "denied again and again" && e.last() == span/100*90 || e.name == "a second window" && e.last() == span/100*210
-		if wanted && e.requests() <= requests/3 && e.last() <= x.timeLeft() && len(all) < 6 {
-			requests -= e.requests()
-			all = append(all, e)
+		if !wanted || e.steps[len(e.steps)-1].n == 1 || e.requests() > requests/3 || now.Add(e.last()+rest).After(end) {
+			continue
 		}
+		if rest > 0 {
+			e.begin = now
+			now = now.Add(e.last() + rest)
+		}
+		requests -= e.requests()
+		all = append(all, e)
 	}
 	return all
 }
@@ -293,14 +364,16 @@ func (m *model) fullSpan() time.Duration {
 func (x *explorer) spans(models []model) (all []time.Duration) {
 	var full []time.Duration
 	for i := range models {
-		if span := models[i].fullSpan(); !slices.Contains(full, span) {
-			full = append(full, span)
-		}
+		full = append(full, models[i].fullSpan())
 	}
 	slices.Sort(full)
-	all = append(all, full...)
-	for i := 1; i < len(full); i++ {
-		all = append(all, (full[i-1]+full[i])/2)
+	for i, span := range full {
+		if i > 0 && span-full[i-1] > span/1000 {
+			all = append(all, (full[i-1]+span)/2)
+		}
+		if i == 0 || span-full[i-1] > span/50 {
+			all = append(all, span)
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,35 +32,54 @@ func (x *experiment) requests() (n int) {
 	return n
 }
 
+// signature is equal for experiments that differ in when they begin.
+func (x *experiment) signature() string { return fmt.Sprint(x.steps, x.begin.IsZero()) }
+
 func (x *experiment) last() time.Duration { return x.steps[len(x.steps)-1].at }
 
 // outcome is what a model predicts, or what was seen: admitted at each step.
 type outcome [5]int64
 
-// predict returns what a model would admit if the steps came later by some time than planned,
-// each request taking a while.
-func (x *experiment) predict(m *model, begin limiter.Instant, late, each time.Duration) (o outcome) {
+// pace is how long so many requests of a step take.
+type pace struct {
+	each    time.Duration // request
+	workers int
+}
+
+func (p pace) of(n int64) time.Duration {
+	one := min(n, sequential)
+	return p.each*time.Duration(one) + p.each*time.Duration(n-one)/time.Duration(max(1, p.workers))
+}
+
+// predict returns what a model would admit if the steps after the first came later by some
+// time than planned.
+func (x *experiment) predict(m *model, begin limiter.Instant, late time.Duration, p pace) (o outcome) {
 	var u usage
 	for i, s := range x.steps {
 		now := begin + limiter.Instant(s.at.Microseconds())
 		if i > 0 {
 			now += limiter.Instant(late.Microseconds())
 		}
-		room := min(m.room(&u, now), int64(s.n))
-		asked := int64(s.n)
-		if s.untilDenied {
-			asked = min(asked, room+1)
+		now = max(now, u.last)
+		// One half of the requests comes at the begin, the other at the end.
+		half := int64(s.n+1) / 2
+		room := min(m.room(&u, now), half)
+		if s.untilDenied && room < half {
+			half = room + 1
 		}
-		m.take(&u, asked, room, now)
+		m.take(&u, half, room, now)
 		o[i] = room
-		// What comes back while the step is sent is admitted, too.
-		if spent := time.Duration(room) * each; spent > 0 && room < int64(s.n) {
-			then := now + limiter.Instant(spent.Microseconds())
-			if more := min(m.room(&u, then), int64(s.n)-room); more > 0 {
-				m.take(&u, more, more, then)
-				o[i] += more
-			}
+		rest := int64(s.n) - half
+		if rest == 0 || s.untilDenied && room < half {
+			continue
 		}
+		now += limiter.Instant(p.of(int64(s.n)).Microseconds())
+		room = min(m.room(&u, now), rest)
+		if s.untilDenied {
+			rest = min(rest, room+1)
+		}
+		m.take(&u, rest, room, now)
+		o[i] += room
 	}
 	return o
 }
@@ -115,7 +135,7 @@ func designFor(full int, span time.Duration, begin time.Time) (all []experiment)
 }
 
 // gain is which pairs of models an experiment tells apart.
-func (x *experiment) gain(models []model, now time.Time, each, unsure time.Duration) (pairs [][2]int) {
+func (x *experiment) gain(models []model, now time.Time, p pace, unsure time.Duration) (pairs [][2]int) {
 	begin := x.begin
 	if begin.IsZero() {
 		begin = now
@@ -124,9 +144,9 @@ func (x *experiment) gain(models []model, now time.Time, each, unsure time.Durat
 	outcomes, stable := make([]outcome, len(models)), make([]bool, len(models))
 	for i := range models {
 		m := &models[i]
-		outcomes[i] = x.predict(m, at, 0, each)
-		stable[i] = outcomes[i] == x.predict(m, at, unsure, each) && outcomes[i] == x.predict(m, at, -unsure, each) &&
-			outcomes[i] == x.predict(m, at+limiter.Instant(unsure.Microseconds()), 0, 0)
+		outcomes[i] = x.predict(m, at, 0, p)
+		stable[i] = outcomes[i] == x.predict(m, at, unsure, p) && outcomes[i] == x.predict(m, at, -unsure, p) &&
+			outcomes[i] == x.predict(m, at+limiter.Instant(unsure.Microseconds()), 0, pace{})
 	}
 	for i := range models {
 		for j := range models[:i] {
@@ -140,7 +160,7 @@ func (x *experiment) gain(models []model, now time.Time, each, unsure time.Durat
 
 // choose returns experiments that together tell as many pairs of models apart as can be, the
 // cheapest first, within so many requests and so much time.
-func choose(all []experiment, models []model, now time.Time, each, unsure time.Duration, requests int, left time.Duration) (chosen []experiment) {
+func choose(all []experiment, models []model, now time.Time, p pace, unsure time.Duration, requests int, left time.Duration) (chosen []experiment) {
 	type candidate struct {
 		x     *experiment
 		pairs [][2]int
@@ -156,7 +176,7 @@ func choose(all []experiment, models []model, now time.Time, each, unsure time.D
 		if took > left || x.requests() > requests {
 			continue
 		}
-		if pairs := x.gain(models, now, each, unsure); len(pairs) > 0 {
+		if pairs := x.gain(models, now, p, unsure); len(pairs) > 0 {
 			candidates = append(candidates, candidate{x, pairs, took})
 		}
 	}
@@ -174,7 +194,7 @@ func choose(all []experiment, models []model, now time.Time, each, unsure time.D
 			if fresh == 0 || c.x.requests() > requests {
 				continue
 			}
-			worth := float64(fresh) / (0.1 + float64(c.x.requests())/float64(requests+1) + float64(c.took)/float64(left+1))
+			worth := float64(fresh) / (0.1 + float64(c.x.requests())/float64(requests+1) + float64(c.took)*4/float64(left+1))
 			if worth > bestWorth {
 				best, bestWorth = i, worth
 			}

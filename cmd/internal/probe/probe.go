@@ -22,6 +22,8 @@ type Config struct {
 	// Workers is the most requests that are under way at once, so that a large limit is
 	// exhausted before it refills; 0 and 1 mean one.
 	Workers int
+	// Timeout is how long an answer may take; 0 is as long as the client waits.
+	Timeout time.Duration
 	// DeniedStatus is the status that a denial must have; 0 means 429.
 	DeniedStatus int
 	// Clock tells the time and waits, for tests in virtual time; nil is this machine's.
@@ -77,8 +79,11 @@ type Discovery struct {
 type Result struct {
 	Discovery
 	// Dialect is the dialect of the headers that tell of the limit, empty if there are none.
+	// Where there are several, it is the newest.
 	Dialect string
-	Checks  []Check
+	// Dialects are all of them, the newest first.
+	Dialects []string
+	Checks   []Check
 }
 
 // Verdict is how a check ended.
@@ -96,14 +101,22 @@ type Check struct {
 	Name           string
 	Verdict        Verdict
 	Expected, Seen string
+	// Details are what Seen sums up, where that is more than one thing.
+	Details []string
 }
 
 // Run finds out what limit the endpoint has, unless the configuration says it, and checks the
-// endpoint. What was seen until an error is in the result.
+// endpoint. What was seen until an error is in the result. That no limit was found is an
+// [ErrNoLimit], and what could be checked without is in the result.
 func Run(ctx context.Context, config *Config) (*Result, error) {
-	discovery, err := Discover(ctx, config)
-	if err != nil {
-		return &Result{Discovery: *discovery}, err
+	discovery := &Discovery{Limit: config.Limit, Exact: true}
+	var failure error
+	if config.Limit == nil {
+		discovery, failure = Discover(ctx, config)
 	}
-	return Verify(ctx, config, discovery)
+	result, err := verify(ctx, config, discovery, failure == nil)
+	if failure == nil {
+		failure = err
+	}
+	return result, failure
 }

@@ -8,6 +8,7 @@ import (
 
 // explanation is what is left of a family: models that explain all observations but so many.
 type explanation struct {
+	index     int     // of its hypothesis
 	models    []model // the most usual numbers first
 	low, high time.Duration
 	wrong     int // observations that the best of them does not explain
@@ -79,11 +80,36 @@ func (v *evidence) explain(h hypothesis) explanation {
 			j--
 		}
 		low, high = all[max(0, i-1)].span, all[min(len(all)-1, j+1)].span
+		if best[0].wrong > 0 && h.aligned {
+			v.turnsOf(&best[0])
+		}
 		if best[0].wrong == 0 && high-low <= best[0].span/50 {
 			break
 		}
 	}
 	return v.usual(&h, best, low, high)
+}
+
+// turnsOf finds when windows end so that less is wrong, by ever smaller steps from where they
+// seem to.
+func (v *evidence) turnsOf(t *tried) {
+	m := t.models[0]
+	period, wrong := m.limit.Period, t.wrong
+	for by := period / 8; by > time.Millisecond && wrong > 0; by /= 2 {
+		for _, phase := range []time.Duration{m.phase + by, m.phase - by} {
+			other := m
+			other.phase = ((phase%period + period) % period).Truncate(time.Microsecond)
+			if now := v.h.contradictions(&other, wrong); now < wrong {
+				m, wrong = other, now
+				break
+			}
+		}
+	}
+	if wrong < t.wrong {
+		begin := v.first.Sent.UnixMicro()
+		turn := begin - begin%period.Microseconds() + m.phase.Microseconds()
+		v.turns = append(v.turns, time.UnixMicro(turn))
+	}
 }
 
 func leastWrong(all []tried) (best []tried) {
@@ -120,10 +146,10 @@ func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 			continue
 		}
 		if found == 0 {
-			e.round = isRound(n.span, low, high) || n.count != 0 && isRound(n.period, scale(n, low), scale(n, high))
+			e.round = n.count == 0 && isRound(n.span, low, high) || n.count != 0 && n.isRound(low, high)
 		}
 		take(t)
-		if found++; found == mostModels {
+		if found++; found == mostModels || e.round {
 			break
 		}
 	}
@@ -134,7 +160,19 @@ func (v *evidence) usual(h *hypothesis, best []tried, low, high time.Duration) (
 	return e
 }
 
-// scale turns a span into the period with the numbers' count.
-func scale(n numbers, span time.Duration) time.Duration {
-	return time.Duration(float64(span) / float64(n.span) * float64(n.period))
+// isRound reports whether a rate can hardly be another one, if what was admitted at first comes
+// back between low and high.
+func (n *numbers) isRound(low, high time.Duration) bool {
+	known := float64(high-low) / float64(n.span)
+	if period := float64(n.period); isRound(n.period, n.period, n.period+time.Duration(known*period)) && rankOf(n.period) > 0 {
+		return true
+	}
+	unit := int64(1)
+	for n.count%(unit*10) == 0 {
+		unit *= 10
+	}
+	if n.count > 1000 && len(trimZeros(n.count)) > 1 && n.period >= time.Hour {
+		return false // nobody writes that
+	}
+	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // errSpent is the error of an experiment that would exceed the budget. It says which one.
@@ -120,7 +121,13 @@ func (s *session) sendOne(subject string, cost int64) (Event, error) {
 	}
 	event := Event{Subject: subject, Cost: cost}
 	before := s.clock.Now()
-	event.Err = s.config.Client.Send(s.ctx, subject, cost, &event.Answer)
+	ctx := s.ctx
+	if s.config.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = limiter.BudgetContext(ctx, s.config.Timeout)
+		defer cancel()
+	}
+	event.Err = s.config.Client.Send(ctx, subject, cost, &event.Answer)
 	if s.ctx.Err() != nil {
 		return event, s.ctx.Err()
 	}

@@ -99,6 +99,10 @@ func (r *Run) check() error {
 			}
 		}
 	}
+	if r.Clock != nil {
+		ofClock, figuresOfClock := r.Clock.figures()
+		counts, figures = append(counts, ofClock...), append(figures, figuresOfClock...)
+	}
 	if w := r.Wrapped; w != nil {
 		counts = append(counts, int64(w.Replicas), w.StoreCalls, w.HeldUnits, w.ByClockUnits, w.AllowedBesides, w.DeniedBesides)
 		figures = append(figures, w.CallsPerDecision, w.ByClockRatio)

@@ -155,6 +155,8 @@ type Figures struct {
 	Audit  Audit  `json:"audit"`
 	Limits Limits `json:"limits"` // each of the limits decided together
 	Cost   *Cost  `json:"cost,omitempty"`
+	// Clock is what was found of the clock that decided; nil where nothing could be.
+	Clock *StoreClock `json:"clock,omitempty"`
 }
 
 // Quantiles are of a distribution of times, in whole microseconds. Mean, P95 and P9999

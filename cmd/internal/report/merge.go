@@ -176,6 +176,7 @@ func mergeRuns(parts []part) (*Run, error) {
 		run.Limits[i].Audit = mergeAudits(audits)
 	}
 	run.Audit.LimitReached = leastReached(run.Limits)
+	run.Clock = mergeClocks(parts)
 	run.mergeCost(parts)
 	run.mergeTimelines(parts)
 	run.mergeKeys(parts)

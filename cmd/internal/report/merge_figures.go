@@ -65,6 +65,8 @@ func mergeAudits(all []*Audit) Audit {
 		merged.WorstWindowUnits = max(merged.WorstWindowUnits, a.WorstWindowUnits)
 		merged.OverAdmitted += a.OverAdmitted
 		merged.UnderAdmitted += a.UnderAdmitted
+		merged.KeysOver += a.KeysOver
+		merged.KeysUnder += a.KeysUnder
 		merged.LeastOverAdmitted += a.LeastOverAdmitted
 		merged.LeastUnderAdmitted += a.LeastUnderAdmitted
 		merged.mergeLies(a.Lies)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"math/big"
 	"strings"
 
@@ -101,6 +102,12 @@ func allMetrics() []metric {
 			}
 			return new(big.Rat).SetInt64(f.Audit.Lies.Wrong)
 		}},
+		metric{name: "clock_drift", of: func(f *Figures) *big.Rat {
+			if f.Clock == nil || f.Clock.Held == 0 {
+				return nil
+			}
+			return ratOf(math.Abs(f.Clock.Drift))
+		}},
 		metric{name: "limit_reached", of: func(f *Figures) *big.Rat {
 			if f.Audit.LimitReached == nil {
 				return nil
@@ -192,6 +199,8 @@ func (m *metric) absence() string {
 		return "a simulation measures no times, and a load test has none before its first answer"
 	case m.name == "limit_reached":
 		return "the report is of a version that did not tell it"
+	case m.name == "clock_drift":
+		return "nothing that decided told when it did"
 	case m.name == "lies":
 		return "the figures of no answer could be held against the truth"
 	case m.name == "fairness":

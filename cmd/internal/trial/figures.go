@@ -26,6 +26,12 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
 		Audit:        l.audited().audit(result.Findings),
 	}
+	if c := result.Clock; c.Held > 0 || c.Untold > 0 {
+		f.Clock = &report.StoreClock{
+			Held: c.Held, Untold: c.Untold, AheadMS: milliseconds(c.Ahead), Drift: c.Drift,
+			Jumps: c.Jumps, Astray: c.Astray, FarthestMS: milliseconds(c.Farthest), CoarseMS: milliseconds(c.Coarse),
+		}
+	}
 	for _, a := range result.ByDecider {
 		f.ByDecider = append(f.ByDecider, report.Answers{
 			DecidedBy: a.By.String(), Allowed: a.Allowed, Denied: a.Denied, Latency: report.QuantilesOf(a.Latency),
@@ -40,6 +46,9 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 	}
 	return f
 }
+
+// milliseconds is a time in milliseconds, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // audited is the limits of a run.
 type audited struct {
@@ -73,6 +82,8 @@ func (a *audited) add(sum *report.Audit, i int, f *audit.Finding) {
 	sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
 	sum.OverAdmitted += f.OverAdmitted
 	sum.UnderAdmitted += f.UnderAdmitted
+	sum.KeysOver += f.KeysOver
+	sum.KeysUnder += f.KeysUnder
 	sum.LeastOverAdmitted += f.LeastOver
 	sum.LeastUnderAdmitted += f.LeastUnder
 	if sum.LimitReached == nil || f.PeakRatio < *sum.LimitReached {

@@ -90,6 +90,13 @@ func (r *loadRun) warnings(run *report.Run, result *loadgen.Result, target Descr
 			run.Limits[i].UnderExplained = true
 		}
 	}
+	if n := result.Clock.Untold; n > 0 {
+		all = append(all, fmt.Sprintf("%s did not say when they were decided; they were audited by when they came, "+
+			"and the audit may be off by them", output.Plural(int(n), "answer")))
+		for i := range run.Limits {
+			run.Limits[i].Doubtful = true
+		}
+	}
 	if n := result.ClockWentBack; n > 0 {
 		all = append(all, fmt.Sprintf("the store's clock went back: %d answers have a time before that of answers "+
 			"that had come when they were asked for, and the audit may be off by them", n))
@@ -106,7 +113,7 @@ func tooFewWorkers(result *loadgen.Result, l *Load, generatorLimited bool) strin
 	if l.IsClosed() || generatorLimited || result.Waited <= result.Requests/100 {
 		return ""
 	}
-	return fmt.Sprintf("%s found no worker free; the latency includes the wait, and with more than %s it would show more of the store",
+	return fmt.Sprintf("%s found no worker free; the latency includes the wait. Either the store is at its limit, or %s are too few",
 		output.Plural(int(result.Waited), "request"), output.Plural(l.Workers, "worker"))
 }
 

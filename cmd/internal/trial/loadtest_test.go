@@ -352,7 +352,7 @@ func TestTooFewWorkers(t *testing.T) {
 		want    string
 	}{
 		{loadgen.Result{Requests: 50, Waited: 1}, make([]loadgen.Stage, 1), false,
-			"1 request found no worker free; the latency includes the wait, and with more than 3 workers it would show more of the store"},
+			"1 request found no worker free; the latency includes the wait. Either the store is at its limit, or 3 workers are too few"},
 		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), false, "20 requests found no worker free; "},
 		{loadgen.Result{Requests: 1000, Waited: 20}, make([]loadgen.Stage, 1), true, ""},
 		{loadgen.Result{Requests: 1000, Waited: 10}, make([]loadgen.Stage, 1), false, ""},

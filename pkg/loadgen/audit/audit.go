@@ -88,6 +88,8 @@ const (
 	// doubted: in which order its decisions were made is not known, or under which limit.
 	// What answers tell about it is not judged.
 	doubted
+	overAdmitted  // ever
+	underAdmitted // ever
 )
 
 // SetLimit says which limit a key is under. It must be called before the first
@@ -242,6 +244,12 @@ func (a *Auditor) Finding() Finding {
 		f.Keys++
 		if k.flags&denied != 0 {
 			f.KeysDenied++
+		}
+		if k.flags&overAdmitted != 0 {
+			f.KeysOver++
+		}
+		if k.flags&underAdmitted != 0 {
+			f.KeysUnder++
 		}
 		x := float64(k.charged)
 		f.Charged += x

@@ -153,6 +153,9 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 					want.PeakRatio = max(want.PeakRatio, float64(used+cost)/float64(h.limit.Capacity()))
 					want.OverAdmitted += min(cost, max(0, used+cost-h.limit.Capacity()))
 					fitting := min(cost, h.limit.Capacity()-over.used(now))
+					if used+cost > h.limit.Capacity() {
+						want.KeysOver = 1
+					}
 					want.LeastOver += cost - fitting
 					over.charge(now, fitting)
 					under.charge(now, min(cost, max(0, h.limit.Capacity()-under.used(now))))
@@ -164,6 +167,7 @@ func TestFindsWhatTheDefinitionsSay(t *testing.T) {
 			}
 			if used+cost <= h.limit.Capacity() {
 				want.UnderAdmitted += cost
+				want.KeysUnder = 1
 				if under.used(now)+cost <= h.limit.Capacity() {
 					want.LeastUnder += cost
 					under.charge(now, cost)

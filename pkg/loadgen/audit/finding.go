@@ -24,6 +24,8 @@ type Finding struct {
 	// be if what was denied wrongly had been charged: denials of a unit that could be had
 	// once count once.
 	LeastOver, LeastUnder int64
+	// KeysOver and KeysUnder are the keys with any units over- and under-admitted.
+	KeysOver, KeysUnder int64
 	// PeakRatio is the most that any key had in use, or would have had with what it asked
 	// for, against the capacity. It is at most 1 where nothing was over-admitted. Below 1,
 	// the limit never had to deny, and over-admission was not tested.

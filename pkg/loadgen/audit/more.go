@@ -86,7 +86,10 @@ func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
 	}
 	switch {
 	case o.Charged:
-		a.finding.OverAdmitted += min(max(0, least+o.Cost-r.capacity), o.Cost)
+		if beyond := min(least+o.Cost-r.capacity, o.Cost); beyond > 0 {
+			a.finding.OverAdmitted += beyond
+			k.flags |= overAdmitted
+		}
 		a.finding.LeastOver += m.chargeAtLeast(r, o, least)
 		a.reached(r, least+o.Cost)
 		m.charge(r, o)
@@ -102,6 +105,7 @@ func (a *Auditor) observeMore(k *account, r *rule, o *Observation) {
 	case most+o.Cost+r.held > r.capacity:
 		a.finding.Excused += o.Cost
 	default:
+		k.flags |= underAdmitted
 		a.finding.UnderAdmitted += o.Cost
 		a.finding.LeastUnder += m.deny(r, o, possible)
 	}

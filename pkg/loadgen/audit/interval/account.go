@@ -1,13 +1,10 @@
 package interval
 
-import (
-	"github.com/limitctl/limitctl/pkg/limiter"
-	"github.com/limitctl/limitctl/pkg/loadgen/audit"
-)
+import "github.com/limitctl/limitctl/pkg/limiter"
 
 // account is what is known of one key.
 type account struct {
-	limit  *limiter.Limit
+	limit  *limiter.Limit // with the period as short as it may look
 	group  *group
 	models []*model // one for each phase of the group
 	// begun is the first instants of the units that were admitted, in order. The n-th unit
@@ -19,16 +16,21 @@ type account struct {
 	charged, denials int64 // denials since the last request that was admitted
 	denied           bool  // ever
 	lastDenial       uint64
+	cost             int64 // of its requests, or 0 before the first
+	// countsDenials says that charging denied requests would make a difference.
+	countsDenials bool
+	rates         *rates // of some keys
 }
 
 // begin takes a request from the first instant at which it can have been decided.
 func (k *account) begin(a *Auditor, e *event) {
 	f := &a.finding
+	k.price(e.cost)
 	switch e.answer {
 	case Admitted:
 		k.charged += e.cost
 		k.denials = 0
-		k.begun.push(e.lo, e.cost)
+		k.begun.add(e.lo, e.cost)
 	case Denied:
 		k.lastDenial++
 		e.id = k.lastDenial
@@ -36,18 +38,19 @@ func (k *account) begin(a *Auditor, e *event) {
 		k.denials++
 		f.Denied++
 		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
-		k.group.denied(e)
 	}
+	k.rates.begin(k, e)
 	for i, m := range k.models {
-		m.begin(k.group.phases[i], e)
+		m.begin(k.group.phases[i], e, k.countsDenials)
 	}
 }
 
 // end takes a request from the last instant at which it can have been decided.
 func (k *account) end(e *event) {
+	k.rates.end(e)
 	if e.answer == Admitted {
 		for units := e.cost; units > 0; {
-			lo, n := k.begun.pop(units)
+			lo, n := k.begun.take(units)
 			units -= n
 			for i, m := range k.models {
 				m.pair(k.group.phases[i], lo, e.hi, n)
@@ -60,65 +63,26 @@ func (k *account) end(e *event) {
 	}
 }
 
-// Finding returns what was found so far. What is not judged yet is left out.
-func (a *Auditor) Finding() audit.Finding {
-	f := a.finding
-	for _, k := range a.keys {
-		if k == nil {
-			continue
-		}
-		f.Keys++
-		if k.denied {
-			f.KeysDenied++
-		}
-		x := float64(k.charged)
-		f.Charged += x
-		f.ChargedSquares += x * x
-		f.WorstUnits = max(f.WorstUnits, k.span.worst)
-		f.WorstRatio = max(f.WorstRatio, k.span.ratio(k.limit))
+// price notes the cost of a request. If all have the same, a window that has no room for one has
+// none for another, so that it makes no difference whether the denied are charged.
+func (k *account) price(cost int64) {
+	if k.cost == 0 {
+		k.cost = cost
 	}
-	for _, g := range a.groups {
-		t := &g.best().totals
-		f.OverAdmitted += t.over
-		f.UnderAdmitted += t.under(g)
-	}
-	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
-	return f
-}
-
-// pairs is instants and units, in the order of instants.
-type pairs struct {
-	list []pair
-	head int
-}
-
-type pair struct {
-	at    limiter.Instant
-	units int64
-}
-
-func (p *pairs) empty() bool { return p.head == len(p.list) }
-
-func (p *pairs) front() *pair { return &p.list[p.head] }
-
-func (p *pairs) push(at limiter.Instant, units int64) {
-	if n := len(p.list); n > p.head && p.list[n-1].at == at {
-		p.list[n-1].units += units
+	if cost == k.cost || k.countsDenials || k.limit.Algorithm != limiter.FixedWindow {
 		return
 	}
-	if p.head > len(p.list)/2 {
-		n := copy(p.list, p.list[p.head:])
-		p.list, p.head = p.list[:n], 0
+	k.countsDenials = true
+	for _, m := range k.models {
+		m.most.mixed(k.lastDenial)
 	}
-	p.list = append(p.list, pair{at, units})
 }
 
-// pop takes up to most units of the first instant.
-func (p *pairs) pop(most int64) (at limiter.Instant, units int64) {
-	first := p.front()
-	at, units = first.at, min(most, first.units)
-	if first.units -= units; first.units == 0 {
-		p.head++
+// settle judges what was decided before an instant for sure.
+func (k *account) settle(before limiter.Instant) {
+	for i, m := range k.models {
+		p := k.group.phases[i]
+		lo, _ := p.interval(before, before)
+		m.most.settle(lo, k.countsDenials, &p.totals)
 	}
-	return at, units
 }

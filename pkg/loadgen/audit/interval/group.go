@@ -6,56 +6,83 @@ import "github.com/limitctl/limitctl/pkg/limiter"
 type groupID struct {
 	kind   limiter.Kind
 	period limiter.Instant
+	slices int64
 }
 
-// group is the keys whose windows have the same phase. Of limits without windows that are
-// aligned to the epoch it has a single phase.
+// group is the keys whose windows begin together. Of limits whose windows are not aligned to
+// the epoch it has a single phase.
 type group struct {
-	phases []*phase
-	limits []*limiter.Limit
-	keys   []*account
+	limit    *limiter.Limit // of one of its keys
+	phases   []*phase
+	keys     []*account
+	most     int // phases that are followed at once
+	finest   limiter.Instant
+	from, to limiter.Instant // between which phases stay
+	// narrowed is when the phases were looked through.
+	narrowed limiter.Instant
+	// deniedFree says that denied requests cannot all have been charged.
+	deniedFree bool
 }
-
-// phase is a range of where windows can begin, from the epoch and modulo their period, and
-// what is wrong if they do.
-type phase struct {
-	from, to limiter.Instant
-	totals   totals
-}
-
-// totals is what is wrong under a phase, in all keys of a group.
-type totals struct {
-	over                           int64 // units
-	underFree, underCharged, least int64
-}
-
-// under returns the units that were denied wrongly.
-func (t *totals) under(*group) int64 { return t.underFree }
 
 func (a *Auditor) group(limit *limiter.Limit) *group {
-	id := groupID{limit.Kind(), periodOf(limit)}
+	id := groupID{limit.Kind(), periodOf(limit), limit.Slices}
 	g := a.groups[id]
 	if g == nil {
-		g = &group{phases: []*phase{{}}}
+		width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
+		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
+		g.most = min(maxPhases, max(2, maxModels/max(1, len(a.keys))))
+		g.phases = a.phases(limit, width, g.most)
+		if g.from, g.to = -a.skew, a.skew; a.skew < 0 || !aligned(limit) {
+			g.from, g.to = -maxInstant, maxInstant
+		}
+		for _, p := range g.phases {
+			if aligned(limit) {
+				g.widen(p, g.ahead())
+			}
+		}
 		a.groups[id] = g
 	}
 	return g
 }
 
 func (g *group) newAccount(limit *limiter.Limit) *account {
-	k := &account{limit: limit, group: g}
+	k := &account{limit: fastest(limit), group: g}
+	k.countsDenials = limit.Algorithm == limiter.SlidingLog || limit.Algorithm == limiter.SlidingCounter
+	if len(g.keys) < ratedKeys {
+		k.rates = newRates(limit)
+	}
 	for range g.phases {
-		k.models = append(k.models, &model{limit: limit})
+		k.models = append(k.models, newModel(limit))
 	}
 	g.keys = append(g.keys, k)
 	return k
 }
 
-// denied takes notice of a denial.
-func (g *group) denied(*event) {}
+// chargesDenied reports whether all that was denied had a reason, if denied requests are charged.
+func (g *group) chargesDenied(t *totals) bool {
+	return t.underFree > 0 && t.underCharged == 0 && !g.deniedFree && !g.limit.Algorithm.HasBurst()
+}
 
-// narrow drops phases that cannot be.
-func (g *group) narrow() {}
+// best returns the phase that explains most: one under which all mistakes are of one kind, as most
+// limiters make only one, and of those the one under which they are fewest.
+func (g *group) best() *phase {
+	best := g.phases[0]
+	for _, p := range g.phases[1:] {
+		mixed, leastMixed := min(p.totals.over, g.under(p)), min(best.totals.over, g.under(best))
+		if mixed < leastMixed || mixed == leastMixed && g.wrong(p) < g.wrong(best) {
+			best = p
+		}
+	}
+	return best
+}
 
-// best returns the phase under which least is wrong.
-func (g *group) best() *phase { return g.phases[0] }
+// wrong returns how many units were wrong under a phase, at least.
+func (g *group) wrong(p *phase) int64 { return p.totals.over + g.under(p) }
+
+// under returns how many of them were denied.
+func (g *group) under(p *phase) int64 {
+	if g.chargesDenied(&p.totals) {
+		return 0
+	}
+	return p.totals.leastUnder
+}

@@ -34,10 +34,14 @@ type Answer uint8
 const (
 	// Admitted: the request was let through, and its cost counts.
 	Admitted Answer = iota
-	// Denied: this limit, or one that was decided together with it, turned it away.
+	// Denied: this limit turned it away.
 	Denied
-	// Unknown: an error. It may have been let through and counted, or not.
+	// Unknown: no answer came. It may have been let through and counted, or not, until a minute
+	// after it was given up.
 	Unknown
+	// Uncertain: it was turned away, perhaps by another limit that was decided together with
+	// this one. It may have been counted before, or not.
+	Uncertain
 )
 
 // Options say what is known about the other side.
@@ -72,11 +76,19 @@ type Auditor struct {
 // New returns an Auditor that has seen nothing.
 func New(options Options) *Auditor {
 	return &Auditor{
-		resolution: limiter.Instant(options.Resolution / time.Microsecond),
-		skew:       limiter.Instant(options.Skew / time.Microsecond),
+		resolution: microseconds(options.Resolution),
+		skew:       microseconds(options.Skew),
 		limits:     map[limiter.Limit]*limiter.Limit{},
 		groups:     map[groupID]*group{},
 	}
+}
+
+// microseconds rounds away from 0.
+func microseconds(d time.Duration) limiter.Instant {
+	if d < 0 {
+		return -microseconds(-d)
+	}
+	return limiter.Instant((d + time.Microsecond - 1) / time.Microsecond)
 }
 
 // SetLimit says which limit a key is under. It must be called before the first observation of
@@ -108,7 +120,7 @@ func (a *Auditor) Observe(o Observation) {
 		if o.Answer == Denied {
 			return // it may have had a reason that is forgotten
 		}
-		e.lo, e.answer = a.settled, Unknown
+		e.lo, e.hi, e.answer = a.settled, max(e.hi, a.settled), Uncertain
 	}
 	e.at = e.lo
 	a.queue.push(e)
@@ -131,11 +143,11 @@ func (a *Auditor) Settle(before limiter.Instant) {
 		a.queue.push(e)
 	}
 	if judged && len(a.queue) == 0 {
-		a.finish()
+		a.finish(min(before, maxInstant/2))
 	}
 	a.settled = max(a.settled, before)
 	for _, g := range a.groups {
-		g.narrow()
+		g.narrow(before)
 	}
 }
 
@@ -148,14 +160,11 @@ func (a *Auditor) account(key uint32) *account {
 	return a.keys[key]
 }
 
-// finish judges what was decided for sure, of all keys.
-func (a *Auditor) finish() {
-	for _, k := range a.keys {
-		if k == nil {
-			continue
-		}
-		for i, m := range k.models {
-			m.settle(k.group.phases[i], maxInstant)
+// finish judges, when nothing is under way, what was decided before an instant.
+func (a *Auditor) finish(before limiter.Instant) {
+	for _, g := range a.groups {
+		for _, k := range g.keys {
+			k.settle(before)
 		}
 	}
 }

@@ -39,6 +39,22 @@ func (k *kindest) place(limit *limiter.Limit, lo, hi limiter.Instant, units int6
 	}
 }
 
+// early is the kindest model as a [placer].
+type early struct {
+	kindest
+	limit *limiter.Limit
+}
+
+func (e *early) place(lo, hi limiter.Instant, units int64) (tooMany int64) {
+	return e.kindest.place(e.limit, lo, hi, units)
+}
+
+func (e *early) spare(hi limiter.Instant) int64 { return e.limit.Capacity() - e.state.Used(hi) }
+
+func (e *early) uncertain(limiter.Instant) {} // it may not have been charged, which is kinder
+
+func (e *early) clone() placer { return &early{kindest{*e.state.Clone()}, e.limit} }
+
 // earliest returns the first instant, not before at, at which that many units fit.
 func (k *kindest) earliest(limit *limiter.Limit, units int64, at limiter.Instant) limiter.Instant {
 	request := limiter.Request{Limit: *limit, Cost: units}

@@ -1,84 +1,82 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
 
 // model is what a key holds at least and at most, under one phase.
 type model struct {
-	limit  *limiter.Limit
-	least  kindest
-	most   limiter.State
-	begun  int64 // units that can have been charged, and need not have been yet
-	ending []ending
-	open   []openDenial
+	least placer
+	most  fullest
 }
 
-// ending is a request at the last instant at which it can have been decided.
-type ending struct {
-	at     limiter.Instant
-	cost   int64
-	id     uint64
-	answer Answer
+// placer finds what was admitted and should not have been.
+type placer interface {
+	// place takes units that were admitted from lo to hi. Neither is before that of units that
+	// were placed before. It returns how many more are too many for sure.
+	place(lo, hi limiter.Instant, units int64) (tooMany int64)
+	// spare returns how many more units would have been placed at hi, the last one.
+	spare(hi limiter.Instant) int64
+	// uncertain says that a request has begun whose fate is not known, and which can be decided
+	// until an instant.
+	uncertain(until limiter.Instant)
+	clone() placer
 }
 
-// openDenial is a denial for which no reason is known so far.
-type openDenial struct {
-	id   uint64
-	cost int64
-}
+// drift is by which part of it two clocks may differ about how long something takes: 500 millionths,
+// the most by which the kernel adjusts a clock.
+const drift = 2000
 
-func (m *model) begin(p *phase, e *event) {
-	at := e.lo - p.to
-	m.settle(p, at)
-	if e.answer == Denied {
-		if !m.explains(at, e.cost) {
-			m.open = append(m.open, openDenial{e.id, e.cost})
-		}
-		return
+// fastest returns a limit as it may look from here if the other side's clock runs fast, and slowest
+// if it runs slow. Where windows are aligned, that moves their phase instead.
+func fastest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, -1) }
+func slowest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, 1) }
+
+func stretched(limit *limiter.Limit, by time.Duration) *limiter.Limit {
+	if aligned(limit) {
+		return limit
 	}
-	m.begun += e.cost
-	if len(m.open) == 0 {
-		return
-	}
-	used, rest := m.most.Used(at)+m.begun, m.open[:0]
-	for _, d := range m.open {
-		if used+d.cost <= m.limit.Capacity() {
-			rest = append(rest, d)
-		}
-	}
-	m.open = rest
+	l := *limit
+	l.Period += by * (limit.Period / drift).Truncate(time.Microsecond)
+	return &l
 }
 
-// explains reports whether a request can have been denied at an instant.
-func (m *model) explains(at limiter.Instant, cost int64) bool {
-	return m.most.Used(at)+m.begun+cost > m.limit.Capacity()
+func newModel(limit *limiter.Limit) *model {
+	m := &model{most: fullest{limit: slowest(limit)}}
+	if !limit.FromFirst {
+		m.least = &early{limit: fastest(limit)}
+		return m
+	}
+	m.least = newChain(fastest(limit))
+	// What is in use is of the last period at most, and nothing is if none was admitted in it.
+	m.most.limit.Algorithm, m.most.limit.FromFirst = limiter.SlidingLog, false
+	m.most.afterFirst = true
+	return m
 }
 
-// pair takes units that were admitted from lo to hi.
+func (m *model) begin(p *phase, e *event, countsDenials bool) {
+	lo, hi := p.interval(e.lo, e.hi)
+	m.most.settle(lo, countsDenials, &p.totals)
+	m.most.begin(lo, hi, e, countsDenials)
+	if e.answer == Unknown || e.answer == Uncertain {
+		m.least.uncertain(hi)
+	}
+}
+
 func (m *model) pair(p *phase, lo, hi limiter.Instant, units int64) {
-	p.totals.over += m.least.place(m.limit, lo-p.to, hi-p.from, units)
+	lo, hi = p.interval(lo, hi)
+	tooMany := m.least.place(lo, hi, units)
+	spare, capacity := m.least.spare(hi), m.most.limit.Capacity()
+	p.totals.over += tooMany
+	p.totals.peak = max(p.totals.peak, float64(capacity-spare+tooMany)/float64(capacity))
+	p.totals.sight.admitted(spare)
 }
 
 func (m *model) end(p *phase, e *event) {
-	m.ending = append(m.ending, ending{e.hi - p.from, e.cost, e.id, e.answer})
+	_, hi := p.interval(e.lo, e.hi)
+	m.most.end(hi, e)
 }
 
-// settle judges and charges what was decided before an instant for sure.
-func (m *model) settle(p *phase, before limiter.Instant) {
-	n := 0
-	for ; n < len(m.ending) && m.ending[n].at < before; n++ {
-		e := &m.ending[n]
-		if e.answer != Denied {
-			m.begun -= e.cost
-			m.most.Charge(*m.limit, e.cost, e.at)
-			continue
-		}
-		for i := range m.open {
-			if m.open[i].id == e.id {
-				p.totals.underFree += e.cost
-				m.open = append(m.open[:i], m.open[i+1:]...)
-				break
-			}
-		}
-	}
-	m.ending = m.ending[:copy(m.ending, m.ending[n:])]
-}
+func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone()} }

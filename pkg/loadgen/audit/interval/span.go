@@ -33,10 +33,10 @@ func (s *span) add(limit *limiter.Limit, lo, hi limiter.Instant, units int64) {
 	s.worstLevel = max(s.worstLevel, float64(s.count)-rate*float64(hi-s.base)+s.most)
 
 	step := max(1, period/spanSteps)
-	s.recent.push(lo-lo%step, units)
+	s.recent.add(lo-lo%step, units)
 	s.units += units
-	for !s.recent.empty() && hi-s.recent.front().at >= period {
-		_, n := s.recent.pop(s.units)
+	for first := s.recent.first(); first != nil && hi-first.at >= period; first = s.recent.first() {
+		_, n := s.recent.take(s.units)
 		s.units -= n
 	}
 	s.worst = max(s.worst, s.units)

@@ -1,0 +1,273 @@
+package probe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// fit judges all keys by the phase and the manner that explain them best.
+func (e *proof) fit(phaseKnown bool) {
+	e.model, e.judged = fit(e.model, e.keys, phaseKnown)
+	other := e.model
+	other.charges = !other.charges
+	wrong, wrongOther := int64(0), int64(0)
+	for i := range e.keys {
+		wrong += e.judged[i].over + e.judged[i].under
+		j := other.judge(e.keys[i].events, e.keys[i].fresh)
+		wrongOther += j.over + j.under
+	}
+	if e.wrong, e.wrongIfCharged = wrong, wrongOther; e.model.charges {
+		e.wrong, e.wrongIfCharged = wrongOther, wrong
+	}
+}
+
+// least is how many units the limit does not explain, at the least.
+func (e *proof) least() int64 { return min(e.wrong, e.wrongIfCharged) }
+
+// admitted is the check that no more than the limit is admitted, and that the first denial is
+// not too early.
+func (e *proof) admitted() Check {
+	c := Check{Name: checkAdmitted, Verdict: Unknown, Seen: "no limit was found"}
+	if !e.hasLimit {
+		c.Expected = "a limit"
+		return c
+	}
+	capacity := e.model.limit.Capacity()
+	c.Expected = fmt.Sprintf("at most %s", allowance(&e.model.limit))
+	reached, over, peak := false, int64(0), int64(0)
+	var first, early *view
+	var place, earlyPlace int
+	for i, j := range e.judged {
+		over += j.over
+		peak = max(peak, j.peak)
+		denied := false
+		for n := range j.views {
+			v := &j.views[n]
+			if v.judged && v.over && first == nil {
+				first, place = v, n+1
+			}
+			if v.Outcome != endpoint.Denied || denied {
+				continue
+			}
+			denied, reached = true, true
+			if v.judged && v.under && e.keys[i].fresh && early == nil {
+				early, earlyPlace = v, n+1
+			}
+		}
+	}
+	switch {
+	case first != nil:
+		c.Verdict = Fail
+		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
+			over, place, counted(int(peak), "unit"))
+		if !reached {
+			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
+				over, place)
+		}
+	case early != nil:
+		c.Verdict = Fail
+		c.Seen = fmt.Sprintf("too few: request %d of a new subject was denied", earlyPlace)
+		c.Expected += fmt.Sprintf(", and the first denial not before request %d", capacity+1)
+	case !reached:
+		c.Seen = "no request was denied, and the limit was not reached"
+	default:
+		c.Verdict = Pass
+		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", counted(int(peak), "unit"))
+	}
+	return c
+}
+
+// allowance says in words what a limit allows.
+func allowance(l *limiter.Limit) string {
+	period := limiter.FormatPeriod(l.Period)
+	if l.Algorithm.HasBurst() {
+		return fmt.Sprintf("%d at once, and %d in %s from then on", l.Capacity(), l.Count, period)
+	}
+	if l.Algorithm == limiter.FixedWindow {
+		return fmt.Sprintf("%d in a window of %s", l.Count, period)
+	}
+	return fmt.Sprintf("%d in any %s", l.Count, period)
+}
+
+// denialsCost tells whether denied requests cost. It is not judged: both are usual.
+func (e *proof) denialsCost() Check {
+	c := Check{Name: checkDenialsCost, Verdict: Unknown, Expected: "told, and not judged"}
+	switch {
+	case !e.hasLimit:
+		c.Seen = "no limit was found"
+	case e.wrong == 0 && e.wrongIfCharged > 0:
+		c.Verdict, c.Seen = Pass, "denied requests cost nothing"
+	case e.wrongIfCharged == 0 && e.wrong > 0:
+		c.Verdict, c.Seen = Pass, "denied requests count as well: who goes on asking waits longer"
+	case e.model.limit.Algorithm == limiter.FixedWindow && !e.model.limit.FromFirst && e.least() == 0:
+		c.Seen = "it makes no difference: the window ends when it ends"
+	case e.least() == 0:
+		c.Seen = "what was seen is the same either way"
+	default:
+		c.Seen = "what was seen is not as the limit says, either way"
+	}
+	return c
+}
+
+// subjects is the check that what one subject uses is not missing to another.
+func (e *proof) subjects() Check {
+	c := Check{Name: checkSubjects, Verdict: Unknown, Expected: "another subject is admitted while one is denied",
+		Seen: "no other subject asked while one was denied"}
+	if !e.canChoose {
+		c.Seen = "all requests are of one subject: there is no {subject} in the request"
+		return c
+	}
+	for i := range e.keys {
+		first := e.keys[i].events[0] // of a new subject
+		for k := range e.keys {
+			if i == k || !exhaustedAt(e.keys[k].events, first) {
+				continue
+			}
+			switch first.Outcome {
+			case endpoint.Allowed:
+				if c.Verdict == Unknown {
+					c.Verdict, c.Seen = Pass, "another subject was admitted while one was denied"
+				}
+			case endpoint.Denied:
+				c.Verdict, c.Seen = Fail, "the first request of another subject was denied while one was over the limit: they share it"
+				return c
+			}
+		}
+	}
+	return c
+}
+
+// judgeSubjects is the check of subjects with a limit: what was admitted is held to the limit for each subject,
+// and for all of them together. If they share it, they are one key from then on.
+func (e *proof) judgeSubjects(phaseKnown bool) Check {
+	c := e.subjects()
+	if !e.canChoose || len(e.keys) < 2 {
+		return c
+	}
+	together := *e
+	all := key{subject: "all", fresh: e.keys[0].fresh}
+	for i := range e.keys {
+		all.events = append(all.events, e.keys[i].events...)
+	}
+	all.events = inOrder(all.events)
+	together.keys = []key{all}
+	together.fit(phaseKnown)
+	switch {
+	case e.least() == 0 && together.least() > 0:
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("%s were admitted each as if there were no others", counted(len(e.keys), "subject"))
+	case c.Verdict == Unknown && e.least() > 0 && together.least() == 0:
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%s share one limit", counted(len(e.keys), "subject"))
+	}
+	if c.Verdict == Fail {
+		*e = together
+	}
+	return c
+}
+
+// exhaustedAt reports whether a key was denied right before and after another's event, or
+// right before it if nothing came after.
+func exhaustedAt(events []*Event, other *Event) bool {
+	const soon = 50 * time.Millisecond
+	for i, event := range events {
+		if event.Outcome != endpoint.Denied || event.Answered.After(other.Sent) {
+			continue
+		}
+		next := i + 1
+		if next < len(events) && events[next].Outcome == endpoint.Denied && !events[next].Sent.Before(other.Answered) {
+			return true
+		}
+		if next == len(events) && other.Sent.Sub(event.Answered) < soon {
+			return true
+		}
+	}
+	return false
+}
+
+// recovery is the check that what was used comes back: when the limit says, not less and not
+// more.
+func (e *proof) recovery() Check {
+	c := Check{Name: checkRecovery, Verdict: Unknown, Expected: "what was used comes back as the limit says", Seen: "nobody waited until then"}
+	if !e.hasLimit {
+		c.Seen = "no limit was found"
+		return c
+	}
+	c.Expected = comesBack(&e.model.limit)
+	most := 0
+	for _, j := range e.judged {
+		if !recovers(j, &c, &most) {
+			return c
+		}
+	}
+	if most > 0 && c.Verdict != Fail {
+		c.Verdict, c.Seen = Pass, fmt.Sprintf("after a denial and a wait, %s admitted and then one denied", counted(most, "request"))
+	}
+	return c
+}
+
+// recovers looks at one key, and reports whether nothing was wrong. most becomes the most requests that were
+// admitted between two denials.
+func recovers(j *judgement, c *Check, most *int) bool {
+	var denied *view // the last denial
+	run := 0         // admitted since
+	wrong := true    // what came before is not known
+	for n := range j.views {
+		v := &j.views[n]
+		switch {
+		case v.Outcome == endpoint.Denied && denied != nil && v.judged && v.under && run == 0:
+			c.Verdict, c.Seen = Fail, tooLate(j, n, denied)
+			return false
+		case v.Outcome == endpoint.Denied && denied != nil && v.judged && v.under:
+			c.Verdict, c.Seen = Fail, fmt.Sprintf("too little: %s after a denial %s were admitted, and the next was denied",
+				span(j.views[n].Sent.Sub(denied.Sent)), counted(run, "request"))
+			return false
+		case v.Outcome == endpoint.Denied:
+			if !wrong && run > 0 {
+				*most = max(*most, run)
+			}
+			denied, run, wrong = v, 0, !v.judged
+		case v.Outcome == endpoint.Allowed && denied != nil:
+			if run++; v.judged && v.over {
+				c.Verdict = Fail
+				c.Seen = fmt.Sprintf("too much or too early: %s after a denial request %d was admitted although nothing was left",
+					span(v.Sent.Sub(denied.Sent)), run)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tooLate says how late a key recovered, the denial at n being wrong.
+func tooLate(j *judgement, n int, denied *view) string {
+	begin := denied // the first denial since something was admitted
+	for k := n - 1; k >= 0 && j.views[k].Outcome == endpoint.Denied; k-- {
+		begin = &j.views[k]
+	}
+	last := &j.views[n]
+	for _, later := range j.views[n:] {
+		if later.Outcome == endpoint.Allowed {
+			return fmt.Sprintf("too late: denied at first, still denied %s later, admitted %s later",
+				span(last.Sent.Sub(begin.Sent)), span(later.Sent.Sub(begin.Sent)))
+		}
+		last = &later
+	}
+	return fmt.Sprintf("denied at first, still denied %s later, and never admitted again", span(last.Sent.Sub(begin.Sent)))
+}
+
+// comesBack says in words when what was used comes back.
+func comesBack(l *limiter.Limit) string {
+	period := limiter.FormatPeriod(l.Period)
+	switch {
+	case l.Algorithm.HasBurst():
+		return fmt.Sprintf("%d come back in %s, up to %d", l.Count, period, l.Capacity())
+	case l.Algorithm == limiter.FixedWindow:
+		return fmt.Sprintf("%d are back when the window of %s ends, and no more", l.Count, period)
+	case l.Algorithm == limiter.SlidingCounter:
+		return fmt.Sprintf("all %d are back after %s at the latest, and no more", l.Count, limiter.FormatPeriod(2*l.Period))
+	default:
+		return fmt.Sprintf("each comes back %s after it was used, and no more", period)
+	}
+}

@@ -1,0 +1,237 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+const (
+	// justAfter is how long after an instant a request is sent that should be admitted from
+	// then on, and justBefore how long before one that should be denied.
+	justAfter, justBefore = 3 * time.Millisecond, 10 * time.Millisecond
+	// polls is how many times a key is asked during a wait, besides the instants that matter.
+	polls = 6
+	// overdue is how many times as long as it should take a key may take to recover until
+	// nobody waits for it any longer.
+	overdue = 2.5
+)
+
+// experiments sends what the checks still need.
+func (v *verification) experiments() error {
+	capacity := v.model.limit.Capacity()
+	if len(v.events) == 0 && v.config.Observer != nil {
+		v.config.Observer.Plan(Plan(v.config))
+	}
+	if needed := capacity + 1; needed > int64(v.requestsLeft()) {
+		if len(v.events) == 0 {
+			v.notes = append(v.notes, fmt.Sprintf("A limit of %d is not reached by %d requests.", capacity, v.requestsLeft()))
+		}
+		return nil
+	}
+	subject := ""
+	if v.canChoose() {
+		subject = v.subject()
+	} else if err := v.quiet(); err != nil {
+		return err
+	}
+	reached, err := v.fill(subject)
+	if err != nil || !reached {
+		return err
+	}
+	if err := v.other(subject); err != nil {
+		return err
+	}
+	back, err := v.awaitRecovery(subject)
+	if err != nil || !back {
+		return err
+	}
+	if _, err := v.fill(subject); err != nil { // what came back at once
+		return err
+	}
+	return v.idle(subject)
+}
+
+// Plan says what a probe is going to do, and what it costs at most.
+func Plan(config *Config) (steps []string) {
+	if config.Limit == nil {
+		x := &explorer{session: newSession(context.Background(), config, nil), d: &Discovery{}}
+		return x.plan()
+	}
+	limit, err := config.Limit.Normalize()
+	if err != nil {
+		return nil
+	}
+	longest := "as long as it takes"
+	if config.MaxTime > 0 {
+		longest = "at most " + span(config.MaxTime)
+	}
+	capacity, wait := limit.Capacity(), span(drain(&limit))
+	return []string{
+		fmt.Sprintf("at most %d requests in all, %s", config.Budget, longest),
+		fmt.Sprintf("requests of one subject until one is denied: about %d", capacity+1),
+		"a request of another subject",
+		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
+		fmt.Sprintf("a pause until all is unused, and requests until one is denied: about %d", capacity+1),
+	}
+}
+
+// drain is how long a full key takes until it is unused, at most.
+func drain(l *limiter.Limit) time.Duration {
+	var full limiter.State
+	full.Charge(*l, l.Capacity(), 0)
+	return time.Duration(full.UnusedAt(0)) * time.Microsecond
+}
+
+// step tells that something begins that takes a while.
+func (v *verification) step(atMost time.Duration, format string, args ...any) {
+	if v.config.Observer != nil {
+		v.config.Observer.Step(fmt.Sprintf(format, args...), atMost)
+	}
+}
+
+// quiet waits until what others may have used of the only key is unused.
+func (v *verification) quiet() error {
+	wait := drain(&v.model.limit) + v.model.limit.Period
+	if len(v.events) > 0 {
+		return nil // it is known by the requests so far
+	}
+	v.step(wait, "waiting until nothing can be in use, as all requests are of one subject")
+	return v.wait(wait)
+}
+
+// fill asks until a request is denied, or until twice as much was admitted as there should be.
+func (v *verification) fill(subject string) (reached bool, err error) {
+	most := 2*v.model.limit.Capacity() + 2
+	v.step(0, "asking until a request is denied")
+	burst, err := v.exhaust(subject, int(min(most, int64(v.requestsLeft()))))
+	if err == nil && burst.denied == 0 && v.requestsLeft() == 0 {
+		err = errRequests
+	}
+	return burst.denied > 0, err
+}
+
+// other asks as another subject while one is denied, and then as the one, until it is denied
+// again.
+func (v *verification) other(subject string) error {
+	if !v.canChoose() {
+		return nil
+	}
+	// A bucket may get units back while it is asked, so one request more would say nothing.
+	const meanwhile = 50 * time.Millisecond
+	back := 0
+	if l := &v.model.limit; l.Algorithm.HasBurst() {
+		back = int(min(float64(l.Capacity())/2, 2*meanwhile.Seconds()*float64(l.Count)/l.Period.Seconds()))
+	}
+	if _, err := v.sendMany(v.subject(), 1+back, 0); err != nil {
+		return err
+	}
+	_, err := v.exhaust(subject, int(min(v.model.limit.Capacity()+1, int64(v.requestsLeft()))))
+	return err
+}
+
+// awaitRecovery asks until a denied subject is admitted again: just before and after the
+// instants that the limit and Retry-After name, and some others.
+func (v *verification) awaitRecovery(subject string) (back bool, err error) {
+	begin := v.last(subject)
+	if begin == nil || begin.Outcome != endpoint.Denied {
+		return false, nil
+	}
+	due := v.view(subject).fits[1]
+	giveUp := begin.Answered.Add(max(time.Duration(overdue*float64(due.Sub(begin.Answered))), 2*v.model.limit.Period+time.Second))
+	v.step(due.Sub(begin.Answered), "waiting until the subject is admitted again")
+	told := false
+	for {
+		at := v.nextPoll(subject, begin.Answered, due, giveUp)
+		if at.IsZero() {
+			return false, nil
+		}
+		if !told && at.After(due.Add(v.model.limit.Period/8)) {
+			told = true
+			v.step(giveUp.Sub(at), "waiting on, although the subject should be admitted by now")
+		}
+		if err := v.waitUntil(at); err != nil {
+			return false, err
+		}
+		event, err := v.send(subject, 1)
+		if err != nil {
+			return false, err
+		}
+		if event.Outcome == endpoint.Allowed {
+			return true, nil
+		}
+	}
+}
+
+// nextPoll is the next instant to ask at; zero if nobody waits any longer. What was told last
+// counts, since a denied request may have moved it.
+func (v *verification) nextPoll(subject string, begin, due, giveUp time.Time) (next time.Time) {
+	last := v.last(subject)
+	now := v.clock.Now()
+	offer := func(t time.Time) {
+		if t.After(now) && !t.After(giveUp) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	fits := v.view(subject).fits
+	offer(fits[0].Add(-justBefore))
+	offer(fits[1].Add(justAfter))
+	if r := readHeader(last.Header, last.Answered, 0); r.retryAfter != notTold {
+		offer(last.Sent.Add(r.retryAfter - mostLate - justBefore))
+		offer(last.Answered.Add(r.retryAfter + justAfter))
+	}
+	spacing := max(due.Sub(begin)/(polls+1), 20*time.Millisecond)
+	for n := time.Duration(1); n <= polls; n++ {
+		offer(begin.Add(n * spacing))
+	}
+	for n := time.Duration(1); n <= 2*polls; n++ { // it is late
+		offer(due.Add(n * max(spacing, v.model.limit.Period/8)))
+	}
+	return next
+}
+
+// idle waits until all of a subject is unused, and longer than a period, and then asks for all.
+func (v *verification) idle(subject string) error {
+	unused := v.view(subject).unused
+	at := latest(unused, v.clock.Now().Add(v.model.limit.Period+v.model.limit.Period/2)).Add(justAfter)
+	wait := at.Sub(v.clock.Now())
+	if left := v.timeLeft(); left < wait {
+		return errTime
+	}
+	if int64(v.requestsLeft()) <= v.model.limit.Capacity() {
+		return errRequests
+	}
+	v.step(wait, "waiting until all is unused")
+	if err := v.waitUntil(at); err != nil {
+		return err
+	}
+	_, err := v.fill(subject)
+	return err
+}
+
+// last is the last event of a subject; nil if there is none.
+func (v *verification) last(subject string) *Event {
+	for i := len(v.events) - 1; i >= 0; i-- {
+		if v.events[i].Subject == subject {
+			return &v.events[i]
+		}
+	}
+	return nil
+}
+
+// view is what must be true after the last event of a subject.
+func (v *verification) view(subject string) *view {
+	e := v.proof()
+	for i := range e.keys {
+		events := e.keys[i].events
+		for n := len(events) - 1; n >= 0; n-- {
+			if events[n].Subject == subject {
+				return &e.judged[i].views[len(events)-1]
+			}
+		}
+	}
+	return &view{}
+}

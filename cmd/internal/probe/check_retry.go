@@ -1,0 +1,151 @@
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+)
+
+// mostLate is how much later than need be Retry-After may be: it has whole seconds.
+const mostLate = time.Second
+
+// retryAfter is the check that Retry-After is there and true.
+func (e *proof) retryAfter() Check {
+	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
+		Expected: "on each denial, seconds or a date: denied before, admitted from then on, at most 1 s late"}
+	told, missing, denials, status := 0, 0, 0, 0
+	waited, nearest := "", time.Duration(0)
+	for i := range e.keys {
+		events := e.keys[i].events
+		for n, event := range events {
+			if event.Outcome != endpoint.Denied {
+				continue
+			}
+			denials++
+			r := e.readings[event]
+			switch {
+			case r.retryProblem != "":
+				return failed(c, r.retryProblem)
+			case r.retryAfter == notTold:
+				missing, status = missing+1, event.Status
+				continue
+			}
+			told++
+			wrong, seen, gap := e.retried(r, events, n)
+			if wrong == "" && e.hasLimit && e.least() == 0 {
+				wrong = e.retryByModel(r, event, &e.judged[i].views[n])
+			}
+			if wrong != "" {
+				return failed(c, fmt.Sprintf("Retry-After: %s%s", r.retryText, wrong))
+			}
+			if seen != "" && (waited == "" || gap < nearest) {
+				nearest = gap
+				waited = fmt.Sprintf("Retry-After: %s%s", r.retryText, seen)
+			}
+		}
+	}
+	switch {
+	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
+		return failed(c, fmt.Sprintf("missing on %d of %s", missing, counted(denials, "denial")))
+	case missing > 0 && status == 0:
+		c.Seen = "the service adds none to its answers, which is usual"
+	case missing > 0:
+		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
+	case waited != "":
+		c.Verdict, c.Seen = Pass, waited
+	case told > 0:
+		c.Seen = fmt.Sprintf("it is on %s, and nobody waited so long", counted(told, "denial"))
+	}
+	return c
+}
+
+func failed(c Check, seen string) Check {
+	c.Verdict, c.Seen = Fail, seen
+	return c
+}
+
+// retried says what became of the requests after a denial: what is wrong with what it told, or
+// that somebody waited and was admitted. gap is how near to the instant that was told anybody asked.
+func (e *proof) retried(r *fieldReading, events []*Event, n int) (wrong, seen string, gap time.Duration) {
+	event := events[n]
+	before := time.Duration(0)
+	for _, later := range events[n+1:] {
+		if later.Cost != event.Cost {
+			break
+		}
+		wait := later.Sent.Sub(event.Answered)
+		switch later.Outcome {
+		case endpoint.Allowed:
+			if latest := later.Answered.Sub(event.Sent); latest < r.retryAfter-mostLate {
+				return fmt.Sprintf(", but a request %s later was admitted already%s", span(wait), hint(r.retryAfter, latest)), "", 0
+			}
+			gap = wait - r.retryAfter
+			switch {
+			case wait+r.coarse() < r.retryAfter:
+				return "", "", 0
+			case before > 0:
+				return "", fmt.Sprintf(": a request %s later was denied, and one %s later admitted", span(before), span(wait)), gap
+			}
+			return "", fmt.Sprintf(": a request %s later was admitted", span(wait)), gap + mostLate
+		case endpoint.Denied:
+			if wait >= r.retryAfter+r.coarse()+resolution && later.Answered != event.Answered {
+				return fmt.Sprintf(", but a request %s later was denied%s", span(wait), e.whenAdmitted(events, event)), "", 0
+			}
+			before = wait
+			if e.model.charges {
+				return "", "", 0 // it made the wait longer, and told so itself
+			}
+		default:
+			return "", "", 0
+		}
+	}
+	return "", "", 0
+}
+
+// coarse is how exactly Retry-After can be known: a date has whole seconds, and is of another
+// clock.
+func (r *fieldReading) coarse() time.Duration {
+	if r.retryDate {
+		return time.Second
+	}
+	return 0
+}
+
+// whenAdmitted says when a request was admitted after a denial.
+func (e *proof) whenAdmitted(events []*Event, denied *Event) string {
+	for _, event := range events {
+		if event.Sent.After(denied.Answered) && event.Outcome == endpoint.Allowed {
+			return fmt.Sprintf("; the first was admitted %s later", span(event.Sent.Sub(denied.Answered)))
+		}
+	}
+	return ""
+}
+
+// retryByModel says what is wrong with Retry-After by the limit, which explains all answers.
+func (e *proof) retryByModel(r *fieldReading, event *Event, v *view) string {
+	if v.overlaps || !v.judged {
+		return ""
+	}
+	early, late := event.Answered.Add(r.retryAfter+r.coarse()+e.model.resolution), event.Sent.Add(r.retryAfter-r.coarse()-e.model.resolution)
+	switch {
+	case early.Before(v.fits[0]):
+		return fmt.Sprintf(", but the limit admits it after %s", span(v.fits[0].Sub(event.Answered)))
+	case late.After(v.fits[1].Add(mostLate)):
+		wait := v.fits[1].Sub(event.Answered)
+		return fmt.Sprintf(", but the limit admits it after %s%s", span(wait), hint(r.retryAfter, wait))
+	}
+	return ""
+}
+
+// hint guesses why a wait is far too long.
+func hint(told, truly time.Duration) string {
+	switch n := told / time.Second; {
+	case n >= leastUnix:
+		return "; it looks like a unix time"
+	case n >= 100 && time.Duration(n)*time.Millisecond <= truly+2*mostLate && time.Duration(n)*time.Millisecond >= truly/2:
+		return "; it looks like milliseconds"
+	}
+	return ""
+}

@@ -1,0 +1,181 @@
+package probe
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+var testLimits = []string{
+	"token-bucket:10/1m", "token-bucket:5/10s,burst=20", "token-bucket:100/1s", "leaky-bucket:10/20s", "leaky-bucket:3/1s,burst=8",
+	"fixed-window:10/1m", "fixed-window:7/2s", "fixed-window:10/1m,from=first", "fixed-window:5/10s,from=first",
+	"sliding-log:10/1m", "sliding-log:4/1s", "sliding-counter:10/10s", "sliding-counter:20/1m,slices=6", "fixed-window:3/1500ms,from=first",
+}
+
+var testDialects = []string{
+	dialectDraft8, dialectDraft7, dialectDraft6, "express-6", dialectKong, dialectX, dialectXUnix, dialectGitHub, dialectAPISIX,
+	dialectEnvoy, "laravel", "limitctl", "date", "none",
+}
+
+// What keeps its limit and tells the truth fails no check.
+func TestHonestServicesFailNoCheck(t *testing.T) {
+	n := uint64(0)
+	for _, limit := range testLimits {
+		for _, dialect := range testDialects {
+			n++
+			s := newServed(limit, dialect, n)
+			r, err := hold(s, limit)
+			if err != nil {
+				t.Errorf("%s, %s: %v", limit, dialect, err)
+			}
+			for _, c := range r.Checks {
+				mayBeUnknown := c.Name == checkDenialsCost || c.Name == checkHeaders && (dialect == "none" || dialect == "date") ||
+					c.Name == checkRetryAfter && dialect == "none"
+				if c.Name == checkRetryAfter && dialect == "none" {
+					continue // it is missing, and that is told
+				}
+				if c.Verdict == Fail || c.Verdict == Unknown && !mayBeUnknown {
+					t.Errorf("%s, %s: %s %s: expected %s, seen %s", limit, dialect, c.Verdict, c.Name, c.Expected, c.Seen)
+				}
+			}
+		}
+	}
+}
+
+// Each lie is caught by the check that it is the business of, in words that name it.
+func TestLiesAreCaught(t *testing.T) {
+	set := func(name string, value func(d *limiter.Decision, now time.Time) int64) func(http.Header, int, *limiter.Decision, time.Time) {
+		return func(h http.Header, _ int, d *limiter.Decision, now time.Time) {
+			if h.Get(name) != "" {
+				h.Set(name, strconv.FormatInt(value(d, now), 10))
+			}
+		}
+	}
+	retry := func(value func(d *limiter.Decision) int64) func(http.Header, int, *limiter.Decision, time.Time) {
+		return set("Retry-After", func(d *limiter.Decision, _ time.Time) int64 { return value(d) })
+	}
+	for _, test := range []struct {
+		what, limit, dialect string
+		spoil                func(s *served)
+		held                 string // if it is not limit
+		check, words         string
+	}{
+		{"429 without Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) { h.Del("Retry-After") }
+		}, "", checkRetryAfter, "missing on"},
+		{"Retry-After one second early", "token-bucket:1/5s", dialectDraft8, func(s *served) {
+			s.lie = retry(func(d *limiter.Decision) int64 { return ceil(d.RetryAfter) - 1 })
+		}, "", checkRetryAfter, "later was denied"},
+		{"Retry-After two seconds late", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = retry(func(d *limiter.Decision) int64 { return ceil(d.RetryAfter) + 2 })
+		}, "", checkRetryAfter, "was admitted already"},
+		{"Retry-After in milliseconds", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = retry(func(d *limiter.Decision) int64 { return d.RetryAfter.Milliseconds() })
+		}, "", checkRetryAfter, "looks like milliseconds"},
+		{"Retry-After as unix time", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = set("Retry-After", func(d *limiter.Decision, now time.Time) int64 { return now.Add(d.RetryAfter).Unix() + 1 })
+		}, "", checkRetryAfter, "looks like a unix time"},
+		{"Retry-After with a fraction", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+				if !d.Allowed {
+					h.Set("Retry-After", "1.5")
+				}
+			}
+		}, "", checkRetryAfter, `"1.5" is neither a whole number of seconds nor a date`},
+		{"unix time sold as seconds", "fixed-window:10/10s", dialectDraft6, func(s *served) {
+			s.lie = set("RateLimit-Reset", func(d *limiter.Decision, now time.Time) int64 { return now.Add(d.ResetAfter).Unix() })
+		}, "", checkHeaders, "is a unix time; this dialect has seconds"},
+		{"remaining never falls", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return 10 })
+		}, "", checkHeaders, "X-RateLimit-Remaining never falls"},
+		{"remaining is one too many", "sliding-log:10/10s", dialectX, func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return d.Remaining + 1 })
+		}, "", checkHeaders, "1 too many"},
+		{"remaining is negative", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+				if !d.Allowed {
+					h.Set("X-RateLimit-Remaining", "-1")
+				}
+			}
+		}, "", checkHeaders, "X-RateLimit-Remaining: -1 is below 0"},
+		{"reset grows", "fixed-window:10/10s", dialectX, func(s *served) {
+			s.lie = set("X-RateLimit-Reset", func(*limiter.Decision, time.Time) int64 { return 10 })
+		}, "", checkHeaders, "X-RateLimit-Reset grows while nothing is admitted"},
+		{"a wrong limit in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+				h.Set("RateLimit-Policy", `"default";q=20;w=10`)
+			}
+		}, "", checkHeaders, "tells 20 in 10s, and the limit is fixed-window:10/10s"},
+		{"a wrong window in the header", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+				h.Set("RateLimit-Policy", `"default";q=10;w=60`)
+			}
+		}, "", checkHeaders, "tells 10 in 1m"},
+		{"503", "fixed-window:10/10s", dialectX, func(s *served) { s.status = 503 }, "", checkDenialStatus, "status 503 (Service Unavailable)"},
+		{"subjects share", "fixed-window:10/10s", dialectX, func(s *served) { s.shared = true }, "", checkSubjects, "they share it"},
+		{"one too many", "fixed-window:11/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 11 of a subject was admitted"},
+		{"one too few", "fixed-window:9/10s", "none", nil, "fixed-window:10/10s", checkAdmitted, "request 10 of a new subject was denied"},
+		{"a window twice as long", "fixed-window:10/20s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too late"},
+		{"a window half as long", "fixed-window:10/5s,from=first", "none", nil, "fixed-window:10/10s,from=first", checkRecovery, "too early"},
+		{"bursts at the boundary", "fixed-window:10/10s", "none", nil, "sliding-log:10/10s", checkAdmitted, "too many"},
+		{"denied requests count", "sliding-log:10/10s", dialectX, func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
+			"denied requests count as well"},
+		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
+			"denied requests count as well"},
+		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery, "never admitted again"},
+		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
+		{"the name is not in the policy", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+				h.Set("RateLimit", strings.Replace(h.Get("RateLimit"), "default", "other", 1))
+			}
+		}, "", checkHeaders, `RateLimit "other": there is no such policy in RateLimit-Policy`},
+		{"two dialects contradict", "fixed-window:10/10s", "limitctl", func(s *served) {
+			s.lie = set("X-RateLimit-Remaining", func(d *limiter.Decision, _ time.Time) int64 { return max(0, d.Remaining-1) })
+		}, "", checkHeaders, "contradict each other"},
+		{"t is later than Retry-After", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+				if !d.Allowed {
+					h.Set("RateLimit", `"default";r=0;t=`+strconv.FormatInt(ceil(d.RetryAfter)+1, 10))
+				}
+			}
+		}, "", checkHeaders, "is later than Retry-After"},
+		{"the reset is the period, always", "fixed-window:10/1m", dialectDraft7, func(s *served) {
+			s.lie = func(h http.Header, _ int, d *limiter.Decision, _ time.Time) {
+				h.Set("RateLimit", "limit=10, remaining="+strconv.FormatInt(d.Remaining, 10)+", reset=60")
+			}
+		}, "", checkHeaders, "RateLimit reset"},
+		{"a policy of one draft and a state of another", "fixed-window:10/10s", dialectDraft8, func(s *served) {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) { h.Set("RateLimit-Policy", "10;w=10") }
+		}, "", checkHeaders, "RateLimit-Policy is of draft-7, and RateLimit of draft-8"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			s := newServed(test.limit, test.dialect, 3)
+			if test.spoil != nil {
+				test.spoil(s)
+			}
+			held := test.held
+			if held == "" {
+				held = test.limit
+			}
+			r, err := hold(s, held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := r.check(test.check)
+			want := Fail
+			if test.check == checkDenialsCost {
+				want = Pass // it is told, and not judged
+			}
+			if c.Verdict != want || !strings.Contains(c.Seen, test.words) {
+				for _, c := range r.Checks {
+					t.Logf("%s %s: expected %s, seen %s", c.Verdict, c.Name, c.Expected, c.Seen)
+				}
+				t.Errorf("%s %s: seen %q, without %q", c.Verdict, c.Name, c.Seen, test.words)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Simulated limiters of others, by what is known of their arithmetic.
+
+// nginxLimit is limit_req: the excess in thousandths of a request, in whole milliseconds, of a
+// rate in thousandths of a request a second.
+type nginxLimit struct {
+	rate, burst int64
+	excess      map[string][2]int64 // excess, milliseconds
+}
+
+func (n *nginxLimit) decide(subject string, now limiter.Instant) bool {
+	ms := int64(now) / 1000
+	if n.excess == nil {
+		n.excess = make(map[string][2]int64)
+	}
+	was, known := n.excess[subject]
+	if !known {
+		n.excess[subject] = [2]int64{0, ms}
+		return true
+	}
+	excess := max(0, was[0]-n.rate*(ms-was[1])/1000+1000)
+	if excess > n.burst*1000 {
+		return false
+	}
+	n.excess[subject] = [2]int64{excess, ms}
+	return true
+}
+
+// haproxyRate is http_req_rate of a stick-table: two windows, the first of which begins with
+// the first request, that count denied requests, too.
+type haproxyRate struct {
+	most   int64
+	period int64 // milliseconds
+	tables map[string]*haproxyCounter
+}
+
+type haproxyCounter struct{ begin, current, previous int64 }
+
+func (h *haproxyRate) decide(subject string, now limiter.Instant) bool {
+	ms := int64(now) / 1000
+	if h.tables == nil {
+		h.tables = make(map[string]*haproxyCounter)
+	}
+	c := h.tables[subject]
+	if c == nil {
+		c = &haproxyCounter{begin: ms}
+		h.tables[subject] = c
+	}
+	switch elapsed := ms - c.begin; {
+	case elapsed >= 2*h.period:
+		*c = haproxyCounter{begin: ms}
+	case elapsed >= h.period:
+		*c = haproxyCounter{begin: c.begin + h.period, previous: c.current}
+	}
+	c.current++
+	remains := h.period - (ms - c.begin)
+	return c.current+c.previous*remains/h.period <= h.most
+}
+
+// refreshedCounter is INCR followed by EXPIRE each time, so that who goes on asking stays out.
+type refreshedCounter struct {
+	most   int64
+	period limiter.Instant
+	counts map[string]*[2]int64
+}
+
+func (r *refreshedCounter) decide(subject string, now limiter.Instant) bool {
+	if r.counts == nil {
+		r.counts = make(map[string]*[2]int64)
+	}
+	c := r.counts[subject]
+	if c == nil || now >= limiter.Instant(c[1]) {
+		c = new([2]int64)
+		r.counts[subject] = c
+	}
+	c[0]++
+	c[1] = int64(now + r.period)
+	return c[0] <= r.most
+}
+
+// countedLog is a log that denied requests are written into, too.
+type countedLog struct {
+	most   int
+	period limiter.Instant
+	logs   map[string][]limiter.Instant
+}
+
+func (l *countedLog) decide(subject string, now limiter.Instant) bool {
+	if l.logs == nil {
+		l.logs = make(map[string][]limiter.Instant)
+	}
+	log := l.logs[subject]
+	for len(log) > 0 && log[0] <= now-l.period {
+		log = log[1:]
+	}
+	l.logs[subject] = append(log, now)
+	return len(log) < l.most
+}
+
+// intervals is a bucket that is filled up at whole periods since its subject's first request.
+type intervals struct {
+	most    int64
+	period  limiter.Instant
+	windows map[string]*[3]int64
+}
+
+func (w *intervals) decide(subject string, now limiter.Instant) bool {
+	if w.windows == nil {
+		w.windows = make(map[string]*[3]int64)
+	}
+	c := w.windows[subject]
+	if c == nil {
+		c = &[3]int64{int64(now)}
+		w.windows[subject] = c
+	}
+	if window := (int64(now) - c[0]) / int64(w.period); window != c[1] {
+		c[1], c[2] = window, 0
+	}
+	c[2]++
+	return c[2] <= w.most
+}
+
+// banning lets nobody in for a while after a denial.
+type banning struct {
+	decider
+	ban    time.Duration
+	banned map[string]limiter.Instant
+}
+
+func (b *banning) decide(subject string, now limiter.Instant) bool {
+	if b.banned == nil {
+		b.banned = make(map[string]limiter.Instant)
+	}
+	if now < b.banned[subject] {
+		return false
+	}
+	allowed := b.decider.decide(subject, now)
+	if !allowed {
+		b.banned[subject] = now + limiter.Instant(b.ban.Microseconds())
+	}
+	return allowed
+}
+
+// open has no limit.
+type open struct{}
+
+func (open) decide(string, limiter.Instant) bool { return true }

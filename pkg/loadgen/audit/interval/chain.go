@@ -1,0 +1,107 @@
+package interval
+
+import "github.com/limitctl/limitctl/pkg/limiter"
+
+// chain is what can be said of windows that begin with the first request after the last one's
+// end. There is no kindest order of these: a later first request makes its window end later,
+// which may be better or worse. So all instants at which a window can have begun are followed:
+// for each unit that can have been a window's first, the earliest instant. The latest one is the end
+// of its interval, since nothing keeps a request from coming late.
+type chain struct {
+	limit *limiter.Limit
+	units int64 // that were not too many
+	last  limiter.Instant
+	// starts is the units that can have been first, oldest first. Where a later one can have
+	// begun as early, the older one is of no use.
+	starts   queue[start]
+	broken   int64 // how often no chain of windows was possible
+	startsAt bool  // the last unit can have been first
+
+	// A span of time touches at most that of a period more than two windows, so that a bucket
+	// of twice the count bounds it.
+	bucket     kindest
+	bucketOver int64
+	double     limiter.Limit
+	unknownEnd limiter.Instant // until when a request whose fate is unknown can begin a window
+}
+
+// start is a unit that can have been a window's first.
+type start struct {
+	unit     int64
+	from, to limiter.Instant // when
+}
+
+func newChain(limit *limiter.Limit) *chain {
+	double := limiter.Limit{Algorithm: limiter.TokenBucket, Count: limit.Count, Period: limit.Period, Burst: 2 * limit.Count}
+	return &chain{limit: limit, double: double}
+}
+
+// place implements [placer].
+func (c *chain) place(lo, hi limiter.Instant, units int64) (tooMany int64) {
+	before := max(c.broken, c.bucketOver)
+	c.bucketOver += c.bucket.place(&c.double, lo, hi, units)
+	for range units {
+		c.add(lo, hi)
+	}
+	return max(c.broken, c.bucketOver) - before
+}
+
+// add adds a unit.
+func (c *chain) add(lo, hi limiter.Instant) {
+	period := periodOf(c.limit)
+	c.startsAt = false
+	first := start{c.units, lo, hi}
+	if c.units == 0 && c.broken == 0 {
+		if c.startsAt = true; c.unknownEnd > 0 {
+			first.from = lo - period
+		}
+	} else {
+		for s := c.starts.first(); s != nil && (s.unit < c.units-c.limit.Count || s.to <= c.last-period); s = c.starts.first() {
+			c.starts.pop()
+		}
+		if s := c.starts.first(); s != nil {
+			ends := max(s.from, c.last-period+1) + period
+			if first.from = max(lo, ends); c.unknownEnd >= c.last {
+				first.from = ends // another request can have begun the window before
+			}
+			c.startsAt = first.from <= hi
+		}
+	}
+	newest := c.starts.last()
+	belongs := newest != nil && newest.unit > c.units-c.limit.Count && newest.to > lo-period
+	switch {
+	case c.startsAt:
+		for s := c.starts.last(); s != nil && s.from >= first.from; s = c.starts.last() {
+			c.starts.popLast()
+		}
+		c.starts.push(first)
+	case !belongs:
+		// One unit was too many. Which one is not known, so nothing is known of the windows
+		// from here on.
+		c.broken++
+		c.starts = queue[start]{}
+		c.starts.push(start{c.units, lo - period, hi})
+		c.last = lo - 1
+		return
+	}
+	c.units++
+	c.last = lo
+}
+
+// spare implements [placer].
+func (c *chain) spare(limiter.Instant) int64 {
+	newest := c.starts.last()
+	if newest == nil || c.startsAt {
+		return c.limit.Count
+	}
+	return c.limit.Count - (c.units - newest.unit)
+}
+
+// uncertain implements [placer].
+func (c *chain) uncertain(until limiter.Instant) { c.unknownEnd = max(c.unknownEnd, until) }
+
+func (c *chain) clone() placer {
+	clone := *c
+	clone.starts, clone.bucket = c.starts.clone(), kindest{*c.bucket.state.Clone()}
+	return &clone
+}

@@ -1,0 +1,145 @@
+package interval
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+)
+
+// totals is what is wrong under a phase, in all keys of a group. All are units.
+type totals struct {
+	over                    int64 // admitted and too many, at least
+	underFree, underCharged int64 // denied wrongly, if denied requests are charged or not
+	leastUnder              int64 // as underFree, where correcting one explains those after it
+	// peak is the most that any key surely had in use against its capacity. A denial that had a
+	// reason had that one: the limit was reached.
+	peak  float64
+	sight sharpness
+}
+
+// sharpness is how little would have been found wrong.
+type sharpness struct{ over, under int64 }
+
+// admitted takes how many more units could have been admitted unnoticed.
+func (s *sharpness) admitted(spare int64) {
+	if spare++; s.over == 0 || spare < s.over {
+		s.over = spare
+	}
+}
+
+// denied takes how many more units were perhaps in use than a denial needed.
+func (s *sharpness) denied(beyond int64) {
+	if s.under == 0 || beyond < s.under {
+		s.under = max(1, beyond)
+	}
+}
+
+// Sight is how far an audit could see: what it would have been sure of.
+type Sight struct {
+	// LeastOver is the least number of units, admitted to one key above its limit, that would
+	// have been found at some time. What is under way at once and the uncertainty of the
+	// windows' phase make it more than 1. It is 0 if nothing was admitted.
+	LeastOver int64
+	// LeastUnder is the least number of units of a limit's count that would have been missed at
+	// some time, had they been denied. It is 0 if nothing was denied for a reason, so that
+	// under-admission was not tested.
+	LeastUnder int64
+	// PhaseKnown says that windows are aligned to the epoch, and begin Phase after whole periods
+	// since then, give or take PhaseWithin: with other phases something would have been wrong. Of
+	// a counter in slices it is the phase of the slices. It is not known where no phase explains
+	// all answers.
+	PhaseKnown         bool
+	Phase, PhaseWithin time.Duration
+	// ChargesDenied says that some denials are right only if denied requests are charged as
+	// well. They are not called wrong, since nothing else speaks against that: they are
+	// UnderIfFree units otherwise.
+	ChargesDenied bool
+	UnderIfFree   int64
+}
+
+// Sight returns how far the audit could see so far. It is the best of all keys, and of groups of
+// keys with windows of different length the first one's phase.
+func (a *Auditor) Sight() Sight {
+	var s Sight
+	for _, g := range a.groups {
+		t := &g.best().totals
+		s.LeastOver = leastOf(s.LeastOver, t.sight.over)
+		s.LeastUnder = leastOf(s.LeastUnder, t.sight.under)
+		if g.chargesDenied(t) {
+			s.ChargesDenied = true
+			s.UnderIfFree += t.underFree
+		}
+		if !s.PhaseKnown {
+			s.Phase, s.PhaseWithin, s.PhaseKnown = g.phase()
+		}
+	}
+	return s
+}
+
+// leastOf returns the lesser of those that are not 0.
+func leastOf(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Finding returns what was found so far. What is not judged yet is left out. OverAdmitted is what
+// is certain, and so the same as what would have been too many at least.
+func (a *Auditor) Finding() audit.Finding {
+	f := a.finding
+	for _, k := range a.keys {
+		if k == nil {
+			continue
+		}
+		f.Keys++
+		if k.denied {
+			f.KeysDenied++
+		}
+		x := float64(k.charged)
+		f.Charged += x
+		f.ChargedSquares += x * x
+		f.WorstUnits = max(f.WorstUnits, k.span.worst)
+		ratio := k.span.ratio(k.limit)
+		if k.limit.Algorithm.HasBurst() && k.group.best().totals.over == 0 {
+			ratio = min(ratio, 1) // a float may say a little more
+		}
+		f.WorstRatio = max(f.WorstRatio, ratio)
+	}
+	for _, g := range a.groups {
+		t := &g.best().totals
+		f.OverAdmitted += t.over
+		f.LeastOver += t.over
+		if !g.chargesDenied(t) {
+			f.UnderAdmitted += t.underFree
+			f.LeastUnder += t.leastUnder
+		}
+		f.PeakRatio = max(f.PeakRatio, t.peak)
+	}
+	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
+}
+
+// phase returns the middle of the phases under which nothing is wrong, and how far they reach from
+// it. It is known if they are at most half of all that there can be.
+func (g *group) phase() (middle, within time.Duration, known bool) {
+	var right []*phase
+	for _, p := range g.phases {
+		if g.wrong(p) == 0 {
+			right = append(right, p)
+		}
+	}
+	if len(right) == 0 || !aligned(g.limit) {
+		return 0, 0, false
+	}
+	width := periodOf(g.limit) / limiter.Instant(max(1, g.limit.Slices))
+	from, length := right[0].from, right[len(right)-1].to-right[0].from
+	for i, p := range right[1:] { // the range may reach over the end of the width
+		if without := width - (p.from - right[i].to); without < length {
+			from, length = p.from, without
+		}
+	}
+	middle = time.Duration((from+length/2+width)%width) * time.Microsecond
+	return middle, time.Duration((length+1)/2) * time.Microsecond, length <= width/2
+}

@@ -1,0 +1,90 @@
+package loadgen
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// asked is a store that takes down when it was asked, from the beginning of the run.
+type asked struct {
+	slow
+	begin time.Time
+	at    []time.Duration
+}
+
+func (a *asked) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	a.mu.Lock()
+	a.at = append(a.at, time.Since(a.begin))
+	a.mu.Unlock()
+	return a.slow.Decide(ctx, op, reqs, decisions)
+}
+
+// Every request is sent when it is due, in the order of the schedule, whoever sends it: few
+// workers or many, one at a time or thousands at once.
+func TestRequestsAreSentWhenTheyAreDue(t *testing.T) {
+	const length = 2 * time.Second
+	for name, test := range map[string]struct {
+		schedule func() Schedule
+		workers  int
+		takes    time.Duration
+	}{
+		"one worker":                {func() Schedule { return Uniform(constant(100, length)) }, 1, 9 * time.Millisecond},
+		"more workers than watch":   {func() Schedule { return Poisson(constant(3000, length), 7) }, 500, 20 * time.Millisecond},
+		"all watch":                 {func() Schedule { return Poisson(constant(100, length), 7) }, mostWatchers, 0},
+		"many at once":              {func() Schedule { return Bursts(1000, time.Second, length) }, 1000, 500 * time.Millisecond},
+		"one at a time, much later": {func() Schedule { return Uniform(constant(1, length)) }, 300, time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var due []time.Duration
+			for schedule := test.schedule(); ; {
+				at, more := schedule.Next()
+				if !more {
+					break
+				}
+				due = append(due, at)
+			}
+			store := &asked{slow: slow{Store: memorystore.New(), takes: always(test.takes)}, begin: time.Now()}
+			r := virtual(t, Config{
+				Store: store, Population: population(t, 1, "1000000/1s"), Workers: test.workers, Duration: length,
+				Load: NewLoad(test.schedule(), Mix{Evenly(1), Costs{1, 1}}, 1),
+			})
+			if !slices.Equal(store.at, due) || r.Waited != 0 || r.Lag.Max() != 0 {
+				t.Errorf("%s: %d of %d requests, %d waited, lag up to %d µs", name, len(store.at), len(due), r.Waited, r.Lag.Max())
+			}
+		})
+	}
+}
+
+// Asked for more than the store can do, an open loop still does as much as the store can.
+func TestAnOpenLoopDoesNotFallBehindAClosedOne(t *testing.T) {
+	for _, rate := range []float64{10_000, 20_000, 100_000} {
+		synctest.Test(t, func(t *testing.T) {
+			r := virtual(t, Config{
+				Store: &slow{Store: memorystore.New(), takes: always(10 * time.Millisecond)}, Population: population(t, 1, "1000000/1s"),
+				Workers: 100, Load: even(rate, time.Second), Duration: time.Second, Timeout: 100 * time.Millisecond,
+			})
+			// 100 workers at 10 ms each.
+			if r.Requests < 9_900 || r.Requests+r.Dropped != int64(rate) {
+				t.Errorf("asked for %.0f, it sent %d and dropped %d", rate, r.Requests, r.Dropped)
+			}
+		})
+	}
+}
+
+// Workers that sleep until their requests are due notice at once that the run is over, by the
+// machine's own clock, too.
+func TestAnInterruptWakesAllWorkers(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	store := &slow{Store: memorystore.New(), takes: always(0), fails: func(int) error { cancel(); return nil }}
+	r := Run(ctx, Config{Store: store, Population: population(t, 1, "100/1h"), Load: even(1.0/3600, 1000*time.Hour), Workers: 100,
+		Duration: 1000 * time.Hour})
+	if r.Requests != 1 || r.Dropped != 0 || !r.Interrupted {
+		t.Errorf("%d requests, %d dropped", r.Requests, r.Dropped)
+	}
+}
