@@ -68,7 +68,8 @@ func trustFlags() []string { return []string{"insecure", "cacert", "server-name"
 
 // endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor", "resolution", "clock-skew")
+	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
+		"resolution", "clock-skew")
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.

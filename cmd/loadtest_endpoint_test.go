@@ -21,21 +21,21 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
 
-// limited is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
-type limited struct {
+// limitedService is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
+type limitedService struct {
 	*httptest.Server
 	mu       sync.Mutex
 	subjects map[string]int
 }
 
-func newLimited(t *testing.T, limit string) *limited {
+func newLimitedService(t *testing.T, limit string) *limitedService {
 	t.Helper()
 	parsed, err := limiter.ParseLimit(limit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := limiter.New(memorystore.New())
-	s := &limited{subjects: map[string]int{}}
+	s := &limitedService{subjects: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key")
 		s.mu.Lock()
@@ -58,7 +58,7 @@ func newLimited(t *testing.T, limit string) *limited {
 }
 
 // seen are the subjects that asked.
-func (s *limited) seen() (subjects []string) {
+func (s *limitedService) seen() (subjects []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for subject := range s.subjects {
@@ -82,7 +82,7 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 func TestLoadtestOfAnEndpoint(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		limit := algorithm.String() + ":20/1s"
-		s := newLimited(t, limit)
+		s := newLimitedService(t, limit)
 		for name, args := range map[string][]string{
 			"query": {s.URL + "/?key={subject}"}, "header": {s.URL, "--header", "X-Key: {subject}"},
 			"h2c": {s.URL + "/?key={subject}", "--http2"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
@@ -111,7 +111,7 @@ func TestLoadtestOfAnEndpoint(t *testing.T) {
 
 // Each run has subjects of its own, so none finds its limit used.
 func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
-	s := newLimited(t, "10/1h")
+	s := newLimitedService(t, "10/1h")
 	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "--rate", "500", "--keys", "4",
 		"--duration", "400ms"}
 	for range 2 {
@@ -128,28 +128,31 @@ func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
 }
 
 func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
-	s := newLimited(t, "11/1h")
-	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "--rate", "500", "--keys", "4", "--duration", "400ms").Runs[0]
+	s := newLimitedService(t, "11/1h")
+	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "--rate", "500", "--keys", "4",
+		"--duration", "400ms").Runs[0]
 	if run.Audit.LeastOverAdmitted != 4 {
 		t.Errorf("%d too many", run.Audit.LeastOverAdmitted)
 	}
 }
 
 func TestCostsOfAnEndpoint(t *testing.T) {
-	s := newLimited(t, "30/1h")
+	s := newLimitedService(t, "30/1h")
 	w := newWorld(t)
-	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "--rate", "200",
+	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "--rate",
+		"200",
 		"--duration", "400ms").Runs[0]
 	if run.Allowed != 20 {
 		t.Errorf("%d allowed", run.Allowed)
 	}
-	if _, stderr := w.run(t, exitUsage, "loadtest", s.URL+"/?key={subject}", "--limit", "30/1h", "--cost", "3"); !strings.Contains(stderr, "{cost}") {
+	if _, stderr := w.run(t, exitUsage, "loadtest", s.URL+"/?key={subject}", "--limit", "30/1h", "--cost",
+		"3"); !strings.Contains(stderr, "{cost}") {
 		t.Error(stderr)
 	}
 }
 
 func TestReplayToAnEndpoint(t *testing.T) {
-	s := newLimited(t, "2/1h")
+	s := newLimitedService(t, "2/1h")
 	log := filepath.Join(t.TempDir(), "log.csv")
 	text := "time,user,ip\n"
 	for i := range 5 {
@@ -158,11 +161,13 @@ func TestReplayToAnEndpoint(t *testing.T) {
 	if err := os.WriteFile(log, []byte(text+"2026-01-01T00:00:05Z,\"b \"\"o\"\"/b\",10.0.0.9\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user", "--speed", "100").Runs[0]
+	run := endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user",
+		"--speed", "100").Runs[0]
 	if run.Allowed != 3 || run.Denied != 3 {
 		t.Errorf("%d allowed, %d denied", run.Allowed, run.Denied)
 	}
-	endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user", "--speed", "100",
+	endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user",
+		"--speed", "100",
 		"--subject-format", "{subject}")
 	if subjects := s.seen(); len(subjects) != 4 || !slices.Contains(subjects, "alice") || !slices.Contains(subjects, `b "o"/b`) {
 		t.Errorf("asked as %q", subjects)
@@ -171,7 +176,7 @@ func TestReplayToAnEndpoint(t *testing.T) {
 
 // Keys of an API are sent, and shown nowhere.
 func TestSubjectsOfAFile(t *testing.T) {
-	s := newLimited(t, "3/1h")
+	s := newLimitedService(t, "3/1h")
 	w := newWorld(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.txt")
@@ -179,7 +184,8 @@ func TestSubjectsOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "--rate", "100", "--duration", "300ms"}
-	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", "--html", filepath.Join(dir, "page.html"), "--save", filepath.Join(dir, "run.json")}, args...)...)
+	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", "--html", filepath.Join(dir, "page.html"), "--save",
+		filepath.Join(dir, "run.json")}, args...)...)
 	for _, name := range []string{"page.html", "run.json"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -187,19 +193,21 @@ func TestSubjectsOfAFile(t *testing.T) {
 		}
 		stdout += string(text)
 	}
-	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") || !strings.Contains(stdout, "are not new ones") {
+	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") || !strings.Contains(stdout,
+		"are not new ones") {
 		t.Errorf("%s%s", stdout, stderr)
 	}
 	if subjects := s.seen(); !slices.Equal(subjects, []string{"sk-secret-1", "sk-secret-2", "sk-secret-3"}) {
 		t.Errorf("asked as %q", subjects)
 	}
-	if _, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--keys", "4"}, args...)...); !strings.Contains(stderr, "names 3 subjects") {
+	if _, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--keys", "4"}, args...)...); !strings.Contains(stderr,
+		"names 3 subjects") {
 		t.Error(stderr)
 	}
 }
 
 func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
-	s := newLimited(t, "20/1s")
+	s := newLimitedService(t, "20/1s")
 	w := newWorld(t)
 	dir := t.TempDir()
 	saved := filepath.Join(dir, "run.json")
@@ -230,7 +238,8 @@ func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
 		503: "503 Service Unavailable counts as an error. If that is how this endpoint denies, add --denied-status 503",
 	} {
 		w := newWorld(t)
-		code := Run(context.Background(), []string{"loadtest", fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s", "-n", "20"}, w.Env)
+		code := Run(context.Background(), []string{"loadtest", fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s",
+			"-n", "20"}, w.Env)
 		if text := w.out.String() + w.err.String(); !strings.Contains(strings.Join(strings.Fields(text), " "), strings.TrimSpace(want)) {
 			t.Errorf("%d, exit code %d: %s", status, code, text)
 		}
@@ -252,7 +261,8 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	}))
 	defer server.Close()
 	w := newWorld(t)
-	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o", "json"}, w.Env)
+	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o",
+		"json"}, w.Env)
 	var document report.Document
 	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {
 		t.Fatalf("exit code %d: %v: %s%s", code, err, &w.out, &w.err)
@@ -299,7 +309,8 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 		{[]string{url, "--denied-status", "42"}, "write a status from 200 to 599"},
 		{[]string{url, "--resolution", "-1s"}, "--resolution -1s is out of range"},
 		{[]string{url, "--clock-skew", "2h"}, "--clock-skew 2h0m0s is out of range"},
-		{[]string{"http://example.com/?{subject}"}, "example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},
+		{[]string{"http://example.com/?{subject}"},
+			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},
 		{[]string{"http://127.0.0.1@example.com/?{subject}"}, "example.com is not on this machine"},
 		{[]string{"--http2"}, "--http2 is for an endpoint, and none was given"},
 		{[]string{"--subjects", "x"}, "--subjects is for an endpoint, and none was given"},
@@ -313,11 +324,13 @@ func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
 
 // A password in a URL, or in a header, is in nothing that is written.
 func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
-	s := newLimited(t, "10/1s")
+	s := newLimitedService(t, "10/1s")
 	page := filepath.Join(t.TempDir(), "page.html")
 	url := strings.Replace(s.URL, "http://", "http://me:hunter2hunter2@", 1) + "/?key={subject}&api_key=hunter2hunter2"
 	w := newWorld(t)
-	stdout, stderr := w.run(t, exitYes, "loadtest", url, "-H", "Authorization2: Bearer hunter2hunter2", "--limit", "10/1s", "-n", "10", "--html", page,
+	stdout, stderr := w.run(t, exitYes, "loadtest", url, "-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=",
+		"--header=X-A: hunter2hunter2",
+		"--limit", "10/1s", "-n", "10", "--html", page,
 		"--save", page+".json")
 	all := bytes.NewBufferString(stdout + stderr)
 	for _, path := range []string{page, page + ".json"} {
@@ -336,7 +349,8 @@ func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
 	}
 	server := strings.TrimPrefix(s.URL, "http://")
 	s.Close()
-	if _, stderr := w.run(t, exitUnreachable, "loadtest", "http://me:hunter2hunter2@"+server+"/{subject}", "--limit", "10/1s"); strings.Contains(stderr, "hunter2") {
+	if _, stderr := w.run(t, exitUnreachable, "loadtest", "http://me:hunter2hunter2@"+server+"/{subject}", "--limit",
+		"10/1s"); strings.Contains(stderr, "hunter2") {
 		t.Errorf("a password is shown: %s", stderr)
 	}
 }
