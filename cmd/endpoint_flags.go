@@ -116,6 +116,15 @@ func userAgent(g *globalOptions) string {
 	return "limitctl/" + newVersionAnswer(g.env.Version).Version + " (rate limit test; https://github.com/limitctl/limitctl)"
 }
 
+// renamed returns a client that calls subjects as the flags say.
+func (o *endpointFlags) renamed(g *globalOptions, client endpoint.Client) (endpoint.Client, error) {
+	if o.subjects == "" && o.naming.Format == "" {
+		return client, nil
+	}
+	names, err := o.names(g)
+	return names.Rename(client), err
+}
+
 // names returns what subjects are called.
 func (o *endpointFlags) names(g *globalOptions) (endpoint.Subjects, error) {
 	names := o.naming
