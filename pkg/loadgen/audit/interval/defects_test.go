@@ -259,6 +259,9 @@ func TestEachDefectIsFound(t *testing.T) {
 		}
 		t.Logf("%-35s over %4d, under %4d, least %4d, worst %.2f, peak %.2f, %+v",
 			d.name, f.OverAdmitted, f.UnderAdmitted, f.LeastUnder, f.WorstRatio, f.PeakRatio, sight)
+		if d.name == "fixed window sold as a log" && (f.WorstUnits != 20 || f.WorstRatio != 2) {
+			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
+		}
 		f, sight = flood(limit, d.cost, 10_000).run(newExact(limit))
 		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || sight.ChargesDenied {
 			t.Errorf("%s, but right: %+v, %+v", d.name, f, sight)
