@@ -106,6 +106,7 @@ func (v *verification) proof() *proof {
 			e.skew = skewOf(event.Header, event.Sent, event.Answered)
 		}
 		r := readHeader(event.Header, event.Answered, e.skew)
+		r.readStatuses(event.Limits)
 		e.readings[event] = &r
 	}
 	if !e.hasLimit {
@@ -154,7 +155,7 @@ func (e *proof) denialStatus() Check {
 		want = http.StatusTooManyRequests
 	}
 	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want), Seen: "no request was denied"}
-	other, denials := make(map[int]int), 0
+	other, denials, ofService := make(map[int]int), 0, 0
 	for i := range e.keys {
 		for _, event := range e.keys[i].events {
 			if event.Outcome != endpoint.Denied {
@@ -163,9 +164,16 @@ func (e *proof) denialStatus() Check {
 			if denials++; event.Status != want {
 				other[event.Status]++
 			}
+			if !isHTTP(event) {
+				ofService++
+			}
 		}
 	}
 	if denials == 0 {
+		return c
+	}
+	if denials == ofService {
+		c.Verdict, c.Expected, c.Seen = Pass, "code OVER_LIMIT", fmt.Sprintf("code OVER_LIMIT on %s", counted(denials, "denial"))
 		return c
 	}
 	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))
