@@ -254,7 +254,8 @@ func TestEachDefectIsFound(t *testing.T) {
 	for _, d := range defects() {
 		limit := parse(t, d.limit)
 		f, sight := flood(limit, d.cost, 10_000).run(d.make(limit))
-		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under {
+		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under ||
+			f.KeysOver > 0 != d.over || f.KeysUnder > 0 != d.under {
 			t.Errorf("%s: %+v, %+v", d.name, f, sight)
 		}
 		t.Logf("%-35s over %4d, under %4d, least %4d, worst %.2f, peak %.2f, %+v",
