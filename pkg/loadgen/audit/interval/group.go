@@ -26,7 +26,7 @@ type group struct {
 
 func (a *Auditor) group(limit *limiter.Limit) *group {
 	id := groupID{limit.Kind(), periodOf(limit), limit.Slices}
-	g := a.groups[id]
+	g := a.groupOf[id]
 	if g == nil {
 		width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
 		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
@@ -40,7 +40,7 @@ func (a *Auditor) group(limit *limiter.Limit) *group {
 				g.widen(p, g.ahead())
 			}
 		}
-		a.groups[id] = g
+		a.groupOf[id], a.groups = g, append(a.groups, g)
 	}
 	return g
 }
