@@ -108,7 +108,7 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	switch {
 	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
-		return usagef("--rate %s is out of range; it must be above 0 and at most %d", &o.rate, maxRate)
+		return usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
 	case o.workers < 1 || o.workers > maxWorkers:
 		return usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > trial.MaxDuration):
