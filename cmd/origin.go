@@ -35,6 +35,8 @@ func (g *globalOptions) commandLine() string {
 			arg = name + "=" + hiding(value)
 		case hiding != nil:
 			hide = hiding
+		case strings.HasPrefix(arg, "-H"):
+			arg = "-H" + hidingOf("-H")(arg[len("-H"):])
 		case valued && strings.HasPrefix(name, "-"):
 			arg = name + "=" + withoutPassword(value)
 		default:
@@ -49,7 +51,7 @@ func (g *globalOptions) commandLine() string {
 // other flags.
 func hidingOf(flag string) func(value string) string {
 	switch flag {
-	case "--header":
+	case "--header", "-H":
 		return func(value string) string {
 			field, _, _ := strings.Cut(value, ":")
 			return field + ": " + hiddenWord
