@@ -33,7 +33,8 @@ func (x *explorer) conclude(spent error) {
 	}
 	limit := m.limit
 	x.d.Limit = &limit
-	x.d.Exact = best.wrong == 0 && best.round && len(x.explanations) == 1
+	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
+	x.d.Exact = best.wrong == 0 && best.round && !others
 	if !best.round {
 		x.note("the period can be from %s to %s", limiter.FormatPeriod(best.low), limiter.FormatPeriod(best.high))
 	}
@@ -48,7 +49,7 @@ func (x *explorer) conclude(spent error) {
 			}
 		}
 	}
-	if len(x.explanations) > 1 {
+	if others {
 		x.note("%s", x.undecided())
 	}
 	if limit.Algorithm == limiter.TokenBucket {
@@ -89,6 +90,8 @@ func (m *model) peculiarities() (all []string) {
 		{m.anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
 		{m.counted, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
 		{m.refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
+		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
+		{m.floored, "it rounds down what is left of the window before"},
 		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
 		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() + " later than whole periods since the epoch, by this machine's clock"},
 		{m.ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.ban)},
@@ -115,7 +118,7 @@ func plainness(m *model) int {
 	default:
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
-	for _, unusual := range []bool{m.anchored, m.tick > 0, m.counted, m.refreshed, m.ban > 0, m.phase != 0} {
+	for _, unusual := range []bool{m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0} {
 		if unusual {
 			order += 100
 		}

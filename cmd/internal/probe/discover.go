@@ -75,6 +75,8 @@ func (x *explorer) explore() error {
 	}
 	if err = x.follow(); err == nil {
 		err = x.compare()
+	} else if errors.Is(err, errSpent) {
+		x.judge()
 	}
 	if err == nil || errors.Is(err, errSpent) {
 		x.conclude(err)
@@ -128,7 +130,11 @@ const (
 func (x *explorer) follow() error {
 	full := int64(x.burst.admitted)
 	x.counts = []int64{full}
+	for i := range min(3, x.burst.failed) { // they may have been charged
+		x.counts = append(x.counts, full+int64(i)+1)
+	}
 	requests, begin := x.requestsLeft(), x.clock.Now()
+	once := time.Duration(0) // how long the first recovery took
 	for edges, most := 0, mostEdges; edges < most; edges++ {
 		x.step(x.timeLeft(), "waiting until a request is admitted again")
 		exhausted := x.clock.Now()
@@ -152,10 +158,17 @@ func (x *explorer) follow() error {
 				}
 				break
 			}
-			pause = max(firstPause, time.Duration(float64(x.clock.Now().Sub(exhausted))*(patience-1)))
+			elapsed := x.clock.Now().Sub(exhausted)
+			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
+			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
+				pause = max(firstPause, once/40) // it may take as long as before
+			}
+		}
+		if once == 0 {
+			once = x.clock.Now().Sub(exhausted)
 		}
 		waited := x.clock.Now().Sub(begin)
-		if edges > 0 && (x.requestsLeft() < requests/2 || x.timeLeft() < 3*waited) {
+		if x.requestsLeft() < requests/2 || x.timeLeft() < 2*waited {
 			break
 		}
 	}

@@ -175,6 +175,15 @@ func TestServersAreNamedRightly(t *testing.T) {
 			} else {
 				t.Log(text)
 			}
+			if d.PhaseKnown && d.Limit != nil {
+				off := (d.Phase + s.skew) % d.Limit.Period
+				if off > d.Limit.Period/2 {
+					off -= d.Limit.Period
+				}
+				if off.Abs() > 60*time.Millisecond {
+					t.Errorf("phase %s, off by %s", d.Phase, off)
+				}
+			}
 			if s.sent > c.requests || took > c.time+time.Second {
 				t.Errorf("the budget was exceeded: %d requests, %s", s.sent, took)
 			}

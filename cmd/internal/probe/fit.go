@@ -65,35 +65,34 @@ func admittedFirst(one []observation) {
 	}
 }
 
-// A request was decided at some instant between sent and answered. Each way of reading puts all
-// requests at one place of it; a model is contradicted where it is for all of them.
-type reading uint8
+// A request was decided at some instant between sent and answered, and one that failed may have
+// been charged. Each reading supposes one way; a model is contradicted where it is by all.
+type reading struct {
+	place  int64  // of four quarters between sent and answered
+	failed uint64 // bits: which of the requests that failed were charged, the first one lowest
+}
 
-const (
-	middle reading = iota
-	early
-	late
-)
+// readings begins with the likeliest.
+var readings = []reading{{2, 0}, {0, 0}, {4, ^uint64(0)}, {2, ^uint64(0)}, {2, 1}, {2, 2}, {2, 5}, {2, 6}, {2, 3}, {2, 4}}
 
-func (r reading) instant(o *observation) limiter.Instant {
-	switch r {
-	case early:
-		return o.sent
-	case late:
-		return o.answered
-	}
-	return (o.sent + o.answered) / 2
+// plainReadings is how many readings there are where nothing failed.
+const plainReadings = 3
+
+func (r *reading) instant(o *observation) limiter.Instant {
+	return o.sent + (o.answered-o.sent)*limiter.Instant(r.place)/4
 }
 
 // contradictions counts the observations that no reading explains, and stops at most.
 func (h history) contradictions(m *model, most int) (count int) {
 	for _, one := range h {
-		wrong := contradicted(m, one, middle, nil)
-		if len(wrong) > 0 {
-			wrong = contradicted(m, one, early, wrong)
-		}
-		if len(wrong) > 0 {
-			wrong = contradicted(m, one, late, wrong)
+		var wrong []int
+		for i := range readings {
+			if i == plainReadings && !slices.ContainsFunc(one, func(o observation) bool { return o.outcome == endpoint.Failed }) {
+				break
+			}
+			if wrong = contradicted(m, one, &readings[i], wrong); len(wrong) == 0 {
+				break
+			}
 		}
 		if count += len(wrong); count >= most {
 			return count
@@ -104,8 +103,9 @@ func (h history) contradictions(m *model, most int) (count int) {
 
 // contradicted returns the indexes, of those given if any are, of observations that a reading
 // does not explain.
-func contradicted(m *model, one []observation, r reading, among []int) (wrong []int) {
+func contradicted(m *model, one []observation, r *reading, among []int) (wrong []int) {
 	var u usage
+	failures := 0
 	for i := range one {
 		o := &one[i]
 		considered := among == nil
@@ -116,11 +116,16 @@ func contradicted(m *model, one []observation, r reading, among []int) (wrong []
 			wrong = append(wrong, i)
 		}
 		now := max(r.instant(o), u.last)
-		switch {
-		case o.outcome == endpoint.Allowed || o.outcome == endpoint.Failed && r == late:
+		switch o.outcome {
+		case endpoint.Allowed:
 			m.take(&u, o.cost, o.cost, now)
-		case o.outcome == endpoint.Denied:
+		case endpoint.Denied:
 			m.take(&u, o.cost, 0, now)
+		case endpoint.Failed:
+			if r.failed>>min(failures, 63)&1 == 1 {
+				m.take(&u, o.cost, o.cost, now)
+			}
+			failures++
 		}
 	}
 	return wrong
