@@ -55,7 +55,11 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		}
 	}
 	if errors.Is(err, errSpent) {
-		v.notes = append(v.notes, fmt.Sprintf("Not all checks could be finished: %v.", err))
+		why := "all requests that may be sent were sent"
+		if errors.Is(err, errTime) {
+			why = "the time that it may take does not suffice"
+		}
+		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
 	}
 	return v.result(), err
@@ -106,7 +110,7 @@ func (v *verification) proof() *proof {
 			e.skew = skewOf(event.Header, event.Sent, event.Answered)
 		}
 		r := readHeader(event.Header, event.Answered, e.skew)
-		r.readStatuses(event.Limits)
+		r.readLimits(event.Limits)
 		e.readings[event] = &r
 	}
 	if !e.hasLimit {
@@ -155,7 +159,7 @@ func (e *proof) denialStatus() Check {
 		want = http.StatusTooManyRequests
 	}
 	c := Check{Name: checkDenialStatus, Verdict: Unknown, Expected: fmt.Sprintf("status %d", want), Seen: "no request was denied"}
-	other, denials, ofService := make(map[int]int), 0, 0
+	other, denials := make(map[int]int), 0
 	for i := range e.keys {
 		for _, event := range e.keys[i].events {
 			if event.Outcome != endpoint.Denied {
@@ -164,16 +168,13 @@ func (e *proof) denialStatus() Check {
 			if denials++; event.Status != want {
 				other[event.Status]++
 			}
-			if !isHTTP(event) {
-				ofService++
-			}
 		}
 	}
-	if denials == 0 {
+	switch {
+	case denials == 0:
 		return c
-	}
-	if denials == ofService {
-		c.Verdict, c.Expected, c.Seen = Pass, "code OVER_LIMIT", fmt.Sprintf("code OVER_LIMIT on %s", counted(denials, "denial"))
+	case other[0] == denials: // gRPC's OK
+		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+counted(denials, "denial")
 		return c
 	}
 	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))

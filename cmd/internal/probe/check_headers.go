@@ -12,7 +12,7 @@ import (
 // mostFindings is how many findings about headers are told in one line.
 const mostFindings = 4
 
-// mostDialects orders the dialects: what is told first is what clients should read.
+// dialectOrder orders the dialects: what is told first is what clients should read.
 var dialectOrder = []string{
 	dialectDraft8, dialectDraft7, dialectDraft6, dialectKong, dialectGitHub, dialectEnvoy, dialectAPISIX, dialectSpring,
 	dialectXUnix, dialectX, dialectRLS,

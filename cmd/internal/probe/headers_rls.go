@@ -1,31 +1,39 @@
 package probe
 
 import (
-	"net/http"
+	"fmt"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 )
 
-// dialectRLS is the statuses of Envoy's rate limit service: current_limit, limit_remaining and
-// duration_until_reset.
-const dialectRLS = "envoy-rls"
+// dialectRLS is what Envoy's rate limit services tell in their answers' statuses.
+const dialectRLS = "rls"
 
-// isHTTP reports whether an answer has a status of HTTP. The others are of a rate limit service.
-func isHTTP(event *Event) bool { return event.Status >= http.StatusContinue }
-
-// readStatuses reads what a rate limit service tells of its limits beside the header.
-func (r *fieldReading) readStatuses(told []endpoint.ToldLimit) {
+// readLimits reads what a rate limit service told besides the header.
+func (r *fieldReading) readLimits(told []endpoint.ToldLimit) {
 	var limits []toldLimit
 	for i := range told {
-		l := toldLimit{
-			name: told[i].Name, count: told[i].Count, remaining: told[i].Remaining, window: notTold,
-			countField: "current_limit", leftField: "limit_remaining", resetField: "duration_until_reset",
-			reset: told[i].ResetAfter, hasReset: told[i].ResetKnown,
+		t := &told[i]
+		if i == mostLimits {
+			r.problem("the answer tells of %d limits", len(told))
+			break
 		}
-		if told[i].Period > 0 {
-			l.window = told[i].Period
+		where := "status"
+		if len(told) > 1 {
+			where = fmt.Sprintf("status %d", t.Descriptor+1)
 		}
-		limits = append(limits, l)
+		limit := toldLimit{name: t.Name, count: notTold, window: notTold, remaining: t.Remaining,
+			countField: where + " current_limit", leftField: where + " limit_remaining", resetField: where + " duration_until_reset"}
+		if t.Count > 0 {
+			limit.count = t.Count
+		}
+		if t.Period > 0 {
+			limit.window = t.Period
+		}
+		if t.ResetKnown {
+			limit.reset, limit.hasReset = min(max(0, t.ResetAfter), longestWait), true
+		}
+		limits = append(limits, limit)
 	}
 	r.add(dialectRLS, limits)
 }
