@@ -194,7 +194,7 @@ func TestProbesOfAPublishedService(t *testing.T) {
 					t.Errorf("%s: %s, %s", check.Name, check.Verdict, check.Seen)
 				}
 			}
-			if code != c.code || answer.Limit != "fixed-window:20/1s" || !answer.Exact || answer.Dialect != "envoy-rls" {
+			if code != c.code || answer.Limit != "fixed-window:20/1s" || !answer.Exact || answer.Dialect != "rls" {
 				t.Errorf("exit %d: %+v", code, answer)
 			}
 		})
