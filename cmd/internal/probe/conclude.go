@@ -39,7 +39,7 @@ func (x *explorer) conclude(spent error) {
 		x.note("the period can be from %s to %s", limiter.FormatPeriod(best.low), limiter.FormatPeriod(best.high))
 	}
 	if m.isAligned() && m.tick == 0 {
-		x.d.Phase, x.d.PhaseKnown = m.phase, true
+		x.findPhase(m, best.wrong)
 	}
 	x.peculiarities(m)
 	for i := range x.explanations {
@@ -57,6 +57,41 @@ func (x *explorer) conclude(spent error) {
 		leaky.Algorithm = limiter.LeakyBucket
 		x.d.Alternatives = append(x.d.Alternatives, leaky)
 		x.note("a token bucket, GCRA, and a leaky bucket that turns away what does not fit answer alike")
+	}
+}
+
+// findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
+// that is one of them.
+func (x *explorer) findPhase(m *model, wrong int) {
+	period := m.limit.Period
+	reach := func(direction time.Duration) time.Duration {
+		explains := func(by time.Duration) bool {
+			other := *m
+			other.phase = ((m.phase+direction*by)%period + period) % period
+			return x.evidence.h.contradictions(&other, wrong+1) <= wrong
+		}
+		good, bad := time.Duration(0), time.Millisecond
+		for bad < period/2 && explains(bad) {
+			good, bad = bad, bad*2
+		}
+		for bad-good > time.Millisecond/2 {
+			if middle := ((good + bad) / 2).Truncate(time.Microsecond); explains(middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		return good
+	}
+	earlier, later := reach(-1), reach(1)
+	x.d.Phase, x.d.PhaseKnown, x.d.PhaseWithin = m.phase, true, max(earlier, later)
+	if m.phase != 0 {
+		x.d.Phase = (m.phase + (later-earlier)/2 + period) % period
+		x.d.PhaseWithin = (earlier + later) / 2
+		m.phase = x.d.Phase
+	}
+	if earlier+later > period/4 {
+		x.d.PhaseKnown = false
 	}
 }
 
@@ -91,7 +126,8 @@ func (m *model) peculiarities() (all []string) {
 		{m.counted, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
 		{m.refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
 		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
-		{m.floored, "it rounds down what is left of the window before"},
+		{m.floored && !m.nearest, "it rounds down what is left of the window before"},
+		{m.nearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
 		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
 		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() + " later than whole periods since the epoch, by this machine's clock"},
 		{m.ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.ban)},
@@ -118,7 +154,9 @@ func plainness(m *model) int {
 	default:
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
-	for _, unusual := range []bool{m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0} {
+	for _, unusual := range []bool{
+		m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.nearest, m.thousandths, m.ban > 0, m.phase != 0,
+	} {
 		if unusual {
 			order += 100
 		}

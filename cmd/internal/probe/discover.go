@@ -196,7 +196,6 @@ func (x *explorer) gather() {
 		}
 		return a.after.Compare(b.after)
 	})
-	v.sharp = v.sharp[:min(2, len(v.sharp))]
 }
 
 // judge finds the models that explain all that was seen. A family that did not explain what was

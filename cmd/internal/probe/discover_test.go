@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +123,12 @@ func servers() (all []discovered) {
 		discovered{name: "haproxy 50 in 5s", want: []string{"sliding-counter:50/5s"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&haproxyRate{most: 50, period: 5000})
 		}},
+		discovered{name: "rounded", want: []string{"sliding-counter:10/1s"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 10, period: 1e6})
+		}},
+		discovered{name: "rounded of a minute", want: []string{"sliding-counter:60/1m"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 60, period: 60e6})
+		}},
 		discovered{name: "refreshed", want: []string{"fixed-window:10/10s,from=first"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&refreshedCounter{most: 10, period: 10e6})
 		}},
@@ -148,6 +156,10 @@ func servers() (all []discovered) {
 }
 
 func TestServersAreNamedRightly(t *testing.T) {
+	seed := uint64(7)
+	if text := os.Getenv("SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
 	for _, c := range servers() {
 		t.Run(c.name, func(t *testing.T) {
 			if c.requests == 0 {
@@ -158,7 +170,7 @@ func TestServersAreNamedRightly(t *testing.T) {
 			}
 			begin := time.Now()
 			s := c.server(t)
-			d, took := discover(t, s, Config{Budget: c.requests, MaxTime: c.time, Workers: 16})
+			d, took := discover(t, s, Config{Budget: c.requests, MaxTime: c.time, Workers: 16}, seed)
 			told := "nothing"
 			right := d.Limit == nil && c.want == nil
 			if d.Limit != nil {
@@ -168,7 +180,7 @@ func TestServersAreNamedRightly(t *testing.T) {
 					right = right || !d.Exact && anyOf(t, c.want, other)
 				}
 			}
-			text := fmt.Sprintf("%s: told %s, exact %v, phase %s %v, alternatives %v, notes %q, %d requests, %s, real %s", c.name, told, d.Exact, d.Phase, d.PhaseKnown,
+			text := fmt.Sprintf("%s: told %s, exact %v, phase %s %v within %s, alternatives %v, notes %q, %d requests, %s, real %s", c.name, told, d.Exact, d.Phase, d.PhaseKnown, d.PhaseWithin,
 				d.Alternatives, d.Notes, s.sent, took, time.Since(begin).Round(time.Millisecond))
 			if !right || !strings.Contains(strings.Join(d.Notes, "; "), c.note) {
 				t.Errorf("WRONG %s", text)
@@ -180,8 +192,8 @@ func TestServersAreNamedRightly(t *testing.T) {
 				if off > d.Limit.Period/2 {
 					off -= d.Limit.Period
 				}
-				if off.Abs() > 60*time.Millisecond {
-					t.Errorf("phase %s, off by %s", d.Phase, off)
+				if off.Abs() > d.PhaseWithin+5*time.Millisecond {
+					t.Errorf("phase %s within %s, off by %s", d.Phase, d.PhaseWithin, off)
 				}
 			}
 			if s.sent > c.requests || took > c.time+time.Second {

@@ -115,10 +115,10 @@ func (o *ours) decide(subject string, now limiter.Instant) bool {
 }
 
 // discover discovers a server's limit in virtual time.
-func discover(t *testing.T, s *server, config Config) (d *Discovery, took time.Duration) {
+func discover(t *testing.T, s *server, config Config, seed uint64) (d *Discovery, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s.random = rand.New(rand.NewPCG(7, 7))
+		s.random = rand.New(rand.NewPCG(7, seed))
 		time.Sleep(time.Duration(s.chance() * float64(time.Hour)))
 		begin := time.Now()
 		config.Client = s
