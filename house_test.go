@@ -69,7 +69,12 @@ var layers = map[string][]string{
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
 	"cmd/internal/overridetext": {"pkg/limiter"},
-	"cmd/internal/report":       {"cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter", "pkg/loadgen/audit"},
+	"cmd/internal/junit":        {},
+	"cmd/internal/markdown":     {"cmd/internal/output"},
+	"cmd/internal/report": {
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart",
+		"pkg/limiter", "pkg/loadgen/audit",
+	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
 		"internal/goroutines", "internal/panics",

@@ -43,14 +43,14 @@ func newWorld(t *testing.T) *world {
 		ReadFile:  files.Read,
 		Open:      files.Open,
 		List:      files.List,
-		WriteFile: files.Write,
-		CanWrite:  files.CanWrite,
-		Create:    files.Create,
-		Append:    files.Append,
-		MakeDir:   files.MakeDir,
-		Keep:      files.Keep,
-		Remove:    os.Remove,
-		Now:       func() time.Time { return w.now },
+		WriteFile: files.Write, WriteShared: files.WriteShared,
+		CanWrite: files.CanWrite,
+		Create:   files.Create,
+		Append:   files.Append,
+		MakeDir:  files.MakeDir,
+		Keep:     files.Keep,
+		Remove:   os.Remove,
+		Now:      func() time.Time { return w.now },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			w.slept = append(w.slept, d)
 			w.now = w.now.Add(d)

@@ -1,65 +1,102 @@
 package cmd
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/internal/spelling"
 )
 
 type compareOptions struct {
 	*globalOptions
-	margin  string
-	margins report.Margins
+	summaryFlags
+	margin string
+	only   []string
 }
 
 func newCompareCmd(global *globalOptions) *cobra.Command {
-	o := &compareOptions{globalOptions: global, margins: report.DefaultMargins()}
+	o := &compareOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "compare BASE NEW",
-		Short: "Compare two saved reports, and say what became worse",
-		Long: `Compare shows how a report that loadtest or simulate saved differs from an
-earlier one, for each limit that is in both, and what became worse.
+		Use:   "compare BASE [BASE...] NEW",
+		Short: "Compare saved reports, and say what became worse",
+		Long: `Compare shows how the last report, NEW, differs from one or more earlier ones of
+the same load, for each limit that is in both, and what became worse. All are
+reports that loadtest or simulate saved.
 
-Differences up to a margin do not count: latencies 10% or 20 µs, throughput 5%,
-costs 10%, fairness 5%, the share of dropped arrivals 0.1 percentage points.
---margin replaces the percentages. If both reports have histograms (those of
---save do), a quantile must also differ by more than chance explains for that
-many requests. The audit has no margin: one unit more over- or under-admitted,
-or a worst window that is greater and above 1.00 × the limit, is a regression,
-and so are more errors. The shares of requests allowed and of keys denied are
-shown, but not judged.
+Give several BASE reports if you can: how much they differ from one another is
+how much a run differs by chance. A difference counts if it is beyond a margin
+(latencies 10% or 20 µs, throughput 5%, costs 10%, fairness 5%, the share of
+dropped arrivals 0.1 percentage points; --margin replaces the percentages),
+beyond what differs between the base reports, and beyond what differs within
+the runs: cut into ten parts, their parts must lie apart. If the generator's own
+lag says that the machine was busier, times and costs are not judged.
+
+The audit has no margin: one unit more over- or under-admitted, or a worst
+window that is greater and above 1.00 × the limit, is a regression, and so are
+more errors. The shares of requests allowed and of keys denied are shown, but
+not judged. With --only, nothing but what it names is judged.
 
 Exit codes: 0 no regression; 1 a regression; 2 a file is not a report, or the
-two reports have no limit in common.`,
+reports have no limit in common.`,
 		Example: `  limitctl compare base.json new.json
-  limitctl compare base.json new.json --margin 25% -o json`,
+  limitctl compare base1.json base2.json base3.json new.json
+  limitctl compare base.json new.json --only p99,errors,over_admitted --margin 25% -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch len(args) {
-			case 2:
-				return nil
-			case 1:
-				return usagef("compare takes two reports, BASE and NEW, and 1 was given")
+			if len(args) < 2 {
+				return usagef("compare takes two reports or more, BASE and NEW, and %d was given", len(args))
 			}
-			return usagef("compare takes two reports, BASE and NEW, and %d were given", len(args))
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			options := report.CompareOptions{Margins: report.DefaultMargins()}
 			if cmd.Flags().Changed("margin") {
 				share, ok := parsePercent(o.margin)
 				if !ok {
 					return usagef("--margin %q is not a percentage from 0%% to 1000%%; write one such as 10%%", o.margin)
 				}
-				o.margins = report.OneMargin(share)
+				options.Margins = report.OneMargin(share)
 			}
-			return runCompare(o, args[0], args[1])
+			var err error
+			if options.Only, err = o.parseOnly(); err != nil {
+				return err
+			}
+			if err := o.summaryFlags.check(cmd, o.globalOptions); err != nil {
+				return err
+			}
+			return runCompare(o, args, options)
 		},
 		ValidArgsFunction: completeReports,
 	}
 	cmd.Flags().StringVar(&o.margin, "margin", "", "call no relative difference up to `PERCENT` a difference, such as 10%, but for "+
 		"the audit's")
+	cmd.Flags().StringSliceVar(&o.only, "only", nil, "judge nothing but these `METRICS`, such as p99,errors,over_admitted")
+	cmd.RegisterFlagCompletionFunc("margin", cobra.NoFileCompletions)
+	cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(report.ComparedMetrics(), cobra.ShellCompDirectiveNoFileComp))
+	o.summaryFlags.addFlags(cmd)
 	return cmd
+}
+
+// parseOnly reads which metrics are judged. Their units, as JSON has them, may be left out.
+func (o *compareOptions) parseOnly() ([]string, error) {
+	var only []string
+	metrics := report.ComparedMetrics()
+	for _, name := range o.only {
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(name), "_us"), "_percent")
+		if !slices.Contains(metrics, name) {
+			hint := "it is one of " + strings.Join(metrics, " ")
+			if near := spelling.Nearest(name, metrics, 2); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return nil, usagef("--only %s: no such metric is judged; %s", shell.Command(name), hint)
+		}
+		only = append(only, name)
+	}
+	return only, nil
 }
 
 // completeReports offers files of JSON.
@@ -67,21 +104,26 @@ func completeReports(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-func runCompare(o *compareOptions, base, latest string) error {
-	was, err := o.readReport(base)
+func runCompare(o *compareOptions, paths []string, options report.CompareOptions) error {
+	all := make([]report.Named, len(paths))
+	for i, path := range paths {
+		var err error
+		if all[i], err = o.readReport(path); err != nil {
+			return err
+		}
+	}
+	last := len(all) - 1
+	comparison, err := report.Compare(all[:last], all[last], options)
 	if err != nil {
 		return err
 	}
-	is, err := o.readReport(latest)
-	if err != nil {
+	if err := o.summaryFlags.write(o.globalOptions, comparison); err != nil {
 		return err
 	}
-	comparison, err := report.Compare(was, is, o.margins)
-	if err != nil {
-		return err
-	}
-	if err := o.print(comparison); err != nil {
-		return err
+	if !o.summaryFlags.replacesAnswer() {
+		if err := o.print(comparison); err != nil {
+			return err
+		}
 	}
 	if comparison.Regressions > 0 {
 		return errDenied

@@ -56,6 +56,7 @@ func osEnv(version string) *Env {
 		Open:          files.Open,
 		List:          files.List,
 		WriteFile:     files.Write,
+		WriteShared:   files.WriteShared,
 		CanWrite:      files.CanWrite,
 		Create:        files.Create,
 		Append:        files.Append,
@@ -97,7 +98,9 @@ type Env struct {
 	List func(path string) ([]fs.DirEntry, error)
 	// WriteFile puts a file in place as a whole, and makes its directory.
 	WriteFile func(path string, data []byte) error
-	// CanWrite returns why WriteFile could not do that, and leaves nothing behind.
+	// WriteShared does that with a file that is for others to read.
+	WriteShared func(path string, data []byte) error
+	// CanWrite returns why neither could not do that, and leaves nothing behind.
 	CanWrite func(path string) error
 	// Create creates a new file, and Append opens one of limitctl's own to add to its
 	// end. MakeDir makes a directory of limitctl's own.

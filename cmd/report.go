@@ -10,6 +10,7 @@ import (
 
 type reportOptions struct {
 	*globalOptions
+	summaryFlags
 	verdictFlags
 	html string
 }
@@ -31,7 +32,7 @@ once. A warning names machines that did not work at the same time.
 Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
 --no-fail); 2 a file is not a report, or the reports are not of one test.`,
 		Example: `  limitctl report run.json
-  limitctl report run.json --html report.html
+  limitctl report run.json --html report.html --junit report.xml
   limitctl report machine-a.json machine-b.json -o csv`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -43,10 +44,14 @@ Exit codes: 0 pass; 1 a threshold is missed, or an audit failed (unless
 			if cmd.Flags().Changed("html") && o.html == "" {
 				return usagef("--html is empty; give the file to write")
 			}
+			if err := o.summaryFlags.check(cmd, o.globalOptions); err != nil {
+				return err
+			}
 			return runReport(o, args)
 		},
 		ValidArgsFunction: completeReports,
 	}
+	o.summaryFlags.addFlags(cmd)
 	o.verdictFlags.addFlags(cmd)
 	cmd.Flags().StringVar(&o.html, "html", "", "write the report as a page to `FILE`, too")
 	return cmd
@@ -77,8 +82,13 @@ func runReport(o *reportOptions, paths []string) error {
 			return err
 		}
 	}
-	if err := o.print(d); err != nil {
+	if err := o.summaryFlags.write(o.globalOptions, d); err != nil {
 		return err
+	}
+	if !o.summaryFlags.replacesAnswer() {
+		if err := o.print(d); err != nil {
+			return err
+		}
 	}
 	return o.exit(d)
 }
@@ -89,7 +99,7 @@ func (g *globalOptions) writePage(d *report.Document, path string) error {
 	if err := d.HTML(&page); err != nil {
 		return err
 	}
-	if err := g.env.WriteFile(path, page.Bytes()); err != nil {
+	if err := g.env.WriteShared(path, page.Bytes()); err != nil {
 		return usagef("the page cannot be written: %s", err)
 	}
 	return nil

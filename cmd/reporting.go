@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +16,7 @@ import (
 type reportingOptions struct {
 	save, html string
 	thresholds []string
+	summaryFlags
 	verdictFlags
 }
 
@@ -42,6 +42,7 @@ func (o *reportingOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.html, "html", "", "write the report to `FILE` as one HTML page")
 	flags.StringArrayVar(&o.thresholds, "threshold", nil,
 		"`PROMISE` that each run has to keep, such as 'p99<5ms', 'over_admitted==0' or 'denied<1%'; repeat it for more")
+	o.summaryFlags.addFlags(cmd)
 	o.verdictFlags.addFlags(cmd)
 	cmd.MarkFlagFilename("save", "json")
 	cmd.MarkFlagFilename("html", "html")
@@ -73,29 +74,10 @@ func (o *reportingOptions) parse(cmd *cobra.Command, g *globalOptions, kind repo
 		}
 		promises = append(promises, promise)
 	}
-	return promises, o.checkPlaces(cmd, g, reads)
-}
-
-// checkPlaces reports a file that the report cannot be written to.
-func (o *reportingOptions) checkPlaces(cmd *cobra.Command, g *globalOptions, reads string) error {
-	for _, flag := range []string{"save", "html"} {
-		path := cmd.Flags().Lookup(flag).Value.String()
-		switch {
-		case !cmd.Flags().Changed(flag):
-			continue
-		case path == "":
-			return usagef("--%s is empty; name a file, or leave it out", flag)
-		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
-			return usagef("--%s %s would replace the log that is read; name another file", flag, path)
-		}
-		if err := g.env.CanWrite(path); err != nil {
-			return usagef("--%s %s: the report cannot be written there: %s", flag, path, cause(err))
-		}
+	if err := o.summaryFlags.check(cmd, g); err != nil {
+		return nil, err
 	}
-	if o.save != "" && filepath.Clean(o.save) == filepath.Clean(o.html) {
-		return usagef("--save and --html both name %s; give each a file of its own", o.save)
-	}
-	return nil
+	return promises, checkPlaces(cmd, g, reads, "save", "html", "markdown", "junit")
 }
 
 // finish prints the document, writes it to where it is wanted, and returns errDenied if a
@@ -107,10 +89,12 @@ func (o *reportingOptions) finish(g *globalOptions, document *report.Document, p
 	if err := o.write(g, document); err != nil {
 		failure = errors.Join(err, failure)
 	}
-	switch err := g.print(document); {
-	case err != nil:
-		return errors.Join(err, failure)
-	case failure != nil:
+	if !o.summaryFlags.replacesAnswer() {
+		if err := g.print(document); err != nil {
+			return errors.Join(err, failure)
+		}
+	}
+	if failure != nil {
 		return failure
 	}
 	return o.exit(document)
@@ -120,7 +104,7 @@ func (o *reportingOptions) write(g *globalOptions, document *report.Document) er
 	if o.save != "" {
 		data, err := document.Save()
 		if err == nil {
-			err = g.env.WriteFile(o.save, data)
+			err = g.env.WriteShared(o.save, data)
 		}
 		if err != nil {
 			return &outputError{fmt.Errorf("%s: %w", shell.Command("--save", o.save), err)}
@@ -131,5 +115,5 @@ func (o *reportingOptions) write(g *globalOptions, document *report.Document) er
 			return &outputError{err}
 		}
 	}
-	return nil
+	return o.summaryFlags.write(g, document)
 }

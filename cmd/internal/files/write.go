@@ -1,6 +1,7 @@
 package files
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,16 +18,47 @@ import (
 const private, privateDir fs.FileMode = 0o600, 0o700
 
 // Write puts a file in place as a whole and makes its directory. It writes a second
-// file and renames it, so that every reader sees the old or the new one.
+// file and renames it, so that every reader sees the old or the new one. Only its owner can
+// read it.
 func Write(path string, data []byte) error {
+	return write(path, data, privateDir, func(directory string) (*os.File, error) {
+		return os.CreateTemp(directory, filepath.Base(path)+".*")
+	})
+}
+
+// shared is the mode of what was asked for by its name and is to be handed on, less what
+// the umask takes, as of any file that a shell writes.
+const shared, sharedDir fs.FileMode = 0o666, 0o777
+
+// WriteShared is Write for a file that others are to read, such as a report in CI, where
+// another user may collect it: its mode is what the umask leaves. A file that is replaced
+// keeps its own.
+func WriteShared(path string, data []byte) error {
+	return write(path, data, sharedDir, func(directory string) (*os.File, error) {
+		second := filepath.Join(directory, filepath.Base(path)+"."+rand.Text()[:10])
+		file, err := os.OpenFile(second, os.O_WRONLY|os.O_CREATE|os.O_EXCL, shared)
+		if err != nil {
+			return nil, err
+		}
+		if before, err := os.Stat(path); err == nil {
+			if err := file.Chmod(before.Mode().Perm()); err != nil {
+				return nil, errors.Join(err, file.Close(), os.Remove(second))
+			}
+		}
+		return file, nil
+	})
+}
+
+// write puts a file in place as a whole. create creates the second file in a directory.
+func write(path string, data []byte, mode fs.FileMode, create func(directory string) (*os.File, error)) error {
 	if err := replaceable(path); err != nil {
 		return err
 	}
 	directory := filepath.Dir(path)
-	if err := os.MkdirAll(directory, privateDir); err != nil {
+	if err := os.MkdirAll(directory, mode); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(directory, filepath.Base(path)+".*")
+	file, err := create(directory)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func TestPromisesAboutWhatThereWasNot(t *testing.T) {
 
 // A comparison tells of answers by others: unguarded ones are a regression.
 func TestComparisonTellsOfAnswersByOthers(t *testing.T) {
-	c, err := Compare(Named{"sound", oneRun()}, Named{"outage", outage()}, DefaultMargins())
+	c, err := Compare([]Named{{"sound", oneRun()}}, Named{"outage", outage()}, CompareOptions{Margins: DefaultMargins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,19 +49,22 @@ func (l *Limit) reached() float64 {
 	return l.WorstWindowRatio // of a document of a version that did not have it
 }
 
+// isUntested reports whether the limit of a run was never reached. A simulation without a
+// store is right by construction.
+func (l *Limit) isUntested(kind Kind, r *Run) bool {
+	return l.reached() < 1 && !(kind == Simulation && r.Store == NoStore)
+}
+
 // untested says which limit was never reached, so that its audit could not find what it
 // admits too many; empty if all were.
 func (r *Run) untested(kind Kind) string {
-	if kind == Simulation && r.Store == NoStore { // its decisions are right by construction
-		return ""
-	}
 	if r.Requests == 0 {
 		return "nothing was sent, so nothing is known"
 	}
 	limits := r.judged()
 	var least *Limit
 	for i := range limits {
-		if limits[i].reached() < 1 && (least == nil || limits[i].reached() < least.reached()) {
+		if limits[i].isUntested(kind, r) && (least == nil || limits[i].reached() < least.reached()) {
 			least = &limits[i]
 		}
 	}

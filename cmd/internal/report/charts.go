@@ -64,6 +64,30 @@ var outcomes = []struct {
 	{"dropped", func(c *column) int64 { return c.Dropped }},
 }
 
+// silence is 1 for each column in which requests were due and nothing came of any, and
+// else 0: a store that is silent must not look like a load that paused. The requests are
+// among those of a later column.
+func (r *Run) silence(columns []column) []int64 {
+	silent := make([]int64, len(columns))
+	for i := range columns {
+		sum := int64(0)
+		for _, outcome := range outcomes {
+			sum += outcome.of(&columns[i])
+		}
+		const enough = 3 // due requests, so that it is not by chance that there is none
+		isDue := r.isEven() && (r.Rate == 0 || r.Rate*columns[i].covers.Seconds() >= enough)
+		if sum == 0 && isDue && i < len(columns)-1 {
+			silent[i] = 1
+		}
+	}
+	return silent
+}
+
+// isEven reports whether requests are due all the time, as far as the report tells.
+func (r *Run) isEven() bool {
+	return r.Scenario == "" && r.Seed != nil && !strings.Contains(r.Load, "bursts of") && !strings.Contains(r.Load, "stages ")
+}
+
 // timeAxis gives a plot the axis of time that all charts over a run's time have.
 func timeAxis(p *chart.Plot, columns []column) (columnWidth float64) {
 	length := time.Duration(len(columns)) * columns[0].width
@@ -104,10 +128,36 @@ func (r *Run) throughputChart(kind Kind, top float64) (drawn template.HTML, lege
 			legend = append(legend, outcome.name)
 		}
 	}
+	var silence chart.Path
+	for i, silent := range r.silence(columns) {
+		if silent > 0 {
+			silence.Box(float64(i)*width, 0, float64(i+1)*width, 1)
+		}
+	}
+	if p.Add(silentLayer, &silence); !silence.IsEmpty() {
+		legend = append(legend, silentLayer)
+	}
+	r.addEdges(p, columns)
 	for i := range columns {
 		p.Hint(float64(i)*width, width, columns[i].inWords())
 	}
 	return p.HTML(), legend
+}
+
+// silentLayer is the class of a chart's parts in which nothing was answered.
+const silentLayer = "silent"
+
+// addEdges marks when windows of the limit end and begin.
+func (r *Run) addEdges(p *chart.Plot, columns []column) {
+	var edges chart.Path
+	length := float64(len(columns)) * float64(columns[0].width.Milliseconds())
+	for _, at := range r.EdgesMS {
+		if x := float64(at) / length; x > 0 && x < 1 {
+			edges.MoveTo(x, 0)
+			edges.LineTo(x, 1)
+		}
+	}
+	p.Add("edge", &edges)
 }
 
 // rate is a count of the column on the throughput chart's axis.
@@ -181,6 +231,7 @@ func (r *Run) latencyChart(axis *chart.Logarithmic) template.HTML {
 		}
 		p.Add(quantile.class, &curve)
 	}
+	r.addEdges(p, columns)
 	for i := range columns {
 		p.Hint(float64(i)*width, width, columns[i].inWords())
 	}
@@ -267,8 +318,10 @@ func (d *Document) curveChart() (drawn template.HTML, exact bool) {
 		p.Add(class, &path)
 	}
 	for i, c := range all {
-		draw(fmt.Sprintf("line service run%d", i%colors), c.service)
-		draw(fmt.Sprintf("line run%d", i%colors), c.latency)
+		if len(all) <= colors { // more lines could not be told apart
+			draw("line service "+runKey(i), c.service)
+		}
+		draw("line "+runKey(i), c.latency)
 	}
 	return p.HTML(), exact
 }

@@ -45,6 +45,8 @@ type comparedFigure struct {
 	least float64
 	// free is a value that is good enough, even if it was better before: a worst window of 1.
 	free float64
+	// noise is what it depends on besides the limiter.
+	noise noiseKind
 	// quantile is which quantile the figure is of a histogram, which tells how certain it
 	// is; histogram is nil for other figures.
 	quantile  float64
@@ -54,7 +56,7 @@ type comparedFigure struct {
 // comparedFigures returns all figures that are compared, in the order of the table.
 func comparedFigures() []*comparedFigure {
 	all := comparedTimes()
-	exact := func(Margins) float64 { return 0 }
+	noMargin := func(Margins) float64 { return 0 }
 	audited := func(of func(*Audit) float64) func(*Run) (float64, bool) {
 		return func(r *Run) (float64, bool) { return of(&r.Audit), true }
 	}
@@ -67,15 +69,15 @@ func comparedFigures() []*comparedFigure {
 	inPercent := func(f float64) string { return decimal(f) + "%" }
 	all = append(all,
 		&comparedFigure{
-			metric: "worst_window_ratio", good: -1, free: 1, write: ratio, margin: exact,
+			metric: "worst_window_ratio", good: -1, free: 1, write: ratio, margin: noMargin,
 			of: audited(func(a *Audit) float64 { return a.WorstWindowRatio }),
 		},
 		&comparedFigure{
-			metric: "over_admitted", good: -1, write: units, margin: exact,
+			metric: "over_admitted", good: -1, write: units, margin: noMargin,
 			of: audited(func(a *Audit) float64 { return float64(a.OverAdmitted) }),
 		},
 		&comparedFigure{
-			metric: "under_admitted", good: -1, write: units, margin: exact,
+			metric: "under_admitted", good: -1, write: units, margin: noMargin,
 			of: audited(func(a *Audit) float64 { return float64(a.UnderAdmitted) }),
 		},
 		&comparedFigure{
@@ -83,37 +85,44 @@ func comparedFigures() []*comparedFigure {
 			of: func(r *Run) (float64, bool) { return r.Audit.Fairness, !r.Audit.FairnessUnknown },
 		},
 		&comparedFigure{
-			metric: "allowed_percent", write: inPercent, margin: exact, least: shareResolution,
+			metric: "allowed_percent", write: inPercent, margin: noMargin, least: shareResolution,
 			of: shareOf(func(r *Run) int64 { return r.Allowed }),
 		},
 		&comparedFigure{
-			metric: "local_percent", isRare: true, write: inPercent, margin: exact, least: shareResolution,
+			metric: "local_percent", isRare: true, write: inPercent, margin: noMargin, least: shareResolution,
 			of: shareOf(func(r *Run) int64 { return r.Local }),
 		},
 		&comparedFigure{
-			metric: "unguarded_percent", isRare: true, good: -1, write: inPercent, margin: exact,
+			metric: "unguarded_percent", isRare: true, good: -1, write: inPercent, margin: noMargin,
 			of: shareOf(func(r *Run) int64 { return r.Unguarded }),
 		},
 		&comparedFigure{
-			metric: "errors_percent", good: -1, write: inPercent, margin: exact,
+			metric: "errors_percent", good: -1, write: inPercent, margin: noMargin,
 			of: shareOf(func(r *Run) int64 { return r.Errors }),
 		},
 		&comparedFigure{
-			metric: "dropped_percent", good: -1, write: inPercent, margin: exact, least: shareResolution / 10,
+			metric: "dropped_percent", good: -1, noise: byMachine, write: inPercent, margin: noMargin, least: shareResolution / 10,
 			of: shareOf(func(r *Run) int64 { return r.Dropped }),
 		},
 		&comparedFigure{
-			metric: "denied_keys_percent", write: inPercent, margin: exact, least: shareResolution,
+			metric: "denied_keys_percent", write: inPercent, margin: noMargin, least: shareResolution,
 			of: func(r *Run) (float64, bool) { return 100 * float64(r.KeysDenied) / float64(max(r.Keys, 1)), r.Keys > 0 },
 		},
 		&comparedFigure{
-			metric: "throughput", good: 1, write: perSecond, margin: func(m Margins) float64 { return m.Throughput },
+			metric: "throughput", good: 1, noise: byMachine, write: perSecond, margin: func(m Margins) float64 { return m.Throughput },
 			of: func(r *Run) (float64, bool) { return r.ThroughputPerS, r.Latency != nil },
 		},
 	)
 	for _, cost := range costs {
+		noise := byMachine
+		switch cost.unit + " " + cost.words {
+		case "µs of the server", "µs of the client":
+			noise = byTime
+		case "B of memory per key", "B per logged unit":
+			noise = exact
+		}
 		all = append(all, &comparedFigure{
-			metric: cost.name, good: -1, write: decimal, margin: func(m Margins) float64 { return m.Cost },
+			metric: cost.name, good: -1, noise: noise, write: decimal, margin: func(m Margins) float64 { return m.Cost },
 			of: func(r *Run) (float64, bool) {
 				if r.Cost == nil || cost.of(r.Cost) == nil {
 					return 0, false
@@ -127,16 +136,6 @@ func comparedFigures() []*comparedFigure {
 
 // comparedTimes are the quantiles of latency and service time.
 func comparedTimes() (all []*comparedFigure) {
-	quantiles := []struct {
-		name     string
-		quantile float64
-		of       func(*Quantiles) int64
-	}{
-		{"p50", 0.5, func(q *Quantiles) int64 { return q.P50 }},
-		{"p90", 0.9, func(q *Quantiles) int64 { return q.P90 }},
-		{"p99", 0.99, func(q *Quantiles) int64 { return q.P99 }},
-		{"p999", 0.999, func(q *Quantiles) int64 { return q.P999 }},
-	}
 	for _, times := range []struct {
 		prefix    string
 		of        func(*Run) *Quantiles
@@ -145,17 +144,18 @@ func comparedTimes() (all []*comparedFigure) {
 		{"", func(r *Run) *Quantiles { return r.Latency }, func(h *Histograms) *hdrhistogram.Histogram { return h.Latency }},
 		{"service_", func(r *Run) *Quantiles { return r.Service }, func(h *Histograms) *hdrhistogram.Histogram { return h.Service }},
 	} {
-		for _, q := range quantiles {
+		for _, figure := range timeFigures() {
+			if figure.name == "max" { // one request
+				continue
+			}
 			all = append(all, &comparedFigure{
-				metric: times.prefix + q.name + "_us", good: -1, least: timeResolution,
+				metric: times.prefix + figure.name + "_us", good: -1, least: timeResolution, noise: byTime,
 				write:    func(f float64) string { return micros(int64(f)) },
 				margin:   func(m Margins) float64 { return m.Latency },
-				quantile: q.quantile, histogram: times.histogram,
+				quantile: figure.quantile, histogram: times.histogram,
 				of: func(r *Run) (float64, bool) {
-					if times.of(r) == nil {
-						return 0, false
-					}
-					return float64(q.of(times.of(r))), true
+					us, known := figure.known(times.of(r))
+					return float64(us), known && (figure.name != "p9999" || r.Requests >= enoughForP9999)
 				},
 			})
 		}
@@ -178,9 +178,9 @@ func (c *comparedFigure) verdict(before, after float64, margins Margins) Verdict
 	return Worse
 }
 
-// certain reports whether two quantiles differ by more than chance, as far as histograms
-// tell. Without histograms it is true.
-func (c *comparedFigure) certain(was, is *Run) bool {
+// outsideChance reports whether two quantiles differ by more than chance, as far as
+// histograms tell. Without histograms it is true.
+func (c *comparedFigure) outsideChance(was, is *Run) bool {
 	if c.histogram == nil || was.Histograms == nil || is.Histograms == nil {
 		return true
 	}
@@ -193,12 +193,16 @@ func (c *comparedFigure) certain(was, is *Run) bool {
 	return afterLow > beforeHigh || afterHigh < beforeLow
 }
 
-// interval is where a quantile lies, three standard deviations to either side. Of n
-// requests the number below the quantile has a binomial distribution.
+// interval is where a quantile lies, three standard deviations to either side; 0 is the
+// mean. Of n requests the number below a quantile has a binomial distribution.
 func interval(h *hdrhistogram.Histogram, quantile float64) (low, high int64) {
 	n := float64(h.TotalCount())
 	if n == 0 {
 		return 0, math.MaxInt64
+	}
+	if quantile == 0 {
+		spread := 3 * h.StdDev() / math.Sqrt(n)
+		return int64(h.Mean() - spread), int64(math.Ceil(h.Mean() + spread))
 	}
 	spread := 3 * math.Sqrt(quantile*(1-quantile)/n)
 	return h.ValueAtQuantile(100 * math.Max(0, quantile-spread)), h.ValueAtQuantile(100 * math.Min(1, quantile+spread))

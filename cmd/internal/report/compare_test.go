@@ -14,8 +14,9 @@ func compared(t *testing.T, margins Margins, change func(*Run)) (map[string]Verd
 	t.Helper()
 	base, latest := New(LoadTest), New(LoadTest)
 	base.Runs, latest.Runs = []Run{loadRun("token-bucket", 1, 1, 0)}, []Run{loadRun("token-bucket", 1, 1, 0)}
+	base.Runs[0].Timeline, latest.Runs[0].Timeline = nil, nil // so that nothing is known of noise within the runs
 	change(&latest.Runs[0])
-	c, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, margins)
+	c, err := Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: margins})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestTinyTimesAreNoise(t *testing.T) {
 	base, latest := New(LoadTest), New(LoadTest)
 	base.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 8, P90: 10, P99: 15, P999: 20}}}}
 	latest.Runs = []Run{{Figures: Figures{Latency: &Quantiles{P50: 16, P90: 30, P99: 35, P999: 41}}}}
-	c, err := Compare(Named{"a", base}, Named{"b", latest}, DefaultMargins())
+	c, err := Compare([]Named{{"a", base}}, Named{"b", latest}, CompareOptions{Margins: DefaultMargins()})
 	if err != nil || c.Regressions != 1 { // of p999, by 21 µs
 		t.Errorf("%d regressions, %v", c.Regressions, err)
 	}
@@ -88,7 +89,7 @@ func TestHistogramsTellChanceFromChange(t *testing.T) {
 		compare := func(a, b Run) int {
 			base, latest := New(LoadTest), New(LoadTest)
 			base.Runs, latest.Runs = []Run{a}, []Run{b}
-			c, err := Compare(Named{"a", base}, Named{"b", latest}, OneMargin(0))
+			c, err := Compare([]Named{{"a", base}}, Named{"b", latest}, CompareOptions{Margins: OneMargin(0)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,18 +122,18 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 	latest.Runs[0], latest.Runs[3] = latest.Runs[3], latest.Runs[0]
 	latest.Runs = latest.Runs[:4]
 	latest.Runs[1].Algorithm, latest.Runs[1].Limit = "token-bucket", "5/1s"
-	c, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins())
+	c, err := Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: DefaultMargins()})
 	if err != nil || c.Regressions != 0 || len(c.Runs) != 3 || c.Runs[0].Run != "sliding-log 100/10s" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	warnings := strings.Join(c.Warnings, "; ")
-	const want = "token-bucket 5/1s is in new.json only; leaky-bucket 100/10s is in base.json only; " +
-		"sliding-counter 100/10s is in base.json only"
+	const want = "token-bucket 5/1s is in new.json and not in base.json; leaky-bucket 100/10s is in base.json and not in new.json; " +
+		"sliding-counter 100/10s is in base.json and not in new.json"
 	if warnings != want {
 		t.Errorf("it warns %q", warnings)
 	}
 	latest.Runs = latest.Runs[1:2]
-	if _, err := Compare(Named{"base.json", base}, Named{"new.json", latest}, DefaultMargins()); !errors.Is(err, limiter.ErrInvalid) ||
+	if _, err := Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: DefaultMargins()}); !errors.Is(err, limiter.ErrInvalid) ||
 		!strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
 		t.Errorf("%v", err)
 	}

@@ -67,7 +67,7 @@ func TestReportsOfStrangersAreText(t *testing.T) {
 		if merged, err := Merge([]Named{{"a\x1b[2J", d}, {"b", d}}); err == nil {
 			answers = append(answers, merged)
 		}
-		if c, err := Compare(Named{"a\x1b[2J\nforged", d}, Named{"b", d}, DefaultMargins()); err == nil {
+		if c, err := Compare([]Named{{"a\x1b[2J\nforged", d}}, Named{"b", d}, CompareOptions{Margins: DefaultMargins()}); err == nil {
 			answers = append(answers, c)
 		}
 		for _, a := range answers {

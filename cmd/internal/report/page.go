@@ -3,13 +3,16 @@ package report
 import (
 	"bytes"
 	_ "embed" // for the template
+	"fmt"
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/report/chart"
 )
 
 //go:embed page.gohtml
@@ -33,6 +36,9 @@ func (d *Document) HTML(w io.Writer) error {
 // that a page can bear.
 type page struct {
 	Title, Subtitle string
+	Verdict         string // PASS or FAIL
+	VerdictClass    string
+	Reasons         []string
 	Interrupted     bool
 	Facts           []fact
 	Alarms          []pageFinding
@@ -47,8 +53,10 @@ type page struct {
 	WorstLine       float64 // where 1.00 × is, in percent
 	Curve           template.HTML
 	CurveExact      bool
+	HasService      bool // the curves of the service time are drawn, too
 	Runs            []pageRun
-	Legend          []string // of the throughput charts
+	Legend          []legendEntry // of the throughput charts
+	HasEdges        bool          // windows' edges are marked
 	OverTime        bool
 	HeatSteps       []heatCell
 	HasHeat         bool
@@ -56,9 +64,6 @@ type page struct {
 	Cost            pageTable
 	Colors          []int
 }
-
-// fact is a line of what was run.
-type fact struct{ Name, Value string }
 
 // pageFinding is a [finding], with the run that it is about if there are several.
 type pageFinding struct{ Class, Mark, Run, Text string }
@@ -71,7 +76,7 @@ type card struct {
 
 type cardAnswer struct {
 	pageFinding
-	Color  int
+	Key    string // the run's classes
 	Figure string
 	Small  string
 }
@@ -81,6 +86,9 @@ type pageThreshold struct {
 	Expression, Actual, Run string
 }
 
+// legendEntry is a layer of the throughput charts: its class, and what it is.
+type legendEntry struct{ Class, Text string }
+
 type pageTable struct {
 	Header []string
 	Rows   [][]pageCell
@@ -89,6 +97,7 @@ type pageTable struct {
 type pageCell struct {
 	Text, Class string
 	Right       bool
+	Picture     template.HTML // in place of the text
 }
 
 // bar is a worst window.
@@ -99,7 +108,7 @@ type bar struct {
 
 type pageRun struct {
 	Title               string
-	Color               int
+	Key                 string // its classes in legends
 	Throughput, Latency template.HTML
 	Coarse              bool // columns are several intervals
 	Heat                []heatCell
@@ -149,17 +158,58 @@ func (d *Document) page() *page {
 		titles[i] = name(d.Runs[i].Title())
 	}
 	p.Subtitle = strings.Join(titles, " · ")
-	p.describe(d)
+	p.rule(d)
+	p.Facts = d.facts()
 	p.judge(d, titles)
 	if p.Several {
 		p.Comparison = pageTableOf(d.comparison())
+		p.Comparison.drawDenials(d)
 	}
 	p.worstWindows(d, titles)
+	p.HasService = len(d.Runs) <= colors
 	p.Curve, p.CurveExact = d.curveChart()
 	p.overTime(d, titles)
 	p.keys(d)
 	p.cost(d, titles)
 	return p
+}
+
+// rule says whether all is well.
+func (p *page) rule(d *Document) {
+	d.judge()
+	p.Verdict, p.VerdictClass = strings.ToUpper(string(d.Verdict)), string(d.Verdict)
+	reasons := d.Reasons
+	if d.Verdict == Pass {
+		var style output.Style
+		if reasons, style = d.passed(); style != output.Calm {
+			p.VerdictClass = "doubt"
+		}
+	}
+	for _, reason := range shortened(reasons) {
+		p.Reasons = append(p.Reasons, output.Cut(output.Printable(reason), longestFact))
+	}
+}
+
+// runKey is the classes of a run in legends and curves: a colour, and another shape where
+// the colours come again.
+func runKey(i int) string {
+	key := fmt.Sprintf("run%d", i%colors)
+	if again := i / colors; again > 0 {
+		key += fmt.Sprintf(" again%d", min(again, 3))
+	}
+	return key
+}
+
+// drawDenials puts pictures into the column that a terminal draws with letters.
+func (t *pageTable) drawDenials(d *Document) {
+	at := slices.Index(t.Header, strings.ToLower(deniedOverTimeHeader))
+	if at < 0 {
+		return
+	}
+	denied, top := d.deniedOverTime()
+	for i := range t.Rows {
+		t.Rows[i][at].Picture = chart.Bars(denied[i], top, t.Rows[i][0].Text+": denied over time")
+	}
 }
 
 func pageTableOf(columns []output.Column, rows [][]output.Cell) pageTable {

@@ -8,48 +8,6 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
-// describe says what was run. What all runs have in common is said once.
-func (p *page) describe(d *Document) {
-	if len(d.Runs) == 0 {
-		return
-	}
-	add := func(label string, of func(*Run) string) {
-		value := of(&d.Runs[0])
-		for i := range d.Runs {
-			if of(&d.Runs[i]) != value {
-				value = "differs between the runs"
-			}
-		}
-		if value != "" {
-			p.Facts = append(p.Facts, fact{label, name(value)})
-		}
-	}
-	add("Load", func(r *Run) string { return r.Load })
-	add("Scenario", func(r *Run) string { return r.Scenario })
-	add("Store", func(r *Run) string { return r.Store })
-	add("Keys", func(r *Run) string {
-		if r.Keys == 0 {
-			return ""
-		}
-		return output.Thousands(r.Keys)
-	})
-	add("Workers", func(r *Run) string {
-		if r.Workers == 0 {
-			return ""
-		}
-		return output.Thousands(int64(r.Workers))
-	})
-	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
-	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
-	if !first.IsZero() {
-		started := first.UTC().Format("2006-01-02 15:04:05 UTC")
-		if d.Kind == LoadTest && !last.Equal(first) {
-			started += ", last run " + last.UTC().Format("15:04:05")
-		}
-		p.Facts = append(p.Facts, fact{map[Kind]string{LoadTest: "Started", Simulation: "First request"}[d.Kind], started})
-	}
-}
-
 // judge answers the three questions: right, fast, cost.
 func (p *page) judge(d *Document, titles []string) {
 	right, fast, cost := card{Question: "Is it right?"}, card{Question: "Is it fast?"}, card{Question: "What does it cost?"}
@@ -74,7 +32,7 @@ func (p *page) judge(d *Document, titles []string) {
 			run = titles[i]
 		}
 		answer := func(f finding, figure, small string) cardAnswer {
-			return cardAnswer{f.onPage(run), i % colors, figure, small}
+			return cardAnswer{f.onPage(run), runKey(i), figure, small}
 		}
 		if r.Requests == 0 {
 			right.Answers = append(right.Answers, answer(r.verdict(), "-", ""))

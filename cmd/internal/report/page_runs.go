@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 )
@@ -15,7 +16,7 @@ func (p *page) overTime(d *Document, titles []string) {
 	present := map[string]bool{}
 	for i := range d.Runs {
 		r := &d.Runs[i]
-		one := pageRun{Title: titles[i], Color: i % colors}
+		one := pageRun{Title: titles[i], Key: runKey(i)}
 		var legend []string
 		one.Throughput, legend = r.throughputChart(d.Kind, top)
 		for _, outcome := range legend {
@@ -38,9 +39,13 @@ func (p *page) overTime(d *Document, titles []string) {
 	}
 	for _, outcome := range outcomes {
 		if present[outcome.name] {
-			p.Legend = append(p.Legend, outcome.name)
+			p.Legend = append(p.Legend, legendEntry{outcome.name, outcome.name})
 		}
 	}
+	if present[silentLayer] {
+		p.Legend = append(p.Legend, legendEntry{silentLayer, "no answer came"})
+	}
+	p.HasEdges = slices.ContainsFunc(d.Runs, func(r Run) bool { return len(r.EdgesMS) > 0 })
 }
 
 // keys fills in who was denied: the heat strips and the keys denied most.

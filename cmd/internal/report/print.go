@@ -92,7 +92,8 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	}
 	printTimes(p, r)
 	if r.isMixed() {
-		p.Table(deciderTable(&r.Figures))
+		columns, rows := deciderTable(&r.Figures)
+		fold(p, columns, rows)
 	}
 	if connections := r.connectionsInWords(); connections != "" {
 		line(p, "", output.Plain, connections)
@@ -103,7 +104,8 @@ func (d *Document) printOne(p *output.Printer, r *Run) {
 	printTimeline(p, r)
 	if len(r.Limits) > 1 {
 		fmt.Fprintln(p.Out)
-		p.Table(limitsTable(r))
+		columns, rows := limitsTable(r)
+		fold(p, columns, rows)
 	}
 	printMostDenied(p, r)
 }
@@ -178,7 +180,7 @@ func printMostDenied(p *output.Printer, r *Run) {
 			{Text: share(key.Denied, key.Denied+key.Allowed)},
 		})
 	}
-	p.Table(columns, rows)
+	fold(p, columns, rows)
 }
 
 // printTimeline draws what became of requests over time, all to one scale. Beside allowed
@@ -201,6 +203,9 @@ func printTimeline(p *output.Printer, r *Run) {
 	}
 	if top == 0 {
 		return
+	}
+	if silent := r.silence(columns); slices.Contains(silent, 1) {
+		defer line(p, "no answer", output.AtEnd, sparkline(silent, 1))
 	}
 	for j, outcome := range outcomes {
 		if j < 2 || slices.Max(lines[j]) > 0 {
@@ -235,7 +240,7 @@ func (d *Document) printSeveral(p *output.Printer) {
 	line(p, "load", output.Plain, output.Printable(d.commonLoad()))
 	columns, rows := d.comparison()
 	fmt.Fprintln(p.Out)
-	p.Table(columns, rows)
+	fold(p, columns, rows)
 }
 
 func (d *Document) printSuggestions(p *output.Printer) {
@@ -251,9 +256,7 @@ func (d *Document) printThresholds(p *output.Printer) {
 	if len(d.Thresholds) > 0 {
 		fmt.Fprintln(p.Out)
 	}
-	thresholds := slices.Clone(d.Thresholds)
-	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
-	for _, t := range thresholds {
+	for _, t := range d.missedFirst() {
 		f := finding{output.Calm, fmt.Sprintf("%s: %s", t.Expression, t.Actual)}
 		if !t.OK {
 			f.style = output.AtEnd
@@ -263,6 +266,13 @@ func (d *Document) printThresholds(p *output.Printer) {
 		}
 		say(p, f)
 	}
+}
+
+// missedFirst is the thresholds with those first that were missed.
+func (d *Document) missedFirst() []Threshold {
+	thresholds := slices.Clone(d.Thresholds)
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return missedFirst(a.OK, b.OK) })
+	return thresholds
 }
 
 // missedFirst orders thresholds.

@@ -175,7 +175,7 @@ func FuzzRead(f *testing.F) {
 		if err := d.HTML(io.Discard); err != nil {
 			t.Error(err)
 		}
-		if c, err := Compare(Named{"a", d}, Named{"b", d}, DefaultMargins()); err == nil {
+		if c, err := Compare([]Named{{"a", d}}, Named{"b", d}, CompareOptions{Margins: DefaultMargins()}); err == nil {
 			printed(c, 80)
 			if c.Regressions != 0 {
 				t.Errorf("a report is worse than itself: %+v", c)

@@ -20,7 +20,7 @@ func printed(a output.Answer, width int) string {
 // Whatever is in it, a report fits the terminal, and shows no character that is
 // invisible or that turns others around.
 func TestReportsFitTheTerminal(t *testing.T) {
-	comparison, err := Compare(Named{"base.json", saved()["base.json"]}, Named{"worse.json", saved()["worse.json"]}, DefaultMargins())
+	comparison, err := Compare([]Named{{"base.json", saved()["base.json"]}}, Named{"worse.json", saved()["worse.json"]}, CompareOptions{Margins: DefaultMargins()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +76,7 @@ func TestWarningsComeFirst(t *testing.T) {
 	text := printed(racing(), 0)
 	at := -1
 	for _, want := range []string{
+		"FAIL       admitted 10 units too many",
 		"! interrupted",
 		"✗ the load generator was the limit, not the store",
 		"✗ 1,203 of 31,625 arrivals were dropped (3.8%)",
@@ -83,7 +84,7 @@ func TestWarningsComeFirst(t *testing.T) {
 		"300 × redis://localhost:6379 did not answer within 2s",
 		"! the server's clock stepped back by 3 ms",
 		"limit      token-bucket 100/10s (naive)",
-		"✗ admitted 417 units too many; let 1.31 × the limit through in one period",
+		"✗ admitted 10 units too many; let 1.31 × the limit through in one period",
 		"hourly sliding-log:1000/1h (shadow)",
 	} {
 		next := strings.Index(text, want)

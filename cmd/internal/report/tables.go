@@ -19,7 +19,7 @@ func limitsTable(r *Run) ([]output.Column, [][]output.Cell) {
 			name += " (shadow)"
 		}
 		rows = append(rows, []output.Cell{{Text: strings.TrimSpace(name)}, {Text: output.Thousands(l.Denied)},
-			worstCell(&l.Audit), overCell(l.OverAdmitted), overCell(l.UnderAdmitted)})
+			worstCell(&l.Audit), overCell(l.over()), overCell(l.under())})
 	}
 	return columns, rows
 }
@@ -43,6 +43,9 @@ func overCell(n int64) output.Cell {
 	return output.Cell{Text: "0"}
 }
 
+// deniedOverTimeHeader is the column of a terminal's table that draws denials over time.
+const deniedOverTimeHeader = "DENIED OVER TIME"
+
 // comparison is the table of several runs.
 func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	columns := []output.Column{
@@ -53,7 +56,7 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 		columns = append(columns, []output.Column{
 			{Header: "DENIED", Right: true, Drops: 2}, {Header: "KEYS", Right: true, Drops: 7},
 			{Header: "KEYS DENIED", Right: true, Drops: 3}, {Header: "MOST DENIED", Shrinks: 12, Drops: 8},
-			{Header: "DENIED OVER TIME", Drops: 9},
+			{Header: deniedOverTimeHeader, Drops: 9},
 		}...)
 	} else {
 		columns = append(columns, []output.Column{
@@ -72,7 +75,7 @@ func (d *Document) comparison() ([]output.Column, [][]output.Cell) {
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		row := []output.Cell{{Text: r.Title()}, {Text: output.Thousands(r.Requests)}, {Text: share(r.Allowed, r.Requests)},
-			worstCell(&r.Audit), overCell(r.Audit.OverAdmitted), overCell(r.Audit.UnderAdmitted)}
+			worstCell(&r.Audit), overCell(r.Audit.over()), overCell(r.Audit.under())}
 		if d.Kind == Simulation {
 			most := "-"
 			if len(r.MostDenied) > 0 {

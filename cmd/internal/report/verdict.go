@@ -74,9 +74,13 @@ func (r *Run) wrong() []string {
 	}
 	all = append(all, r.Clock.wrong()...)
 	if r.Disagreements > 0 {
-		all = append(all, fmt.Sprintf("the store decided %s otherwise than limitctl computes", requests(r.Disagreements)))
+		all = append(all, r.disagreed())
 	}
 	return all
+}
+
+func (r *Run) disagreed() string {
+	return fmt.Sprintf("the store decided %s otherwise than limitctl computes", requests(r.Disagreements))
 }
 
 // judged is the limits whose audits say whether a run was right: shadows decide nothing.
@@ -106,23 +110,29 @@ func (a *Audit) wrong() []string {
 	return all
 }
 
-// tooMany says how much too much was admitted: the least number of units that explains
-// it, since a unit too many leaves all that follow it too many, too.
-func (a *Audit) tooMany() string {
-	least := a.LeastOverAdmitted
-	if least == 0 { // not known
-		least = a.OverAdmitted
-	}
-	return "admitted " + units(least) + " too many" + onKeys(a.KeysOver)
-}
+// tooMany says how much too much was admitted.
+func (a *Audit) tooMany() string { return "admitted " + units(a.over()) + " too many" + onKeys(a.KeysOver) }
 
 // tooFew says how much too little was admitted.
 func (a *Audit) tooFew() string {
-	least := a.LeastUnderAdmitted
-	if least == 0 {
-		least = a.UnderAdmitted
+	return "denied " + units(a.under()) + " that fitted" + onKeys(a.KeysUnder)
+}
+
+// over is the least number of units that were too many, which people are told: a unit too
+// many leaves all that follow it too many, too. A document of a version that did not have
+// it has all of them.
+func (a *Audit) over() int64 {
+	if a.LeastOverAdmitted == 0 {
+		return a.OverAdmitted
 	}
-	return "denied " + units(least) + " that fitted" + onKeys(a.KeysUnder)
+	return a.LeastOverAdmitted
+}
+
+func (a *Audit) under() int64 {
+	if a.LeastUnderAdmitted == 0 {
+		return a.UnderAdmitted
+	}
+	return a.LeastUnderAdmitted
 }
 
 func onKeys(n int64) string {

@@ -71,8 +71,12 @@ func (r *Run) neighboursInWords() string {
 // auditInWords is the figures behind the verdict.
 func (r *Run) auditInWords() string {
 	a := r.Audit
-	text := fmt.Sprintf("worst window %s (%s); %s over, %s under; at most %s denied in a row",
-		ratio(a.WorstWindowRatio), units(a.WorstWindowUnits), units(a.OverAdmitted), units(a.UnderAdmitted), output.Thousands(a.LongestDenialRun))
+	followed := ""
+	if a.over() < a.OverAdmitted {
+		followed = fmt.Sprintf(" (%s admitted while over)", output.Thousands(a.OverAdmitted))
+	}
+	text := fmt.Sprintf("worst window %s (%s); %s over%s, %s under; at most %s denied in a row", ratio(a.WorstWindowRatio),
+		units(a.WorstWindowUnits), units(a.over()), followed, units(a.under()), output.Thousands(a.LongestDenialRun))
 	if r.Audit.FairnessUnknown {
 		text += "; fairness is not known"
 	} else {

@@ -228,6 +228,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
+	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
 	if wrapped, is := target.(*wrappedTarget); is {
 		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)
 		run.Wrapped.ByClock(worstByClock(result.ByClock))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
@@ -107,11 +108,18 @@ func (s *Simulation) suggest(ctx context.Context, result *SimulationResult) (sug
 		}
 		result.Report.Suggestions = append(result.Report.Suggestions, suggestion)
 		result.PromiseKept = result.PromiseKept && found.Kept
-		if found.Kept {
+		if found.Kept && !isTried(slices.Concat(s.Candidates, suggested), found.Limit) {
 			suggested = append(suggested, Candidate{Limits: []limiter.Limit{found.Limit}})
 		}
 	}
 	return suggested, nil
+}
+
+// isTried reports whether a limit is one of the candidates by itself.
+func isTried(candidates []Candidate, limit limiter.Limit) bool {
+	return slices.ContainsFunc(candidates, func(c Candidate) bool {
+		return c.Policy == nil && len(c.Limits) == 1 && c.Limits[0] == limit
+	})
 }
 
 // holds reports whether what was tallied keeps the promise, and the figure it is about.

@@ -58,6 +58,7 @@ func (r *simulationRun) report() report.Run {
 	for i, counts := range result.Timeline {
 		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed, Denied: counts.Denied})
 	}
+	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
 	describeKeys(&run, tally, r.subjectName)
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name

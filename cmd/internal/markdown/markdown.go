@@ -1,0 +1,64 @@
+// Package markdown writes the Markdown of summaries that CI systems and pull requests
+// show: GitHub's dialect, which others read too.
+package markdown
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// Text writes a text so that it is shown as it is, on one line.
+func Text(text string) string {
+	var b strings.Builder
+	for _, r := range output.Printable(text) {
+		// After a letter or a digit, as in "token-bucket", most of it means nothing.
+		if strings.ContainsRune("\\`*_[]<>|~&$", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	shown := b.String()
+	if trimmed := strings.TrimLeft(shown, " "); trimmed != "" && strings.ContainsRune("#+-!=:", rune(trimmed[0])) {
+		shown = "\\" + trimmed // it would begin a heading or a list
+	}
+	return shown
+}
+
+// Code writes a text as code, which nothing in it ends. Names of others belong in it: there
+// no @ calls anybody, and no address becomes a link.
+func Code(text string) string {
+	text = output.Printable(text)
+	if text == "" {
+		return ""
+	}
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") || strings.Trim(text, " ") == "" {
+		text = " " + text + " "
+	}
+	return fence + strings.ReplaceAll(text, "|", "\\|") + fence
+}
+
+// Table writes a table. Its texts are Markdown already. Columns of figures are aligned to
+// the right.
+func Table(b *strings.Builder, header []string, right []bool, rows [][]string) {
+	line := func(cells []string) {
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	line(header)
+	for i := range header {
+		if right[i] {
+			b.WriteString("|---:")
+			continue
+		}
+		b.WriteString("|---")
+	}
+	b.WriteString("|\n")
+	for _, row := range rows {
+		line(row)
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,69 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+)
+
+// fact is a line of what was run.
+type fact struct{ Name, Value string }
+
+// facts say what was run, where and by what. What all runs have in common is said once.
+// Their texts can be shown.
+func (d *Document) facts() []fact {
+	if len(d.Runs) == 0 {
+		return nil
+	}
+	var all []fact
+	add := func(label string, of func(*Run) string) {
+		value := of(&d.Runs[0])
+		for i := range d.Runs {
+			if of(&d.Runs[i]) != value {
+				value = "differs between the runs"
+			}
+		}
+		if value != "" {
+			all = append(all, fact{label, output.Cut(output.Printable(value), longestFact)})
+		}
+	}
+	counted := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return output.Thousands(n)
+	}
+	add("Load", func(r *Run) string { return r.Load })
+	add("Scenario", func(r *Run) string { return r.Scenario })
+	add("Store", func(r *Run) string { return r.Store })
+	add("Server", func(r *Run) string { return r.Server })
+	add("Keys", func(r *Run) string { return counted(r.Keys) })
+	add("Workers", func(r *Run) string { return counted(int64(r.Workers)) })
+	add("Seed", func(r *Run) string {
+		if r.Seed == nil {
+			return ""
+		}
+		return strconv.FormatUint(*r.Seed, 10)
+	})
+	add("Duration", func(r *Run) string { return output.Duration(milliseconds(r.DurationMS)) })
+	first, last := d.Runs[0].StartedAt, d.Runs[len(d.Runs)-1].StartedAt
+	if !first.IsZero() {
+		started := first.UTC().Format("2006-01-02 15:04:05 UTC")
+		if d.Kind == LoadTest && !last.Equal(first) {
+			started += ", last run " + last.UTC().Format("15:04:05")
+		}
+		all = append(all, fact{map[Kind]string{LoadTest: "Started", Simulation: "First request"}[d.Kind], started})
+	}
+	if o := d.Origin; o != nil {
+		all = append(all, fact{"Made by", name("limitctl " + o.Version)})
+		if o.Host != "" {
+			all = append(all, fact{"On", name(fmt.Sprintf("%s (%s, %s)", o.Host, o.Platform, plural(int64(o.CPUs), "CPU")))})
+		}
+		all = append(all, fact{"Command", output.Cut(output.Printable(o.Command), longestFact)})
+	}
+	return all
+}
+
+// longestFact is how much is shown of a load, of a store's address and of a command line.
+const longestFact = 600

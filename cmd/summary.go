@@ -1,0 +1,107 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+)
+
+// summaryFlags are the flags that write what CI systems show.
+type summaryFlags struct{ markdown, junit string }
+
+// standardOutput is the name of a file that stands for it.
+const standardOutput = "-"
+
+// summarized is an answer that can be shown by CI systems.
+type summarized interface {
+	Markdown() []byte
+	JUnit() []byte
+}
+
+func (o *summaryFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.markdown, "markdown", "",
+		"write a summary in Markdown to `FILE`, or - for standard output; what $GITHUB_STEP_SUMMARY names is added to")
+	flags.StringVar(&o.junit, "junit", "", "write each audit and threshold as a test case in JUnit XML to `FILE`, or - for standard output")
+	cmd.MarkFlagFilename("markdown", "md")
+	cmd.MarkFlagFilename("junit", "xml")
+}
+
+// check reports a file that a summary cannot be written to.
+func (o *summaryFlags) check(cmd *cobra.Command, g *globalOptions) error {
+	if o.markdown == standardOutput && o.junit == standardOutput {
+		return usagef("--markdown - and --junit - both want standard output; give one of them a file")
+	}
+	return checkPlaces(cmd, g, "", "markdown", "junit")
+}
+
+// replacesAnswer reports whether a summary is printed in place of the answer.
+func (o *summaryFlags) replacesAnswer() bool {
+	return o.markdown == standardOutput || o.junit == standardOutput
+}
+
+// write writes the summaries that are wanted.
+func (o *summaryFlags) write(g *globalOptions, s summarized) error {
+	for _, summary := range []struct {
+		flag, path string
+		text       func() []byte
+	}{{"--markdown", o.markdown, s.Markdown}, {"--junit", o.junit, s.JUnit}} {
+		if summary.path == "" {
+			continue
+		}
+		if err := g.writeSummary(summary.path, summary.text()); err != nil {
+			return &outputError{fmt.Errorf("%s: %w", shell.Command(summary.flag, summary.path), cause(err))}
+		}
+	}
+	return nil
+}
+
+// mostSummaries is how many bytes the file of a build's summary has at most.
+const mostSummaries = 4 << 20
+
+// writeSummary writes a summary to a file. To the one that GitHub shows for a step it is
+// added, since the step's other commands write there, too.
+func (g *globalOptions) writeSummary(path string, text []byte) error {
+	switch {
+	case path == standardOutput:
+		_, err := g.printer().Data.Write(text)
+		return err
+	case path == g.env.Getenv("GITHUB_STEP_SUMMARY"):
+		before, err := g.env.ReadFile(path, mostSummaries)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		text = append(before, text...)
+	}
+	return g.env.WriteShared(path, text)
+}
+
+// checkPlaces reports a file that one of the flags names and that cannot be written to, so
+// that what is wanted there is not lost after the work. reads is the file that the command
+// reads.
+func checkPlaces(cmd *cobra.Command, g *globalOptions, reads string, flags ...string) error {
+	taken := map[string]string{}
+	for _, flag := range flags {
+		path := cmd.Flags().Lookup(flag).Value.String()
+		switch {
+		case !cmd.Flags().Changed(flag), path == standardOutput && flag != "save" && flag != "html":
+			continue
+		case path == "":
+			return usagef("--%s is empty; name a file, or leave it out", flag)
+		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
+			return usagef("--%s %s would replace the log that is read; name another file", flag, path)
+		case taken[filepath.Clean(path)] != "":
+			return usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, path)
+		}
+		taken[filepath.Clean(path)] = flag
+		if err := g.env.CanWrite(path); err != nil {
+			return usagef("--%s %s: the report cannot be written there: %s", flag, path, cause(err))
+		}
+	}
+	return nil
+}
