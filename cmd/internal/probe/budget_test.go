@@ -11,7 +11,8 @@ import (
 func TestSmallBudgetsAreKeptAndClaimNothingWrong(t *testing.T) {
 	exact := 0
 	for _, text := range []string{
-		"token-bucket:10/1s", "token-bucket:100/1m", "fixed-window:10/1s", "fixed-window:20/1m", "fixed-window:30/5s,from=first", "sliding-log:10/10s",
+		"token-bucket:10/1s", "token-bucket:100/1m", "fixed-window:10/1s", "fixed-window:20/1m", "fixed-window:30/5s,from=first",
+		"sliding-log:10/10s",
 		"sliding-counter:20/10s", "sliding-counter:30/1m,slices=6", "token-bucket:5000/1s", "fixed-window:100/1h",
 	} {
 		for _, requests := range []int{5, 120, 500} {

@@ -32,7 +32,8 @@ func (x *explorer) conclude(spent error) {
 	m := &best.models[0]
 	together := x.deniedOnlyTogether()
 	if best.wrong > 0 {
-		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d", m.limit, best.wrong, len(x.events))
+		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
+			m.limit, best.wrong, len(x.events))
 		if best.wrong > 1+len(x.events)/100 || !best.round || together {
 			return
 		}
@@ -203,7 +204,8 @@ func (m *model) peculiarities() (all []string) {
 		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
 		{m.floored, "it rounds down what is left of the window before"},
 		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
-		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() + " later than whole periods since the epoch, by this machine's clock"},
+		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
+			" later than whole periods since the epoch, by this machine's clock"},
 		{m.ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.ban)},
 	} {
 		if p.is {
@@ -228,7 +230,10 @@ func plainness(m *model) int {
 	default:
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
-	for _, unusual := range []bool{m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0} {
+	for _, unusual := range []bool{
+		m.anchored, m.tick > 0, m.counted, m.refreshed,
+		m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0,
+	} {
 		if unusual {
 			order += 100
 		}
