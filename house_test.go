@@ -26,7 +26,8 @@ var layers = map[string][]string{
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
 		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind",
-		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
+		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/noterminalquery",
+		"cmd/internal/operation",
 		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
 		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
 		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",

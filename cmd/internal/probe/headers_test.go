@@ -157,7 +157,8 @@ func TestTheOtherClockIsTold(t *testing.T) {
 			t.Errorf("a clock %s ahead is taken as %s ahead", ahead, got)
 		}
 	}
-	h := header("X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: " + strconv.FormatInt(readAt.Add(time.Hour).Unix()+30, 10) + "\n")
+	h := header("X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: " +
+		strconv.FormatInt(readAt.Add(time.Hour).Unix()+30, 10) + "\n")
 	r := readHeader(h, readAt, time.Hour)
 	if got := r.families[0].limits[0].reset; got != 30*time.Second {
 		t.Errorf("a reset by a clock an hour ahead is in %s", got)
@@ -166,7 +167,9 @@ func TestTheOtherClockIsTold(t *testing.T) {
 
 func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 	var r fieldReading
-	r.readLimits([]endpoint.ToldLimit{{Name: "a", Count: 10, Period: time.Minute, Remaining: 3, ResetKnown: true, ResetAfter: 5 * time.Second}})
+	r.readLimits([]endpoint.ToldLimit{
+		{Name: "a", Count: 10, Period: time.Minute, Remaining: 3, ResetKnown: true, ResetAfter: 5 * time.Second},
+	})
 	if len(r.families) != 1 || r.families[0].line() != "rls a10/60 left 3 reset 5s" {
 		t.Errorf("read as %+v", r.families)
 	}
@@ -179,14 +182,17 @@ func TestStatusesOfRateLimitServicesAreRead(t *testing.T) {
 
 // Whatever a server sends, what is told of it is short, printable and within bounds.
 func FuzzHeaders(f *testing.F) {
-	for _, value := range []string{"10", "10, 10;w=1", `"default";r=50;t=30`, "limit=1, remaining=2, reset=3", "-1", "1e9", "\x1b[31m", "1700000000",
-		strings.Repeat("9", 300), `"a";q=1;w=60,"b";q=2`, "((", "NaN", "Inf", "0x10", "1_000", "9223372036854775807"} {
+	for _, value := range []string{
+		"10", "10, 10;w=1", `"default";r=50;t=30`, "limit=1, remaining=2, reset=3", "-1", "1e9", "\x1b[31m", "1700000000",
+		strings.Repeat("9", 300), `"a";q=1;w=60,"b";q=2`, "((", "NaN", "Inf", "0x10", "1_000", "9223372036854775807",
+	} {
 		f.Add(value, value, value)
 	}
 	f.Fuzz(func(t *testing.T, first, second, third string) {
 		for _, names := range [][3]string{
 			{"RateLimit-Policy", "RateLimit", "Retry-After"}, {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"},
-			{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, {"X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute", "RateLimit-Policy"},
+			{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"},
+			{"X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute", "RateLimit-Policy"},
 			{"X-RateLimit-Replenish-Rate", "X-RateLimit-Remaining", "Date"},
 		} {
 			h := http.Header{}
