@@ -69,9 +69,11 @@ type probeCheck struct {
 
 // Document implements [output.Answer].
 func (a *probeAnswer) Document() any {
-	d := &probeDocument{SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Passed: a.passed(), Given: a.given,
-		Exact: a.Exact && a.Limit != nil, Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
-		Requests: len(a.Events), Denied: a.denied(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took)}
+	d := &probeDocument{
+		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Passed: a.passed(), Given: a.given, Exact: a.Exact && a.Limit != nil,
+		Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
+		Requests: len(a.Events), Denied: a.denied(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+	}
 	if a.Limit != nil {
 		text := canonical(a.Limit)
 		d.Limit = &text

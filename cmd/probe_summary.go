@@ -36,7 +36,7 @@ func (a *probeAnswer) Markdown() []byte {
 
 // JUnit implements summarized: each check is a test case.
 func (a *probeAnswer) JUnit() []byte {
-	suite := junit.Suite{Name: "limitctl probe " + a.endpoint, Began: a.began, Took: a.took}
+	suite := junit.Suite{Name: "probe of " + a.endpoint, Began: a.began, Took: a.took}
 	limit := junit.Case{Class: "limitctl.probe", Name: "limit"}
 	for _, fact := range a.facts() {
 		limit.Said += fact[0] + ": " + fact[1] + "\n"
