@@ -74,7 +74,11 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 	}
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return c.failed(ctx, awaiting, err)
+		at := awaiting
+		if answer.Sent.IsZero() {
+			at = connecting
+		}
+		return c.failed(ctx, at, err)
 	}
 	answered := time.Now()
 	read, err := io.CopyN(io.Discard, response.Body, maxBody)

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -23,7 +24,11 @@ func (t *endpointTarget) describe(run *report.Run, names *endpoint.Subjects) {
 	var seen []int
 	for status := range t.statuses {
 		if n := t.statuses[status].Load(); n > 0 {
-			run.Statuses[strconv.Itoa(status)] = n
+			name := strconv.Itoa(status)
+			if status < http.StatusContinue { // of gRPC
+				name = endpoint.StatusText(status)
+			}
+			run.Statuses[name] = n
 			seen = append(seen, status)
 		}
 	}

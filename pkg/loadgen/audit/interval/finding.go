@@ -46,7 +46,9 @@ type Sight struct {
 	// under-admission was not tested.
 	LeastUnder int64
 	// PhaseKnown says that windows are aligned to the epoch, and begin Phase after whole periods
-	// since then, give or take PhaseWithin. Of a counter in slices it is the phase of the slices.
+	// since then, give or take PhaseWithin: with other phases something would have been wrong. Of
+	// a counter in slices it is the phase of the slices. It is not known where no phase explains
+	// all answers.
 	PhaseKnown         bool
 	Phase, PhaseWithin time.Duration
 	// ChargesDenied says that some denials are right only if denied requests are charged as
@@ -99,7 +101,11 @@ func (a *Auditor) Finding() audit.Finding {
 		f.Charged += x
 		f.ChargedSquares += x * x
 		f.WorstUnits = max(f.WorstUnits, k.span.worst)
-		f.WorstRatio = max(f.WorstRatio, k.span.ratio(k.limit))
+		ratio := k.span.ratio(k.limit)
+		if k.limit.Algorithm.HasBurst() && k.group.best().totals.over == 0 {
+			ratio = min(ratio, 1) // a float may say a little more
+		}
+		f.WorstRatio = max(f.WorstRatio, ratio)
 	}
 	for _, g := range a.groups {
 		t := &g.best().totals
@@ -115,18 +121,25 @@ func (a *Auditor) Finding() audit.Finding {
 	return f
 }
 
-// phase returns the middle of the phases that are left, and how far they reach from it.
+// phase returns the middle of the phases under which nothing is wrong, and how far they reach from
+// it. It is known if they are at most half of all that there can be.
 func (g *group) phase() (middle, within time.Duration, known bool) {
-	if !aligned(g.limit) {
+	var right []*phase
+	for _, p := range g.phases {
+		if g.wrong(p) == 0 {
+			right = append(right, p)
+		}
+	}
+	if len(right) == 0 || !aligned(g.limit) {
 		return 0, 0, false
 	}
-	first, last := g.phases[0], g.phases[len(g.phases)-1]
 	width := periodOf(g.limit) / limiter.Instant(max(1, g.limit.Slices))
-	from, length := first.from, last.to-first.from
-	for i, p := range g.phases[1:] { // the range may reach over the end of the width
-		if without := width - (p.from - g.phases[i].to); without < length {
+	from, length := right[0].from, right[len(right)-1].to-right[0].from
+	for i, p := range right[1:] { // the range may reach over the end of the width
+		if without := width - (p.from - right[i].to); without < length {
 			from, length = p.from, without
 		}
 	}
-	return time.Duration((from+length/2)%width) * time.Microsecond, time.Duration((length+1)/2) * time.Microsecond, true
+	middle = time.Duration((from+length/2+width)%width) * time.Microsecond
+	return middle, time.Duration((length+1)/2) * time.Microsecond, length <= width/2
 }
