@@ -162,7 +162,7 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	default:
 		add("limit", canonical(a.Limit)+", or nearly so")
 	}
-	if a.PhaseKnown && a.Limit != nil && a.Limit.Algorithm == limiter.FixedWindow && !a.Limit.FromFirst {
+	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == limiter.FixedWindow && !a.Limit.FromFirst {
 		add("windows", "begin "+output.Duration(a.Phase)+" after whole periods since 1970")
 	}
 	for i := range a.Alternatives {
