@@ -75,6 +75,7 @@ func (e *proof) admitted() Check {
 		c.Seen = "no request was denied, and the limit was not reached"
 	default:
 		c.Verdict = Pass
+		peak = min(peak, capacity) // the rest is what was given back meanwhile
 		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", counted(int(peak), "unit"))
 	}
 	return c

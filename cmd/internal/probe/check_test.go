@@ -126,7 +126,8 @@ func TestLiesAreCaught(t *testing.T) {
 			"denied requests count as well"},
 		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
 			"denied requests count as well"},
-		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery, "never admitted again"},
+		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
+			"never admitted again"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
 		{"the name is not in the policy", "fixed-window:10/10s", dialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
