@@ -60,12 +60,16 @@ func (o *endpointFlags) addFlags(cmd *cobra.Command) {
 
 // httpFlags are the flags that say how HTTP requests look.
 func httpFlags() []string {
-	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket", "insecure", "cacert", "server-name"}
+	return []string{"denied-status", "method", "header", "body", "http2", "no-keepalive", "unix-socket"}
 }
+
+// trustFlags are the flags that say which certificates are trusted.
+func trustFlags() []string { return []string{"insecure", "cacert", "server-name"} }
 
 // endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(httpFlags(), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor", "resolution", "clock-skew")
+	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
+		"resolution", "clock-skew")
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.
@@ -73,10 +77,8 @@ func isEndpoint(text string) bool { return strings.Contains(text, "://") }
 
 // client returns the client of the endpoint at a URL.
 func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, error) {
-	if endpoint.IsRLS(url) {
-		return o.rls.client(url, o.hosts)
-	}
-	if o.rls.given() {
+	isRLS := endpoint.IsRLS(url)
+	if !isRLS && o.rls.given() {
 		return nil, usagef("--domain and --descriptor are for a rate limit service, such as grpc://127.0.0.1:8081")
 	}
 	options := o.request
@@ -100,12 +102,27 @@ func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, e
 			return nil, usagef("--cacert: %q holds no certificate; it must be a PEM file", o.cacert)
 		}
 	}
+	if isRLS {
+		return endpoint.NewRLS(endpoint.RLSOptions{
+			URL: url, Domain: o.rls.domain, Descriptors: o.rls.descriptors, UserAgent: options.UserAgent, Permitted: o.hosts,
+			Timeout: options.Timeout, Insecure: options.Insecure, Roots: options.Roots, ServerName: options.ServerName,
+		})
+	}
 	return endpoint.NewHTTP(options)
 }
 
 // userAgent says to others who asks them.
 func userAgent(g *globalOptions) string {
 	return "limitctl/" + newVersionAnswer(g.env.Version).Version + " (rate limit test; https://github.com/limitctl/limitctl)"
+}
+
+// renamed returns a client that calls subjects as the flags say.
+func (o *endpointFlags) renamed(g *globalOptions, client endpoint.Client) (endpoint.Client, error) {
+	if o.subjects == "" && o.naming.Format == "" {
+		return client, nil
+	}
+	names, err := o.names(g)
+	return names.Rename(client), err
 }
 
 // names returns what subjects are called.

@@ -95,13 +95,13 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 	if err != nil {
 		return load, err
 	}
+	load.Mix.Costs = costs
 	if schedule == "scenario" {
 		return load, o.addScenario(&load, given)
 	}
 	if load.Mix.Subjects, err = parseDistribution(o.distribution, o.keys); err != nil {
 		return load, err
 	}
-	load.Mix.Costs = costs
 	return load, o.addSchedule(&load, schedule, given)
 }
 
@@ -201,10 +201,8 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 	if err != nil {
 		return usagef("--scenario: %s", err)
 	}
-	for _, flag := range []string{"distribution", "cost"} {
-		if given(flag) {
-			return usagef("--%s and --scenario both say who asks for how much; give one of them", flag)
-		}
+	if given("distribution") {
+		return usagef("--distribution and --scenario both say who asks; give one of them")
 	}
 	if !given("keys") {
 		load.Subjects = scenario.Subjects
@@ -214,6 +212,9 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 	}
 	load.Scenario = &scenario
 	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")
+	if o.cost != "1" {
+		load.Words += ", cost " + o.cost
+	}
 	return nil
 }
 

@@ -31,6 +31,8 @@ func (g *globalOptions) commandLine() string {
 		switch hiding := hidingOf(name); {
 		case hide != nil:
 			arg, hide = hide(arg), nil
+		case len(arg) > 2 && strings.HasPrefix(arg, "-H"): // the value of -H in the same word
+			arg = "-H" + hidingOf("-H")(arg[2:])
 		case hiding != nil && valued:
 			arg = name + "=" + hiding(value)
 		case hiding != nil:

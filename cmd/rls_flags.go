@@ -1,10 +1,6 @@
 package cmd
 
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/limitctl/limitctl/cmd/internal/endpoint"
-)
+import "github.com/spf13/cobra"
 
 // rlsFlags say what an Envoy rate limit service is asked.
 type rlsFlags struct {
@@ -24,10 +20,3 @@ func (o *rlsFlags) addFlags(cmd *cobra.Command) {
 
 // given reports whether any of the flags is.
 func (o *rlsFlags) given() bool { return o.domain != "" || len(o.descriptors) > 0 }
-
-// client returns the client of the rate limit service at a URL.
-func (o *rlsFlags) client(url string, permitted []string) (endpoint.Client, error) {
-	return endpoint.NewRLS(endpoint.RLSOptions{
-		URL: url, Domain: o.domain, Descriptors: o.descriptors, UserAgent: "limitctl", Permitted: permitted,
-	})
-}

@@ -18,12 +18,14 @@ type Candidate struct {
 	// subject with those values. Subjects whose requests have a key in common share
 	// its state; otherwise the keys mean nothing. The costs are filled in later.
 	Requests func(subject []string) ([]limiter.Request, error)
+	// limits, if set, are what every subject is under, on keys that it shares with nobody.
+	limits []limiter.Limit
 }
 
 // UnderLimits returns the candidate of limits decided together, by all of the fields
 // together.
 func UnderLimits(fields []int, limits ...limiter.Limit) Candidate {
-	return Candidate{Fields: fields, Requests: func(subject []string) ([]limiter.Request, error) {
+	return Candidate{Fields: fields, limits: limits, Requests: func(subject []string) ([]limiter.Request, error) {
 		requests := make([]limiter.Request, len(limits))
 		for i, limit := range limits {
 			requests[i] = limiter.Request{Key: limiter.Key{Subject: strings.Join(subject, "\x00")}, Limit: limit}
@@ -59,33 +61,62 @@ type TracePopulation struct {
 // Population returns what the subjects of a trace ask under the candidate. What is wrong
 // with its limits is a [limiter.ErrInvalid].
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
-	population := &TracePopulation{SubjectOf: make([]uint32, len(t.Subjects))}
+	population := new(TracePopulation)
+	population.Values, population.SubjectOf = c.subjects(t)
 	b := newPopulationBuilder()
-	known := map[string]uint32{}
-	var joined []byte
-	for i, all := range t.Subjects {
-		values := make([]string, len(c.Fields))
-		joined = joined[:0]
-		for n, field := range c.Fields {
-			values[n] = all[field]
-			joined = strconv.AppendInt(joined, int64(len(values[n])), 10)
-			joined = append(append(joined, ':'), values[n]...)
+	for _, values := range population.Values {
+		requests, err := c.Requests(values)
+		if err != nil {
+			return nil, err
 		}
-		subject, found := known[string(joined)]
-		if !found {
-			subject = uint32(len(population.Values))
-			known[string(joined)] = subject
-			population.Values = append(population.Values, values)
-			requests, err := c.Requests(values)
-			if err != nil {
-				return nil, err
-			}
-			if err := b.add(requests); err != nil {
-				return nil, err
-			}
+		if err := b.add(requests); err != nil {
+			return nil, err
 		}
-		population.SubjectOf[i] = subject
 	}
 	population.Population = &b.Population
 	return population, nil
+}
+
+// subjects returns the distinct values of the candidate's fields in a trace, and which of them
+// each of the trace's subjects has.
+func (c *Candidate) subjects(t *trace.Trace) (distinct [][]string, subjectOf []uint32) {
+	subjectOf = make([]uint32, len(t.Subjects))
+	if c.byAllFields(t) {
+		for i := range subjectOf {
+			subjectOf[i] = uint32(i)
+		}
+		return t.Subjects, subjectOf
+	}
+	known := map[string]uint32{}
+	var joined []byte
+	for i, all := range t.Subjects {
+		joined = joined[:0]
+		for _, field := range c.Fields {
+			joined = strconv.AppendInt(joined, int64(len(all[field])), 10)
+			joined = append(append(joined, ':'), all[field]...)
+		}
+		subject, found := known[string(joined)]
+		if !found {
+			subject = uint32(len(distinct))
+			known[string(joined)] = subject
+			values := make([]string, len(c.Fields))
+			for n, field := range c.Fields {
+				values[n] = all[field]
+			}
+			distinct = append(distinct, values)
+		}
+		subjectOf[i] = subject
+	}
+	return distinct, subjectOf
+}
+
+// byAllFields reports whether the candidate's fields are those of the trace, in their order, so
+// that its subjects are the trace's.
+func (c *Candidate) byAllFields(t *trace.Trace) bool {
+	for i, field := range c.Fields {
+		if field != i {
+			return false
+		}
+	}
+	return len(c.Fields) == len(t.Fields)
 }

@@ -37,12 +37,15 @@ func (s *sending) begin(r *runner, sent time.Duration) time.Duration {
 func (w *worker) recordInterval(keys []uint32, cost int64, sent, answered time.Duration, s *sample) {
 	answer := interval.Unknown
 	switch {
-	case !IsLimit(s.decider):
+	case s.outcome == failed:
+		return // it was not sent
+	case s.outcome == unknown, !IsLimit(s.decider):
 	case s.outcome == allowed:
 		answer = interval.Admitted
-	case s.outcome == denied && len(keys) == 1:
+	case len(keys) == 1:
 		answer = interval.Denied
-		// Which of several limits denied is not known. The others may have charged.
+	default:
+		answer = interval.Uncertain // which of the limits denied is not known
 	}
 	for limit, key := range keys {
 		w.filled.intervals = append(w.filled.intervals, intervalAnswer{sent, answered, key, uint32(cost), uint8(limit), answer})
@@ -52,7 +55,6 @@ func (w *worker) recordInterval(keys []uint32, cost int64, sent, answered time.D
 // intervalAudit audits answers by the intervals in which they were given.
 type intervalAudit struct {
 	auditors []*interval.Auditor
-	begin    time.Time
 	safe     time.Duration // of what was fetched last
 }
 

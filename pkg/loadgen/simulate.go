@@ -77,6 +77,10 @@ type Simulation struct {
 	// numbers that Tally has for them.
 	Subjects [][]string
 	Tally    Tally
+	// Keys is how many requests each key was allowed and denied by its own limit, for the limits
+	// that can deny. [Simulation.OwnerOf] says whose a key is. It is empty where every subject
+	// has keys of its own, of which Tally tells all.
+	Keys Tally
 	// NeverFits is how many of the denied requests cost more than a limit ever allows at
 	// once. A store would have refused them as mistakes.
 	NeverFits int64
@@ -98,6 +102,19 @@ type Simulation struct {
 	FirstDisagreements []Disagreement
 	// StoreKeys are the keys that a store may have something of after the simulation.
 	StoreKeys []limiter.Key
+
+	population *TracePopulation // that Keys is about
+}
+
+// OwnerOf says which of the limits a key of Keys is of, and one of the subjects that have it.
+func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
+	for limit, owners := range s.population.owners {
+		if int(key) < len(owners) {
+			return limit, owners[key] / uint32(s.population.limits)
+		}
+		key -= uint32(len(owners))
+	}
+	panic("no such key")
 }
 
 // LimitResult is what one of the limits decided together did.
@@ -136,13 +153,20 @@ const checkEvery = 1 << 12
 // the Simulation is what was done until then; what a candidate's limits have wrong is
 // a [limiter.ErrInvalid].
 func Simulate(ctx context.Context, t *trace.Trace, c Candidate, options SimulateOptions) (*Simulation, error) {
+	if c.limits != nil && options.Store == nil {
+		a, err := newApart(t, &c)
+		if err != nil {
+			return new(Simulation), err
+		}
+		return a.simulate(ctx, a.limits, options.Progress)
+	}
 	population, err := c.Population(t)
 	if err != nil {
 		return new(Simulation), err
 	}
 	s := newSimulator(population)
 	s.options = options
-	s.begin(t)
+	s.begin(t, s.population.auditors(s.options.Held))
 	err = s.run(ctx, t)
 	s.answers.fold(limiter.Instant(idle))
 	if s.wrote {
@@ -177,22 +201,35 @@ type simulator struct {
 
 // newSimulator returns a simulator of what subjects ask, who have used nothing yet.
 func newSimulator(population *TracePopulation) *simulator {
-	limits := population.Limits()
+	var keys []int
+	for limit := range population.Limits() {
+		keys = append(keys, len(population.owners[limit]))
+	}
+	s := emptySimulator(keys...)
+	s.population, s.result.population, s.result.Subjects = population, population, population.Values
+	for limit := range s.result.Limits {
+		s.result.Limits[limit].MixedKeys = int64(population.MixedKeys(limit))
+	}
+	return s
+}
+
+// emptySimulator returns a simulator of limits with as many keys each, none of which were used.
+func emptySimulator(keys ...int) *simulator {
+	limits := len(keys)
 	s := &simulator{
-		result: &Simulation{Subjects: population.Values}, population: population,
+		result:  &Simulation{Limits: make([]LimitResult, limits)},
 		current: make([]*limiter.State, limits), ours: make([]limiter.Decision, limits), theirs: make([]limiter.Decision, limits),
 	}
-	for limit := range limits {
-		s.states = append(s.states, make([]limiter.State, len(population.owners[limit])))
-		s.result.Limits = append(s.result.Limits, LimitResult{MixedKeys: int64(population.MixedKeys(limit))})
+	for _, n := range keys {
+		s.states = append(s.states, make([]limiter.State, n))
 	}
 	return s
 }
 
 // begin readies what is counted along the way.
-func (s *simulator) begin(t *trace.Trace) {
+func (s *simulator) begin(t *trace.Trace, auditors []*audit.Auditor) {
 	s.audited = true
-	s.auditors = s.population.auditors(s.options.Held)
+	s.auditors = auditors
 	if s.options.Wrapped {
 		s.answers.auditors = s.auditors
 		s.byClock = s.population.auditors(s.options.Held)
@@ -240,36 +277,52 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 		}
 		r := &t.Requests[i]
 		subject := s.population.SubjectOf[r.Subject]
-		reqs, keys := s.population.Requests(subject), s.population.KeyIndexes(subject)
-		fits := true
-		for j := range reqs {
-			reqs[j].Cost = int64(r.Cost)
-			s.current[j] = &s.states[j][keys[j]]
-			fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
+		if err := s.decide(ctx, int64(i), r, subject, s.population.Requests(subject), s.population.KeyIndexes(subject)); err != nil {
+			return err
 		}
-		limiter.Decide(limiter.Take, reqs, s.current, s.ours, r.At)
-		decisions := s.ours
-		if !fits {
-			result.NeverFits++
-		} else if s.options.Store != nil {
-			s.options.Clock.set(r.At)
-			err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
-			s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
-			if err != nil {
-				return err
+	}
+	return nil
+}
+
+// decide decides the i-th request, which a subject makes about the keys of those indexes.
+func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subject uint32, reqs []limiter.Request, keys []uint32) error {
+	fits := true
+	for j := range reqs {
+		reqs[j].Cost = int64(r.Cost)
+		s.current[j] = &s.states[j][keys[j]]
+		fits = fits && (reqs[j].Shadow || reqs[j].Cost <= reqs[j].Limit.Capacity())
+	}
+	limiter.Decide(limiter.Take, reqs, s.current, s.ours, r.At)
+	decisions := s.ours
+	if !fits {
+		s.result.NeverFits++
+	} else if s.options.Store != nil {
+		s.options.Clock.set(r.At)
+		err := s.options.Store.Decide(ctx, limiter.Take, reqs, s.theirs)
+		s.wrote = s.wrote || !errors.Is(err, limiter.ErrUnavailable) && !errors.Is(err, limiter.ErrRefused)
+		if err != nil {
+			return err
+		}
+		decisions = s.theirs
+		if s.options.Wrapped {
+			s.count()
+		} else {
+			s.compare(i, r.At, subject)
+		}
+	}
+	allowed := limiter.AllAllowed(decisions)
+	s.result.Tally.Add(subject, allowed)
+	if s.population != nil {
+		first := uint32(0) // of the limit's keys
+		for j := range decisions {
+			if !reqs[j].Shadow {
+				s.result.Keys.Add(first+keys[j], decisions[j].Allowed)
 			}
-			decisions = s.theirs
-			if s.options.Wrapped {
-				s.count()
-			} else {
-				s.compare(int64(i), r.At, subject)
-			}
+			first += uint32(len(s.states[j]))
 		}
-		allowed := limiter.AllAllowed(decisions)
-		result.Tally.Add(subject, allowed)
-		if s.audited {
-			s.observe(r, keys, decisions, allowed)
-		}
+	}
+	if s.audited {
+		s.observe(r, keys, decisions, allowed)
 	}
 	return nil
 }

@@ -31,13 +31,13 @@ type Suggestion struct {
 func Suggest(ctx context.Context, t *trace.Trace, limit limiter.Limit, kept func(*Tally) bool, fields ...int) (Suggestion, error) {
 	greatest := limit.Algorithm.MaxCount()
 	asking := UnderLimits(fields, withCount(limit, greatest))
-	population, err := asking.Population(t)
+	a, err := newApart(t, &asking)
 	if err != nil {
 		return Suggestion{}, err
 	}
 	var tally, below *Tally
 	try := func(count int64) (keeps bool, err error) {
-		tally, err = tallyOf(ctx, t, population, withCount(limit, count))
+		tally, err = tallyOf(ctx, a, withCount(limit, count))
 		return err == nil && tally != nil && kept(tally), err
 	}
 	broken, count := int64(0), int64(1)
@@ -78,15 +78,10 @@ func withCount(limit limiter.Limit, count int64) limiter.Limit {
 // tallyOf decides a trace whose subjects all ask for one limit, and counts no more than
 // is denied. It is nil if there is no such limit: a burst can be too great for a small
 // count.
-func tallyOf(ctx context.Context, t *trace.Trace, population *TracePopulation, limit limiter.Limit) (*Tally, error) {
+func tallyOf(ctx context.Context, a *apart, limit limiter.Limit) (*Tally, error) {
 	normalized, err := limit.Normalize()
 	if err != nil {
 		return nil, nil
 	}
-	for i := range population.requests {
-		population.requests[i].Limit = normalized
-	}
-	s := newSimulator(population)
-	err = s.run(ctx, t)
-	return &s.result.Tally, err
+	return a.tally(ctx, normalized)
 }

@@ -41,6 +41,22 @@ func (t *Tally) Add(subject uint32, allowed bool) {
 	c.denied++
 }
 
+// addAll adds what was counted of other subjects; subject tells which numbers they have here.
+func (t *Tally) addAll(others *Tally, subject func(uint32) uint32) {
+	if last := len(others.counts) - 1; last >= 0 {
+		if missing := int(subject(uint32(last))) + 1 - len(t.counts); missing > 0 {
+			t.counts = append(t.counts, make([]tallied, missing)...)
+		}
+	}
+	for i, c := range others.counts {
+		t.counts[subject(uint32(i))] = c
+	}
+	t.keys += others.keys
+	t.deniedKeys += others.deniedKeys
+	t.allowed += others.allowed
+	t.requests += others.requests
+}
+
 // Allowed returns how many requests of all subjects were allowed.
 func (t *Tally) Allowed() int64 { return t.allowed }
 

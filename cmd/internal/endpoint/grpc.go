@@ -94,7 +94,7 @@ func readCall(response *http.Response, body []byte, answer *Answer) ([]byte, err
 		return nil, notGRPC(errNotGRPC)
 	}
 	if answer.Status = int(status); status != 0 {
-		answer.Outcome, answer.Reason = Failed, "answered "+statusName(int(status))
+		answer.Outcome, answer.Reason = Failed, "answered "+StatusText(int(status))
 		if why := end.Get("Grpc-Message"); why != "" {
 			if plain, err := url.PathUnescape(why); err == nil {
 				why = plain
@@ -130,5 +130,5 @@ func statusName(code int) string {
 	if code < len(statusNames) {
 		return statusNames[code]
 	}
-	return "with the unknown status " + strconv.Itoa(code)
+	return "status " + strconv.Itoa(code)
 }

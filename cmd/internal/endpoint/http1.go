@@ -108,10 +108,10 @@ func newHTTP1(t *httpTarget) *http1 {
 // conn is a connection to an endpoint, used by one request at a time.
 type conn struct {
 	net.Conn
-	limited io.LimitedReader // of Conn
-	in      *bufio.Reader
-	out     []byte
-	body    []byte
+	source source
+	in     *bufio.Reader // of source
+	out    []byte
+	body   []byte
 	// ctx is that of the last request, which ends the connection's reads and writes when it
 	// ends. Many requests in a row may have the same.
 	ctx     context.Context
@@ -119,6 +119,27 @@ type conn struct {
 	// bound guards which request the deadline is for.
 	bound   sync.Mutex
 	watched int
+}
+
+// source reads from a connection up to a bound. It remembers why it ended, because
+// [http.ReadResponse] may take the beginning of a line for all of it then.
+type source struct {
+	conn net.Conn
+	left int64
+	err  error
+}
+
+// Read implements [io.Reader].
+func (s *source) Read(to []byte) (n int, err error) {
+	if s.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err = s.conn.Read(to[:min(int64(len(to)), s.left)])
+	s.left -= int64(n)
+	if err != nil {
+		s.err = err
+	}
+	return n, err
 }
 
 // get returns a connection that is open.
@@ -146,9 +167,8 @@ func (c *http1) get(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &conn{Conn: opened}
-	one.limited.R = opened
-	one.in = bufio.NewReaderSize(&one.limited, 4<<10)
+	one := &conn{Conn: opened, source: source{conn: opened}}
+	one.in = bufio.NewReaderSize(&one.source, 4<<10)
 	return one, nil
 }
 

@@ -12,10 +12,10 @@ import (
 
 // read reads an answer. keep says whether the connection can be used for another one.
 func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bool, err error) {
-	c.limited.N = maxHead
+	c.source.left = maxHead
 	first, err := c.in.Peek(1)
 	if err != nil {
-		return false, failed(ctx, awaiting, c.headError(err))
+		return false, failed(ctx, awaiting, c.headError())
 	}
 	if first[0] != 'H' {
 		return false, failed(ctx, awaiting, foreign(c.in))
@@ -23,7 +23,7 @@ func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bo
 	var response *http.Response
 	for interims := 0; ; interims++ {
 		if response, err = http.ReadResponse(c.in, client.request); err != nil {
-			return false, failed(ctx, inHead, c.headError(err))
+			return false, failed(ctx, inHead, c.headError())
 		}
 		if response.StatusCode >= 200 {
 			break
@@ -38,10 +38,10 @@ func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bo
 		}
 	}
 	answered := time.Now()
-	c.limited.N = maxBody
+	c.source.left = maxBody
 	read, err := io.CopyN(io.Discard, response.Body, maxBody)
 	switch {
-	case err == nil && read == maxBody, c.limited.N <= 0:
+	case err == nil && read == maxBody, c.source.left <= 0:
 		client.long.Add(1)
 		response.Close = true
 	case err != nil && !errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -53,13 +53,12 @@ func (c *conn) read(ctx context.Context, client *http1, answer *Answer) (keep bo
 }
 
 // headError says what an error of reading an answer's head means.
-func (c *conn) headError(err error) error {
-	var network interface{ Timeout() bool }
+func (c *conn) headError() error {
 	switch {
-	case c.limited.N <= 0 && errors.Is(err, io.ErrUnexpectedEOF), c.limited.N <= 0 && errors.Is(err, io.EOF):
+	case c.source.left <= 0:
 		return errLongHead
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
-		return err
+	case c.source.err != nil:
+		return c.source.err
 	}
 	return errNotHTTP
 }

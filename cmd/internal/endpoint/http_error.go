@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -77,6 +78,9 @@ func failed(ctx context.Context, at stage, err error) error {
 	if errors.Is(err, limiter.ErrInvalid) {
 		return err
 	}
+	if ctx.Err() != nil { // a Transport says why it ended, and not that it did
+		return &sendError{at.late, at.kind, err}
+	}
 	return &sendError{textOf(at, err), at.kind, err}
 }
 
@@ -88,7 +92,7 @@ func textOf(at stage, err error) string {
 		authority   x509.UnknownAuthorityError
 		hostname    x509.HostnameError
 		record      tls.RecordHeaderError
-		alert       tls.AlertError
+		alert       *net.OpError
 		number      syscall.Errno
 	)
 	for _, own := range []error{errGreeting, errLongHead, errNotHTTP, errBadChunk, errInterims, errSwitched, errSpeaksTLS, errNoHTTP2,
@@ -110,8 +114,10 @@ func textOf(at stage, err error) string {
 		return "the server's certificate is for another name; give --server-name or --insecure"
 	case errors.As(err, &certificate):
 		return "the server's certificate is not valid; look at it, or give --insecure"
-	case errors.As(err, &alert):
-		return "the server ended the TLS connection: " + alert.Error()
+	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "application protocol"):
+		return errNoHTTP2.Error()
+	case errors.As(err, &alert) && alert.Op == "remote error": // an alert, whose text is one of a few
+		return "the server ended the TLS connection: " + alert.Err.Error()
 	case errors.As(err, &number):
 		return textOfErrno(at, number)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
@@ -131,10 +137,7 @@ func textOfErrno(at stage, number syscall.Errno) string {
 	case syscall.ECONNREFUSED:
 		return "connection refused"
 	case syscall.ECONNRESET, syscall.EPIPE:
-		if at == inBody || at == inHead {
-			return at.ended
-		}
-		return "the server reset the connection"
+		return at.ended // a system may tell an end as a reset, if there was something left to read
 	case syscall.EADDRNOTAVAIL:
 		return "this machine has no free port left for another connection; use a lower rate, or keep connections open"
 	case syscall.EMFILE, syscall.ENFILE:
@@ -143,8 +146,12 @@ func textOfErrno(at stage, number syscall.Errno) string {
 	return number.Error()
 }
 
-// StatusText writes a status as it is told: "503 Service Unavailable".
+// StatusText writes a status as it is told: "503 Service Unavailable", or "UNAVAILABLE" for one
+// of gRPC.
 func StatusText(status int) string {
+	if status < http.StatusContinue {
+		return statusName(status)
+	}
 	text := http.StatusText(status)
 	if text == "" {
 		return strconv.Itoa(status)

@@ -161,7 +161,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 		{"an error with words", ofGRPC("Grpc-Status", "14", "Grpc-Message", "no store%0Ain 5%25"),
 			"answered UNAVAILABLE: no store\nin 5%", 14, ""},
 		{"an error without", ofGRPC("Grpc-Status", "12"), "answered UNIMPLEMENTED", 12, ""},
-		{"an unknown error", ofGRPC("Grpc-Status", "99"), "answered with the unknown status 99", 99, ""},
+		{"an unknown error", ofGRPC("Grpc-Status", "99"), "answered status 99", 99, ""},
 		{"a proxy", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 502) },
 			"answered with HTTP status 502, which gRPC does not", 502, ""},
 		{"another service", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "", 0, errNotGRPC.Error()},

@@ -55,7 +55,11 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		}
 	}
 	if errors.Is(err, errSpent) {
-		v.notes = append(v.notes, fmt.Sprintf("Not all checks could be finished: %v.", err))
+		why := "all requests that may be sent were sent"
+		if errors.Is(err, errTime) {
+			why = "the time that it may take does not suffice"
+		}
+		v.notes = append(v.notes, fmt.Sprintf("Some checks were not finished, since %s.", why))
 		err = nil
 	}
 	return v.result(), err
@@ -106,6 +110,7 @@ func (v *verification) proof() *proof {
 			e.skew = skewOf(event.Header, event.Sent, event.Answered)
 		}
 		r := readHeader(event.Header, event.Answered, e.skew)
+		r.readLimits(event.Limits)
 		e.readings[event] = &r
 	}
 	if !e.hasLimit {
@@ -165,7 +170,11 @@ func (e *proof) denialStatus() Check {
 			}
 		}
 	}
-	if denials == 0 {
+	switch {
+	case denials == 0:
+		return c
+	case other[0] == denials: // gRPC's OK
+		c.Verdict, c.Expected, c.Seen = Pass, "OVER_LIMIT", "OVER_LIMIT on "+counted(denials, "denial")
 		return c
 	}
 	c.Verdict, c.Seen = Pass, fmt.Sprintf("status %d on %s", want, counted(denials, "denial"))

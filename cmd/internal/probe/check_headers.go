@@ -12,10 +12,10 @@ import (
 // mostFindings is how many findings about headers are told in one line.
 const mostFindings = 4
 
-// mostDialects orders the dialects: what is told first is what clients should read.
+// dialectOrder orders the dialects: what is told first is what clients should read.
 var dialectOrder = []string{
 	dialectDraft8, dialectDraft7, dialectDraft6, dialectKong, dialectGitHub, dialectEnvoy, dialectAPISIX, dialectSpring,
-	dialectXUnix, dialectX,
+	dialectXUnix, dialectX, dialectRLS,
 }
 
 // findings are what is wrong with headers, one of a kind: the first, and how many there are.

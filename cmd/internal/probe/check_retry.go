@@ -49,6 +49,8 @@ func (e *proof) retryAfter() Check {
 	switch {
 	case missing > 0 && (status == http.StatusTooManyRequests || told > 0):
 		return failed(c, fmt.Sprintf("missing on %d of %s", missing, counted(denials, "denial")))
+	case missing > 0 && status == 0:
+		c.Seen = "the service adds none to its answers, which is usual"
 	case missing > 0:
 		c.Seen = fmt.Sprintf("missing, but it is only asked for with status %d, and denials have %d", http.StatusTooManyRequests, status)
 	case waited != "":

@@ -20,6 +20,8 @@ type numbers struct {
 type hypothesis struct {
 	index     int // among all of them
 	low, high time.Duration
+	// aligned: when windows begin does not depend on requests.
+	aligned bool
 	// simple returns the usual numbers between two spans, the most usual first.
 	simple func(low, high time.Duration, most int) []numbers
 	// build returns the models with these numbers, whose other numbers follow from what was seen.
@@ -31,11 +33,15 @@ type evidence struct {
 	h     history
 	first *Event // that was admitted, of the first subject
 	last  *Event // that was admitted in the first burst
+	// fast is the one after which several workers asked. Before, all may have come back at once.
+	fast  *Event
 	edges []edge // of the first subject
-	// sharp are the narrowest edges of all subjects.
+	// sharp are the edges of all subjects, the narrowest first.
 	sharp []edge
 	// counts are how many a full limit may admit, the likeliest first.
 	counts []int64
+	// turns are instants at which windows end that were found to explain most.
+	turns []time.Time
 	// longest is the longest period that can be told.
 	longest time.Duration
 }
@@ -52,7 +58,7 @@ func (v *evidence) hypotheses() []hypothesis {
 	var all []hypothesis
 	add := func(low, high time.Duration, build func(period time.Duration) []model) {
 		all = append(all, hypothesis{
-			0, max(time.Millisecond, low), min(high, v.longest), spans,
+			0, max(time.Millisecond, low), min(high, v.longest), false, spans,
 			func(n numbers) []model { return build(n.span) },
 		})
 	}
@@ -70,15 +76,18 @@ func (v *evidence) hypotheses() []hypothesis {
 	})
 	alignedLow, alignedHigh := v.alignedPeriod()
 	add(alignedLow, alignedHigh, v.alignedWindows)
+	all[len(all)-1].aligned = true
 	low, high := v.gap()
 	for _, n := range v.counts[:1] {
 		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
-		for _, anchored := range []bool{false, true} {
+		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}, {floored: true, nearest: true}} {
 			// All of the first burst counts in full for at most one period, and one of it
 			// leaves after another nth.
 			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
-				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter}, anchored: anchored}, p)
+				kind.limit = limiter.Limit{Algorithm: limiter.SlidingCounter}
+				return v.counters(kind, p)
 			})
+			all[len(all)-1].aligned = !kind.anchored
 		}
 		for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
 			if time.Duration(slices)*low > 2*by {
@@ -104,7 +113,7 @@ func (v *evidence) punishing() []hypothesis {
 			}
 			return v.windows(m, n.span)
 		}
-		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), spans, build}
+		return hypothesis{0, max(time.Millisecond, low), min(high, v.longest), m.isAligned(), spans, build}
 	}
 	fromFirst := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
 	counter := limiter.Limit{Algorithm: limiter.SlidingCounter}
@@ -112,7 +121,8 @@ func (v *evidence) punishing() []hypothesis {
 		hypothesisOf(by/50, by, model{limit: fromFirst, refreshed: true}),
 		hypothesisOf(by/50, by, model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}, counted: true}),
 		hypothesisOf(by/50, by, model{limit: counter, counted: true}),
-		hypothesisOf(by/50, by, model{limit: counter, counted: true, anchored: true}),
+		hypothesisOf(by/50, by, model{limit: counter, counted: true, floored: true}),
+		hypothesisOf(by/50, by, model{limit: counter, counted: true, floored: true, anchored: true}),
 	}
 }
 
@@ -142,7 +152,7 @@ func (v *evidence) alignedPeriod() (low, high time.Duration) {
 // alignedWindows returns fixed windows that begin at whole periods since the epoch, or beside
 // them where the sharpest edges say so.
 func (v *evidence) alignedWindows(period time.Duration) (models []model) {
-	for _, phase := range v.phases(period, 0) {
+	for _, phase := range v.phases(period) {
 		models = append(models, v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, phase: phase}, period)...)
 	}
 	return models
@@ -154,26 +164,89 @@ func (v *evidence) counters(m model, period time.Duration) (models []model) {
 	if m.anchored || m.limit.Slices > 0 {
 		return v.windows(m, period)
 	}
-	for _, phase := range v.phases(period, period/time.Duration(v.counts[0])) {
+	for _, phase := range append(v.phases(period), v.fadingPhases(m, period)...) {
 		m.phase = phase
 		models = append(models, v.windows(m, period)...)
 	}
 	return models
 }
 
-// phases returns the phases that windows of a period can have so that one ended, and so much
-// time passed, at the sharpest edge: 0 first.
-func (v *evidence) phases(period, then time.Duration) []time.Duration {
+// fadingPhases returns the phases of a sliding counter's windows so that the first units came
+// back when they did, one after the other while the first window's share fades.
+func (v *evidence) fadingPhases(m model, period time.Duration) (phases []time.Duration) {
+	each, unit := period/time.Duration(v.counts[0]), time.Duration(1)
+	if m.floored {
+		unit = 0
+	}
+	var low, high time.Time // the end of the window
+	for i, e := range v.edges {
+		if i > 0 {
+			unit += time.Duration(e.between)
+		}
+		back := unit * each
+		if m.nearest {
+			back += each / 2
+		}
+		after, by := e.after.Add(-back), e.by.Add(-back)
+		switch {
+		case i == 0:
+			low, high = after, by
+			continue
+		case after.After(low):
+			low = after
+		}
+		if by.Before(high) {
+			high = by
+		}
+		if high.Before(low) {
+			return phases
+		}
+		phases = phases[:0]
+		for share := range time.Duration(5) {
+			phases = append(phases, phaseOf(low.Add(high.Sub(low)*share/4), period))
+		}
+	}
+	return phases
+}
+
+// phaseOf returns the phase of windows one of which ends at an instant.
+func phaseOf(end time.Time, period time.Duration) time.Duration {
+	return time.Duration(end.UnixMicro()%period.Microseconds()) * time.Microsecond
+}
+
+// phases returns the phases that windows of a period can have so that one ended at the
+// sharpest edge: 0 first.
+func (v *evidence) phases(period time.Duration) []time.Duration {
 	phases := []time.Duration{0}
-	if period <= 0 {
+	if period < time.Microsecond {
 		return phases
 	}
-	for _, e := range v.sharp {
-		width := e.by.Sub(e.after)
-		for _, share := range []time.Duration{1, 2, 3} {
-			at := e.after.Add(width * share / 4).Add(-then)
-			phases = append(phases, time.Duration(at.UnixMicro()%period.Microseconds())*time.Microsecond)
+	for _, at := range v.turns {
+		phases = append(phases, phaseOf(at, period))
+	}
+	if len(v.sharp) == 0 {
+		return phases
+	}
+	// Whole periods lie between any two edges, so all of them together say when one was.
+	low, high := v.sharp[0].after, v.sharp[0].by
+	for _, e := range v.sharp[1:] {
+		periods := (low.Sub(e.after) + period/2) / period
+		if low.Before(e.after) {
+			periods = -((e.after.Sub(low) + period/2) / period)
 		}
+		after, by := e.after.Add(periods*period), e.by.Add(periods*period)
+		if by.Before(low) || after.After(high) {
+			break
+		}
+		if after.After(low) {
+			low = after
+		}
+		if by.Before(high) {
+			high = by
+		}
+	}
+	for share := range time.Duration(5) {
+		phases = append(phases, phaseOf(low.Add(high.Sub(low)*share/4), period))
 	}
 	return phases
 }
@@ -197,12 +270,19 @@ func (v *evidence) buckets() []hypothesis {
 	low, high := v.gap()
 	full := func(gap time.Duration) time.Duration { return time.Duration(v.counts[0]) * gap }
 	simple := func(low, high time.Duration, most int) []numbers { return v.simpleRates(low, high, most) }
-	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), simple, func(n numbers) []model {
+	exact := hypothesis{0, max(time.Millisecond, full(low)/2), min(v.longest*4, full(high)*2), false, simple, func(n numbers) []model {
 		return v.bucketsOf(n, 0)
 	}}
-	ticking := exact
+	ticking, thousandths := exact, exact
 	ticking.build = func(n numbers) []model { return v.bucketsOf(n, time.Second) }
-	return []hypothesis{exact, ticking}
+	thousandths.build = func(n numbers) []model {
+		models := v.bucketsOf(n, 0)
+		for i := range models {
+			models[i].thousandths = true
+		}
+		return models
+	}
+	return []hypothesis{exact, ticking, thousandths}
 }
 
 // bucketsOf returns buckets of a rate. How much they hold is what the first burst admitted
@@ -237,7 +317,7 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 // burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
 // was admitted at first less what came back meanwhile.
 func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
-	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
+	shortest := max(0, v.last.Sent.Sub(v.fast.Answered)-2*time.Millisecond)
 	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
 	admitted := v.counts[0]
 	lowest = admitted - int64(math.Ceil(float64(longest)/gap))

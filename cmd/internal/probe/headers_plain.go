@@ -87,12 +87,12 @@ func (r *fieldReading) readNumbers(header http.Header, prefix string, there time
 		r.problem("%s: %s is a unix time; this dialect has seconds until then", limit.resetField, shown(text))
 	case value >= leastUnix:
 		limit.hasReset = true
-		limit.reset = time.Unix(int64(value), 0).Sub(there)
+		limit.reset = max(-longestWait, min(time.Unix(int64(value), 0).Sub(there), longestWait))
 	case strings.Contains(text, ".") && !isX:
 		r.problem("%s: %s is not a whole number of seconds", limit.resetField, shown(text))
 	default:
 		limit.hasReset = true
-		limit.reset = time.Duration(value * float64(time.Second))
+		limit.reset = time.Duration(min(value, longestWait.Seconds()) * float64(time.Second))
 	}
 	return limit, policies, true
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -22,34 +21,16 @@ type model struct {
 	// refreshed: a window of a fixed-window,from=first ends one period after the last
 	// request of any kind.
 	refreshed bool
+	// floored: a sliding counter rounds what is left of the window before down, and a window that
+	// begins with a request does so again after two periods without one.
+	floored bool
+	// nearest: a floored counter rounds that to the nearest whole number instead.
+	nearest bool
+	// thousandths: a bucket leaks whole thousandths of a request in whole milliseconds since the
+	// last one admitted, as nginx counts, so that it loses a little time with each.
+	thousandths bool
 	// ban is for how long a subject is denied after a denial; 0 is no ban.
 	ban time.Duration
-}
-
-// family names the kind of a model, for which its numbers do not matter.
-type family struct {
-	kind                                          limiter.Kind
-	anchored, ticking, counted, refreshed, banned bool
-}
-
-func (m *model) family() family {
-	return family{m.limit.Kind(), m.anchored, m.tick > 0, m.counted, m.refreshed, m.ban > 0}
-}
-
-func (m *model) String() string {
-	s := m.limit.String()
-	if m.phase != 0 {
-		s += fmt.Sprintf(" phase %s", m.phase)
-	}
-	for _, option := range []struct {
-		is   bool
-		text string
-	}{{m.anchored, "anchored"}, {m.tick > 0, "tick " + m.tick.String()}, {m.counted, "counted"}, {m.refreshed, "refreshed"}, {m.ban > 0, "ban " + m.ban.String()}} {
-		if option.is {
-			s += " " + option.text
-		}
-	}
-	return s
 }
 
 // isAligned reports whether when a subject's windows begin does not depend on its requests.
@@ -67,9 +48,40 @@ func (m *model) isAligned() bool {
 type usage struct {
 	state       limiter.State
 	begun       bool
+	charged     bool
 	first, last limiter.Instant // request
 	bannedUntil limiter.Instant
-	units       int64 // of a refreshed window
+	units       int64 // of a refreshed window, or thousandths above what a bucket had at first
+
+	// Of a floored counter.
+	begin             limiter.Instant
+	current, previous int64
+}
+
+// turn moves a floored counter's windows to where they are at an instant.
+func (m *model) turn(u *usage, now limiter.Instant) {
+	period := limiter.Instant(m.limit.Period.Microseconds())
+	phase := limiter.Instant(m.phase.Microseconds())
+	switch elapsed := now - u.begin; {
+	case elapsed >= 2*period && m.anchored:
+		u.begin, u.current, u.previous = now, 0, 0
+	case elapsed >= 2*period:
+		u.begin, u.current, u.previous = now-(now-phase)%period, 0, 0
+	case elapsed >= period:
+		u.begin, u.current, u.previous = u.begin+period, 0, u.current
+	}
+}
+
+// flooredUse returns what a floored counter has in use.
+func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
+	then := *u
+	m.turn(&then, now)
+	period := m.limit.Period.Microseconds()
+	before := then.previous * (period - int64(now-then.begin))
+	if m.nearest {
+		before += period / 2
+	}
+	return then.current + before/period
 }
 
 // at returns an instant as the model's clock and windows count it.
@@ -94,7 +106,11 @@ func (m *model) room(u *usage, now limiter.Instant) int64 {
 		return 0
 	}
 	used := int64(0)
-	if m.refreshed {
+	if m.thousandths {
+		return m.roomOfThousandths(u, now)
+	} else if m.floored {
+		used = m.flooredUse(u, now)
+	} else if m.refreshed {
 		if now < u.last+limiter.Instant(m.limit.Period.Microseconds()) {
 			used = u.units
 		}
@@ -102,6 +118,23 @@ func (m *model) room(u *usage, now limiter.Instant) int64 {
 		used = u.state.Used(m.at(u, now))
 	}
 	return max(0, m.limit.Capacity()-used)
+}
+
+// excess returns what a request would leave in a bucket of thousandths, beyond the first request.
+func (m *model) excess(u *usage, now limiter.Instant) int64 {
+	if !u.charged {
+		return 0
+	}
+	rate := m.limit.Count * 1_000_000_000 / m.limit.Period.Microseconds() // thousandths a second
+	return max(0, u.units-rate*int64(now/1000-u.last/1000)/1000+1000)
+}
+
+func (m *model) roomOfThousandths(u *usage, now limiter.Instant) int64 {
+	left := (m.limit.Burst-1)*1000 - m.excess(u, now)
+	if left < 0 {
+		return 0
+	}
+	return left/1000 + 1
 }
 
 // take tells a model that n units were asked for one by one and so many of them admitted.
@@ -117,6 +150,13 @@ func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
 		charged = n
 	}
 	switch {
+	case m.thousandths && admitted == 0:
+		return // it writes nothing, and the time since the last admission counts
+	case m.thousandths:
+		u.units, u.charged = m.excess(u, now)+(admitted-1)*1000, true
+	case m.floored:
+		m.turn(u, now)
+		u.current += charged
 	case m.refreshed:
 		if now >= u.last+limiter.Instant(m.limit.Period.Microseconds()) {
 			u.units = 0

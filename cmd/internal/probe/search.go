@@ -80,11 +80,36 @@ func (v *evidence) explain(h hypothesis) explanation {
 			j--
 		}
 		low, high = all[max(0, i-1)].span, all[min(len(all)-1, j+1)].span
+		if best[0].wrong > 0 && h.aligned {
+			v.turnsOf(&best[0])
+		}
 		if best[0].wrong == 0 && high-low <= best[0].span/50 {
 			break
 		}
 	}
 	return v.usual(&h, best, low, high)
+}
+
+// turnsOf finds when windows end so that less is wrong, by ever smaller steps from where they
+// seem to.
+func (v *evidence) turnsOf(t *tried) {
+	m := t.models[0]
+	period, wrong := m.limit.Period, t.wrong
+	for by := period / 8; by > time.Millisecond && wrong > 0; by /= 2 {
+		for _, phase := range []time.Duration{m.phase + by, m.phase - by} {
+			other := m
+			other.phase = ((phase%period + period) % period).Truncate(time.Microsecond)
+			if now := v.h.contradictions(&other, wrong); now < wrong {
+				m, wrong = other, now
+				break
+			}
+		}
+	}
+	if wrong < t.wrong {
+		begin := v.first.Sent.UnixMicro()
+		turn := begin - begin%period.Microseconds() + m.phase.Microseconds()
+		v.turns = append(v.turns, time.UnixMicro(turn))
+	}
 }
 
 func leastWrong(all []tried) (best []tried) {
@@ -145,6 +170,9 @@ func (n *numbers) isRound(low, high time.Duration) bool {
 	unit := int64(1)
 	for n.count%(unit*10) == 0 {
 		unit *= 10
+	}
+	if n.count > 1000 && len(trimZeros(n.count)) > 1 && n.period >= time.Hour {
+		return false // nobody writes that
 	}
 	return known <= min(0.08, float64(unit)/float64(n.count)/2)
 }

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -86,14 +85,7 @@ func (c *Candidate) madeUp(subjects int) (*population, error) {
 }
 
 func (c *Candidate) madeUpByPolicy(subjects int) (*population, error) {
-	attributesOf := func(subject int) policy.Attributes {
-		all := policy.Attributes{}
-		maps.Copy(all, c.Fixed)
-		for name, n := range c.Values {
-			all[name] = fmt.Sprintf("%s-%d", name, subject%n)
-		}
-		return all
-	}
+	attributesOf := newPairing(c, subjects).of
 	all, err := loadgen.NewPopulation(subjects, func(subject int) ([]limiter.Request, error) {
 		return c.Policy.Requests(attributesOf(subject), 1)
 	})

@@ -4,7 +4,7 @@ import "github.com/limitctl/limitctl/pkg/limiter"
 
 // account is what is known of one key.
 type account struct {
-	limit  *limiter.Limit
+	limit  *limiter.Limit // with the period as short as it may look
 	group  *group
 	models []*model // one for each phase of the group
 	// begun is the first instants of the units that were admitted, in order. The n-th unit

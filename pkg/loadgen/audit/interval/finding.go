@@ -46,7 +46,9 @@ type Sight struct {
 	// under-admission was not tested.
 	LeastUnder int64
 	// PhaseKnown says that windows are aligned to the epoch, and begin Phase after whole periods
-	// since then, give or take PhaseWithin. Of a counter in slices it is the phase of the slices.
+	// since then, give or take PhaseWithin: with other phases something would have been wrong. Of
+	// a counter in slices it is the phase of the slices. It is not known where no phase explains
+	// all answers.
 	PhaseKnown         bool
 	Phase, PhaseWithin time.Duration
 	// ChargesDenied says that some denials are right only if denied requests are charged as
@@ -61,7 +63,7 @@ type Sight struct {
 func (a *Auditor) Sight() Sight {
 	var s Sight
 	for _, g := range a.groups {
-		t := &g.best().totals
+		t := &g.phases[g.best()].totals
 		s.LeastOver = leastOf(s.LeastOver, t.sight.over)
 		s.LeastUnder = leastOf(s.LeastUnder, t.sight.under)
 		if g.chargesDenied(t) {
@@ -87,46 +89,67 @@ func leastOf(a, b int64) int64 {
 // is certain, and so the same as what would have been too many at least.
 func (a *Auditor) Finding() audit.Finding {
 	f := a.finding
-	for _, k := range a.keys {
-		if k == nil {
-			continue
-		}
-		f.Keys++
-		if k.denied {
-			f.KeysDenied++
-		}
-		x := float64(k.charged)
-		f.Charged += x
-		f.ChargedSquares += x * x
-		f.WorstUnits = max(f.WorstUnits, k.span.worst)
-		f.WorstRatio = max(f.WorstRatio, k.span.ratio(k.limit))
-	}
 	for _, g := range a.groups {
-		t := &g.best().totals
-		f.OverAdmitted += t.over
-		f.LeastOver += t.over
-		if !g.chargesDenied(t) {
-			f.UnderAdmitted += t.underFree
-			f.LeastUnder += t.leastUnder
-		}
-		f.PeakRatio = max(f.PeakRatio, t.peak)
+		g.find(&f)
 	}
 	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
 	return f
 }
 
-// phase returns the middle of the phases that are left, and how far they reach from it.
+// find adds what was found of the keys of a group.
+func (g *group) find(f *audit.Finding) {
+	best := g.best()
+	t := &g.phases[best].totals
+	underIsWrong := !g.chargesDenied(t)
+	f.OverAdmitted += t.over
+	f.LeastOver += t.over
+	if underIsWrong {
+		f.UnderAdmitted += t.underFree
+		f.LeastUnder += t.leastUnder
+	}
+	f.PeakRatio = max(f.PeakRatio, t.peak)
+	for _, k := range g.keys {
+		f.Keys++
+		if k.denied {
+			f.KeysDenied++
+		}
+		if k.models[best].over {
+			f.KeysOver++
+		}
+		if k.models[best].most.under && underIsWrong {
+			f.KeysUnder++
+		}
+		x := float64(k.charged)
+		f.Charged += x
+		f.ChargedSquares += x * x
+		f.WorstUnits = max(f.WorstUnits, k.span.worst)
+		ratio := k.span.ratio(k.limit)
+		if k.limit.Algorithm.HasBurst() && t.over == 0 {
+			ratio = min(ratio, 1) // a float may say a little more
+		}
+		f.WorstRatio = max(f.WorstRatio, ratio)
+	}
+}
+
+// phase returns the middle of the phases under which nothing is wrong, and how far they reach from
+// it. It is known if they are at most half of all that there can be.
 func (g *group) phase() (middle, within time.Duration, known bool) {
-	if !aligned(g.limit) {
+	var right []*phase
+	for _, p := range g.phases {
+		if g.wrong(p) == 0 {
+			right = append(right, p)
+		}
+	}
+	if len(right) == 0 || !aligned(g.limit) {
 		return 0, 0, false
 	}
-	first, last := g.phases[0], g.phases[len(g.phases)-1]
 	width := periodOf(g.limit) / limiter.Instant(max(1, g.limit.Slices))
-	from, length := first.from, last.to-first.from
-	for i, p := range g.phases[1:] { // the range may reach over the end of the width
-		if without := width - (p.from - g.phases[i].to); without < length {
+	from, length := right[0].from, right[len(right)-1].to-right[0].from
+	for i, p := range right[1:] { // the range may reach over the end of the width
+		if without := width - (p.from - right[i].to); without < length {
 			from, length = p.from, without
 		}
 	}
-	return time.Duration((from+length/2)%width) * time.Microsecond, time.Duration((length+1)/2) * time.Microsecond, true
+	middle = time.Duration((from+length/2+width)%width) * time.Microsecond
+	return middle, time.Duration((length+1)/2) * time.Microsecond, length <= width/2
 }

@@ -34,10 +34,14 @@ type Answer uint8
 const (
 	// Admitted: the request was let through, and its cost counts.
 	Admitted Answer = iota
-	// Denied: this limit, or one that was decided together with it, turned it away.
+	// Denied: this limit turned it away.
 	Denied
-	// Unknown: an error. It may have been let through and counted, or not.
+	// Unknown: no answer came. It may have been let through and counted, or not, until a minute
+	// after it was given up.
 	Unknown
+	// Uncertain: it was turned away, perhaps by another limit that was decided together with
+	// this one. It may have been counted before, or not.
+	Uncertain
 )
 
 // Options say what is known about the other side.
@@ -60,7 +64,8 @@ type Auditor struct {
 	resolution limiter.Instant
 	skew       limiter.Instant // negative if the phase is not known
 	limits     map[limiter.Limit]*limiter.Limit
-	groups     map[groupID]*group
+	groupOf    map[groupID]*group
+	groups     []*group         // the same in the order in which they were seen
 	setups     []*limiter.Limit // of each key
 	keys       []*account       // nil until the key is seen
 
@@ -75,7 +80,7 @@ func New(options Options) *Auditor {
 		resolution: microseconds(options.Resolution),
 		skew:       microseconds(options.Skew),
 		limits:     map[limiter.Limit]*limiter.Limit{},
-		groups:     map[groupID]*group{},
+		groupOf:    map[groupID]*group{},
 	}
 }
 
@@ -116,7 +121,7 @@ func (a *Auditor) Observe(o Observation) {
 		if o.Answer == Denied {
 			return // it may have had a reason that is forgotten
 		}
-		e.lo, e.answer = a.settled, Unknown
+		e.lo, e.hi, e.answer = a.settled, max(e.hi, a.settled), Uncertain
 	}
 	e.at = e.lo
 	a.queue.push(e)
@@ -143,7 +148,7 @@ func (a *Auditor) Settle(before limiter.Instant) {
 	}
 	a.settled = max(a.settled, before)
 	for _, g := range a.groups {
-		g.narrow()
+		g.narrow(before)
 	}
 }
 
@@ -158,8 +163,8 @@ func (a *Auditor) account(key uint32) *account {
 
 // finish judges, when nothing is under way, what was decided before an instant.
 func (a *Auditor) finish(before limiter.Instant) {
-	for _, k := range a.keys {
-		if k != nil {
+	for _, g := range a.groups {
+		for _, k := range g.keys {
 			k.settle(before)
 		}
 	}

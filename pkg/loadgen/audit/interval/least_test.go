@@ -36,7 +36,7 @@ func TestLeastIsNoMoreThanWasWrong(t *testing.T) {
 		w := randomWorld(random, 20+random.IntN(300))
 		s := &flawed{exact: newExact(w.limit), random: random, often: []float64{0.003, 0.02, 0.2}[random.IntN(3)]}
 		// Where the phase has to be found, the least is that of the phases that were left.
-		w.clock, w.options.Skew = 0, 0
+		w.clock, w.drift, w.options.Skew = 0, 0, 0
 		w.decide(s)
 		f, sight := w.audit()
 		if f.LeastOver > s.over || f.LeastUnder > s.under {

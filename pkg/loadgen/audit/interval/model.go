@@ -1,11 +1,16 @@
 package interval
 
-import "github.com/limitctl/limitctl/pkg/limiter"
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
 
 // model is what a key holds at least and at most, under one phase.
 type model struct {
 	least placer
 	most  fullest
+	over  bool // any units were too many
 }
 
 // placer finds what was admitted and should not have been.
@@ -21,15 +26,33 @@ type placer interface {
 	clone() placer
 }
 
+// drift is by which part of it two clocks may differ about how long something takes: 500 millionths,
+// the most by which the kernel adjusts a clock.
+const drift = 2000
+
+// fastest returns a limit as it may look from here if the other side's clock runs fast, and slowest
+// if it runs slow. Where windows are aligned, that moves their phase instead.
+func fastest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, -1) }
+func slowest(limit *limiter.Limit) *limiter.Limit { return stretched(limit, 1) }
+
+func stretched(limit *limiter.Limit, by time.Duration) *limiter.Limit {
+	if aligned(limit) {
+		return limit
+	}
+	l := *limit
+	l.Period += by * (limit.Period / drift).Truncate(time.Microsecond)
+	return &l
+}
+
 func newModel(limit *limiter.Limit) *model {
-	m := &model{most: fullest{limit: limit}}
+	m := &model{most: fullest{limit: slowest(limit)}}
 	if !limit.FromFirst {
-		m.least = &early{limit: limit}
+		m.least = &early{limit: fastest(limit)}
 		return m
 	}
-	m.least = newChain(limit)
+	m.least = newChain(fastest(limit))
 	// What is in use is of the last period at most, and nothing is if none was admitted in it.
-	m.most.limit = &limiter.Limit{Algorithm: limiter.SlidingLog, Count: limit.Count, Period: limit.Period, Burst: limit.Count}
+	m.most.limit.Algorithm, m.most.limit.FromFirst = limiter.SlidingLog, false
 	m.most.afterFirst = true
 	return m
 }
@@ -38,7 +61,7 @@ func (m *model) begin(p *phase, e *event, countsDenials bool) {
 	lo, hi := p.interval(e.lo, e.hi)
 	m.most.settle(lo, countsDenials, &p.totals)
 	m.most.begin(lo, hi, e, countsDenials)
-	if e.answer == Unknown {
+	if e.answer == Unknown || e.answer == Uncertain {
 		m.least.uncertain(hi)
 	}
 }
@@ -48,6 +71,7 @@ func (m *model) pair(p *phase, lo, hi limiter.Instant, units int64) {
 	tooMany := m.least.place(lo, hi, units)
 	spare, capacity := m.least.spare(hi), m.most.limit.Capacity()
 	p.totals.over += tooMany
+	m.over = m.over || tooMany > 0
 	p.totals.peak = max(p.totals.peak, float64(capacity-spare+tooMany)/float64(capacity))
 	p.totals.sight.admitted(spare)
 }
@@ -57,4 +81,4 @@ func (m *model) end(p *phase, e *event) {
 	m.most.end(hi, e)
 }
 
-func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone()} }
+func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone(), m.over} }

@@ -47,30 +47,52 @@ func (a *Auditor) phases(limit *limiter.Limit, width limiter.Instant, most int) 
 	return phases
 }
 
-// narrow drops the phases under which something is wrong, if nothing is under another one. Then
-// it cuts those that are left in two, as far as there is room.
-func (g *group) narrow() {
-	clean := 0
-	for _, p := range g.phases {
-		if g.wrong(p) == 0 {
-			clean++
-		}
-	}
-	if clean == 0 || len(g.phases) == 1 && g.phases[0].to == g.phases[0].from {
+// widen widens a phase by how far it can move in a time, if its clock runs fast or slow. A phase that is
+// known to lie within a skew stays there.
+func (g *group) widen(p *phase, during limiter.Instant) {
+	p.from, p.to = max(p.from-during/drift, g.from), min(p.to+during/drift, g.to)
+}
+
+// ahead is for how long a phase is widened when it is made: until it is widened again.
+func (g *group) ahead() limiter.Instant { return 2 * periodOf(g.limit) }
+
+// narrow drops the phases that explain much less than another one. Then it cuts those that are left
+// in two, as far as there is room. It does so once in a period, since the beginning of a window,
+// which tells most, is seen that often: until then a wrong phase may look better than the right
+// one of a limiter that makes mistakes.
+func (g *group) narrow(now limiter.Instant) {
+	if len(g.phases) == 1 && g.phases[0].to == g.phases[0].from {
 		return
 	}
-	if clean < len(g.phases) {
-		var keep []int
-		for i, p := range g.phases {
-			if g.wrong(p) == 0 {
-				keep = append(keep, i)
-			}
+	if g.narrowed == 0 {
+		g.narrowed = now
+	}
+	if now-g.narrowed < periodOf(g.limit) {
+		return
+	}
+	for _, p := range g.phases {
+		g.widen(p, now-g.narrowed)
+	}
+	g.narrowed = now
+	least := g.wrong(g.phases[0])
+	for _, p := range g.phases[1:] {
+		least = min(least, g.wrong(p))
+	}
+	var keep []int
+	for i, p := range g.phases {
+		if g.wrong(p) <= fewWrong+4*least {
+			keep = append(keep, i)
 		}
+	}
+	if len(keep) < len(g.phases) {
 		g.keep(keep)
 	}
 	for len(g.phases)*2 <= g.most && g.cut() {
 	}
 }
+
+// fewWrong is how many units may be wrong under a phase before it is dropped.
+const fewWrong = 3
 
 // keep drops the other phases.
 func (g *group) keep(indexes []int) {
@@ -91,7 +113,7 @@ func (g *group) keep(indexes []int) {
 // cut cuts each phase in two. What a model holds at least and at most under a phase it also does
 // under a part of it. cut reports whether that made them finer.
 func (g *group) cut() bool {
-	if p := g.phases[0]; p.to-p.from <= g.finest {
+	if p := g.phases[0]; p.to-p.from <= max(g.finest, 4*g.ahead()/drift) {
 		return false
 	}
 	var phases []*phase
@@ -99,6 +121,8 @@ func (g *group) cut() bool {
 		middle := p.from + (p.to-p.from)/2
 		first, second := *p, *p
 		first.to, second.from = middle, middle
+		g.widen(&first, g.ahead())
+		g.widen(&second, g.ahead())
 		phases = append(phases, &first, &second)
 	}
 	g.phases = phases

@@ -29,7 +29,7 @@ func newRates(limit *limiter.Limit) *rates {
 }
 
 func (r *rates) begin(k *account, e *event) {
-	if r == nil || e.answer == Unknown {
+	if r == nil || e.answer != Admitted && e.answer != Denied {
 		return
 	}
 	step := max(1, r.span/spanSteps)
@@ -58,7 +58,7 @@ func (r *rates) within(e *event) int64 {
 }
 
 func (r *rates) end(e *event) {
-	if r != nil && e.answer != Unknown {
+	if r != nil && (e.answer == Admitted || e.answer == Denied) {
 		r.ended += e.cost
 	}
 }

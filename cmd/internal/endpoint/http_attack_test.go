@@ -1,0 +1,330 @@
+package endpoint
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// listen serves each connection by a function until the test ends.
+func listen(t *testing.T, serve func(conn net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				over := make(chan struct{})
+				go func() {
+					select {
+					case <-done: // ends what an attack is doing
+					case <-over:
+					}
+					conn.Close()
+				}()
+				serve(conn)
+				close(over)
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		close(done)
+		listener.Close()
+		<-served
+	})
+	return listener.Addr().String()
+}
+
+// request reads a request without a body.
+func request(conn net.Conn) {
+	in := bufio.NewReader(conn)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil || line == "\r\n" {
+			return
+		}
+	}
+}
+
+// endless writes a text again and again until nobody reads it any more.
+func endless(conn net.Conn, text string) {
+	long := strings.Repeat(text, max(1, 1<<15/len(text)))
+	for {
+		if _, err := io.WriteString(conn, long); err != nil {
+			return
+		}
+	}
+}
+
+func hang(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+// newClient returns a client of a URL.
+func newClient(t *testing.T, options HTTPOptions) Client {
+	t.Helper()
+	client, err := NewHTTP(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	// Short enough for a test, and as long as need be for what does not have to wait.
+	const short, ample = 300 * time.Millisecond, time.Minute
+	says := func(text string) func(net.Conn) {
+		return func(conn net.Conn) { request(conn); io.WriteString(conn, text) }
+	}
+	saysAndHangs := func(text string) func(net.Conn) {
+		return func(conn net.Conn) { request(conn); io.WriteString(conn, text); hang(conn) }
+	}
+	for _, test := range []struct {
+		name    string
+		serve   func(net.Conn)
+		timeout time.Duration
+		want    string
+	}{
+		{"closes at once", func(net.Conn) {}, ample, "the server closed the connection without an answer"},
+		{"closes after the request", request, ample, "the server closed the connection without an answer"},
+		{"hangs", hang, short, "no answer in time"},
+		{"one byte at a time", func(conn net.Conn) {
+			for _, c := range ok {
+				if _, err := io.WriteString(conn, string(c)); err != nil {
+					return
+				}
+				time.Sleep(short / 10)
+			}
+			hang(conn)
+		}, short, "the answer's headers did not end in time"},
+		{"a body one byte at a time", func(conn net.Conn) {
+			request(conn)
+			io.WriteString(conn, ok+"Content-Length: 1000000\r\n\r\n")
+			for {
+				if _, err := io.WriteString(conn, "x"); err != nil {
+					return
+				}
+				time.Sleep(short / 20)
+			}
+		}, short, "the answer's body did not end in time"},
+		{"endless headers", func(conn net.Conn) { request(conn); io.WriteString(conn, ok); endless(conn, "X-A: b\r\n") },
+			ample, "the answer's headers are longer than 64 KiB"},
+		{"an endless header", func(conn net.Conn) { request(conn); io.WriteString(conn, ok+"X-A: "); endless(conn, "b") },
+			ample, "the answer's headers are longer than 64 KiB"},
+		{"an endless status line", func(conn net.Conn) { request(conn); io.WriteString(conn, "HTTP/1.1 200 "); endless(conn, "b") },
+			ample, "the answer's headers are longer than 64 KiB"},
+		{"half of the headers", says(ok + "X-A"), ample, "the connection ended in the middle of the answer's headers"},
+		{"half of the status line", says("HTT"), ample, "the connection ended in the middle of the answer's headers"},
+		{"headers that hang", saysAndHangs(ok + "X-A: b\r\n"), short, "the answer's headers did not end in time"},
+		{"too short a body", says(ok + "Content-Length: 10\r\n\r\nabc"), ample, "the connection ended in the middle of the answer's body"},
+		{"a body that hangs", saysAndHangs(ok + "Content-Length: 10\r\n\r\nabc"), short, "the answer's body did not end in time"},
+		{"two lengths", says(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), ample, "the answer is not HTTP/1.1"},
+		{"a negative length", says(ok + "Content-Length: -1\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"a length of words", says(ok + "Content-Length: ten\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"a bad chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), ample, "the answer's body has a malformed chunk"},
+		{"half a chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"), ample,
+			"the connection ended in the middle of the answer's body"},
+		{"interim answers without an end", func(conn net.Conn) { request(conn); endless(conn, "HTTP/1.1 100 Continue\r\n\r\n") },
+			ample, "the server sent only interim answers (1xx)"},
+		{"early hints without an end", func(conn net.Conn) {
+			request(conn)
+			endless(conn, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+		}, ample, "the server sent only interim answers (1xx)"},
+		{"another protocol", says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+			ample, "the server changed to another protocol (101 Switching Protocols)"},
+		{"a status of two digits", says("HTTP/1.1 20 OK\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"a status of zeros", says("HTTP/1.1 000 None\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"no HTTP", says("+OK\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"HTTP/2", says("\x00\x00\x00\x04\x00\x00\x00\x00\x00"), ample, "the answer is not HTTP/1.1"},
+		{"a TLS alert", says("\x15\x03\x01\x00\x02\x02\x46"), ample, "the server speaks TLS; write https://"},
+		{"noise in a header", says(ok + "\x00\x1b[2J: x\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
+		{"a reset in the middle", func(conn net.Conn) {
+			request(conn)
+			io.WriteString(conn, ok+"Content-Length: 10\r\n\r\n")
+			conn.(*net.TCPConn).SetLinger(0)
+		}, ample, "the connection ended in the middle of the answer's "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, HTTPOptions{URL: "http://" + listen(t, test.serve) + "/{subject}"})
+			ctx, cancel := limiter.BudgetContext(t.Context(), test.timeout)
+			defer cancel()
+			var answer Answer
+			err := client.Send(ctx, "user:1", 1, &answer)
+			switch {
+			case err == nil:
+				t.Fatalf("an answer of status %d", answer.Status)
+			case !strings.HasPrefix(err.Error(), test.want):
+				t.Errorf("error %q, want %q", err, test.want)
+			case !errors.Is(err, limiter.ErrOutcomeUnknown):
+				t.Errorf("%q does not say that the request may have been counted", err)
+			}
+		})
+	}
+}
+
+func TestServersThatCannotBeReached(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	listener.Close()
+	stalls := listen(t, hang)
+	for _, test := range []struct{ url, want string }{
+		{"http://" + nobody, "connection refused"},
+		{"https://" + nobody, "connection refused"},
+		{"https://" + stalls, "the TLS handshake did not end in time"},
+		{"https://" + listen(t, func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }),
+			"the server does not speak TLS; write http://"},
+		{"https://" + listen(t, func(net.Conn) {}), "the server closed the connection in the TLS handshake"},
+	} {
+		for _, http2 := range []bool{false, true} {
+			client := newClient(t, HTTPOptions{URL: test.url, HTTP2: http2})
+			for name, ask := range map[string]func(context.Context) error{
+				"connecting": client.Connect,
+				"asking":     func(ctx context.Context) error { return client.Send(ctx, "user:1", 1, new(Answer)) },
+			} {
+				timeout := time.Minute
+				if strings.Contains(test.want, "in time") {
+					timeout = 300 * time.Millisecond
+				}
+				ctx, cancel := limiter.BudgetContext(t.Context(), timeout)
+				err := ask(ctx)
+				cancel()
+				// A Transport does not tell what it was at when there was no time left.
+				late := http2 && strings.Contains(test.want, "in time") && err != nil && err.Error() == "no connection in time"
+				if err == nil || err.Error() != test.want && !late {
+					t.Errorf("%s %s (HTTP/2: %v): error %v, want %q", name, test.url, http2, err, test.want)
+				}
+				if errors.Is(err, limiter.ErrOutcomeUnknown) || !limiter.IsAway(err) {
+					t.Errorf("%s %s: %v says that something was sent", name, test.url, err)
+				}
+			}
+		}
+	}
+}
+
+func TestAnEndlessBodyIsCutAndCounted(t *testing.T) {
+	for name, begin := range map[string]string{
+		"of a length":      "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 99999999999\r\n\r\n",
+		"without a length": "HTTP/1.1 429 Too Many Requests\r\n\r\n",
+		"in chunks":        "HTTP/1.1 429 Too Many Requests\r\nTransfer-Encoding: chunked\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+				request(conn)
+				io.WriteString(conn, begin)
+				endless(conn, "1000\r\n"+strings.Repeat("x", 0x1000)+"\r\n")
+			})})
+			for range 3 {
+				var answer Answer
+				if err := client.Send(t.Context(), "", 1, &answer); err != nil || answer.Outcome != Denied {
+					t.Fatalf("%v, outcome %v", err, answer.Outcome)
+				}
+			}
+			if o := client.(Connected).Openings(); o.LongBodies != 3 || o.Count != 3 {
+				t.Errorf("%d long bodies over %d connections", o.LongBodies, o.Count)
+			}
+		})
+	}
+}
+
+// What servers send without an end costs no memory.
+func TestHostileServersCostNoMemory(t *testing.T) {
+	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+		request(conn)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+		endless(conn, "X-A: b\r\n")
+	})})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 50 {
+		if err := client.Send(t.Context(), "", 1, new(Answer)); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
+}
+
+func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
+	sent := make(chan struct{}, 1)
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+		request(conn)
+		io.WriteString(conn, ok)
+		io.WriteString(conn, ok)
+		sent <- struct{}{}
+		hang(conn)
+	})})
+	if err := client.Send(t.Context(), "", 1, new(Answer)); err != nil {
+		t.Fatal(err)
+	}
+	<-sent
+	// The second answer came with the first, and then the connection is gone, or after it, and
+	// then it is an error. Either way it answers nothing.
+	err := client.Send(t.Context(), "", 1, new(Answer))
+	if err != nil && err.Error() != errGreeting.Error() {
+		t.Errorf("error %v", err)
+	}
+	if o := client.(Connected).Openings(); err == nil && o.Count != 2 {
+		t.Errorf("%d connections, and no error", o.Count)
+	}
+}
+
+func TestTheEndOfAContextEndsARequest(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		asked := make(chan struct{})
+		client := newClient(t, HTTPOptions{HTTP2: http2, URL: "http://" + listen(t, func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1))
+			close(asked)
+			hang(conn)
+		})})
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- client.Send(ctx, "", 1, new(Answer)) }()
+		<-asked
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("HTTP/2 %v: error %v", http2, err)
+		}
+	}
+}
+
+// A server may answer before it has read all of a long request.
+func TestAnAnswerBeforeALongRequestIsRead(t *testing.T) {
+	client := newClient(t, HTTPOptions{Body: strings.Repeat("x", 1<<20), URL: "http://" + listen(t, func(conn net.Conn) {
+		request(conn)
+		io.WriteString(conn, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		time.Sleep(10 * time.Millisecond) // reads nothing meanwhile
+		hang(conn)
+	})})
+	var answer Answer
+	ctx, cancel := limiter.BudgetContext(t.Context(), time.Minute)
+	defer cancel()
+	if err := client.Send(ctx, "", 1, &answer); err != nil || answer.Status != 429 {
+		t.Errorf("%v, status %d", err, answer.Status)
+	}
+}

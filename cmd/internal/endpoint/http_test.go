@@ -1,0 +1,352 @@
+package endpoint
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/limitctl/limitctl/internal/hostiletext"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// seen is what a server has seen of a request.
+type seen struct {
+	Method, Path, Query, Header, Host, UserAgent, ContentType, Authorization, Body, Proto, SNI string
+	Headers                                                                                    int
+}
+
+// echo is a server that keeps what it has seen of the last request.
+type echo struct {
+	*httptest.Server
+	mu   sync.Mutex
+	last seen
+}
+
+func newEcho(t *testing.T, start func(*httptest.Server)) *echo {
+	t.Helper()
+	e := &echo{}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.last = seen{
+			Method: r.Method, Path: r.URL.Path, Query: r.URL.Query().Get("key"), Header: r.Header.Get("X-Key"), Host: r.Host,
+			UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Authorization: r.Header.Get("Authorization"),
+			Body: string(body), Proto: r.Proto, Headers: len(r.Header),
+		}
+		if r.TLS != nil {
+			e.last.SNI = r.TLS.ServerName
+		}
+	}))
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	e.Config.Protocols = protocols
+	e.Config.ErrorLog = log.New(io.Discard, "", 0)
+	e.EnableHTTP2 = true
+	start(e.Server)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// ask sends one request and returns what the server saw.
+func (e *echo) ask(t *testing.T, options HTTPOptions, subject string, cost int64) seen {
+	t.Helper()
+	client := newClient(t, options)
+	var answer Answer
+	if err := client.Send(t.Context(), subject, cost, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Status != 200 || answer.Outcome != Allowed || answer.Sent.IsZero() || answer.Answered.Before(answer.Sent) {
+		t.Errorf("answer %+v", answer)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+// Whatever a subject is, the server gets it, and nothing else.
+func TestSubjectsArriveAsTheyAre(t *testing.T) {
+	e := newEcho(t, (*httptest.Server).Start)
+	subjects := append(hostiletext.Subjects(), "plain", "a b", "a/b", "../../etc", "..", ".", "a?b#c", "a&key=c", "100%", "%2F", "ü\u2028",
+		"a+b", "a\"b\\c", "x\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\r\n", "\x00", " a ", "{cost}")
+	for _, http2 := range []bool{false, true} {
+		for _, subject := range subjects {
+			plain := HTTPOptions{URL: e.URL + "/users/{subject}/x?key={subject}&n={cost}", Body: `{"user":"{subject}","cost":{cost}}`, HTTP2: http2}
+			got := e.ask(t, plain, subject, 7)
+			// Bytes that are no UTF-8 cannot be in JSON.
+			inJSON := strings.ToValidUTF8(subject, "\ufffd")
+			var body struct {
+				User string
+				Cost int64
+			}
+			if err := json.Unmarshal([]byte(got.Body), &body); err != nil || body.Cost != 7 {
+				t.Errorf("%q: body %q: %v", subject, got.Body, err)
+			}
+			if sameRunes(body.User) != sameRunes(inJSON) || got.Query != subject || got.Path != "/users/"+subject+"/x" {
+				t.Errorf("%q arrived as %q in the path, %q in the query and %q in the body", subject, got.Path, got.Query, body.User)
+			}
+			before := e.ask(t, HTTPOptions{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, "b", 1)
+			got = e.ask(t, HTTPOptions{URL: e.URL, Headers: []string{"X-Key: a{subject}"}, HTTP2: http2}, subject, 1)
+			if got.Headers != before.Headers || !strings.HasPrefix(got.Header, "a") {
+				t.Errorf("%q in a header made %d of %d headers, and %q", subject, got.Headers, before.Headers, got.Header)
+			}
+			if !strings.ContainsFunc(subject, func(r rune) bool { return r < ' ' || r == 0x7f || r == ' ' }) && got.Header != "a"+subject {
+				t.Errorf("%q arrived as %q in a header", subject, got.Header)
+			}
+		}
+	}
+}
+
+// sameRunes makes one replacement character of several: how many there are for bytes that are
+// no UTF-8 is up to who reads them.
+func sameRunes(text string) string {
+	for strings.Contains(text, "\ufffd\ufffd") {
+		text = strings.ReplaceAll(text, "\ufffd\ufffd", "\ufffd")
+	}
+	return text
+}
+
+func TestRequests(t *testing.T) {
+	e := newEcho(t, (*httptest.Server).Start)
+	withLogin := strings.Replace(e.URL, "http://", "http://me:p%40ss@", 1)
+	for _, http2 := range []bool{false, true} {
+		for _, test := range []struct {
+			options HTTPOptions
+			want    func(seen) bool
+		}{
+			{HTTPOptions{URL: e.URL}, func(s seen) bool { return s.Method == "GET" && s.Path == "/" && s.Body == "" }},
+			{HTTPOptions{URL: e.URL + "/a%2Fb?x=1#frag", Method: "DELETE"}, func(s seen) bool { return s.Method == "DELETE" && s.Path == "/a/b" }},
+			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1"}, func(s seen) bool { return s.UserAgent == "limitctl/1" }},
+			{HTTPOptions{URL: e.URL, UserAgent: "limitctl/1", Headers: []string{"user-agent: other"}},
+				func(s seen) bool { return s.UserAgent == "other" }},
+			{HTTPOptions{URL: e.URL, Headers: []string{"Host: api.example"}}, func(s seen) bool { return s.Host == "api.example" }},
+			{HTTPOptions{URL: withLogin}, func(s seen) bool { return s.Authorization == "Basic bWU6cEBzcw==" }},
+			{HTTPOptions{URL: e.URL, Body: "plain {subject}"}, func(s seen) bool {
+				return s.Method == "POST" && s.Body == "plain a\"b c" && strings.HasPrefix(s.ContentType, "text/plain")
+			}},
+			{HTTPOptions{URL: e.URL, Body: ` ["{subject}"]`}, func(s seen) bool {
+				return s.Body == ` ["a\"b c"]` && s.ContentType == "application/json"
+			}},
+			{HTTPOptions{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{"Content-Type: application/x-www-form-urlencoded"}},
+				func(s seen) bool { return s.Body == "k=a%22b%20c&x=1" }},
+			{HTTPOptions{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
+				Method: "PUT"},
+				func(s seen) bool { return s.Body == `{"a":"a\"b c"}` && s.Method == "PUT" }},
+			{HTTPOptions{URL: e.URL, Body: strings.Repeat("x", 1<<20)}, func(s seen) bool { return len(s.Body) == 1<<20 }},
+		} {
+			test.options.HTTP2 = http2
+			got := e.ask(t, test.options, `a"b c`, 1)
+			if !test.want(got) {
+				got.Body = got.Body[:min(len(got.Body), 100)]
+				t.Errorf("%+v was seen as %+v", test.options.URL, got)
+			}
+			if want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]; got.Proto != want {
+				t.Errorf("spoke %s, want %s", got.Proto, want)
+			}
+		}
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	const url = "http://127.0.0.1:1/"
+	for _, test := range []struct {
+		options HTTPOptions
+		want    string
+	}{
+		{HTTPOptions{URL: "127.0.0.1"}, `"127.0.0.1" is not the URL of an HTTP endpoint`},
+		{HTTPOptions{URL: "ftp://127.0.0.1/"}, "is not the URL of an HTTP endpoint"},
+		{HTTPOptions{URL: "http:///x"}, "the URL names no host"},
+		{HTTPOptions{URL: "http://127.0.0.1:99999/"}, "the port 99999 of the URL is out of range"},
+		{HTTPOptions{URL: "http://{subject}.localhost/"}, "the host of the URL cannot be different for each request"},
+		{HTTPOptions{URL: "http://{subject}@localhost/"}, "the login in the URL cannot be different"},
+		{HTTPOptions{URL: "http://localhost/{id}"}, "has braces that are not a place"},
+		{HTTPOptions{URL: "http://user:secret word@localhost/"}, "the URL of the endpoint cannot be read"},
+		{HTTPOptions{URL: url, Method: "GET /x HTTP/1.1\r\nX:"}, "the method"},
+		{HTTPOptions{URL: url, Method: "CONNECT"}, "the method CONNECT opens a tunnel"},
+		{HTTPOptions{URL: url, Headers: []string{"nothing"}}, `--header "nothing" is not a header; write 'Name: value'`},
+		{HTTPOptions{URL: url, Headers: []string{"A B: c"}}, "is not a header"},
+		{HTTPOptions{URL: url, Headers: []string{"A: b\r\nC: d"}}, "--header A has a line end"},
+		{HTTPOptions{URL: url, Headers: []string{"content-length: 5"}}, "--header Content-Length is about how requests are sent"},
+		{HTTPOptions{URL: url, Headers: []string{"Host: {subject}"}}, "--header Host cannot be different"},
+		{HTTPOptions{URL: "http://a:b@localhost/", Headers: []string{"Authorization: x"}}, "both say who asks"},
+		{HTTPOptions{URL: url, Body: `{"a":{subject}}`}, "the --body is not JSON"},
+		{HTTPOptions{URL: url, Body: strings.Repeat("x", 1<<20+1)}, "the body has 1048577 bytes"},
+		{HTTPOptions{URL: url, DeniedStatuses: []int{42}}, "the status 42 is no answer's"},
+		{HTTPOptions{URL: url, HTTP2: true, NoKeepAlive: true}, "leave out --http2 or --no-keepalive"},
+		{HTTPOptions{URL: url, Insecure: true}, "certificates are for https"},
+	} {
+		client, err := NewHTTP(test.options)
+		if err == nil {
+			client.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(),
+			"secret") {
+			t.Errorf("%+v: error %v, want %q", test.options, err, test.want)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/302":
+			http.Redirect(w, r, "/200", http.StatusFound)
+		case "/404", "/429", "/503", "/403", "/599":
+			status := 0
+			for _, c := range r.URL.Path[1:] {
+				status = 10*status + int(c-'0')
+			}
+			w.WriteHeader(status)
+		}
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		denied []int
+		path   string
+		want   Outcome
+	}{
+		{nil, "/200", Allowed}, {nil, "/302", Allowed}, {nil, "/404", Allowed}, {nil, "/429", Denied}, {nil, "/503", Failed}, {nil, "/599",
+			Failed},
+		{[]int{503}, "/503", Denied}, {[]int{503}, "/429", Allowed}, {[]int{403, 429}, "/403", Denied}, {[]int{403, 429}, "/429", Denied},
+		{[]int{200}, "/200", Denied},
+	} {
+		var answer Answer
+		err := newClient(t, HTTPOptions{URL: server.URL + test.path, DeniedStatuses: test.denied}).Send(t.Context(), "", 1, &answer)
+		if err != nil || answer.Outcome != test.want {
+			t.Errorf("%s with %v: outcome %d, error %v", test.path, test.denied, answer.Outcome, err)
+		}
+	}
+	if err := NotAnswered(&Answer{Status: 503}); err.Error() != "503 Service Unavailable" || !errors.Is(err, limiter.ErrOutcomeUnknown) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestConnections(t *testing.T) {
+	plain, secure := newEcho(t, (*httptest.Server).Start), newEcho(t, (*httptest.Server).StartTLS)
+	roots := x509.NewCertPool()
+	roots.AddCert(secure.Certificate())
+	for _, test := range []struct {
+		name    string
+		options HTTPOptions
+		opened  int64
+	}{
+		{"HTTP/1.1", HTTPOptions{URL: plain.URL}, 1},
+		{"no keep-alive", HTTPOptions{URL: plain.URL, NoKeepAlive: true}, 5},
+		{"h2c", HTTPOptions{URL: plain.URL, HTTP2: true}, 1},
+		{"TLS", HTTPOptions{URL: secure.URL, Roots: roots}, 1},
+		{"TLS, no keep-alive", HTTPOptions{URL: secure.URL, Insecure: true, NoKeepAlive: true}, 5},
+		{"HTTP/2", HTTPOptions{URL: secure.URL, Roots: roots, HTTP2: true}, 1},
+		{"another name", HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "example.com"}, 1},
+	} {
+		client := newClient(t, test.options)
+		for range 5 {
+			if err := client.Send(t.Context(), "", 1, new(Answer)); err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+		}
+		o := client.(Connected).Openings()
+		isTLS := strings.HasPrefix(test.options.URL, "https")
+		if o.Count != test.opened || o.Connect.TotalCount() != test.opened || isTLS != (o.TLS.TotalCount() == test.opened) {
+			t.Errorf("%s: %d connections, %d with TLS", test.name, o.Count, o.TLS.TotalCount())
+		}
+	}
+	if secure.last.SNI != "example.com" {
+		t.Errorf("SNI %q", secure.last.SNI)
+	}
+	for _, test := range []struct {
+		options HTTPOptions
+		want    string
+	}{
+		{HTTPOptions{URL: secure.URL}, "the server's certificate is signed by an unknown authority; give --cacert or --insecure"},
+		{HTTPOptions{URL: secure.URL, Roots: roots, ServerName: "other.example"},
+			"the server's certificate is for another name; give --server-name or --insecure"},
+	} {
+		for _, http2 := range []bool{false, true} {
+			test.options.HTTP2 = http2
+			if err := newClient(t, test.options).Send(t.Context(), "", 1, new(Answer)); err == nil || err.Error() != test.want {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		}
+	}
+}
+
+func TestAServerWithoutHTTP2OverTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	err := newClient(t, HTTPOptions{URL: server.URL, Insecure: true, HTTP2: true}).Send(t.Context(), "", 1, new(Answer))
+	if err == nil || err.Error() != errNoHTTP2.Error() {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Host", r.Host) })}
+	go server.Serve(listener)
+	defer server.Close()
+	for range 2 {
+		var answer Answer
+		// The host is beyond loopback, but nothing is sent there.
+		client := newClient(t, HTTPOptions{URL: "http://api.example/", UnixSocket: path})
+		if err := client.Send(t.Context(), "", 1, &answer); err != nil || answer.Header.Get("X-Host") != "api.example" {
+			t.Errorf("%v, host %q", err, answer.Header.Get("X-Host"))
+		}
+	}
+}
+
+// Nothing of the environment sends requests elsewhere.
+func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
+	met := make(chan struct{}, 100)
+	proxy := "http://" + listen(t, func(net.Conn) { met <- struct{}{} })
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, proxy)
+	}
+	e := newEcho(t, (*httptest.Server).Start)
+	local, err := url.Parse(e.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, http2 := range []bool{false, true} {
+		e.ask(t, HTTPOptions{URL: "http://" + local.Host, HTTP2: http2}, "", 1)
+	}
+	if len(met) > 0 {
+		t.Error("a proxy was asked")
+	}
+}
+
+// A connection that the server has closed meanwhile costs no request.
+func TestAConnectionThatWasClosedMeanwhile(t *testing.T) {
+	closed := make(chan struct{}, 10)
+	client := newClient(t, HTTPOptions{URL: "http://" + listen(t, func(conn net.Conn) {
+		request(conn)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		conn.Close() // though it said nothing of that
+		closed <- struct{}{}
+	})})
+	for range 5 {
+		if err := client.Send(t.Context(), "", 1, new(Answer)); err != nil {
+			t.Fatal(err)
+		}
+		<-closed
+	}
+}

@@ -1,0 +1,214 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/httplimit"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// limited is a service that limits the users of its header X-User, counts its requests, and spoils its answers.
+func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (url string, asked *atomic.Int64) {
+	t.Helper()
+	limit, err := limiter.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memorystore.New()
+	t.Cleanup(func() { store.Close() })
+	lim := limiter.New(store)
+	asked = new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User")}, Limit: limit, Cost: 1}
+		decision, err := lim.Take(r.Context(), req.Key, req.Limit, req.Cost)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		httplimit.AllHeaders.Set(w.Header(), nil, []limiter.Request{req}, []limiter.Decision{decision})
+		status := http.StatusOK
+		if !decision.Allowed {
+			if status = http.StatusTooManyRequests; spoil != nil {
+				status = spoil(w.Header())
+			}
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/", asked
+}
+
+// What is limited for an hour is not waited for, and the answers until then say most.
+func TestProbeTellsTheVerdictFirst(t *testing.T) {
+	url, _ := limited(t, "sliding-log:5/1h", nil)
+	w := newWorld(t)
+	w.OutIsTerminal = true
+	stdout, stderr := w.run(t, exitYes, "probe", url, "-H", "X-User: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s")
+	stdout = plainText(stdout)
+	if !strings.HasPrefix(stdout, "PASS  ") {
+		t.Errorf("it begins with %q", strings.SplitN(stdout, "\n", 2)[0])
+	}
+	for _, line := range []string{
+		"sliding-log:5/1h, as given", "draft-8, x-ratelimit-unix", "✓ admitted       5 units in use at worst, and the next request denied",
+		"? recovery       nobody waited until then",
+	} {
+		if !strings.Contains(stdout, line) {
+			t.Errorf("without %q:\n%s", line, stdout)
+		}
+	}
+	for line := range strings.Lines(stdout) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !strings.HasPrefix(stderr, "limitctl: plan: at most 1000 requests in all, at most 30 s\n  1. ") {
+		t.Errorf("the plan is not told first: %s", stderr)
+	}
+}
+
+// plainText is a text without its styles.
+func plainText(text string) string {
+	for {
+		begin := strings.Index(text, "\x1b[")
+		if begin < 0 {
+			return text
+		}
+		text = text[:begin] + text[begin+strings.IndexByte(text[begin:], 'm')+1:]
+	}
+}
+
+func TestProbeDocument(t *testing.T) {
+	url, _ := limited(t, "sliding-log:5/1h", func(h http.Header) int {
+		h.Del("Retry-After")
+		return http.StatusServiceUnavailable
+	})
+	w := newWorld(t)
+	args := []string{"probe", "-q=false", url, "-H", "X-User: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s"}
+	stdout, _ := w.run(t, exitNo, append(args, "-o", "json")...)
+	var d struct {
+		SchemaVersion int    `json:"schema_version"`
+		Passed        bool   `json:"passed"`
+		Limit         string `json:"limit"`
+		Dialect       string `json:"dialect"`
+		Requests      int    `json:"requests"`
+		Checks        []struct{ Name, Verdict, Expected, Seen string }
+	}
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]string{}
+	for _, c := range d.Checks {
+		if verdicts[c.Name] = c.Verdict; c.Expected == "" || c.Seen == "" {
+			t.Errorf("%s has no evidence: %+v", c.Name, c)
+		}
+	}
+	if d.SchemaVersion != 1 || d.Passed || d.Limit != "sliding-log:5/1h" || d.Dialect != "draft-8" || d.Requests < 7 || len(verdicts) != 7 ||
+		verdicts["denial-status"] != "fail" || verdicts["admitted"] != "pass" || verdicts["recovery"] != "unknown" {
+		t.Errorf("%s", stdout)
+	}
+	lines, _ := w.run(t, exitNo, append(args, "-o", "jsonl")...)
+	records, _ := w.run(t, exitNo, append(args, "-o", "csv")...)
+	yaml, _ := w.run(t, exitNo, append(args, "-o", "yaml")...)
+	if strings.Count(lines, "\n") != 7 || strings.Count(records, "\n") != 8 || !strings.Contains(yaml, "\nlimit: sliding-log:5/1h\n") {
+		t.Errorf("%s\n%s\n%s", lines, records, yaml)
+	}
+}
+
+func TestProbePlanSendsNothing(t *testing.T) {
+	url, asked := limited(t, "5/1h", nil)
+	w := newWorld(t)
+	for _, flag := range []string{"--plan", "--dry-run"} {
+		stdout, _ := w.run(t, exitYes, "probe", url, flag, "--requests", "300", "--max-time", "2m30s")
+		if !strings.Contains(stdout, "at most 300 requests in all, at most 2m30s\n  1. ") {
+			t.Errorf("the plan is %q", stdout)
+		}
+		w.run(t, exitYes, "probe", url, flag, "--limit", "fixed-window:10/1m")
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestProbeKeepsItsBudget(t *testing.T) {
+	url, asked := limited(t, "1000000/1h", nil)
+	w := newWorld(t)
+	stdout, _ := w.run(t, exitNo, "probe", url, "-H", "X-User: {subject}", "--requests", "40")
+	if asked.Load() > 40 || !strings.HasPrefix(stdout, "NO LIMIT FOUND") {
+		t.Errorf("%d requests were sent:\n%s", asked.Load(), stdout)
+	}
+}
+
+func TestProbeOfNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	w := newWorld(t)
+	if _, stderr := w.run(t, exitUnreachable, "probe", "http://"+address+"/"); !strings.Contains(stderr, "connection refused") {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+// What was seen until an interrupt is told.
+func TestProbeInterrupted(t *testing.T) {
+	url, asked := limited(t, "5/1h", nil)
+	w := newWorld(t)
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	w.Err = writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "waiting until the subject is admitted again") {
+			interrupt()
+		}
+		return w.err.Write(p)
+	})
+	code := Run(ctx, []string{"probe", url, "-H", "X-User: {subject}", "--limit", "5/1h", "--max-time", "2h"}, w.Env)
+	if code != exitInterrupted || !strings.HasPrefix(w.out.String(), "NOT FINISHED") || asked.Load() < 6 ||
+		!strings.Contains(w.out.String(), "✓ admitted") {
+		t.Errorf("exit code %d after %d requests:\n%s%s", code, asked.Load(), &w.out, &w.err)
+	}
+}
+
+func TestProbeBadInput(t *testing.T) {
+	w := newWorld(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "probe needs the URL of an endpoint, such as http://127.0.0.1:8080/"},
+		{[]string{"localhost"}, `"localhost" is not the URL of an endpoint; write http://HOST/PATH`},
+		{[]string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"}, `probe takes one URL, and "http://127.0.0.1:2/" was given as well`},
+		{[]string{"http://127.0.0.1:1/", "--limit", "ten"}, `limit "ten": it has no period; write COUNT/PERIOD, such as 10/1m`},
+		{[]string{"http://127.0.0.1:1/", "--requests", "0"}, "--requests 0 is not a number of requests; give 1 or more"},
+		{[]string{"http://127.0.0.1:1/", "--max-time", "0s"}, "--max-time 0s is no time; give for instance 2m"},
+		{[]string{"http://127.0.0.1:1/", "--workers", "0"}, "--workers 0 is out of range; it must be from 1 to 1000"},
+		{[]string{"http://192.0.2.1/"}, "192.0.2.1 is not on this machine; if you may send it such requests, add --i-may-test-this-host 192.0.2.1"},
+	} {
+		if _, stderr := w.run(t, exitUsage, append([]string{"probe"}, test.args...)...); !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: it says %q, not %q", test.args, stderr, test.want)
+		}
+	}
+}
+
+// A real clock and a real service: what comes back within a second is waited for.
+func TestProbeWaitsForARecovery(t *testing.T) {
+	url, _ := limited(t, "token-bucket:3/1s", nil)
+	w := newWorld(t)
+	began := time.Now()
+	stdout, _ := w.run(t, exitYes, "probe", url, "-H", "X-User: {subject}", "--limit", "token-bucket:3/1s", "-o", "json")
+	if strings.Contains(stdout, `"fail"`) || time.Since(began) < time.Second {
+		t.Errorf("after %s:\n%s", time.Since(began), stdout)
+	}
+}

@@ -1,0 +1,173 @@
+package loadgen
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/limitctl/limitctl/internal/goroutines"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// apart is a simulation of subjects who share no key. What is decided about one has nothing to
+// do with the others, so they are decided in parts: all requests of some subjects, in their
+// order, and then those of others. What deciding and auditing a key needs is held only while its
+// part is under way, and the parts are shared out among the processors.
+type apart struct {
+	trace     *trace.Trace
+	limits    []limiter.Limit // normalized
+	values    [][]string
+	subjectOf []uint32
+}
+
+const (
+	// subjectsInPart is how many subjects a part has. What is known of so many fits in some
+	// ten megabytes.
+	subjectsInPart = 1 << 16
+	// mostParts bounds how often the requests are gone through.
+	mostParts = 32
+)
+
+// newApart returns a simulation of what subjects ask who are under limits of their own each.
+// What is wrong with the limits is a [limiter.ErrInvalid].
+func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
+	a := &apart{trace: t}
+	for _, limit := range c.limits {
+		normalized, err := limit.Normalize()
+		if err != nil {
+			return nil, err
+		}
+		a.limits = append(a.limits, normalized)
+	}
+	a.values, a.subjectOf = c.subjects(t)
+	return a, nil
+}
+
+// parts is into how many parts the subjects are divided. It is a power of two.
+func (a *apart) parts() int {
+	parts := 1
+	for parts < mostParts && (parts < runtime.GOMAXPROCS(0) || len(a.values) > parts*subjectsInPart) && len(a.values) > parts {
+		parts *= 2
+	}
+	return parts
+}
+
+// simulate decides and audits all requests under the limits.
+func (a *apart) simulate(ctx context.Context, limits []limiter.Limit, progress func(decided, denied int64)) (*Simulation, error) {
+	result := &Simulation{Subjects: a.values, Limits: make([]LimitResult, len(limits))}
+	findings := make([][]audit.Finding, len(limits))
+	err := a.each(ctx, limits, true, progress, func(part *simulator, subject func(uint32) uint32) {
+		own := part.result
+		if result.Timeline == nil {
+			result.Begin, result.End, result.Interval, result.Timeline = own.Begin, own.End, own.Interval, own.Timeline
+		} else {
+			for i, counts := range own.Timeline {
+				result.Timeline[i].Allowed += counts.Allowed
+				result.Timeline[i].Denied += counts.Denied
+			}
+		}
+		result.NeverFits += own.NeverFits
+		result.Tally.addAll(&own.Tally, subject)
+		for i := range limits {
+			result.Limits[i].Denied += own.Limits[i].Denied
+			findings[i] = append(findings[i], part.auditors[i].Finding())
+		}
+	})
+	for i := range limits {
+		result.Limits[i].Audit = audit.Merge(findings[i]...)
+	}
+	return result, err
+}
+
+// tally decides all requests under the limits, and counts no more than is denied.
+func (a *apart) tally(ctx context.Context, limits ...limiter.Limit) (*Tally, error) {
+	tally := new(Tally)
+	err := a.each(ctx, limits, false, nil, func(part *simulator, subject func(uint32) uint32) {
+		tally.addAll(&part.result.Tally, subject)
+	})
+	return tally, err
+}
+
+// each decides one part after the other, several at a time, and hands each to done, one at a
+// time. Part numbers its subjects from 0 on, and subject is their number in the whole. An error
+// means that ctx has ended; the parts that were done then are not all.
+func (a *apart) each(ctx context.Context, limits []limiter.Limit, audited bool, progress func(decided, denied int64),
+	done func(part *simulator, subject func(uint32) uint32)) error {
+	parts := a.parts()
+	var mu sync.Mutex
+	var next atomic.Int64
+	var decided, denied int64
+	var working goroutines.Group
+	for range min(parts, runtime.GOMAXPROCS(0)) {
+		working.Go(func() {
+			for part := int(next.Add(1)) - 1; part < parts && ctx.Err() == nil; part = int(next.Add(1)) - 1 {
+				s := a.part(ctx, limits, audited, part, parts, func(more, moreDenied int64) {
+					mu.Lock()
+					defer mu.Unlock()
+					decided, denied = decided+more, denied+moreDenied
+					if progress != nil {
+						progress(decided, denied)
+					}
+				})
+				mu.Lock()
+				done(s, func(own uint32) uint32 { return own*uint32(parts) + uint32(part) })
+				mu.Unlock()
+			}
+		})
+	}
+	if panicked := working.Wait(); panicked != nil {
+		panic(panicked) // of a goroutine, for whoever recovers here
+	}
+	return ctx.Err()
+}
+
+// part decides the requests of every subject whose number, divided by parts, leaves part.
+func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, part, parts int, tell func(decided, denied int64)) *simulator {
+	size := (len(a.values) - part + parts - 1) / parts
+	counts, requests, keys := make([]int, len(limits)), make([]limiter.Request, len(limits)), make([]uint32, len(limits))
+	for i, limit := range limits {
+		counts[i] = size
+		requests[i] = limiter.Request{Key: limiter.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}
+	}
+	s := emptySimulator(counts...)
+	if audited {
+		auditors := make([]*audit.Auditor, len(limits))
+		for i, limit := range limits {
+			auditors[i] = audit.New()
+			if size > 0 {
+				auditors[i].SetLimits(uint32(size), limit)
+			}
+		}
+		s.begin(a.trace, auditors)
+	}
+	var decided, denied int64
+	mask, shift := uint32(parts-1), uint32(0)
+	for 1<<shift < parts {
+		shift++
+	}
+	for i := range a.trace.Requests {
+		r := &a.trace.Requests[i]
+		subject := a.subjectOf[r.Subject]
+		if subject&mask != uint32(part) {
+			continue
+		}
+		own := subject >> shift
+		for j := range keys {
+			keys[j] = own
+		}
+		_ = s.decide(ctx, int64(i), r, own, requests, keys) // only a store has errors
+		if decided++; decided%checkEvery == 0 {
+			if ctx.Err() != nil {
+				return s
+			}
+			now := s.result.Tally.Denied()
+			tell(checkEvery, now-denied)
+			denied = now
+		}
+	}
+	tell(decided%checkEvery, s.result.Tally.Denied()-denied)
+	return s
+}

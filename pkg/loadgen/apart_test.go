@@ -1,0 +1,40 @@
+package loadgen
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/trace"
+)
+
+// Subjects that share nothing are decided in parts, and everything that is told is the same as
+// when all are decided together.
+func TestPartsAreAsTheWhole(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var log strings.Builder
+	log.WriteString("time,key,user,cost\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&log, "%d.%03d,k%d,u%d,%d\n", 1_700_000_000+i/20, i%1000, random.IntN(1+i/50), random.IntN(3), 1+random.IntN(5))
+	}
+	recorded := readLog(t, []byte(log.String()), trace.Options{Further: []trace.Field{{Name: "user"}}})
+	for _, fields := range [][]int{{0}, {1}, {0, 1}, {1, 0}} {
+		for _, algorithm := range limiter.Algorithms() {
+			first := limiter.Limit{Algorithm: algorithm, Count: 4, Period: 30 * 1e9}
+			second := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 9, Period: 90 * 1e9}
+			candidate := UnderLimits(fields, first, second)
+			parts := simulate(t, recorded, candidate, SimulateOptions{})
+			candidate.limits = nil
+			whole := simulate(t, recorded, candidate, SimulateOptions{})
+			whole.Keys, whole.population = Tally{}, nil
+			if got, want := fmt.Sprintf("%+v", *parts), fmt.Sprintf("%+v", *whole); got != want {
+				t.Errorf("%s by %v:\n%.600s\n%.600s", algorithm, fields, got, want)
+			}
+			if whole.Tally.Denied() == 0 || whole.NeverFits == 0 || whole.Limits[1].Denied == 0 {
+				t.Errorf("%s by %v: too little is denied for a test: %+v", algorithm, fields, whole.Limits)
+			}
+		}
+	}
+}
