@@ -33,6 +33,8 @@ type evidence struct {
 	h     history
 	first *Event // that was admitted, of the first subject
 	last  *Event // that was admitted in the first burst
+	// fast is the one after which several workers asked. Before, all may have come back at once.
+	fast  *Event
 	edges []edge // of the first subject
 	// sharp are the edges of all subjects, the narrowest first.
 	sharp []edge
@@ -315,7 +317,7 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 // burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
 // was admitted at first less what came back meanwhile.
 func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
-	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
+	shortest := max(0, v.last.Sent.Sub(v.fast.Answered)-2*time.Millisecond)
 	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
 	admitted := v.counts[0]
 	lowest = admitted - int64(math.Ceil(float64(longest)/gap))

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -32,32 +31,6 @@ type model struct {
 	thousandths bool
 	// ban is for how long a subject is denied after a denial; 0 is no ban.
 	ban time.Duration
-}
-
-// family names the kind of a model, for which its numbers do not matter.
-type family struct {
-	kind                                                                         limiter.Kind
-	anchored, ticking, counted, refreshed, floored, nearest, thousandths, banned bool
-}
-
-func (m *model) family() family {
-	return family{m.limit.Kind(), m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored, m.nearest, m.thousandths, m.ban > 0}
-}
-
-func (m *model) String() string {
-	s := m.limit.String()
-	if m.phase != 0 {
-		s += fmt.Sprintf(" phase %s", m.phase)
-	}
-	for _, option := range []struct {
-		is   bool
-		text string
-	}{{m.anchored, "anchored"}, {m.tick > 0, "tick " + m.tick.String()}, {m.counted, "counted"}, {m.refreshed, "refreshed"}, {m.ban > 0, "ban " + m.ban.String()}} {
-		if option.is {
-			s += " " + option.text
-		}
-	}
-	return s
 }
 
 // isAligned reports whether when a subject's windows begin does not depend on its requests.
