@@ -164,7 +164,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 			if came := limiter.InstantOf(r.begin.Add(answered)); int64(d.At-came) <= r.ahead.Load() {
 				w.last = max(w.last, int64(d.At))
 			}
-			one.tell(d, s.timed)
+			one.tell(d, s.timed && !r.mute)
 			w.filled.answers = append(w.filled.answers, one)
 			if r.ByClock {
 				one.at, one.used = limiter.InstantOf(r.begin.Add(answered)), 0
