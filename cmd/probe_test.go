@@ -31,7 +31,7 @@ func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (u
 	asked = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User")}, Limit: limit, Cost: 1}
+		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User") + r.URL.Query().Get("user")}, Limit: limit, Cost: 1}
 		decision, err := lim.Take(r.Context(), req.Key, req.Limit, req.Cost)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -256,4 +256,18 @@ func TestProbeWaitsForARecovery(t *testing.T) {
 	if strings.Contains(stdout, `"fail"`) || time.Since(began) < time.Second {
 		t.Errorf("after %s:\n%s", time.Since(began), stdout)
 	}
+}
+
+// probeExample is an example with a service of its own, whose limit is not waited for in full.
+func probeExample(t *testing.T, line string) string {
+	text, bounds := "token-bucket:20/1s", " --max-time 30s"
+	if _, after, found := strings.Cut(line, "--limit "); found {
+		text, bounds = strings.Fields(after)[0], " --max-time 2s"
+	}
+	url, _ := limited(t, text, nil)
+	if !strings.Contains(line, "{subject}") {
+		bounds += " -H 'X-User: {subject}'"
+	}
+	line = strings.NewReplacer("http://127.0.0.1:8080/", url, "X-Api-Key", "X-User").Replace(line)
+	return line + bounds
 }
