@@ -37,6 +37,8 @@ func (g *globalOptions) commandLine() string {
 			arg = name + "=" + hiding(value)
 		case hiding != nil:
 			hide = hiding
+		case strings.HasPrefix(arg, "-H"):
+			arg = "-H" + hidingOf("-H")(arg[len("-H"):])
 		case valued && strings.HasPrefix(name, "-"):
 			arg = name + "=" + withoutPassword(value)
 		default:

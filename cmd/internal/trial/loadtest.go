@@ -184,7 +184,7 @@ func (r *loadRun) plan() (l *workload, err error) {
 
 // setting is what a scenario is made for, before the time is known.
 func (r *loadRun) setting(l *workload) loadgen.Setting {
-	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects}
+	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
 }
 
 // boundMemory keeps garbage from growing to as much again as an audit of millions of
