@@ -164,7 +164,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
-		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "internal/redisserver", "pkg/limiter", "pkg/limiter/policy",
 		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
