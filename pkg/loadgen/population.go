@@ -112,6 +112,18 @@ func (b *populationBuilder) fit(key limiter.Key, limit int, index uint32) limite
 // can judge such a key by one of its limits only.
 func (p *Population) MixedKeys(limit int) int { return len(p.mixed[limit]) }
 
+// spreads reports whether limits that are decided together can have different subjects.
+func (p *Population) spreads() bool {
+	for first := 0; p.limits > 1 && first < len(p.requests); first += p.limits {
+		for _, r := range p.requests[first+1 : first+p.limits] {
+			if r.Key.Subject != p.requests[first].Key.Subject {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Subjects returns how many subjects there are.
 func (p *Population) Size() int { return len(p.requests) / max(1, p.limits) }
 

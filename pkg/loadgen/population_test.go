@@ -69,3 +69,18 @@ func TestPopulationsOfUnfitAndMixedRequests(t *testing.T) {
 		t.Errorf("%v: %d mixed, %d at once", err, population.MixedKeys(0), population.MostAtOnce())
 	}
 }
+
+// Where servers decide limits of different subjects, they do so one after the other.
+func TestSubjectsThatSpread(t *testing.T) {
+	limit := limiter.Limit{Count: 1, Period: time.Second}
+	for second, want := range map[string]bool{"a": false, "b": true} {
+		p, err := NewPopulation(1, func(int) ([]limiter.Request, error) {
+			return []limiter.Request{
+				{Key: limiter.Key{Subject: "a", Name: "x"}, Limit: limit}, {Key: limiter.Key{Subject: second, Name: "y"}, Limit: limit},
+			}, nil
+		})
+		if err != nil || p.spreads() != want {
+			t.Errorf("a and %s: %t, %v", second, p.spreads(), err)
+		}
+	}
+}

@@ -38,6 +38,10 @@ type Config struct {
 	Timeout time.Duration
 	// LateAfter is the latency above which an answer counts as late.
 	LateAfter time.Duration
+	// Divided: limits of different subjects are taken one after the other, and given back if a
+	// later one denies. What answers tell about them is then true for a moment only, and is not
+	// audited.
+	Divided bool
 	// Skew is how much the clocks of the store's servers may differ.
 	Skew time.Duration
 	// Held, if set, says how many units of a key under a limit may be held ahead, all
@@ -73,6 +77,8 @@ type runner struct {
 	collector *collector
 	sent      atomic.Int64
 	newest    atomic.Int64 // limiter.Instant, the greatest that the collector has seen
+	// mute: what answers tell is not audited.
+	mute bool
 	// ahead is by how many microseconds an instant may be ahead of this machine's clock and be
 	// believed.
 	ahead     atomic.Int64
@@ -95,6 +101,7 @@ func Run(ctx context.Context, config Config) *Result {
 	for i := range config.Workers {
 		r.workers = append(r.workers, newWorker(r, uint64(i)))
 	}
+	r.mute = config.Divided && config.Population.spreads()
 	r.collector = newCollector(r)
 	r.begin = time.Now() // only now, because getting ready takes a while with many keys
 	r.collector.clock = newClockWatch(r.begin, r.end, r.Skew)

@@ -214,7 +214,8 @@ func (m *model) peculiarities() (all []string) {
 		{m.counted, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
 		{m.refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
 		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
-		{m.floored, "it rounds down what is left of the window before"},
+		{m.floored && !m.nearest, "it rounds down what is left of the window before"},
+		{m.nearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
 		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
 		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
 			" later than whole periods since the epoch, by this machine's clock"},
@@ -243,8 +244,7 @@ func plainness(m *model) int {
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
 	for _, unusual := range []bool{
-		m.anchored, m.tick > 0, m.counted, m.refreshed,
-		m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0,
+		m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.nearest, m.thousandths, m.ban > 0, m.phase != 0,
 	} {
 		if unusual {
 			order += 100

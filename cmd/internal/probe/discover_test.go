@@ -122,6 +122,12 @@ func servers() (all []discovered) {
 		discovered{name: "haproxy 50 in 5s", want: []string{"sliding-counter:50/5s"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&haproxyRate{most: 50, period: 5000})
 		}},
+		discovered{name: "rounded", want: []string{"sliding-counter:10/1s"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 10, period: 1e6})
+		}},
+		discovered{name: "rounded of a minute", want: []string{"sliding-counter:60/1m"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 60, period: 60e6})
+		}},
 		discovered{name: "refreshed", want: []string{"fixed-window:10/10s,from=first"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&refreshedCounter{most: 10, period: 10e6})
 		}},

@@ -80,7 +80,7 @@ func (v *evidence) hypotheses() []hypothesis {
 	low, high := v.gap()
 	for _, n := range v.counts[:1] {
 		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
-		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}} {
+		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}, {floored: true, nearest: true}} {
 			// All of the first burst counts in full for at most one period, and one of it
 			// leaves after another nth.
 			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
@@ -183,7 +183,11 @@ func (v *evidence) fadingPhases(m model, period time.Duration) (phases []time.Du
 		if i > 0 {
 			unit += time.Duration(e.between)
 		}
-		after, by := e.after.Add(-unit*each), e.by.Add(-unit*each)
+		back := unit * each
+		if m.nearest {
+			back += each / 2
+		}
+		after, by := e.after.Add(-back), e.by.Add(-back)
 		switch {
 		case i == 0:
 			low, high = after, by

@@ -24,6 +24,8 @@ type model struct {
 	// floored: a sliding counter rounds what is left of the window before down, and a window that
 	// begins with a request does so again after two periods without one.
 	floored bool
+	// nearest: a floored counter rounds that to the nearest whole number instead.
+	nearest bool
 	// thousandths: a bucket leaks whole thousandths of a request in whole milliseconds since the
 	// last one admitted, as nginx counts, so that it loses a little time with each.
 	thousandths bool
@@ -75,7 +77,11 @@ func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
 	then := *u
 	m.turn(&then, now)
 	period := m.limit.Period.Microseconds()
-	return then.current + then.previous*(period-int64(now-then.begin))/period
+	before := then.previous * (period - int64(now-then.begin))
+	if m.nearest {
+		before += period / 2
+	}
+	return then.current + before/period
 }
 
 // at returns an instant as the model's clock and windows count it.
