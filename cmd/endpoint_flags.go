@@ -68,7 +68,8 @@ func trustFlags() []string { return []string{"insecure", "cacert", "server-name"
 
 // endpointOnlyFlags are the flags that mean something only with the URL of an endpoint.
 func endpointOnlyFlags() []string {
-	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor", "resolution", "clock-skew")
+	return append(append(httpFlags(), trustFlags()...), endpoint.TestHostFlag, "subjects", "subject-format", "domain", "descriptor",
+		"resolution", "clock-skew")
 }
 
 // isEndpoint reports whether an argument is the URL of an endpoint.
@@ -113,6 +114,15 @@ func (o *endpointFlags) client(g *globalOptions, url string) (endpoint.Client, e
 // userAgent says to others who asks them.
 func userAgent(g *globalOptions) string {
 	return "limitctl/" + newVersionAnswer(g.env.Version).Version + " (rate limit test; https://github.com/limitctl/limitctl)"
+}
+
+// renamed returns a client that calls subjects as the flags say.
+func (o *endpointFlags) renamed(g *globalOptions, client endpoint.Client) (endpoint.Client, error) {
+	if o.subjects == "" && o.naming.Format == "" {
+		return client, nil
+	}
+	names, err := o.names(g)
+	return names.Rename(client), err
 }
 
 // names returns what subjects are called.

@@ -65,6 +65,9 @@ func flagHabits() map[string]string {
 // unknownFlag finds the flag in the error of one that a command does not have.
 var unknownFlag = lazyregexp.New(`^unknown flag: --([^=]+)|^unknown shorthand flag: '(.)'`)
 
+// wrongValue finds the value and the flag in the error of a value that the flag does not take.
+var wrongValue = lazyregexp.New(`^invalid argument "(.*)" for "(?:-., )?--([^"]+)" flag`)
+
 // flagHint is what might have been meant by a flag that cmd does not have, after a semicolon, or
 // "".
 func flagHint(cmd *cobra.Command, complaint string) string {
@@ -73,7 +76,13 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 		return ""
 	}
 	name := found[1] + found[2]
-	if habit, has := flagHabits()[name]; has {
+	habit, has := flagHabits()[name]
+	if cmd.Flags().Lookup("rate") != nil { // it makes load
+		if forLoad, hasLoad := loadHabits()[name]; hasLoad {
+			habit, has = forLoad, true
+		}
+	}
+	if has {
 		flag, _, _ := strings.Cut(strings.TrimLeft(habit, "-"), " ")
 		if cmd.Flags().Lookup(flag) != nil || len(flag) == 1 && cmd.Flags().ShorthandLookup(flag) != nil {
 			return fmt.Sprintf("; did you mean %s?", habit)

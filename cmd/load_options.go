@@ -16,7 +16,7 @@ import (
 
 // loadOptions are the flags that say what load to make.
 type loadOptions struct {
-	rate         float64
+	rate         rateFlag
 	arrivals     string
 	stages       string
 	workers      int
@@ -42,7 +42,7 @@ const (
 
 func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Float64VarP(&o.rate, "rate", "r", 0,
+	flags.VarP(&o.rate, "rate", "r",
 		fmt.Sprintf("`N` requests a second in all, on schedule (default %d, unless --workers alone is given)", defaultRate))
 	flags.StringVar(&o.arrivals, "arrivals", "uniform", "`HOW` requests arrive: uniform, poisson, or bursts:N/INTERVAL")
 	flags.StringVar(&o.stages, "stages", "",
@@ -57,7 +57,7 @@ func (o *loadOptions) addFlags(cmd *cobra.Command) {
 	flags.IntVarP(&o.keys, "keys", "k", 1, "`N` subjects ask")
 	flags.StringVar(&o.distribution, "distribution", "uniform",
 		"`HOW` often each subject asks: uniform, zipf:S, hot:SHARE/N (such as hot:90%/3) or sequential")
-	flags.StringVarP(&o.cost, "cost", "c", "1", "`UNITS` a request takes: a number, or uniform:1-100")
+	flags.StringVar(&o.cost, "cost", "1", "`UNITS` a request takes: a number, or uniform:1-100")
 	flags.StringVar(&o.scenario, "scenario", "", "send a `PATTERN` that breaks naive limiters: "+scenarioNames())
 	flags.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that random choices follow from; the same number gives the same requests")
 	open := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value may go on
@@ -95,20 +95,20 @@ func (o *loadOptions) parse(cmd *cobra.Command) (load trial.Load, err error) {
 	if err != nil {
 		return load, err
 	}
+	load.Mix.Costs = costs
 	if schedule == "scenario" {
 		return load, o.addScenario(&load, given)
 	}
 	if load.Mix.Subjects, err = parseDistribution(o.distribution, o.keys); err != nil {
 		return load, err
 	}
-	load.Mix.Costs = costs
 	return load, o.addSchedule(&load, schedule, given)
 }
 
 func (o *loadOptions) checkBounds(given func(flag string) bool) error {
 	switch {
 	case given("rate") && (!(o.rate > 0) || o.rate > maxRate):
-		return usagef("--rate %v is out of range; it must be above 0 and at most %d", o.rate, maxRate)
+		return usagef("--rate %v is out of range; it must be above 0 and at most %d", float64(o.rate), maxRate)
 	case o.workers < 1 || o.workers > maxWorkers:
 		return usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, maxWorkers)
 	case given("duration") && (o.duration <= 0 || o.duration > trial.MaxDuration):
@@ -185,7 +185,7 @@ func (o *loadOptions) addSchedule(load *trial.Load, schedule string, given func(
 		}
 		words = "closed loop of " + output.Plural(o.workers, "worker")
 	default:
-		if load.Rate = o.rate; schedule == "" {
+		if load.Rate = float64(o.rate); schedule == "" {
 			load.Rate = defaultRate
 		}
 		load.Stages = []loadgen.Stage{{Duration: load.Duration, From: load.Rate, To: load.Rate}}
@@ -201,10 +201,8 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 	if err != nil {
 		return usagef("--scenario: %s", err)
 	}
-	for _, flag := range []string{"distribution", "cost"} {
-		if given(flag) {
-			return usagef("--%s and --scenario both say who asks for how much; give one of them", flag)
-		}
+	if given("distribution") {
+		return usagef("--distribution and --scenario both say who asks; give one of them")
 	}
 	if !given("keys") {
 		load.Subjects = scenario.Subjects
@@ -214,6 +212,9 @@ func (o *loadOptions) addScenario(load *trial.Load, given func(flag string) bool
 	}
 	load.Scenario = &scenario
 	load.Words = scenario.About + ", over " + output.Plural(load.Subjects, "key")
+	if o.cost != "1" {
+		load.Words += ", cost " + o.cost
+	}
 	return nil
 }
 

@@ -31,10 +31,14 @@ func (g *globalOptions) commandLine() string {
 		switch hiding := hidingOf(name); {
 		case hide != nil:
 			arg, hide = hide(arg), nil
+		case len(arg) > 2 && strings.HasPrefix(arg, "-H"): // the value of -H in the same word
+			arg = "-H" + hidingOf("-H")(arg[2:])
 		case hiding != nil && valued:
 			arg = name + "=" + hiding(value)
 		case hiding != nil:
 			hide = hiding
+		case strings.HasPrefix(arg, "-H"):
+			arg = "-H" + hidingOf("-H")(arg[len("-H"):])
 		case valued && strings.HasPrefix(name, "-"):
 			arg = name + "=" + withoutPassword(value)
 		default:
@@ -49,7 +53,7 @@ func (g *globalOptions) commandLine() string {
 // other flags.
 func hidingOf(flag string) func(value string) string {
 	switch flag {
-	case "--header":
+	case "--header", "-H":
 		return func(value string) string {
 			field, _, _ := strings.Cut(value, ":")
 			return field + ": " + hiddenWord

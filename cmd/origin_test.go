@@ -16,6 +16,7 @@ func TestTheCommandLineOfAReport(t *testing.T) {
 		"loadtest http://localhost/{subject}?user={subject}":           "limitctl loadtest 'http://localhost/{subject}?user={subject}'",
 		"loadtest --header Authorization:hunter2 --body=hunter2 -d 1s": "limitctl loadtest --header 'Authorization: ...' --body=... -d 1s",
 		"loadtest --body hunter2 --header=X-Key:hunter2":               "limitctl loadtest --body ... '--header=X-Key: ...'",
+		"loadtest -H Authorization:hunter2 -HX-Key:hunter2":            "limitctl loadtest -H 'Authorization: ...' '-HX-Key: ...'",
 	} {
 		w := newWorld(t)
 		g := &globalOptions{env: w.Env, args: strings.Fields(line)}

@@ -109,7 +109,9 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 		return err
 	}
 	defer client.Close()
-	config.Client = client
+	if config.Client, err = o.renamed(o.globalOptions, client); err != nil {
+		return err
+	}
 	if o.plan {
 		return o.print(&probePlan{config: config, endpoint: client.Describe()})
 	}

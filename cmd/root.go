@@ -109,7 +109,8 @@ Exit codes: 0 yes, done; 1 no (denied, a threshold missed, a regression);
 			return unknownCommand(cmd, args[0]) // whose flags cannot be known
 		}
 		complaint := flagComplaint(err)
-		return usagef("%s%s; see `%s --help`", complaint, flagHint(cmd, complaint), cmd.CommandPath())
+		hint := flagHint(cmd, complaint) + valueHint(cmd, complaint)
+		return usagef("%s%s; see `%s --help`", complaint, hint, cmd.CommandPath())
 	})
 	global.addGlobalFlags(root)
 	for _, c := range commands {

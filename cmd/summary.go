@@ -85,7 +85,7 @@ func (g *globalOptions) writeSummary(path string, text []byte) error {
 // that what is wanted there is not lost after the work. reads is the file that the command
 // reads.
 func checkPlaces(cmd *cobra.Command, g *globalOptions, reads string, flags ...string) error {
-	taken := map[string]string{}
+	taken := map[string]string{} // the flag that names a file
 	for _, flag := range flags {
 		path := cmd.Flags().Lookup(flag).Value.String()
 		switch {
@@ -96,7 +96,7 @@ func checkPlaces(cmd *cobra.Command, g *globalOptions, reads string, flags ...st
 		case reads != "" && filepath.Clean(path) == filepath.Clean(reads):
 			return usagef("--%s %s would replace the log that is read; name another file", flag, path)
 		case taken[filepath.Clean(path)] != "":
-			return usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, path)
+			return usagef("--%s and --%s both name %s; give each a file of its own", taken[filepath.Clean(path)], flag, filepath.Clean(path))
 		}
 		taken[filepath.Clean(path)] = flag
 		if err := g.env.CanWrite(path); err != nil {

@@ -34,7 +34,7 @@ var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
 	{"bytes", bytesSection}, {"reset", resetSection}, {"loadtest", loadtestSection},
-	{"start", startSection}, {"serve", serveSection},
+	{"start", startSection}, {"serve", serveSection}, {"http", httpSection},
 	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }
 
@@ -58,6 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&p.beside, "beside", "",
 		"another build to measure in turn: of this program for -only file, of limitctl for -only start and serve")
 	worker := flags.String("file-worker", "", "be one of the processes of -only file")
+	asked := flags.String("http-peer", "", "be one of the processes of -only http")
 	peer := flags.String("serve-peer", "", "be one of the processes of -only serve")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -70,6 +71,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *peer != "" {
 		return servePeer(ctx, *peer)
+	}
+	if *asked != "" {
+		return httpPeer(ctx, *asked, out)
 	}
 	found := false
 	for _, s := range sections {

@@ -55,7 +55,6 @@ func (w *worker) recordInterval(keys []uint32, cost int64, sent, answered time.D
 // intervalAudit audits answers by the intervals in which they were given.
 type intervalAudit struct {
 	auditors []*interval.Auditor
-	begin    time.Time
 	safe     time.Duration // of what was fetched last
 }
 

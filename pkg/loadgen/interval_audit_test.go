@@ -75,3 +75,26 @@ func TestAuditByIntervals(t *testing.T) {
 		})
 	}
 }
+
+// Which of several limits denied is not known, so none is called wrong for it; too many still are.
+func TestSeveralLimitsByIntervals(t *testing.T) {
+	for _, more := range []int64{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &remote{memorystore.New(), jitter(10 * time.Millisecond), func(r *limiter.Request) {
+				if r.Limit.Period == time.Second {
+					r.Limit.Count, r.Limit.Burst = r.Limit.Count+more, r.Limit.Burst+more
+				}
+			}}
+			r := virtual(t, Config{
+				Store: store, Population: population(t, 2, "sliding-log:5/1s", "fixed-window:20/10s,from=first"), Workers: 100,
+				Duration: 30 * time.Second, Intervals: &interval.Options{Resolution: time.Microsecond},
+				Load: NewLoad(Uniform(constant(100, 30*time.Second)), Mix{Evenly(2), Costs{1, 1}}, 1),
+			})
+			for i, f := range r.Findings {
+				if over := more > 0 && i == 0; f.OverAdmitted > 0 != over || f.UnderAdmitted > 0 || r.Sights[i].LeastOver == 0 {
+					t.Errorf("%d more, limit %d: %+v, %+v", more, i, f, r.Sights[i])
+				}
+			}
+		})
+	}
+}

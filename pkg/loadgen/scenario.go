@@ -1,7 +1,10 @@
 package loadgen
 
 import (
+	"cmp"
 	"container/heap"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +37,18 @@ type Setting struct {
 	ToEdge time.Duration
 	// Duration is how long it goes on.
 	Duration time.Duration
+	// Costs are what the requests cost; 1 each if it is zero. A scenario that sends as much as a
+	// limit allows sends fewer requests if they cost more. Seed makes them repeatable.
+	Costs Costs
+	Seed  uint64
+}
+
+// meanCost is what a request costs on average.
+func (s *Setting) meanCost() float64 { return max(1, float64(s.Costs.Least+s.Costs.Most)/2) }
+
+// requests returns how many requests ask for that many times what the limit allows at once.
+func (s *Setting) requests(times int64) int64 {
+	return int64(math.Ceil(float64(times*s.Limit.Capacity()) / s.meanCost()))
 }
 
 // perSecond is the limit's rate for one subject.
@@ -61,6 +76,8 @@ func Scenarios() []Scenario {
 			lead, gap := s.aroundEdge()
 			return s.firstEdge() + gap + lead
 		}},
+		{"idle-burst", "twice what the limit allows at once, and again after being idle for longer than it takes to be free", 1, 1, 2,
+			idleBurst, func(s Setting) time.Duration { return s.idleTime() + s.Limit.Period/10 }},
 		{"thundering-herd", "everyone at once, with twice what the limit allows, and again each period", 10, 1, 2, thunderingHerd, length},
 		{"steady", "everyone evenly, at twice the limit's rate", 10, 1, 0, func(s Setting) Load {
 			return s.evenly(func(int) float64 { return steadyRate })
@@ -105,30 +122,56 @@ func (s *Scenario) Length(setting Setting) time.Duration { return s.duration(set
 
 // AtOnce returns how many requests at most the scenario sends at the same instant.
 func (s *Scenario) AtOnce(setting Setting) int64 {
-	return s.times * setting.Limit.Capacity() * int64(setting.Subjects)
+	return setting.requests(s.times) * int64(setting.Subjects)
 }
 
-// Load returns the scenario's requests, at a cost of 1. There are none if the setting's
-// Duration ends before the first.
-func (s *Scenario) Load(setting Setting) Load { return s.load(setting) }
+// Load returns the scenario's requests. There are none if the setting's Duration ends before the
+// first.
+func (s *Scenario) Load(setting Setting) Load {
+	load := s.load(setting)
+	if setting.Costs.Most <= 1 {
+		return load
+	}
+	return &costing{load, setting.Costs, newRandom(setting.Seed, streamCosts)}
+}
+
+// costing is a Load at other costs than 1.
+type costing struct {
+	Load
+	costs  Costs
+	random *rand.Rand
+}
+
+// Next implements [Load].
+func (c *costing) Next() (Arrival, bool) {
+	a, ok := c.Load.Next()
+	a.Cost = c.costs.choose(c.random)
+	return a, ok
+}
+
+// volley is requests at one instant.
+type volley struct {
+	due   time.Duration
+	times int // that each subject asks
+}
 
 // listed is a Load whose times are known in advance.
 type listed struct {
-	due      []time.Duration // of each volley
-	times    int             // that each subject asks in a volley
+	volleys  []volley
 	subjects int
-	i        int
+	i        int // of the first volley
 }
 
 // Next has the subjects of a volley ask by turns.
 func (l *listed) Next() (Arrival, bool) {
-	size := l.times * l.subjects
-	volley := l.i / size
-	if volley == len(l.due) {
+	if len(l.volleys) == 0 {
 		return Arrival{}, false
 	}
-	a := Arrival{Due: l.due[volley], Subject: uint32(l.i % size % l.subjects), Cost: 1}
-	l.i++
+	first := l.volleys[0]
+	a := Arrival{Due: first.due, Subject: uint32(l.i % l.subjects), Cost: 1}
+	if l.i++; l.i == first.times*l.subjects {
+		l.volleys, l.i = l.volleys[1:], 0
+	}
 	return a, true
 }
 
@@ -153,21 +196,45 @@ func (s *Setting) firstEdge() time.Duration {
 	return edge
 }
 
+// A window whose edge is off by a little is right about bursts that are far enough from it. So
+// some requests come close to the edge, on both sides: one of each subject every stepAtEdge.
+const (
+	closeToEdge = 2 * time.Millisecond
+	stepAtEdge  = 100 * time.Microsecond
+)
+
 func boundary(s Setting) Load {
 	lead, gap := s.aroundEdge()
-	l := &listed{times: int(s.Limit.Capacity()), subjects: s.Subjects}
+	burst := int(s.requests(1))
+	l := &listed{subjects: s.Subjects}
 	for edge := s.firstEdge(); edge+gap < s.Duration; edge += s.Limit.Period {
-		l.due = append(l.due, edge-lead, edge+gap)
+		l.volleys = append(l.volleys, volley{edge - lead, burst})
+		for near := -closeToEdge; near <= closeToEdge && gap > 2*closeToEdge; near += stepAtEdge {
+			l.volleys = append(l.volleys, volley{edge + near, 1})
+		}
+		l.volleys = append(l.volleys, volley{edge + gap, burst})
 	}
 	// Where a period is shorter than a burst takes, the bursts of several edges overlap.
-	slices.Sort(l.due)
+	slices.SortStableFunc(l.volleys, func(a, b volley) int { return cmp.Compare(a.due, b.due) })
 	return l
 }
 
-func thunderingHerd(s Setting) Load {
-	l := &listed{times: 2 * int(s.Limit.Capacity()), subjects: s.Subjects}
-	for due := time.Duration(0); due < s.Duration; due += s.Limit.Period {
-		l.due = append(l.due, due)
+func thunderingHerd(s Setting) Load { return s.every(s.Limit.Period) }
+
+// idleTime is how long a key is idle between two bursts: until it is free again, and then for one
+// and a half periods, in which a limiter that forgets its burst saves up more.
+func (s *Setting) idleTime() time.Duration {
+	free := float64(s.Limit.Capacity()) / s.perSecond() * float64(time.Second)
+	return time.Duration(free) + s.Limit.Period*3/2
+}
+
+func idleBurst(s Setting) Load { return s.every(s.idleTime()) }
+
+// every sends twice what the limit allows at once, by each subject, again and again.
+func (s *Setting) every(gap time.Duration) Load {
+	l := &listed{subjects: s.Subjects}
+	for due := time.Duration(0); due < s.Duration; due += gap {
+		l.volleys = append(l.volleys, volley{due, int(s.requests(2))})
 	}
 	return l
 }
@@ -177,7 +244,7 @@ func thunderingHerd(s Setting) Load {
 func (s *Setting) evenly(rate func(subject int) float64) Load {
 	turns := &turns{until: s.Duration}
 	for subject := range s.Subjects {
-		gap := float64(time.Second) / (rate(subject) * s.perSecond())
+		gap := float64(time.Second) * s.meanCost() / (rate(subject) * s.perSecond())
 		turns.all = append(turns.all, turn{gap: gap, phase: gap * float64(subject) / float64(s.Subjects), subject: uint32(subject)})
 	}
 	heap.Init(turns)

@@ -68,13 +68,20 @@ func TestBoundary(t *testing.T) {
 		Limit:    limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Burst: 10, Period: time.Second},
 		Subjects: 2, ToEdge: 10 * time.Millisecond, Duration: 2500 * time.Millisecond,
 	}
-	counts := map[time.Duration]int{}
+	counts, near := map[time.Duration]int{}, map[time.Duration]int{}
 	for load := boundary(setting); ; {
 		a, ok := load.Next()
 		if !ok {
 			break
 		}
+		if at := a.Due - 10*time.Millisecond; (at+closeToEdge)%time.Second <= 2*closeToEdge {
+			near[(at+closeToEdge)/time.Second]++
+			continue
+		}
 		counts[a.Due]++
+	}
+	if near[1] != 2*41 || near[2] != 2*41 || len(near) != 2 {
+		t.Errorf("close to the edges: %v", near)
 	}
 	want := []time.Duration{910, 1035, 1910, 2035} // ms: the edge at 10 ms is too soon
 	if len(counts) != len(want) {
@@ -92,7 +99,7 @@ func TestParseScenario(t *testing.T) {
 		t.Errorf("%v, %v", s.Name, err)
 	}
 	_, err := ParseScenario("stedy")
-	if want := `unknown scenario "stedy"; it is one of boundary, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil ||
+	if want := `unknown scenario "stedy"; it is one of boundary, idle-burst, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil ||
 		err.Error() != want {
 		t.Errorf("%v", err)
 	}
@@ -159,4 +166,35 @@ func (s *paced) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Reques
 		time.Sleep(time.Millisecond)
 	}
 	return s.Store.Decide(ctx, op, reqs, decisions)
+}
+
+// A burst comes after its key has been free for longer than a period. What it asks for is twice
+// what the limit allows, at any cost.
+func TestIdleBurst(t *testing.T) {
+	scenario, err := ParseScenario("idle-burst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, costs := range []Costs{{}, {1, 1}, {7, 7}, {1, 9}} {
+		setting := Setting{
+			Limit:    limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 300, Period: time.Second},
+			Subjects: 2, Costs: costs, Seed: 1,
+		}
+		setting.Duration = scenario.Length(setting)
+		units := map[time.Duration]int64{}
+		for load := scenario.Load(setting); ; {
+			a, ok := load.Next()
+			if !ok {
+				break
+			}
+			if a.Cost < max(1, costs.Least) || a.Cost > max(1, costs.Most) {
+				t.Errorf("%+v: a request costs %d", costs, a.Cost)
+			}
+			units[a.Due] += a.Cost
+		}
+		// Three seconds until 300 are free, and one and a half periods.
+		if len(units) != 2 || units[0] < 1100 || units[0] > 1300 || units[4500*time.Millisecond] < 1100 {
+			t.Errorf("%+v: it asks for %v", costs, units)
+		}
+	}
 }

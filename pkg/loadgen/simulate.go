@@ -77,6 +77,10 @@ type Simulation struct {
 	// numbers that Tally has for them.
 	Subjects [][]string
 	Tally    Tally
+	// Keys is how many requests each key was allowed and denied by its own limit, for the limits
+	// that can deny. [Simulation.OwnerOf] says whose a key is. It is empty where every subject
+	// has keys of its own, of which Tally tells all.
+	Keys Tally
 	// NeverFits is how many of the denied requests cost more than a limit ever allows at
 	// once. A store would have refused them as mistakes.
 	NeverFits int64
@@ -98,6 +102,19 @@ type Simulation struct {
 	FirstDisagreements []Disagreement
 	// StoreKeys are the keys that a store may have something of after the simulation.
 	StoreKeys []limiter.Key
+
+	population *TracePopulation // that Keys is about
+}
+
+// OwnerOf says which of the limits a key of Keys is of, and one of the subjects that have it.
+func (s *Simulation) OwnerOf(key uint32) (limit int, subject uint32) {
+	for limit, owners := range s.population.owners {
+		if int(key) < len(owners) {
+			return limit, owners[key] / uint32(s.population.limits)
+		}
+		key -= uint32(len(owners))
+	}
+	panic("no such key")
 }
 
 // LimitResult is what one of the limits decided together did.
@@ -189,7 +206,7 @@ func newSimulator(population *TracePopulation) *simulator {
 		keys = append(keys, len(population.owners[limit]))
 	}
 	s := emptySimulator(keys...)
-	s.population, s.result.Subjects = population, population.Values
+	s.population, s.result.population, s.result.Subjects = population, population, population.Values
 	for limit := range s.result.Limits {
 		s.result.Limits[limit].MixedKeys = int64(population.MixedKeys(limit))
 	}
@@ -295,6 +312,15 @@ func (s *simulator) decide(ctx context.Context, i int64, r *trace.Request, subje
 	}
 	allowed := limiter.AllAllowed(decisions)
 	s.result.Tally.Add(subject, allowed)
+	if s.population != nil {
+		first := uint32(0) // of the limit's keys
+		for j := range decisions {
+			if !reqs[j].Shadow {
+				s.result.Keys.Add(first+keys[j], decisions[j].Allowed)
+			}
+			first += uint32(len(s.states[j]))
+		}
+	}
 	if s.audited {
 		s.observe(r, keys, decisions, allowed)
 	}

@@ -24,10 +24,19 @@ const TestHostFlag = "i-may-test-this-host"
 // localhost leads to.
 func CheckHost(target *url.URL, permitted []string) error {
 	host := target.Hostname()
+	if strings.ContainsFunc(host, func(r rune) bool { return !isHostCharacter(r) }) {
+		return limiter.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
+	}
 	if isLoopback(host) || isPermitted(host, permitted) {
 		return nil
 	}
 	return limiter.Invalidf("%s is not on this machine; if you may send it such requests, add --%s %s", host, TestHostFlag, host)
+}
+
+// isHostCharacter reports whether a character can be in a name or an address. What follows from
+// a host is safe to paste then.
+func isHostCharacter(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._:%", r)
 }
 
 // isPermitted reports whether a host is one of those that may be tested.

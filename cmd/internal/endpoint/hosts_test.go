@@ -49,8 +49,10 @@ func TestHosts(t *testing.T) {
 // A backslash, or a letter that looks like another, does not lead elsewhere than it seems.
 func TestHostsThatAreNone(t *testing.T) {
 	for _, target := range []string{
-		`http://127.0.0.1\@example.com/`, "http://l\u043ecalhost/", "http://127.0.0.1\uff0eexample.com/", "http://local\thost/", "http://lo calhost/",
-		"http://[::1/", "http://[127.0.0.1]:99999/", "http://", "http://:80/",
+		`http://127.0.0.1\@example.com/`, "http://l\u043ecalhost/", "http://127.0.0.1\uff0eexample.com/", "http://local\thost/",
+		"http://lo calhost/",
+		"http://[::1/", "http://$(reboot)/", "http://a;b/", "http://a'b/", "http://[::1%25a$(b)]/", "http://[127.0.0.1]:99999/", "http://",
+		"http://:80/",
 	} {
 		if client, err := NewHTTP(HTTPOptions{URL: target}); err == nil {
 			client.Close()
@@ -76,7 +78,8 @@ func TestAPermissionIsForOneHost(t *testing.T) {
 // Where localhost leads beyond this machine, nothing is sent.
 func TestLocalhostThatLeadsElsewhere(t *testing.T) {
 	d := dialer("localhost")
-	for address, want := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.1:80": false, "[::]:80": false, "0.0.0.0:80": false} {
+	for address, want := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": true, "10.0.0.1:80": false, "[::]:80": false,
+		"0.0.0.0:80": false} {
 		if err := d.ControlContext(t.Context(), "tcp", address, nil); want != (err == nil) {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,10 +78,12 @@ func NewHTTP(options HTTPOptions) (Client, error) {
 	if t.url, t.target, err = parseTarget(options.URL); err != nil {
 		return nil, err
 	}
-	if options.UnixSocket == "" { // a socket is on this machine, whatever the URL says
-		if err := CheckHost(t.url, options.Permitted); err != nil {
-			return nil, err
-		}
+	permitted := options.Permitted
+	if options.UnixSocket != "" { // it is on this machine, whatever the URL says
+		permitted = append(slices.Clip(permitted), t.url.Hostname())
+	}
+	if err := CheckHost(t.url, permitted); err != nil {
+		return nil, err
 	}
 	if err := t.checkWays(); err != nil {
 		return nil, err

@@ -96,7 +96,11 @@ func (c *http2) Send(ctx context.Context, subject string, cost int64, answer *An
 
 // newRequest makes a request of the template.
 func (c *http2) newRequest(ctx context.Context, subject string, cost int64, answer *Answer) (*http.Request, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { answer.Sent = time.Now() }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if answer.Sent.IsZero() { // a request that is sent again may have been decided the first time
+			answer.Sent = time.Now()
+		}
+	}})
 	target, err := url.ParseRequestURI(string(c.target.append(nil, subject, cost)))
 	if err != nil {
 		return nil, failed(ctx, connecting, err)

@@ -139,7 +139,8 @@ func TestHostileServersEndInErrorsThatCanBeCounted(t *testing.T) {
 		{"a negative length", says(ok + "Content-Length: -1\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
 		{"a length of words", says(ok + "Content-Length: ten\r\n\r\n"), ample, "the answer is not HTTP/1.1"},
 		{"a bad chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n"), ample, "the answer's body has a malformed chunk"},
-		{"half a chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"), ample, "the connection ended in the middle of the answer's body"},
+		{"half a chunk", says(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"), ample,
+			"the connection ended in the middle of the answer's body"},
 		{"interim answers without an end", func(conn net.Conn) { request(conn); endless(conn, "HTTP/1.1 100 Continue\r\n\r\n") },
 			ample, "the server sent only interim answers (1xx)"},
 		{"early hints without an end", func(conn net.Conn) {

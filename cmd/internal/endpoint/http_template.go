@@ -203,11 +203,6 @@ func checkURLHost(u *url.URL, subject, cost string) error {
 	case strings.Contains(user, subject) || strings.Contains(user, cost):
 		return limiter.Invalidf("the login in the URL cannot be different for each request; use a --header")
 	}
-	for i := range len(host) {
-		if c := host[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"<>\^|{}`+"`", c) >= 0 {
-			return limiter.Invalidf("the host %q has a character that no host has; write it in its ASCII form", host)
-		}
-	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			return limiter.Invalidf("the port %s of the URL is out of range; it must be from 1 to 65535", port)

@@ -142,7 +142,8 @@ func TestRequests(t *testing.T) {
 			}},
 			{HTTPOptions{URL: e.URL, Body: "k={subject}&x=1", Headers: []string{"Content-Type: application/x-www-form-urlencoded"}},
 				func(s seen) bool { return s.Body == "k=a%22b%20c&x=1" }},
-			{HTTPOptions{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"}, Method: "PUT"},
+			{HTTPOptions{URL: e.URL, Body: `{"a":"{subject}"}`, Headers: []string{"content-type: application/vnd.x+json; charset=utf-8"},
+				Method: "PUT"},
 				func(s seen) bool { return s.Body == `{"a":"a\"b c"}` && s.Method == "PUT" }},
 			{HTTPOptions{URL: e.URL, Body: strings.Repeat("x", 1<<20)}, func(s seen) bool { return len(s.Body) == 1<<20 }},
 		} {
@@ -191,7 +192,8 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		if err == nil {
 			client.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.Is(err, limiter.ErrInvalid) || strings.Contains(err.Error(),
+			"secret") {
 			t.Errorf("%+v: error %v, want %q", test.options, err, test.want)
 		}
 	}
@@ -216,7 +218,8 @@ func TestOutcomes(t *testing.T) {
 		path   string
 		want   Outcome
 	}{
-		{nil, "/200", Allowed}, {nil, "/302", Allowed}, {nil, "/404", Allowed}, {nil, "/429", Denied}, {nil, "/503", Failed}, {nil, "/599", Failed},
+		{nil, "/200", Allowed}, {nil, "/302", Allowed}, {nil, "/404", Allowed}, {nil, "/429", Denied}, {nil, "/503", Failed}, {nil, "/599",
+			Failed},
 		{[]int{503}, "/503", Denied}, {[]int{503}, "/429", Allowed}, {[]int{403, 429}, "/403", Denied}, {[]int{403, 429}, "/429", Denied},
 		{[]int{200}, "/200", Denied},
 	} {

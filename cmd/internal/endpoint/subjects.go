@@ -83,9 +83,14 @@ func (s *Subjects) Pattern() string {
 }
 
 // Rename returns a client that calls subjects by these names, in the order in which they first
-// ask.
+// ask. Where names are a list and all of it is in use, another subject is a
+// [limiter.ErrInvalid].
 func (s *Subjects) Rename(client Client) Client {
-	return &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
+	r := &renamed{Client: client, names: s.Fresh(), known: map[string]string{}}
+	if peeker, is := client.(Peeker); is {
+		return &renamedPeeker{r, peeker}
+	}
+	return r
 }
 
 type renamed struct {
@@ -95,14 +100,49 @@ type renamed struct {
 	known map[string]string
 }
 
+// renamedPeeker is one that can be asked without being charged.
+type renamedPeeker struct {
+	*renamed
+	peeker Peeker
+}
+
+// name returns what to call a subject.
+func (r *renamed) name(subject string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name, is := r.known[subject]; is {
+		return name, nil
+	}
+	if n := len(r.names.List); n > 0 && len(r.known) == n {
+		return "", limiter.Invalidf("there are %d names of subjects, and one more is needed", n)
+	}
+	name := r.names.Name(uint32(len(r.known)), subject)
+	r.known[subject] = name
+	return name, nil
+}
+
 // Send implements [Client].
 func (r *renamed) Send(ctx context.Context, subject string, cost int64, answer *Answer) error {
-	r.mu.Lock()
-	name, is := r.known[subject]
-	if !is {
-		name = r.names.Name(uint32(len(r.known)), subject)
-		r.known[subject] = name
+	name, err := r.name(subject)
+	if err != nil {
+		return err
 	}
-	r.mu.Unlock()
 	return r.Client.Send(ctx, name, cost, answer)
+}
+
+// Peek implements [Peeker].
+func (r *renamedPeeker) Peek(ctx context.Context, subject string, answer *Answer) error {
+	name, err := r.name(subject)
+	if err != nil {
+		return err
+	}
+	return r.peeker.Peek(ctx, name, answer)
+}
+
+// Places implements [Templated], as far as the client does.
+func (r *renamed) Places() (subject, cost bool) {
+	if templated, is := r.Client.(Templated); is {
+		return templated.Places()
+	}
+	return true, true
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // conclude says what was found out, and what could not be told apart.
@@ -13,33 +15,38 @@ func (x *explorer) conclude(spent error) {
 	if spent != nil {
 		x.note("%s before all was told apart", spent)
 	}
+	x.noteQueue()
 	if x.shared {
 		x.note("all subjects share one limit")
 	}
 	if len(x.explanations) == 0 {
 		x.note("%d were admitted at once", x.burst.admitted)
 		if n := len(x.events); n > 0 && len(x.evidence.edges) == 0 {
-			x.note("nothing came back in %s, so the period is longer", x.events[n-1].Answered.Sub(x.events[0].Sent).Round(time.Millisecond))
+			waited := x.events[n-1].Answered.Sub(x.events[0].Sent)
+			x.note("nothing came back in %s; what comes back later was not waited for", waited.Round(time.Millisecond))
+			x.noteHint()
 		}
 		return
 	}
 	best := slices.MinFunc(x.explanations, func(a, b explanation) int { return plainness(&a.models[0]) - plainness(&b.models[0]) })
 	m := &best.models[0]
+	together := x.deniedOnlyTogether()
 	if best.wrong > 0 {
-		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d", m.limit, best.wrong, len(x.events))
-		if best.wrong > 1+len(x.events)/100 {
+		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
+			m.limit, best.wrong, len(x.events))
+		if best.wrong > 1+len(x.events)/100 || !best.round || together {
 			return
 		}
 	}
 	limit := m.limit
 	x.d.Limit = &limit
 	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
-	x.d.Exact = best.wrong == 0 && best.round && !others
+	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
 	if !best.round {
 		x.note("the period can be from %s to %s", limiter.FormatPeriod(best.low), limiter.FormatPeriod(best.high))
 	}
 	if m.isAligned() && m.tick == 0 {
-		x.d.Phase, x.d.PhaseKnown = m.phase, true
+		x.findPhase(m, best.wrong)
 	}
 	x.peculiarities(m)
 	for i := range x.explanations {
@@ -57,6 +64,110 @@ func (x *explorer) conclude(spent error) {
 		leaky.Algorithm = limiter.LeakyBucket
 		x.d.Alternatives = append(x.d.Alternatives, leaky)
 		x.note("a token bucket, GCRA, and a leaky bucket that turns away what does not fit answer alike")
+	}
+}
+
+// noteHint notes what a denial said of when to come again: nobody waited for so long.
+func (x *explorer) noteHint() {
+	for i := range x.events {
+		if e := &x.events[i]; e.Outcome == endpoint.Denied && e.Header.Get("Retry-After") != "" {
+			x.note("its first denial says Retry-After: %q", e.Header.Get("Retry-After"))
+			return
+		}
+	}
+}
+
+// provenWrong reports whether the audit by intervals is sure that a limit did not decide what was
+// seen. It knows plain limits only.
+func (x *explorer) provenWrong(m *model) bool {
+	if len(m.peculiarities()) > 0 {
+		return false
+	}
+	auditor := interval.New(interval.Options{Resolution: 2 * time.Millisecond, Skew: -1})
+	for key, one := range x.evidence.h {
+		auditor.SetLimit(uint32(key), m.limit)
+		for i := range one {
+			o := &one[i]
+			answer := [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
+			for range o.n {
+				auditor.Observe(interval.Observation{
+					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answer[o.outcome],
+				})
+			}
+		}
+	}
+	auditor.Settle(1 << 62)
+	finding := auditor.Finding()
+	if finding.OverAdmitted+finding.UnderAdmitted == 0 {
+		return false
+	}
+	x.note("the audit by intervals is sure that at least %d of the answers are not those of %s", finding.LeastOver+finding.LeastUnder, m.limit)
+	return true
+}
+
+// deniedOnlyTogether reports whether no request was denied but while others of its subject
+// were under way.
+func (x *explorer) deniedOnlyTogether() bool {
+	for _, one := range x.evidence.h {
+		for i := range one {
+			alone := one[i].n == 1 && (i == 0 || one[i-1].answered <= one[i].sent) && (i+1 == len(one) || one[i+1].sent >= one[i].answered)
+			if one[i].outcome == endpoint.Denied && alone {
+				return false
+			}
+		}
+	}
+	x.note("only requests that were under way together were denied: it may be a limit of concurrent requests, or one that " +
+		"comes back faster than requests can be sent one by one")
+	return true
+}
+
+// noteQueue notes that admitted requests wait, as in the queue of a leaky bucket.
+func (x *explorer) noteQueue() {
+	shortest, longest := time.Duration(1<<62), time.Duration(0)
+	for i := range x.burst.events {
+		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed {
+			took := e.Answered.Sub(e.Sent)
+			shortest, longest = min(shortest, took), max(longest, took)
+		}
+	}
+	if longest > 100*time.Millisecond && longest > 10*shortest {
+		x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
+			shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
+	}
+}
+
+// findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
+// that is one of them.
+func (x *explorer) findPhase(m *model, wrong int) {
+	period := m.limit.Period
+	reach := func(direction time.Duration) time.Duration {
+		explains := func(by time.Duration) bool {
+			other := *m
+			other.phase = ((m.phase+direction*by)%period + period) % period
+			return x.evidence.h.contradictions(&other, wrong+1) <= wrong
+		}
+		good, bad := time.Duration(0), time.Millisecond
+		for bad < period/2 && explains(bad) {
+			good, bad = bad, bad*2
+		}
+		for bad-good > time.Millisecond/2 {
+			if middle := ((good + bad) / 2).Truncate(time.Microsecond); explains(middle) {
+				good = middle
+			} else {
+				bad = middle
+			}
+		}
+		return good
+	}
+	earlier, later := reach(-1), reach(1)
+	x.d.Phase, x.d.PhaseKnown, x.d.PhaseWithin = m.phase, true, max(earlier, later)
+	if m.phase != 0 {
+		x.d.Phase = (m.phase + (later-earlier)/2 + period) % period
+		x.d.PhaseWithin = (earlier + later) / 2
+		m.phase = x.d.Phase
+	}
+	if earlier+later > period/4 {
+		x.d.PhaseKnown = false
 	}
 }
 
@@ -91,9 +202,11 @@ func (m *model) peculiarities() (all []string) {
 		{m.counted, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
 		{m.refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
 		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
-		{m.floored, "it rounds down what is left of the window before"},
+		{m.floored && !m.nearest, "it rounds down what is left of the window before"},
+		{m.nearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
 		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
-		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() + " later than whole periods since the epoch, by this machine's clock"},
+		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
+			" later than whole periods since the epoch, by this machine's clock"},
 		{m.ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.ban)},
 	} {
 		if p.is {
@@ -118,7 +231,9 @@ func plainness(m *model) int {
 	default:
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
-	for _, unusual := range []bool{m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.thousandths, m.ban > 0, m.phase != 0} {
+	for _, unusual := range []bool{
+		m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.nearest, m.thousandths, m.ban > 0, m.phase != 0,
+	} {
 		if unusual {
 			order += 100
 		}

@@ -74,7 +74,8 @@ func servers() (all []discovered) {
 		all = append(all, discovered{name: text, want: want, server: func(t *testing.T) *server { return simulated(newOurs(t, text)) }})
 	}
 	for _, text := range []string{
-		"token-bucket:10/1s", "token-bucket:60/1m", "fixed-window:10/5s", "fixed-window:30/1m,from=first", "sliding-log:10/10s", "sliding-counter:20/20s",
+		"token-bucket:10/1s", "token-bucket:60/1m", "fixed-window:10/5s", "fixed-window:30/1m,from=first",
+		"sliding-log:10/10s", "sliding-counter:20/20s",
 	} {
 		want := []string{text}
 		all = append(all, discovered{name: text + " jitter", want: want, server: func(t *testing.T) *server {
@@ -121,21 +122,29 @@ func servers() (all []discovered) {
 		discovered{name: "haproxy 50 in 5s", want: []string{"sliding-counter:50/5s"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&haproxyRate{most: 50, period: 5000})
 		}},
+		discovered{name: "rounded", want: []string{"sliding-counter:10/1s"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 10, period: 1e6})
+		}},
+		discovered{name: "rounded of a minute", want: []string{"sliding-counter:60/1m"}, note: "nearest", server: func(*testing.T) *server {
+			return simulated(&roundedCounter{most: 60, period: 60e6})
+		}},
 		discovered{name: "refreshed", want: []string{"fixed-window:10/10s,from=first"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&refreshedCounter{most: 10, period: 10e6})
 		}},
-		discovered{name: "refreshed of a minute", want: []string{"fixed-window:30/1m,from=first"}, note: "denied", server: func(*testing.T) *server {
-			return simulated(&refreshedCounter{most: 30, period: 60e6})
-		}},
+		discovered{name: "refreshed of a minute", want: []string{"fixed-window:30/1m,from=first"}, note: "denied",
+			server: func(*testing.T) *server {
+				return simulated(&refreshedCounter{most: 30, period: 60e6})
+			}},
 		discovered{name: "counted log", want: []string{"sliding-log:10/10s"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&countedLog{most: 10, period: 10e6})
 		}},
 		discovered{name: "counted log of 40", want: []string{"sliding-log:40/5s"}, note: "denied", server: func(*testing.T) *server {
 			return simulated(&countedLog{most: 40, period: 5e6})
 		}},
-		discovered{name: "filled up at intervals", want: []string{"fixed-window:10/10s"}, note: "first request", server: func(*testing.T) *server {
-			return simulated(&intervals{most: 10, period: 10e6})
-		}},
+		discovered{name: "filled up at intervals", want: []string{"fixed-window:10/10s"}, note: "first request",
+			server: func(*testing.T) *server {
+				return simulated(&intervals{most: 10, period: 10e6})
+			}},
 		discovered{name: "clock of a second", want: []string{"token-bucket:5/1s,burst=20"}, note: "clock", server: func(t *testing.T) *server {
 			o := newOurs(t, "token-bucket:5/1s,burst=20")
 			o.tick = 1e6
@@ -158,7 +167,7 @@ func TestServersAreNamedRightly(t *testing.T) {
 			}
 			begin := time.Now()
 			s := c.server(t)
-			d, took := discover(t, s, Config{Budget: c.requests, MaxTime: c.time, Workers: 16})
+			d, took := discover(t, s, Config{Budget: c.requests, MaxTime: c.time, Workers: 16}, 7)
 			told := "nothing"
 			right := d.Limit == nil && c.want == nil
 			if d.Limit != nil {
@@ -168,7 +177,8 @@ func TestServersAreNamedRightly(t *testing.T) {
 					right = right || !d.Exact && anyOf(t, c.want, other)
 				}
 			}
-			text := fmt.Sprintf("%s: told %s, exact %v, phase %s %v, alternatives %v, notes %q, %d requests, %s, real %s", c.name, told, d.Exact, d.Phase, d.PhaseKnown,
+			text := fmt.Sprintf("%s: told %s, exact %v, phase %s %v within %s, alternatives %v, notes %q, %d requests, %s, real %s",
+				c.name, told, d.Exact, d.Phase, d.PhaseKnown, d.PhaseWithin,
 				d.Alternatives, d.Notes, s.sent, took, time.Since(begin).Round(time.Millisecond))
 			if !right || !strings.Contains(strings.Join(d.Notes, "; "), c.note) {
 				t.Errorf("WRONG %s", text)
@@ -180,8 +190,8 @@ func TestServersAreNamedRightly(t *testing.T) {
 				if off > d.Limit.Period/2 {
 					off -= d.Limit.Period
 				}
-				if off.Abs() > 60*time.Millisecond {
-					t.Errorf("phase %s, off by %s", d.Phase, off)
+				if off.Abs() > d.PhaseWithin+5*time.Millisecond {
+					t.Errorf("phase %s within %s, off by %s", d.Phase, d.PhaseWithin, off)
 				}
 			}
 			if s.sent > c.requests || took > c.time+time.Second {

@@ -160,7 +160,9 @@ func (x *experiment) gain(models []model, now time.Time, p pace, unsure time.Dur
 
 // choose returns experiments that together tell as many pairs of models apart as can be, the
 // cheapest first, within so many requests and so much time.
-func choose(all []experiment, models []model, now time.Time, p pace, unsure time.Duration, requests int, left time.Duration) (chosen []experiment) {
+func choose(
+	all []experiment, models []model, now time.Time, p pace, unsure time.Duration, requests int, left time.Duration,
+) (chosen []experiment) {
 	type candidate struct {
 		x     *experiment
 		pairs [][2]int

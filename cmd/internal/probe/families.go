@@ -33,8 +33,10 @@ type evidence struct {
 	h     history
 	first *Event // that was admitted, of the first subject
 	last  *Event // that was admitted in the first burst
+	// fast is the one after which several workers asked. Before, all may have come back at once.
+	fast  *Event
 	edges []edge // of the first subject
-	// sharp are the narrowest edges of all subjects.
+	// sharp are the edges of all subjects, the narrowest first.
 	sharp []edge
 	// counts are how many a full limit may admit, the likeliest first.
 	counts []int64
@@ -78,7 +80,7 @@ func (v *evidence) hypotheses() []hypothesis {
 	low, high := v.gap()
 	for _, n := range v.counts[:1] {
 		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
-		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}} {
+		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}, {floored: true, nearest: true}} {
 			// All of the first burst counts in full for at most one period, and one of it
 			// leaves after another nth.
 			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
@@ -162,7 +164,7 @@ func (v *evidence) counters(m model, period time.Duration) (models []model) {
 	if m.anchored || m.limit.Slices > 0 {
 		return v.windows(m, period)
 	}
-	for _, phase := range append(v.fadingPhases(m, period), v.phases(period)...) {
+	for _, phase := range append(v.phases(period), v.fadingPhases(m, period)...) {
 		m.phase = phase
 		models = append(models, v.windows(m, period)...)
 	}
@@ -181,7 +183,11 @@ func (v *evidence) fadingPhases(m model, period time.Duration) (phases []time.Du
 		if i > 0 {
 			unit += time.Duration(e.between)
 		}
-		after, by := e.after.Add(-unit*each), e.by.Add(-unit*each)
+		back := unit * each
+		if m.nearest {
+			back += each / 2
+		}
+		after, by := e.after.Add(-back), e.by.Add(-back)
 		switch {
 		case i == 0:
 			low, high = after, by
@@ -218,11 +224,29 @@ func (v *evidence) phases(period time.Duration) []time.Duration {
 	for _, at := range v.turns {
 		phases = append(phases, phaseOf(at, period))
 	}
-	for _, e := range v.sharp {
-		width := e.by.Sub(e.after)
-		for _, share := range []time.Duration{1, 2, 3} {
-			phases = append(phases, phaseOf(e.after.Add(width*share/4), period))
+	if len(v.sharp) == 0 {
+		return phases
+	}
+	// Whole periods lie between any two edges, so all of them together say when one was.
+	low, high := v.sharp[0].after, v.sharp[0].by
+	for _, e := range v.sharp[1:] {
+		periods := (low.Sub(e.after) + period/2) / period
+		if low.Before(e.after) {
+			periods = -((e.after.Sub(low) + period/2) / period)
 		}
+		after, by := e.after.Add(periods*period), e.by.Add(periods*period)
+		if by.Before(low) || after.After(high) {
+			break
+		}
+		if after.After(low) {
+			low = after
+		}
+		if by.Before(high) {
+			high = by
+		}
+	}
+	for share := range time.Duration(5) {
+		phases = append(phases, phaseOf(low.Add(high.Sub(low)*share/4), period))
 	}
 	return phases
 }
@@ -293,7 +317,7 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 // burstOf returns between what a bucket's burst must lie, at so many nanoseconds a unit: what
 // was admitted at first less what came back meanwhile.
 func (v *evidence) burstOf(gap float64, tick time.Duration) (lowest, highest int64) {
-	shortest := max(0, v.last.Sent.Sub(v.first.Answered)-2*time.Millisecond)
+	shortest := max(0, v.last.Sent.Sub(v.fast.Answered)-2*time.Millisecond)
 	longest := v.last.Answered.Sub(v.first.Sent) + 2*time.Millisecond + tick
 	admitted := v.counts[0]
 	lowest = admitted - int64(math.Ceil(float64(longest)/gap))

@@ -13,6 +13,7 @@ type observation struct {
 	sent, answered limiter.Instant
 	cost           int64
 	outcome        endpoint.Outcome
+	n              int64 // requests of this cost that were under way together and answered alike
 }
 
 // history is what was observed of each subject, each in the order of decision. With a
@@ -42,18 +43,18 @@ func historyOf(events []Event, shared bool) history {
 			index[subject] = at
 			h = append(h, nil)
 		}
-		h[at] = append(h[at], observation{limiter.InstantOf(e.Sent), limiter.InstantOf(e.Answered), e.Cost, e.Outcome})
+		h[at] = append(h[at], observation{limiter.InstantOf(e.Sent), limiter.InstantOf(e.Answered), e.Cost, e.Outcome, 1})
 	}
-	for _, one := range h {
+	for i, one := range h {
 		slices.SortStableFunc(one, func(a, b observation) int { return int(a.sent - b.sent) })
-		admittedFirst(one)
+		h[i] = together(one)
 	}
 	return h
 }
 
-// admittedFirst puts admissions before denials where requests were under way together: a denial
-// that came after is explained by all of them.
-func admittedFirst(one []observation) {
+// together puts admissions before denials where requests were under way together, since a denial
+// that came after is explained by all of them, and makes one observation of those answered alike.
+func together(one []observation) (merged []observation) {
 	for begin := 0; begin < len(one); {
 		end, until := begin+1, one[begin].answered
 		for end < len(one) && one[end].sent < until {
@@ -61,8 +62,19 @@ func admittedFirst(one []observation) {
 			end++
 		}
 		slices.SortStableFunc(one[begin:end], func(a, b observation) int { return int(a.outcome) - int(b.outcome) })
+		for _, o := range one[begin:end] {
+			last := len(merged) - 1
+			if end-begin == 1 || o.outcome == endpoint.Failed || last < 0 || merged[last].outcome != o.outcome ||
+				merged[last].cost != o.cost || merged[last].answered <= one[begin].sent {
+				merged = append(merged, o)
+				continue
+			}
+			merged[last].n++
+			merged[last].sent, merged[last].answered = min(merged[last].sent, o.sent), max(merged[last].answered, o.answered)
+		}
 		begin = end
 	}
+	return merged
 }
 
 // A request was decided at some instant between sent and answered, and one that failed may have
@@ -118,9 +130,9 @@ func contradicted(m *model, one []observation, r *reading, among []int) (wrong [
 		now := max(r.instant(o), u.last)
 		switch o.outcome {
 		case endpoint.Allowed:
-			m.take(&u, o.cost, o.cost, now)
+			m.take(&u, o.cost*o.n, o.cost*o.n, now)
 		case endpoint.Denied:
-			m.take(&u, o.cost, 0, now)
+			m.take(&u, o.cost*o.n, 0, now)
 		case endpoint.Failed:
 			if r.failed>>min(failures, 63)&1 == 1 {
 				m.take(&u, o.cost, o.cost, now)
@@ -135,7 +147,7 @@ func contradicted(m *model, one []observation, r *reading, among []int) (wrong [
 // decided. Between requests room only grows.
 func (m *model) explains(u *usage, o *observation) bool {
 	if o.outcome == endpoint.Allowed {
-		return m.room(u, max(u.last, o.answered+slack)) >= o.cost
+		return m.room(u, max(u.last, o.answered+slack)) >= o.cost*o.n
 	}
 	return m.room(u, max(u.last, o.sent-slack)) < o.cost
 }
@@ -160,7 +172,7 @@ func edgesOf(one []observation) (edges []edge) {
 				edges = append(edges, edge{denied.sent.Time(), o.answered.Time(), admitted})
 				denied, admitted = nil, 0
 			}
-			admitted++
+			admitted += int(o.n)
 		}
 	}
 	return edges

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -62,6 +63,30 @@ func (h *haproxyRate) decide(subject string, now limiter.Instant) bool {
 	c.current++
 	remains := h.period - (ms - c.begin)
 	return c.current+c.previous*remains/h.period <= h.most
+}
+
+// roundedCounter is two windows that rounds what counts of the one before to the nearest whole number,
+// as Go's httprate.
+type roundedCounter struct {
+	most   int64
+	period limiter.Instant
+	counts map[string]map[limiter.Instant]int64
+}
+
+func (r *roundedCounter) decide(subject string, now limiter.Instant) bool {
+	if r.counts == nil {
+		r.counts = make(map[string]map[limiter.Instant]int64)
+	}
+	if r.counts[subject] == nil {
+		r.counts[subject] = make(map[limiter.Instant]int64)
+	}
+	windows, begin := r.counts[subject], now-now%r.period
+	share := float64(r.period-(now-begin)) / float64(r.period)
+	if int64(math.Round(float64(windows[begin-r.period])*share))+windows[begin]+1 > r.most {
+		return false
+	}
+	windows[begin]++
+	return true
 }
 
 // refreshedCounter is INCR followed by EXPIRE each time, so that who goes on asking stays out.

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -25,37 +24,13 @@ type model struct {
 	// floored: a sliding counter rounds what is left of the window before down, and a window that
 	// begins with a request does so again after two periods without one.
 	floored bool
+	// nearest: a floored counter rounds that to the nearest whole number instead.
+	nearest bool
 	// thousandths: a bucket leaks whole thousandths of a request in whole milliseconds since the
 	// last one admitted, as nginx counts, so that it loses a little time with each.
 	thousandths bool
 	// ban is for how long a subject is denied after a denial; 0 is no ban.
 	ban time.Duration
-}
-
-// family names the kind of a model, for which its numbers do not matter.
-type family struct {
-	kind                                                                limiter.Kind
-	anchored, ticking, counted, refreshed, floored, thousandths, banned bool
-}
-
-func (m *model) family() family {
-	return family{m.limit.Kind(), m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored, m.thousandths, m.ban > 0}
-}
-
-func (m *model) String() string {
-	s := m.limit.String()
-	if m.phase != 0 {
-		s += fmt.Sprintf(" phase %s", m.phase)
-	}
-	for _, option := range []struct {
-		is   bool
-		text string
-	}{{m.anchored, "anchored"}, {m.tick > 0, "tick " + m.tick.String()}, {m.counted, "counted"}, {m.refreshed, "refreshed"}, {m.ban > 0, "ban " + m.ban.String()}} {
-		if option.is {
-			s += " " + option.text
-		}
-	}
-	return s
 }
 
 // isAligned reports whether when a subject's windows begin does not depend on its requests.
@@ -102,7 +77,11 @@ func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
 	then := *u
 	m.turn(&then, now)
 	period := m.limit.Period.Microseconds()
-	return then.current + then.previous*(period-int64(now-then.begin))/period
+	before := then.previous * (period - int64(now-then.begin))
+	if m.nearest {
+		before += period / 2
+	}
+	return then.current + before/period
 }
 
 // at returns an instant as the model's clock and windows count it.

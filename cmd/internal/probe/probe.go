@@ -67,6 +67,8 @@ type Discovery struct {
 	// PhaseKnown.
 	Phase      time.Duration
 	PhaseKnown bool
+	// PhaseWithin is by how much the phase may be wrong, either way.
+	PhaseWithin time.Duration
 	// Alternatives are limits that would have answered alike.
 	Alternatives []limiter.Limit
 	// Notes are what could not be told apart, and why, in words.

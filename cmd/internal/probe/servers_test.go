@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -24,10 +25,12 @@ type server struct {
 	errors            float64       // share of requests that fail; half of them are counted
 	deniedStatus      int           // 0 is 429
 	skew              time.Duration
+	concurrent        int // the most requests under way at once; 0 is no limit
 
 	mutex  sync.Mutex
 	random *rand.Rand
 	sent   int
+	inside int
 }
 
 func (s *server) Connect(context.Context) error { return nil }
@@ -53,9 +56,16 @@ func (s *server) Send(_ context.Context, subject string, _ int64, answer *endpoi
 	if !failed || counted {
 		s.mutex.Lock()
 		allowed = s.decide(subject, limiter.InstantOf(time.Now().Add(s.skew)))
+		s.inside++
+		allowed = allowed && (s.concurrent == 0 || s.inside <= s.concurrent)
 		s.mutex.Unlock()
 	}
 	time.Sleep(latency - there)
+	if !failed || counted {
+		s.mutex.Lock()
+		s.inside--
+		s.mutex.Unlock()
+	}
 	answer.Answered = time.Now()
 	denied := s.deniedStatus
 	if denied == 0 {
@@ -115,15 +125,15 @@ func (o *ours) decide(subject string, now limiter.Instant) bool {
 }
 
 // discover discovers a server's limit in virtual time.
-func discover(t *testing.T, s *server, config Config) (d *Discovery, took time.Duration) {
+func discover(t *testing.T, s *server, config Config, seed uint64) (d *Discovery, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s.random = rand.New(rand.NewPCG(7, 7))
+		s.random = rand.New(rand.NewPCG(7, seed))
 		time.Sleep(time.Duration(s.chance() * float64(time.Hour)))
 		begin := time.Now()
 		config.Client = s
 		var err error
-		if d, err = Discover(t.Context(), &config); err != nil {
+		if d, err = Discover(t.Context(), &config); err != nil && !errors.Is(err, ErrNoLimit) {
 			t.Errorf("error %v", err)
 		}
 		took = time.Since(begin)

@@ -193,16 +193,6 @@ func (b *burst) count(known *statuses) {
 	}
 }
 
-// first returns the first event with an outcome.
-func (b *burst) first(outcome endpoint.Outcome) *Event {
-	for i := range b.events {
-		if b.events[i].Outcome == outcome {
-			return &b.events[i]
-		}
-	}
-	return nil
-}
-
 // sequential is how many requests of a burst are sent one after the other before several
 // workers send them: small limits are found exactly, and large ones before they refill.
 const sequential = 32

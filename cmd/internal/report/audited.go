@@ -84,7 +84,8 @@ func (r *Run) untested(kind Kind) string {
 
 // percentUp writes a share that is below 1 and not known to be less than shown.
 func percentUp(f float64) string {
-	percent := math.Ceil(100 * f)
+	const rounding = 1e-9 // of a float
+	percent := math.Ceil(100*f - rounding)
 	return fmt.Sprintf("%.0f%%", math.Min(percent, 99))
 }
 

@@ -83,6 +83,8 @@ func (r *Run) check() error {
 		if a.LimitReached != nil {
 			figures = append(figures, *a.LimitReached)
 		}
+		seen, phase := a.Sight.figures()
+		counts, figures = append(counts, seen...), append(figures, phase...)
 		if a.Lies != nil {
 			if len(a.Lies.Fields) > mostListed {
 				return errTooMuch

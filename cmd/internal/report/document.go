@@ -219,6 +219,8 @@ type Audit struct {
 	// Fairness is Jain's index of the units that each key was admitted: 1 if all
 	// had the same, 1/keys if one had all.
 	Fairness float64 `json:"fairness"`
+	// Sight is how far the audit could see, of a limit that somebody else decides.
+	Sight *Sight `json:"sight,omitempty"`
 	// FairnessUnknown: the audit was merged from several without KeySums, so its
 	// Fairness means nothing.
 	FairnessUnknown bool `json:"fairness_unknown,omitempty"`

@@ -35,6 +35,11 @@ func saved() map[string]*Document {
 	later.StartedAt = later.StartedAt.Add(1500 * time.Millisecond)
 	worse := small("token-bucket", 7)
 	worse.Audit.OverAdmitted, worse.Audit.WorstWindowRatio, worse.Rate, worse.Load = 3, 1.03, 2000, "2000/s poisson over 50 keys, zipf:1.2"
+	worse.Limits[0].Audit = worse.Audit
+	for i := range worse.Timeline {
+		interval := &worse.Timeline[i]
+		interval.P50, interval.P99, interval.Max = 2*interval.P50, 2*interval.P99, 2*interval.Max
+	}
 	noisy := small("token-bucket", 1)
 	noisy.Latency.P99 += noisy.Latency.P99 / 20
 	return map[string]*Document{

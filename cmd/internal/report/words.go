@@ -82,6 +82,7 @@ func (r *Run) auditInWords() string {
 	} else {
 		text += "; fairness " + decimal(a.Fairness)
 	}
+	text += a.Sight.words()
 	if n := r.Neighbours; n != nil {
 		text += fmt.Sprintf("; the neighbours were denied %s of %s", output.Thousands(n.Denied), requests(n.Allowed+n.Denied))
 	}

@@ -2,6 +2,8 @@ package trial
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +37,11 @@ func (r *loadRun) nameSubjects(l *workload) {
 	}
 	r.names = r.Endpoint.Subjects.Fresh()
 	known := l.population.nameOf
-	l.population.nameOf = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
+	l.sentAs = func(subject uint32) string { return r.names.Name(subject, known(subject)) }
+	l.population.nameOf = l.sentAs
+	if len(r.names.List) > 0 { // they may be secret
+		l.population.nameOf = func(subject uint32) string { return "subject " + strconv.FormatUint(uint64(subject)+1, 10) }
+	}
 }
 
 // endpointTarget is a limit that somebody else decides. It is a [loadgen.Exchanger].
@@ -104,7 +110,10 @@ func (t *endpointTarget) Describe() Description { return Description{Name: t.cli
 func (t *endpointTarget) Prepare(ctx context.Context, _ []limiter.Request, timeout time.Duration) (Clock, error) {
 	ctx, cancel := limiter.BudgetContext(ctx, timeout)
 	defer cancel()
-	return Clock{}, t.client.Connect(ctx)
+	if err := t.client.Connect(ctx); err != nil {
+		return Clock{}, fmt.Errorf("%s: %w", t.client.Describe(), err)
+	}
+	return Clock{}, nil
 }
 
 // Measure implements [Target].

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -60,7 +61,7 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	is := func(low, high int) bool {
 		return !slices.ContainsFunc(seen, func(status int) bool { return status < low || status > high })
 	}
-	hint := fmt.Sprintf("; if that is how this endpoint denies, add --denied-status %d", seen[len(seen)-1])
+	hint := fmt.Sprintf("? If that is how this endpoint denies, add --denied-status %d", seen[len(seen)-1])
 	every := "every answer was " + endpoint.StatusText(seen[0])
 	switch {
 	case is(300, 399) && len(seen) == 1:
@@ -68,11 +69,11 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 	case is(300, 399):
 		all = append(all, "every answer was a redirect, and those are not followed; give the URL that they lead to")
 	case is(401, 401), is(403, 403):
-		all = append(all, every+", so the limit may not have been asked; does it need a --header 'Authorization: …'?"+hint)
+		all = append(all, every+", so the limit may not have been asked; does it need a --header 'Authorization: …'"+hint)
 	case is(400, 499) && len(seen) == 1:
-		all = append(all, every+", so the limit may not have been asked; is this the right URL, method and body?"+hint)
+		all = append(all, every+", so the limit may not have been asked; is this the right URL, method and body"+hint)
 	case seen[len(seen)-1] >= 500:
-		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+hint)
+		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
 	}
 	return all
 }

@@ -41,6 +41,7 @@ func (r *loadRun) report(result *loadgen.Result, target Description, l *workload
 	}
 	run.ErrorTexts = commonest(result.ErrorTexts)
 	run.Warnings = r.warnings(run, result, target, l)
+	describeSights(run, result.Sights)
 	return run
 }
 

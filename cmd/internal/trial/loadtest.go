@@ -106,6 +106,8 @@ type workload struct {
 	population *population
 	recording  *recording // of a replay, else nil
 	duration   time.Duration
+	// sentAs is what requests to an endpoint call a subject.
+	sentAs func(subject uint32) string
 }
 
 // audited is the limits of the workload, whose keys have names.
@@ -133,7 +135,7 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	}
 	defer target.Close()
 	if e, is := target.(*endpointTarget); is {
-		e.nameOf = l.population.nameOf
+		e.nameOf = l.sentAs
 	}
 	r.boundMemory(l)
 	clock, err := target.Prepare(ctx, l.population.Requests(0), r.Timeout)
@@ -182,7 +184,7 @@ func (r *loadRun) plan() (l *workload, err error) {
 
 // setting is what a scenario is made for, before the time is known.
 func (r *loadRun) setting(l *workload) loadgen.Setting {
-	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects}
+	return loadgen.Setting{Limit: l.limits[0].limit, Subjects: r.Load.Subjects, Costs: r.Load.Mix.Costs, Seed: r.Load.Seed}
 }
 
 // boundMemory keeps garbage from growing to as much again as an audit of millions of

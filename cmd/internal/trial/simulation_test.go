@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/report"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
 // watcher writes down what the observer of a simulation is told.
@@ -148,5 +149,39 @@ func TestAnInterruptedSimulationHasNoResult(t *testing.T) {
 	plan.Open = func(func() time.Time) (*Store, error) { return nil, context.DeadlineExceeded }
 	if result, err := plan.Run(t.Context(), new(watcher)); !errors.Is(err, context.DeadlineExceeded) || result != nil {
 		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+// Keys and denials under a policy are those of each of its limits: an attacker who tries many
+// names from one address is one key that was denied, and none of the names is.
+func TestKeysOfAPolicyAreItsLimits(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("time,ip,email\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "%d,10.0.0.66,victim-%d\n", 1431857100+i, i)
+	}
+	b.WriteString("1431857200,10.0.0.1,one\n1431857201,10.0.0.2,one\n")
+	limits := []policy.Limit{
+		{Name: "address", By: []string{"ip"}, Limit: limitOf(t, "5/1h").Limits[0]},
+		{Name: "name", By: []string{"email"}, Limit: limitOf(t, "3/1h").Limits[0]},
+		{Name: "trial", By: []string{"email"}, Limit: limitOf(t, "1/1h").Limits[0], Shadow: true},
+	}
+	log := readLog(t, b.String(), "ip", "email")
+	for _, test := range []struct {
+		limits []policy.Limit
+		keys   int64
+		most   string
+	}{{limits, 3 + 41, "ip=10.0.0.66 (address)"}, {limits[:1], 3, "ip=10.0.0.66"}} {
+		plan := &Simulation{Candidates: []Candidate{{Policy: &policy.Policy{Name: "login", Limits: test.limits}}}, Log: log}
+		result, err := plan.Run(t.Context(), new(watcher))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := &result.Report.Runs[0]
+		if run.Requests != 42 || run.Denied != 35 || run.Keys != test.keys || run.KeysDenied != 1 ||
+			!slices.Equal(run.MostDenied, []report.KeyCount{{Key: test.most, Allowed: 5, Denied: 35}}) {
+			t.Errorf("%d requests, %d denied, %d keys, %d of them denied, most %+v",
+				run.Requests, run.Denied, run.Keys, run.KeysDenied, run.MostDenied)
+		}
 	}
 }

@@ -27,9 +27,31 @@ func (r *simulationRun) describeWrapped(run *report.Run) {
 	run.Warnings = append(run.Warnings, r.warnings...)
 }
 
+// keyName is what to call a key of a policy: the attributes that its limit is by, and where the
+// policy has several limits, the limit's name.
+func (r *simulationRun) keyName(key uint32) string {
+	limits := r.candidate.Policy.Limits
+	i, subject := r.result.OwnerOf(key)
+	var values, names []string
+	for n, name := range r.fields {
+		if slices.Contains(limits[i].By, name) {
+			values, names = append(values, r.result.Subjects[subject][n]), append(names, name)
+		}
+	}
+	text := subjectName(values, names, true)
+	if len(limits) > 1 {
+		text += " (" + limits[i].Name + ")"
+	}
+	return text
+}
+
 // report puts the result of a run in the terms of a report.
 func (r *simulationRun) report() report.Run {
 	result, tally := r.result, &r.result.Tally
+	keys, nameOf := tally, r.subjectName
+	if r.candidate.Policy != nil {
+		keys, nameOf = &result.Keys, r.keyName
+	}
 	span := result.End.Time().Sub(result.Begin.Time())
 	run := report.Run{
 		Store: r.store,
@@ -40,8 +62,8 @@ func (r *simulationRun) report() report.Run {
 			Requests:   tally.Requests(),
 			Allowed:    tally.Allowed(),
 			Denied:     tally.Denied(),
-			Keys:       tally.Keys(),
-			KeysDenied: tally.KeysDenied(),
+			Keys:       keys.Keys(),
+			KeysDenied: keys.KeysDenied(),
 			DurationMS: output.Milliseconds(span),
 		},
 		IntervalMS: result.Interval.Milliseconds(),
@@ -59,7 +81,7 @@ func (r *simulationRun) report() report.Run {
 		run.Timeline = append(run.Timeline, report.Interval{OffsetMS: int64(i) * run.IntervalMS, Allowed: counts.Allowed, Denied: counts.Denied})
 	}
 	run.EdgesMS = edges(r.candidate.limits(), nil, result.Begin.Time(), span)
-	describeKeys(&run, tally, r.subjectName)
+	describeKeys(&run, keys, nameOf)
 	if r.candidate.Policy != nil {
 		run.Policy = r.candidate.Policy.Name
 	}

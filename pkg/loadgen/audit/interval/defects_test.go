@@ -254,11 +254,15 @@ func TestEachDefectIsFound(t *testing.T) {
 	for _, d := range defects() {
 		limit := parse(t, d.limit)
 		f, sight := flood(limit, d.cost, 10_000).run(d.make(limit))
-		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under {
+		if f.OverAdmitted > 0 != d.over || f.UnderAdmitted > 0 != d.under ||
+			f.KeysOver > 0 != d.over || f.KeysUnder > 0 != d.under {
 			t.Errorf("%s: %+v, %+v", d.name, f, sight)
 		}
 		t.Logf("%-35s over %4d, under %4d, least %4d, worst %.2f, peak %.2f, %+v",
 			d.name, f.OverAdmitted, f.UnderAdmitted, f.LeastUnder, f.WorstRatio, f.PeakRatio, sight)
+		if d.name == "fixed window sold as a log" && (f.WorstUnits != 20 || f.WorstRatio != 2) {
+			t.Errorf("the worst of a fixed window is %d units, %.2f", f.WorstUnits, f.WorstRatio)
+		}
 		f, sight = flood(limit, d.cost, 10_000).run(newExact(limit))
 		if f.OverAdmitted > 0 || f.UnderAdmitted > 0 || f.PeakRatio != 1 || sight.ChargesDenied {
 			t.Errorf("%s, but right: %+v, %+v", d.name, f, sight)

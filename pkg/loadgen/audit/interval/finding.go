@@ -63,7 +63,7 @@ type Sight struct {
 func (a *Auditor) Sight() Sight {
 	var s Sight
 	for _, g := range a.groups {
-		t := &g.best().totals
+		t := &g.phases[g.best()].totals
 		s.LeastOver = leastOf(s.LeastOver, t.sight.over)
 		s.LeastUnder = leastOf(s.LeastUnder, t.sight.under)
 		if g.chargesDenied(t) {
@@ -89,36 +89,46 @@ func leastOf(a, b int64) int64 {
 // is certain, and so the same as what would have been too many at least.
 func (a *Auditor) Finding() audit.Finding {
 	f := a.finding
-	for _, k := range a.keys {
-		if k == nil {
-			continue
-		}
+	for _, g := range a.groups {
+		g.find(&f)
+	}
+	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
+	return f
+}
+
+// find adds what was found of the keys of a group.
+func (g *group) find(f *audit.Finding) {
+	best := g.best()
+	t := &g.phases[best].totals
+	underIsWrong := !g.chargesDenied(t)
+	f.OverAdmitted += t.over
+	f.LeastOver += t.over
+	if underIsWrong {
+		f.UnderAdmitted += t.underFree
+		f.LeastUnder += t.leastUnder
+	}
+	f.PeakRatio = max(f.PeakRatio, t.peak)
+	for _, k := range g.keys {
 		f.Keys++
 		if k.denied {
 			f.KeysDenied++
+		}
+		if k.models[best].over {
+			f.KeysOver++
+		}
+		if k.models[best].most.under && underIsWrong {
+			f.KeysUnder++
 		}
 		x := float64(k.charged)
 		f.Charged += x
 		f.ChargedSquares += x * x
 		f.WorstUnits = max(f.WorstUnits, k.span.worst)
 		ratio := k.span.ratio(k.limit)
-		if k.limit.Algorithm.HasBurst() && k.group.best().totals.over == 0 {
+		if k.limit.Algorithm.HasBurst() && t.over == 0 {
 			ratio = min(ratio, 1) // a float may say a little more
 		}
 		f.WorstRatio = max(f.WorstRatio, ratio)
 	}
-	for _, g := range a.groups {
-		t := &g.best().totals
-		f.OverAdmitted += t.over
-		f.LeastOver += t.over
-		if !g.chargesDenied(t) {
-			f.UnderAdmitted += t.underFree
-			f.LeastUnder += t.leastUnder
-		}
-		f.PeakRatio = max(f.PeakRatio, t.peak)
-	}
-	f.Fairness = audit.Fairness(f.Keys, f.Charged, f.ChargedSquares)
-	return f
 }
 
 // phase returns the middle of the phases under which nothing is wrong, and how far they reach from

@@ -30,6 +30,7 @@ type fullest struct {
 	costs      costs
 	afterFirst bool // only what was admitted begins a window
 	sample     sample
+	under      bool // any denial was wrong
 }
 
 // supposition is a set of suppositions.
@@ -226,6 +227,7 @@ func (f *fullest) judge(e *ending, countsDenials bool, t *totals) {
 		f.sample = sample{}
 	}
 	if wrong&free != 0 {
+		f.under = true
 		t.underFree += e.cost
 	}
 	switch {

@@ -26,7 +26,7 @@ type group struct {
 
 func (a *Auditor) group(limit *limiter.Limit) *group {
 	id := groupID{limit.Kind(), periodOf(limit), limit.Slices}
-	g := a.groups[id]
+	g := a.groupOf[id]
 	if g == nil {
 		width := periodOf(limit) / limiter.Instant(max(1, limit.Slices))
 		g = &group{limit: limit, finest: max(a.resolution, width/4096, 1)}
@@ -40,7 +40,7 @@ func (a *Auditor) group(limit *limiter.Limit) *group {
 				g.widen(p, g.ahead())
 			}
 		}
-		a.groups[id] = g
+		a.groupOf[id], a.groups = g, append(a.groups, g)
 	}
 	return g
 }
@@ -63,14 +63,15 @@ func (g *group) chargesDenied(t *totals) bool {
 	return t.underFree > 0 && t.underCharged == 0 && !g.deniedFree && !g.limit.Algorithm.HasBurst()
 }
 
-// best returns the phase that explains most: one under which all mistakes are of one kind, as most
-// limiters make only one, and of those the one under which they are fewest.
-func (g *group) best() *phase {
-	best := g.phases[0]
-	for _, p := range g.phases[1:] {
-		mixed, leastMixed := min(p.totals.over, g.under(p)), min(best.totals.over, g.under(best))
-		if mixed < leastMixed || mixed == leastMixed && g.wrong(p) < g.wrong(best) {
-			best = p
+// best returns the index of the phase that explains most: one under which all mistakes are of one
+// kind, as most limiters make only one, and of those the one under which they are fewest.
+func (g *group) best() int {
+	best := 0
+	for i, p := range g.phases {
+		b := g.phases[best]
+		mixed, leastMixed := min(p.totals.over, g.under(p)), min(b.totals.over, g.under(b))
+		if mixed < leastMixed || mixed == leastMixed && g.wrong(p) < g.wrong(b) {
+			best = i
 		}
 	}
 	return best

@@ -64,7 +64,8 @@ type Auditor struct {
 	resolution limiter.Instant
 	skew       limiter.Instant // negative if the phase is not known
 	limits     map[limiter.Limit]*limiter.Limit
-	groups     map[groupID]*group
+	groupOf    map[groupID]*group
+	groups     []*group         // the same in the order in which they were seen
 	setups     []*limiter.Limit // of each key
 	keys       []*account       // nil until the key is seen
 
@@ -79,7 +80,7 @@ func New(options Options) *Auditor {
 		resolution: microseconds(options.Resolution),
 		skew:       microseconds(options.Skew),
 		limits:     map[limiter.Limit]*limiter.Limit{},
-		groups:     map[groupID]*group{},
+		groupOf:    map[groupID]*group{},
 	}
 }
 

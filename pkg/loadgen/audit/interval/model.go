@@ -10,6 +10,7 @@ import (
 type model struct {
 	least placer
 	most  fullest
+	over  bool // any units were too many
 }
 
 // placer finds what was admitted and should not have been.
@@ -70,6 +71,7 @@ func (m *model) pair(p *phase, lo, hi limiter.Instant, units int64) {
 	tooMany := m.least.place(lo, hi, units)
 	spare, capacity := m.least.spare(hi), m.most.limit.Capacity()
 	p.totals.over += tooMany
+	m.over = m.over || tooMany > 0
 	p.totals.peak = max(p.totals.peak, float64(capacity-spare+tooMany)/float64(capacity))
 	p.totals.sight.admitted(spare)
 }
@@ -79,4 +81,4 @@ func (m *model) end(p *phase, e *event) {
 	m.most.end(hi, e)
 }
 
-func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone()} }
+func (m *model) clone() *model { return &model{m.least.clone(), m.most.clone(), m.over} }

@@ -73,7 +73,7 @@ func (o *oracle) right(phases limiter.Instant) bool {
 func TestAgainstAllAssignments(t *testing.T) {
 	right, wrong, found := 0, 0, map[int]int{}
 	all := map[int]int{}
-	for seed := range 20_000 {
+	for seed := range 12_000 {
 		random := rand.New(rand.NewPCG(uint64(seed), 3))
 		kind := random.IntN(kinds)
 		limit := limitOf(kind, 1+random.Int64N(3), 8*time.Microsecond*1000, random)

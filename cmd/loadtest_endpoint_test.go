@@ -1,0 +1,356 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/limitctl/limitctl/cmd/internal/report"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
+)
+
+// limitedService is an HTTP service that keeps a limit by X-Key, or by ?key=, at ?cost=.
+type limitedService struct {
+	*httptest.Server
+	mu       sync.Mutex
+	subjects map[string]int
+}
+
+func newLimitedService(t *testing.T, limit string) *limitedService {
+	t.Helper()
+	parsed, err := limiter.ParseLimit(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter.New(memorystore.New())
+	s := &limitedService{subjects: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		subject := r.Header.Get("X-Key") + r.URL.Query().Get("key")
+		s.mu.Lock()
+		s.subjects[subject]++
+		s.mu.Unlock()
+		cost := int64(1)
+		if text := r.URL.Query().Get("cost"); text != "" {
+			cost, _ = strconv.ParseInt(text, 10, 64)
+		}
+		decision, err := l.Take(r.Context(), limiter.Key{Subject: subject}, parsed, cost)
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		case !decision.Allowed:
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// seen are the subjects that asked.
+func (s *limitedService) seen() (subjects []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for subject := range s.subjects {
+		subjects = append(subjects, subject)
+	}
+	slices.Sort(subjects)
+	return subjects
+}
+
+// endpointTested runs a load test and returns its report.
+func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Document {
+	t.Helper()
+	stdout, _ := w.run(t, exit, append([]string{"loadtest", "-o", "json"}, args...)...)
+	var document report.Document
+	if err := json.Unmarshal([]byte(stdout), &document); err != nil {
+		t.Fatalf("%v: %s", err, stdout)
+	}
+	return &document
+}
+
+func TestLoadtestOfAnEndpoint(t *testing.T) {
+	for _, algorithm := range limiter.Algorithms() {
+		limit := algorithm.String() + ":20/1s"
+		s := newLimitedService(t, limit)
+		for name, args := range map[string][]string{
+			"query": {s.URL + "/?key={subject}"}, "header": {s.URL, "--header", "X-Key: {subject}"},
+			"h2c": {s.URL + "/?key={subject}", "--http2"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
+		} {
+			if name == "h2c" { // the server of the test speaks none
+				continue
+			}
+			run := endpointTested(t, newWorld(t), exitYes,
+				append(args, "--limit", limit, "--rate", "200", "--keys", "5", "--duration", "1s", "--threshold", "errors==0")...).Runs[0]
+			prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
+			if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] || run.Denied == 0 {
+				t.Errorf("%s by %s: statuses %v of %d requests, %d allowed", limit, name, run.Statuses, run.Requests, run.Allowed)
+			}
+			if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" || !strings.HasPrefix(run.MostDenied[0].Key, prefix) {
+				t.Errorf("%s by %s: subjects %+v, %v", limit, name, run.Endpoint, run.MostDenied[0])
+			}
+			if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
+				t.Errorf("%s by %s: asked as %v", limit, name, subjects)
+			}
+			if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil || c.TLS != nil {
+				t.Errorf("%s by %s: connections %+v", limit, name, c)
+			}
+		}
+	}
+}
+
+// Each run has subjects of its own, so none finds its limit used.
+func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
+	s := newLimitedService(t, "10/1h")
+	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "--rate", "500", "--keys", "4",
+		"--duration", "400ms"}
+	for range 2 {
+		document := endpointTested(t, newWorld(t), exitYes, args...)
+		for _, run := range document.Runs {
+			if run.Allowed != 40 || run.Audit.LeastUnderAdmitted != 0 {
+				t.Errorf("%s: %d allowed", run.Algorithm, run.Allowed)
+			}
+		}
+	}
+	if n := len(s.seen()); n != 16 {
+		t.Errorf("%d subjects in 4 runs of 4", n)
+	}
+}
+
+func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
+	s := newLimitedService(t, "11/1h")
+	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "--rate", "500", "--keys", "4",
+		"--duration", "400ms").Runs[0]
+	if run.Audit.LeastOverAdmitted != 4 {
+		t.Errorf("%d too many", run.Audit.LeastOverAdmitted)
+	}
+}
+
+func TestCostsOfAnEndpoint(t *testing.T) {
+	s := newLimitedService(t, "30/1h")
+	w := newWorld(t)
+	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "--rate",
+		"200",
+		"--duration", "400ms").Runs[0]
+	if run.Allowed != 20 {
+		t.Errorf("%d allowed", run.Allowed)
+	}
+	if _, stderr := w.run(t, exitUsage, "loadtest", s.URL+"/?key={subject}", "--limit", "30/1h", "--cost",
+		"3"); !strings.Contains(stderr, "{cost}") {
+		t.Error(stderr)
+	}
+}
+
+func TestReplayToAnEndpoint(t *testing.T) {
+	s := newLimitedService(t, "2/1h")
+	log := filepath.Join(t.TempDir(), "log.csv")
+	text := "time,user,ip\n"
+	for i := range 5 {
+		text += fmt.Sprintf("2026-01-01T00:00:0%dZ,alice,10.0.0.%d\n", i, i)
+	}
+	if err := os.WriteFile(log, []byte(text+"2026-01-01T00:00:05Z,\"b \"\"o\"\"/b\",10.0.0.9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user",
+		"--speed", "100").Runs[0]
+	if run.Allowed != 3 || run.Denied != 3 {
+		t.Errorf("%d allowed, %d denied", run.Allowed, run.Denied)
+	}
+	endpointTested(t, newWorld(t), exitYes, s.URL+"/?key={subject}", "--limit", "2/1h", "--replay", log, "--key-field", "user",
+		"--speed", "100",
+		"--subject-format", "{subject}")
+	if subjects := s.seen(); len(subjects) != 4 || !slices.Contains(subjects, "alice") || !slices.Contains(subjects, `b "o"/b`) {
+		t.Errorf("asked as %q", subjects)
+	}
+}
+
+// Keys of an API are sent, and shown nowhere.
+func TestSubjectsOfAFile(t *testing.T) {
+	s := newLimitedService(t, "3/1h")
+	w := newWorld(t)
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "keys.txt")
+	if err := os.WriteFile(keys, []byte("sk-secret-1\nsk-secret-2\r\n\nsk-secret-3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "--rate", "100", "--duration", "300ms"}
+	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", "--html", filepath.Join(dir, "page.html"), "--save",
+		filepath.Join(dir, "run.json")}, args...)...)
+	for _, name := range []string{"page.html", "run.json"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout += string(text)
+	}
+	if strings.Contains(stdout+stderr, "sk-secret") || !strings.Contains(stdout, "subject 2") || !strings.Contains(stdout,
+		"are not new ones") {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+	if subjects := s.seen(); !slices.Equal(subjects, []string{"sk-secret-1", "sk-secret-2", "sk-secret-3"}) {
+		t.Errorf("asked as %q", subjects)
+	}
+	if _, stderr := w.run(t, exitUsage, append([]string{"loadtest", "--keys", "4"}, args...)...); !strings.Contains(stderr,
+		"names 3 subjects") {
+		t.Error(stderr)
+	}
+}
+
+func TestScenariosAndReportsOfAnEndpoint(t *testing.T) {
+	s := newLimitedService(t, "20/1s")
+	w := newWorld(t)
+	dir := t.TempDir()
+	saved := filepath.Join(dir, "run.json")
+	for _, scenario := range []string{"boundary", "thundering-herd", "steady", "noisy-neighbour", "slow-drip"} {
+		stdout, _ := w.run(t, exitYes, "loadtest", s.URL+"/?key={subject}", "--limit", "20/1s", "--scenario", scenario, "--duration", "1500ms",
+			"--save", saved, "--html", filepath.Join(dir, "page.html"), "--threshold", "least_over_admitted==0")
+		for _, want := range []string{"× 200 OK", " opened", "on " + s.URL} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: no %q in\n%s", scenario, want, stdout)
+			}
+		}
+	}
+	w.run(t, exitYes, "compare", saved, saved)
+	w.run(t, exitYes, "report", saved)
+}
+
+func TestStatusesThatMayNotMeanWhatTheySeem(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		w.Header().Set("Location", "http://example.com/")
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	for status, want := range map[int]string{
+		302: "every answer was 302 Found, and redirects are not followed",
+		401: "every answer was 401 Unauthorized, so the limit may not have been asked; does it need a --header 'Authorization: …'? ",
+		404: "every answer was 404 Not Found, so the limit may not have been asked",
+		503: "503 Service Unavailable counts as an error. If that is how this endpoint denies, add --denied-status 503",
+	} {
+		w := newWorld(t)
+		code := Run(context.Background(), []string{"loadtest", fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s",
+			"-n", "20"}, w.Env)
+		if text := w.out.String() + w.err.String(); !strings.Contains(strings.Join(strings.Fields(text), " "), strings.TrimSpace(want)) {
+			t.Errorf("%d, exit code %d: %s", status, code, text)
+		}
+		if status == 503 {
+			run := endpointTested(t, w, exitYes, fmt.Sprintf("%s/%d?{subject}", server.URL, status), "--limit", "100/1s", "-n", "20",
+				"--denied-status", "429,503", "--no-fail")
+			if run.Runs[0].Denied != 20 {
+				t.Errorf("%d denied", run.Runs[0].Denied)
+			}
+		}
+	}
+}
+
+func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	w := newWorld(t)
+	code := Run(ctx, []string{"loadtest", server.URL + "?{subject}", "--limit", "10/1s", "--duration", "10m", "--timeout", "300ms", "-o",
+		"json"}, w.Env)
+	var document report.Document
+	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {
+		t.Fatalf("exit code %d: %v: %s%s", code, err, &w.out, &w.err)
+	}
+	if r := document.Runs[0]; r.Errors == 0 || r.ErrorTexts[0].Text != "no answer in time" {
+		t.Errorf("errors %v", r.ErrorTexts)
+	}
+}
+
+func TestWhatALoadtestOfAnEndpointRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"twice": "a\nb\na\n", "control": "a\x1b[2J\n", "empty": "\n\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const url = "http://127.0.0.1:1/?key={subject}"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{url, "--wrap", "denials"}, "--wrap is about a store, and the limit at " + url + " is decided by somebody else"},
+		{[]string{url, "--replicas", "2"}, "--replicas is about a store"},
+		{[]string{url, "--implementation", "naive"}, "--implementation is about a store"},
+		{[]string{url, "--keep"}, "--keep is about a store"},
+		{[]string{url, "--store", "memory:"}, "--store is about a store"},
+		{[]string{url, "--on-error", "allow"}, "--on-error is about a store"},
+		{[]string{url, "--policy", "api"}, "--policy is about a store"},
+		{[]string{url, "tenant=a"}, "the URL of an endpoint is the only argument"},
+		{[]string{url, url}, "the URL of an endpoint is the only argument"},
+		{[]string{"http://127.0.0.1:1/", "--keys", "2"}, "nothing in the requests says who asks"},
+		{[]string{"http://127.0.0.1:1/", "--scenario", "steady"}, "nothing in the requests says who asks"},
+		{[]string{"http://127.0.0.1:1/", "--subject-format", "{n}"}, "names of subjects were given, and there is no place for them"},
+		{[]string{url, "--cost", "2"}, "requests have a cost, and nothing in them says so; put {cost}"},
+		{[]string{url, "--subject-format", "key"}, `the format of subjects "key" is the same for all of them`},
+		{[]string{url, "--subject-format", "{run}"}, "is the same for all of them"},
+		{[]string{url, "--subject-format", "{user}"}, "has braces that are not a place"},
+		{[]string{url, "--subjects", filepath.Join(dir, "twice")}, "line 3 of"},
+		{[]string{url, "--subjects", filepath.Join(dir, "control")}, "has a control character"},
+		{[]string{url, "--subjects", filepath.Join(dir, "empty")}, "names no subject"},
+		{[]string{url, "--subjects", filepath.Join(dir, "nowhere")}, "cannot be read"},
+		{[]string{url, "--body", "@" + filepath.Join(dir, "nowhere")}, "cannot be read"},
+		{[]string{url, "--cacert", filepath.Join(dir, "empty")}, "holds no certificate"},
+		{[]string{url, "--denied-status", "42"}, "write a status from 200 to 599"},
+		{[]string{url, "--resolution", "-1s"}, "--resolution -1s is out of range"},
+		{[]string{url, "--clock-skew", "2h"}, "--clock-skew 2h0m0s is out of range"},
+		{[]string{"http://example.com/?{subject}"},
+			"example.com is not on this machine; if you may send it such requests, add --i-may-test-this-host example.com"},
+		{[]string{"http://127.0.0.1@example.com/?{subject}"}, "example.com is not on this machine"},
+		{[]string{"--http2"}, "--http2 is for an endpoint, and none was given"},
+		{[]string{"--subjects", "x"}, "--subjects is for an endpoint, and none was given"},
+	} {
+		_, stderr := newWorld(t).run(t, exitUsage, append([]string{"loadtest", "--limit", "10/1s"}, test.args...)...)
+		if !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %q, want %q", test.args, stderr, test.want)
+		}
+	}
+}
+
+// A password in a URL, or in a header, is in nothing that is written.
+func TestPasswordsOfEndpointsAreNotShown(t *testing.T) {
+	s := newLimitedService(t, "10/1s")
+	page := filepath.Join(t.TempDir(), "page.html")
+	url := strings.Replace(s.URL, "http://", "http://me:hunter2hunter2@", 1) + "/?key={subject}&api_key=hunter2hunter2"
+	w := newWorld(t)
+	stdout, stderr := w.run(t, exitYes, "loadtest", url, "-H", "Authorization2: Bearer hunter2hunter2", "-HCookie: hunter2hunter2=",
+		"--header=X-A: hunter2hunter2",
+		"--limit", "10/1s", "-n", "10", "--html", page,
+		"--save", page+".json")
+	all := bytes.NewBufferString(stdout + stderr)
+	for _, path := range []string{page, page + ".json"} {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := io.Copy(all, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := all.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "me:xxxxx@") {
+		at := max(0, strings.Index(text, "hunter2")-200)
+		t.Errorf("a password is shown: %s", text[at:min(len(text), at+400)])
+	}
+	server := strings.TrimPrefix(s.URL, "http://")
+	s.Close()
+	if _, stderr := w.run(t, exitUnreachable, "loadtest", "http://me:hunter2hunter2@"+server+"/{subject}", "--limit",
+		"10/1s"); strings.Contains(stderr, "hunter2") {
+		t.Errorf("a password is shown: %s", stderr)
+	}
+}
