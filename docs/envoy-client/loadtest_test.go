@@ -161,7 +161,8 @@ func TestLoadTestsOfAPublishedService(t *testing.T) {
 	}
 	service.away = true
 	service.mu.Unlock()
-	_, stderr, code := run(t, "loadtest", "grpc://"+address, "--domain", "d", "--descriptor", "user={subject}", "--limit", "20/1s", "--rate", "10")
+	_, stderr, code := run(t, "loadtest", "grpc://"+address, "--domain", "d", "--descriptor", "user={subject}", "--limit", "20/1s",
+		"--rate", "10")
 	if code != 3 || !strings.Contains(stderr, "UNAVAILABLE: the counters are away") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"net"
 	"net/http/httptest"
@@ -19,6 +20,8 @@ import (
 var limitctl string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "16") // probes wait nearly all of their time
 	dir, err := os.MkdirTemp("", "limitctl")
 	if err != nil {
 		panic(err)

@@ -162,7 +162,7 @@ func TestWhatIsNoAnswerOfARateLimitService(t *testing.T) {
 			"answered UNAVAILABLE: no store\nin 5%", 14, ""},
 		{"an error without", ofGRPC("Grpc-Status", "12"), "answered UNIMPLEMENTED", 12, ""},
 		{"an unknown error", ofGRPC("Grpc-Status", "99"), "answered status 99", 99, ""},
-		{"a proxy", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 502) },
+		{"a proxy", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
 			"answered with HTTP status 502, which gRPC does not", 502, ""},
 		{"another service", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "", 0, errNotGRPC.Error()},
 		{"no status", ofGRPC(), "", 0, errNotGRPC.Error()},
