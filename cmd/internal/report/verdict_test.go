@@ -32,7 +32,7 @@ func TestVerdicts(t *testing.T) {
 			"FAIL admitted 10 units too many on 10 keys", true,
 		},
 		"over, of an old version": {func(r *Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
-		"under": {func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnderAdmitted = 40, 3 }, "FAIL denied 3 units that fitted", true},
+		"under":                   {func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnderAdmitted = 40, 3 }, "FAIL denied 3 units that fitted", true},
 		"under, as explained": {
 			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
 		},
