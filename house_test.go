@@ -26,14 +26,15 @@ var layers = map[string][]string{
 	"cmd": {
 		"cmd/internal/backup", "cmd/internal/config", "cmd/internal/connect", "cmd/internal/dash",
 		"cmd/internal/decision", "cmd/internal/doctor", "cmd/internal/endpoint", "cmd/internal/errorkind",
-		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/noterminalquery", "cmd/internal/operation",
-		"cmd/internal/outcome", "cmd/internal/output", "cmd/internal/overridetext", "cmd/internal/probe",
-		"cmd/internal/progress", "cmd/internal/report", "cmd/internal/serve", "cmd/internal/serve/api",
-		"cmd/internal/serve/engine", "cmd/internal/serve/envoy", "cmd/internal/serve/events",
-		"cmd/internal/serve/metrics", "cmd/internal/serve/proxy", "cmd/internal/serve/reload", "cmd/internal/shell",
-		"cmd/internal/storeurl", "cmd/internal/trail", "cmd/internal/trial", "internal/configfile",
-		"internal/goroutines", "internal/lazyregexp", "internal/panics", "internal/redact", "internal/sleep",
-		"internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/trace",
+		"cmd/internal/files", "cmd/internal/identity", "cmd/internal/junit", "cmd/internal/markdown",
+		"cmd/internal/noterminalquery", "cmd/internal/operation", "cmd/internal/outcome", "cmd/internal/output",
+		"cmd/internal/overridetext", "cmd/internal/probe", "cmd/internal/progress", "cmd/internal/report",
+		"cmd/internal/serve", "cmd/internal/serve/api", "cmd/internal/serve/engine", "cmd/internal/serve/envoy",
+		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
+		"cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
+		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp", "internal/panics",
+		"internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen",
+		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -72,8 +73,8 @@ var layers = map[string][]string{
 	"cmd/internal/junit":        {},
 	"cmd/internal/markdown":     {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart",
-		"pkg/limiter", "pkg/loadgen/audit",
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter",
+		"pkg/loadgen/audit",
 	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
@@ -104,8 +105,8 @@ var layers = map[string][]string{
 	"cmd/internal/noterminalquery": {},
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
-		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen/audit",
-		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy",
+		"pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
@@ -164,8 +165,8 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
-		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
-		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "internal/redisserver", "pkg/limiter",
+		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},
@@ -181,7 +182,7 @@ var layers = map[string][]string{
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
-	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter"},
+	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit/interval"},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,10 @@ func (r *rateFlag) Set(text string) error {
 			return errRate
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return err
+	case err != nil:
 		return errRate
 	}
 	*r = rateFlag(rate / period.Seconds())

@@ -31,6 +31,9 @@ func TestHelpExamplesWork(t *testing.T) {
 					serveExample(t, dir, line)
 					return
 				}
+				if strings.HasPrefix(line, "limitctl probe") {
+					line = probeExample(t, line)
+				}
 				if strings.HasPrefix(line, "limitctl dashboard") && !strings.Contains(line, "--once") {
 					if output, err := run("limitctl dashboard --once --refresh 100ms --record played.jsonl"); err != nil {
 						t.Fatalf("%v\n%s", err, output)

@@ -15,6 +15,7 @@ import (
 type probeOptions struct {
 	*globalOptions
 	endpointFlags
+	summaryFlags
 	limit    string
 	requests int
 	maxTime  time.Duration
@@ -56,9 +57,13 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 		Example: `  limitctl probe 'http://127.0.0.1:8080/?user={subject}'
   limitctl probe http://127.0.0.1:8080/ -H 'X-Api-Key: {subject}' --limit 100/1m
   limitctl probe http://127.0.0.1:8080/ --limit fixed-window:10/1s --plan
-  limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json`,
+  limitctl probe http://127.0.0.1:8080/ --requests 300 --max-time 2m -o json
+  limitctl probe http://127.0.0.1:8080/ --junit probe.xml --markdown probe.md`,
 		Args: exactlyOneURL("probe"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.summaryFlags.check(cmd, global); err != nil {
+				return err
+			}
 			return runProbe(cmd.Context(), o, args[0])
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -71,6 +76,8 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, so that a great limit is reached")
 	flags.BoolVar(&o.plan, "plan", false, "print what would be done and what it costs at most, and send nothing")
 	flags.BoolVar(&o.plan, "dry-run", false, "the same as --plan")
+	o.summaryFlags.addFlags(cmd)
+	flags.Lookup("junit").Usage = "write each check as a test case in JUnit XML to `FILE`, or - for standard output"
 	for _, flag := range []string{"limit", "requests", "max-time", "workers"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
@@ -120,8 +127,8 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.env.Now().Sub(began)}
 	noLimit := errors.Is(failure, probe.ErrNoLimit)
 	a.unfinished = failure != nil && !noLimit
-	if err := o.print(a); err != nil {
-		return err
+	if err := o.tell(a); err != nil {
+		return errors.Join(err, failure)
 	}
 	switch {
 	case a.unfinished:
@@ -130,6 +137,17 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 		return errDenied
 	}
 	return nil
+}
+
+// tell prints the answer, and writes it where CI systems read it.
+func (o *probeOptions) tell(a *probeAnswer) error {
+	if err := o.summaryFlags.write(o.globalOptions, a); err != nil {
+		return err
+	}
+	if o.summaryFlags.replacesAnswer() {
+		return nil
+	}
+	return o.print(a)
 }
 
 // config is what is probed, without its client.

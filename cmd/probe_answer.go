@@ -69,9 +69,11 @@ type probeCheck struct {
 
 // Document implements [output.Answer].
 func (a *probeAnswer) Document() any {
-	d := &probeDocument{SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Passed: a.passed(), Given: a.given, Exact: a.Exact && a.Limit != nil,
+	d := &probeDocument{
+		SchemaVersion: output.SchemaVersion, Endpoint: a.endpoint, Passed: a.passed(), Given: a.given, Exact: a.Exact && a.Limit != nil,
 		Dialect: a.Dialect, Dialects: append([]string{}, a.Dialects...), Notes: append([]string{}, a.Notes...), Checks: []probeCheck{},
-		Requests: len(a.Events), Denied: a.denied(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took)}
+		Requests: len(a.Events), Denied: a.denied(), Began: output.UTC(a.began), TookMS: output.Milliseconds(a.took),
+	}
 	if a.Limit != nil {
 		text := canonical(a.Limit)
 		d.Limit = &text
@@ -160,7 +162,7 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	default:
 		add("limit", canonical(a.Limit)+", or nearly so")
 	}
-	if a.PhaseKnown && a.Limit != nil && a.Limit.Algorithm == limiter.FixedWindow && !a.Limit.FromFirst {
+	if a.PhaseKnown && a.Phase.Milliseconds() > 0 && a.Limit != nil && a.Limit.Algorithm == limiter.FixedWindow && !a.Limit.FromFirst {
 		add("windows", "begin "+output.Duration(a.Phase)+" after whole periods since 1970")
 	}
 	for i := range a.Alternatives {
@@ -188,16 +190,24 @@ func (a *probeAnswer) Print(p *output.Printer) {
 		printWrapped(p, p.Paint(output.Faint, fmt.Sprintf("%-*s", label, fact[0])), label, fact[1])
 	}
 	fmt.Fprintln(p.Out)
-	for _, verdict := range []probe.Verdict{probe.Fail, probe.Pass, probe.Unknown} {
-		for i := range a.Checks {
-			if a.Checks[i].Verdict == verdict {
-				printCheck(p, &a.Checks[i])
-			}
-		}
+	for _, c := range a.failedFirst() {
+		printCheck(p, c)
 	}
 	for _, note := range a.Notes {
 		printWrapped(p, p.Paint(output.Near, "! "), 2, note)
 	}
+}
+
+// failedFirst are the checks as people read them.
+func (a *probeAnswer) failedFirst() (checks []*probe.Check) {
+	for _, verdict := range []probe.Verdict{probe.Fail, probe.Pass, probe.Unknown} {
+		for i := range a.Checks {
+			if a.Checks[i].Verdict == verdict {
+				checks = append(checks, &a.Checks[i])
+			}
+		}
+	}
+	return checks
 }
 
 // printCheck prints what was seen, and for what failed also what was expected.

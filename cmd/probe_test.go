@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +31,7 @@ func limited(t *testing.T, text string, spoil func(http.Header) (status int)) (u
 	asked = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User")}, Limit: limit, Cost: 1}
+		req := limiter.Request{Key: limiter.Key{Subject: "user:" + r.Header.Get("X-User") + r.URL.Query().Get("user")}, Limit: limit, Cost: 1}
 		decision, err := lim.Take(r.Context(), req.Key, req.Limit, req.Cost)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -125,6 +126,49 @@ func TestProbeDocument(t *testing.T) {
 	}
 }
 
+// A build shows the checks as test cases, and a pull request as a table.
+func TestProbeSummaries(t *testing.T) {
+	url, _ := limited(t, "sliding-log:5/1h", func(h http.Header) int {
+		h.Set("Retry-After", "soon | <b>")
+		return http.StatusTooManyRequests
+	})
+	w := newWorld(t)
+	args := []string{"probe", url, "-H", "X-User: {subject}", "--limit", "sliding-log:5/1h", "--max-time", "30s"}
+	text, _ := w.run(t, exitNo, append(args, "--junit", "-")...)
+	var suites struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Cases    []struct {
+			Name    string `xml:"name,attr"`
+			Failure *struct {
+				Text string `xml:",chardata"`
+			} `xml:"failure"`
+			Skipped *struct{} `xml:"skipped"`
+		} `xml:"testsuite>testcase"`
+	}
+	if err := xml.Unmarshal([]byte(text), &suites); err != nil {
+		t.Fatal(err)
+	}
+	if suites.Tests != 8 || suites.Failures != 1 {
+		t.Errorf("%d tests, %d failures:\n%s", suites.Tests, suites.Failures, text)
+	}
+	for _, c := range suites.Cases {
+		failed := c.Name == "retry-after"
+		if failed != (c.Failure != nil) || failed && !strings.Contains(c.Failure.Text, `"soon | <b>" is neither`) {
+			t.Errorf("%s: %+v", c.Name, c.Failure)
+		}
+	}
+	text, _ = w.run(t, exitNo, append(args, "--markdown", "-")...)
+	if !strings.HasPrefix(text, "### ❌ FAIL: limit of `"+url+"`\n") || !strings.Contains(text, "\n| ❌ fail | retry-after | ") {
+		t.Errorf("%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if cells := strings.ReplaceAll(line, `\|`, ""); strings.HasPrefix(line, "|") && strings.Count(cells, "|") != 5 {
+			t.Errorf("a row with other cells: %s", line)
+		}
+	}
+}
+
 func TestProbePlanSendsNothing(t *testing.T) {
 	url, asked := limited(t, "5/1h", nil)
 	w := newWorld(t)
@@ -194,7 +238,8 @@ func TestProbeBadInput(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/", "--requests", "0"}, "--requests 0 is not a number of requests; give 1 or more"},
 		{[]string{"http://127.0.0.1:1/", "--max-time", "0s"}, "--max-time 0s is no time; give for instance 2m"},
 		{[]string{"http://127.0.0.1:1/", "--workers", "0"}, "--workers 0 is out of range; it must be from 1 to 1000"},
-		{[]string{"http://192.0.2.1/"}, "192.0.2.1 is not on this machine; if you may send it such requests, add --i-may-test-this-host 192.0.2.1"},
+		{[]string{"http://192.0.2.1/"},
+			"192.0.2.1 is not on this machine; if you may send it such requests, add --i-may-test-this-host 192.0.2.1"},
 	} {
 		if _, stderr := w.run(t, exitUsage, append([]string{"probe"}, test.args...)...); !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: it says %q, not %q", test.args, stderr, test.want)
@@ -211,4 +256,18 @@ func TestProbeWaitsForARecovery(t *testing.T) {
 	if strings.Contains(stdout, `"fail"`) || time.Since(began) < time.Second {
 		t.Errorf("after %s:\n%s", time.Since(began), stdout)
 	}
+}
+
+// probeExample is an example with a service of its own, whose limit is not waited for in full.
+func probeExample(t *testing.T, line string) string {
+	text, bounds := "token-bucket:20/1s", " --max-time 30s"
+	if _, after, found := strings.Cut(line, "--limit "); found {
+		text, bounds = strings.Fields(after)[0], " --max-time 2s"
+	}
+	url, _ := limited(t, text, nil)
+	if !strings.Contains(line, "{subject}") {
+		bounds += " -H 'X-User: {subject}'"
+	}
+	line = strings.NewReplacer("http://127.0.0.1:8080/", url, "X-Api-Key", "X-User").Replace(line)
+	return line + bounds
 }

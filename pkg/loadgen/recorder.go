@@ -141,7 +141,7 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		s.decider = deciderOf(w.decisions)
 		s.timed = s.decider == limiter.DecidedByStore
 	}
-	keys := r.Population.KeyIndexes(a.Subject)
+	keys, came := r.Population.KeyIndexes(a.Subject), limiter.InstantOf(r.begin.Add(answered))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -151,23 +151,24 @@ func (w *worker) record(r *runner, a Arrival, sent, answered time.Duration, err 
 		// What answered in place of the store may have done so after the store had
 		// charged without saying so.
 		for limit := range keys {
-			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), limiter.InstantOf(r.begin.Add(answered)), uint8(limit)})
+			w.filled.unknown = append(w.filled.unknown, unknownCharge{keys[limit], uint32(a.Cost), came, uint8(limit)})
 		}
 	case s.outcome == allowed, s.outcome == denied:
 		for limit := range w.decisions {
 			d := &w.decisions[limit]
-			one := answer{at: d.At, key: keys[limit], cost: uint32(a.Cost), limit: uint8(limit), kind: kindOf(d.Allowed, s.outcome == allowed)}
+			kind := kindOf(d.Allowed, s.outcome == allowed)
+			one := answer{at: d.At, key: keys[limit], cost: uint32(a.Cost), limit: uint8(limit), kind: kind}
 			if d.At != 0 && int64(d.At) < w.watermark.Load()-r.Skew.Microseconds() {
 				w.filled.early++
 				one.doubted = true
 			}
-			if came := limiter.InstantOf(r.begin.Add(answered)); int64(d.At-came) <= r.ahead.Load() {
+			if int64(d.At-came) <= r.ahead.Load() {
 				w.last = max(w.last, int64(d.At))
 			}
 			one.tell(d, s.timed && !r.mute)
 			w.filled.answers = append(w.filled.answers, one)
 			if r.ByClock {
-				one.at, one.used = limiter.InstantOf(r.begin.Add(answered)), 0
+				one.at, one.used = came, 0
 				w.filled.byClock = append(w.filled.byClock, one)
 			}
 		}

@@ -143,6 +143,9 @@ func (v *verification) result() *Result {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.phase)))
 	}
+	if other := e.others(v.discovery.PhaseKnown); other != "" {
+		r.Notes = append(r.Notes, "The answers are as of "+other+".")
+	}
 	headers, dialects := e.headers()
 	r.Dialects = dialects
 	if len(dialects) > 0 {

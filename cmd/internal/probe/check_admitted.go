@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
@@ -22,6 +23,30 @@ func (e *proof) fit(phaseKnown bool) {
 	if e.wrong, e.wrongIfCharged = wrong, wrongOther; e.model.charges {
 		e.wrong, e.wrongIfCharged = wrongOther, wrong
 	}
+}
+
+// others names limits of the same count and period that explain the answers, if this one does not.
+func (e *proof) others(phaseKnown bool) string {
+	if !e.hasLimit || e.least() == 0 {
+		return ""
+	}
+	var names []string
+	add := func(other limiter.Limit) {
+		limit, err := other.Normalize()
+		if err != nil || limit == e.model.limit {
+			return
+		}
+		candidate := *e
+		candidate.model = standard{limit: limit, resolution: e.model.resolution}
+		if candidate.fit(phaseKnown); candidate.least() == 0 {
+			names = append(names, limit.String())
+		}
+	}
+	for _, algorithm := range limiter.Algorithms() {
+		add(limiter.Limit{Algorithm: algorithm, Count: e.model.limit.Count, Period: e.model.limit.Period})
+	}
+	add(limiter.Limit{Algorithm: limiter.FixedWindow, Count: e.model.limit.Count, Period: e.model.limit.Period, FromFirst: true})
+	return strings.Join(names, ", or of ")
 }
 
 // least is how many units the limit does not explain, at the least.
@@ -75,6 +100,7 @@ func (e *proof) admitted() Check {
 		c.Seen = "no request was denied, and the limit was not reached"
 	default:
 		c.Verdict = Pass
+		peak = min(peak, capacity) // the rest is what was given back meanwhile
 		c.Seen = fmt.Sprintf("%s in use at worst, and the next request denied", counted(int(peak), "unit"))
 	}
 	return c

@@ -52,7 +52,40 @@ func (v *verification) experiments() error {
 	if _, err := v.fill(subject); err != nil { // what came back at once
 		return err
 	}
-	return v.idle(subject)
+	if err := v.idle(subject); err != nil {
+		return err
+	}
+	return v.edge()
+}
+
+// edge uses up a window right before its end, and asks for all right after it. Windows that
+// begin with a request let through twice as much then, which a sliding limit must not.
+func (v *verification) edge() error {
+	l := &v.model.limit
+	if l.Algorithm.HasBurst() || !v.canChoose() || l.Count < 2 || v.config.Limit == nil {
+		return nil
+	}
+	if int64(v.requestsLeft()) < 2*l.Count+4 {
+		return errRequests
+	}
+	if v.timeLeft() < l.Period+l.Period/4 {
+		return errTime
+	}
+	subject := v.subject()
+	first, err := v.send(subject, 1)
+	if err != nil {
+		return err
+	}
+	v.step(l.Period+l.Period/16, "asking before and after the end of a window")
+	for _, at := range []time.Duration{l.Period - l.Period/8, l.Period + l.Period/16} {
+		if err := v.waitUntil(first.Answered.Add(at)); err != nil {
+			return err
+		}
+		if _, err := v.fill(subject); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Plan says what a probe is going to do, and what it costs at most.
@@ -76,6 +109,7 @@ func Plan(config *Config) (steps []string) {
 		"a request of another subject",
 		fmt.Sprintf("a request now and then until the first subject is admitted again, for %s or longer", wait),
 		fmt.Sprintf("a pause until all is unused, and requests until one is denied: about %d", capacity+1),
+		fmt.Sprintf("for limits with windows, requests of another subject right before and after a window's end: about %d", 2*capacity+1),
 	}
 }
 

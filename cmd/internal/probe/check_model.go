@@ -71,7 +71,7 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 	j := &judgement{standard: m, views: make([]view, 0, len(events))}
 	var early, late track
 	var all limiter.State // with everything charged, as late as it can be
-	known := limiter.Instant(0)
+	known, floor := limiter.Instant(0), limiter.Instant(0)
 	if !fresh && len(events) > 0 {
 		var full limiter.State
 		full.Charge(m.limit, m.limit.Capacity(), m.instant(events[0].Sent))
@@ -81,6 +81,9 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 		v := view{Event: e, judged: fresh || m.instant(e.Sent) > known}
 		v.overlaps = i > 0 && e.Sent.Before(events[i-1].Answered) || i+1 < len(events) && events[i+1].Sent.Before(e.Answered)
 		first, last := m.instant(e.Sent.Add(-m.resolution)), m.instant(e.Answered.Add(m.resolution))
+		if i > 0 && !e.Sent.Before(events[i-1].Answered) {
+			first = max(first, min(floor, last)) // it was not decided before the one before it
+		}
 		if e.Outcome == endpoint.Allowed {
 			now := last
 			if m.limit.Algorithm == limiter.FixedWindow { // the window that began is the one to fill
@@ -89,7 +92,7 @@ func (m standard) judge(events []*Event, fresh bool) *judgement {
 			all.Charge(m.limit, e.Cost, now)
 			j.peak = max(j.peak, min(all.Used(first), all.Used(last)))
 		}
-		m.decide(&early, &late, &v, first, last)
+		floor = m.decide(&early, &late, &v, first, last)
 		if v.judged && v.over {
 			j.over += e.Cost
 		}
@@ -144,8 +147,10 @@ func (m standard) end(t *track) *limiter.State {
 	return s
 }
 
-// decide says whether the answer can have been given, and goes on with it.
-func (m standard) decide(early, late *track, v *view, first, last limiter.Instant) {
+// decide says whether the answer can have been given, and goes on with it. It returns when it was decided at the
+// earliest.
+func (m standard) decide(early, late *track, v *view, first, last limiter.Instant) (earliest limiter.Instant) {
+	earliest = first
 	capacity := m.limit.Capacity()
 	m.settle(late, first)
 	atEnd := m.end(late)
@@ -163,7 +168,8 @@ func (m standard) decide(early, late *track, v *view, first, last limiter.Instan
 		if m.limit.Algorithm == limiter.FixedWindow && atEnd.Used(last)+v.Cost > capacity {
 			*late = track{state: *early.state.Clone()} // its window had ended before
 		}
-		early.state.Charge(m.limit, v.Cost, min(max(first, fits), last))
+		earliest = min(max(first, fits), last)
+		early.state.Charge(m.limit, v.Cost, earliest)
 		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
 	case endpoint.Denied:
 		if v.under = most+v.Cost <= capacity; !v.under {
@@ -177,6 +183,7 @@ func (m standard) decide(early, late *track, v *view, first, last limiter.Instan
 		late.pending = append(late.pending, charge{at: last, cost: v.Cost})
 	}
 	v.remaining = [2]int64{max(0, capacity-most-charged), max(0, capacity-least-charged)}
+	return earliest
 }
 
 // denied is how a denied request counts, if it does: it delays when there is room again.

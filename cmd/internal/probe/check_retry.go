@@ -14,7 +14,7 @@ const mostLate = time.Second
 // retryAfter is the check that Retry-After is there and true.
 func (e *proof) retryAfter() Check {
 	c := Check{Name: checkRetryAfter, Verdict: Unknown, Seen: "no request was denied",
-		Expected: "on each denial, seconds or a date: denied before, admitted from then on, at most 1 s late"}
+		Expected: "on each denial, in seconds or as a date, not too early and at most 1 s late"}
 	told, missing, denials, status := 0, 0, 0, 0
 	waited, nearest := "", time.Duration(0)
 	for i := range e.keys {

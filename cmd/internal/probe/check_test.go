@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -126,7 +127,8 @@ func TestLiesAreCaught(t *testing.T) {
 			"denied requests count as well"},
 		{"denied requests count in a bucket", "token-bucket:10/10s", "none", func(s *served) { s.chargeDenied = true }, "", checkDenialsCost,
 			"denied requests count as well"},
-		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery, "never admitted again"},
+		{"it never recovers", "fixed-window:10/10s", "none", func(s *served) { s.neverRecovers = true }, "", checkRecovery,
+			"never admitted again"},
 		{"it recovers too much", "token-bucket:10/10s", "none", func(s *served) { s.extraAfter = 5 }, "", checkRecovery, "too much"},
 		{"the name is not in the policy", "fixed-window:10/10s", dialectDraft8, func(s *served) {
 			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
@@ -177,5 +179,45 @@ func TestLiesAreCaught(t *testing.T) {
 				t.Errorf("%s %s: seen %q, without %q", c.Verdict, c.Name, c.Seen, test.words)
 			}
 		})
+	}
+}
+
+// A limit that is kept, but of another algorithm, is named.
+func TestAnotherAlgorithmIsNamed(t *testing.T) {
+	for _, test := range []struct{ served, held string }{
+		{"fixed-window:10/10s,from=first", "sliding-log:10/10s"}, {"token-bucket:10/10s", "fixed-window:10/10s"},
+		{"sliding-log:10/10s", "token-bucket:10/10s"},
+	} {
+		r, err := hold(newServed(test.served, dialectX, 5), test.held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The answers are as of ") || !strings.Contains(notes, test.served) {
+			t.Errorf("%s held to %s: %q", test.served, test.held, notes)
+		}
+	}
+	if r, err := hold(newServed("sliding-log:10/10s", dialectX, 5), "sliding-log:10/10s"); err != nil || len(r.Notes) > 0 {
+		t.Errorf("what is kept is told as another: %q, %v", r.Notes, err)
+	}
+}
+
+// Without a limit given, one is found, and headers that tell another are not believed.
+func TestHeadersAreNotBelieved(t *testing.T) {
+	for _, lie := range []bool{false, true} {
+		s := newServed("fixed-window:10/10s,from=first", dialectDraft8, 9)
+		if lie {
+			s.lie = func(h http.Header, _ int, _ *limiter.Decision, _ time.Time) {
+				h.Set("RateLimit-Policy", `"default";q=20;w=60`)
+			}
+		}
+		r, err := Run(context.Background(), &Config{Client: s, Budget: 2000, MaxTime: time.Hour, Clock: s.clock})
+		if err != nil || r.Limit == nil || r.Limit.String() != "fixed-window:10/10s,from=first" {
+			t.Fatalf("it finds %v, %v", r.Limit, err)
+		}
+		for _, c := range r.Checks {
+			if failed := lie && c.Name == checkHeaders; failed != (c.Verdict == Fail) {
+				t.Errorf("lie %v: %s %s: %s", lie, c.Verdict, c.Name, c.Seen)
+			}
+		}
 	}
 }

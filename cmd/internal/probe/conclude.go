@@ -15,7 +15,7 @@ func (x *explorer) conclude(spent error) {
 	if spent != nil {
 		x.note("%s before all was told apart", spent)
 	}
-	x.noteQueue()
+	queued := x.noteQueue()
 	if x.shared {
 		x.note("all subjects share one limit")
 	}
@@ -31,6 +31,9 @@ func (x *explorer) conclude(spent error) {
 	best := slices.MinFunc(x.explanations, func(a, b explanation) int { return plainness(&a.models[0]) - plainness(&b.models[0]) })
 	m := &best.models[0]
 	together := x.deniedOnlyTogether()
+	if together && queued {
+		return // no model here waits
+	}
 	if best.wrong > 0 {
 		x.note("no algorithm known here explains all answers; the nearest one is %s, which does not explain %d of %d",
 			m.limit, best.wrong, len(x.events))
@@ -51,7 +54,7 @@ func (x *explorer) conclude(spent error) {
 	x.peculiarities(m)
 	for i := range x.explanations {
 		for _, other := range x.explanations[i].models {
-			if other.limit != limit && !slices.Contains(x.d.Alternatives, other.limit) {
+			if other.limit != limit && len(x.d.Alternatives) < mostAlternatives && !slices.Contains(x.d.Alternatives, other.limit) {
 				x.d.Alternatives = append(x.d.Alternatives, other.limit)
 			}
 		}
@@ -122,7 +125,7 @@ func (x *explorer) deniedOnlyTogether() bool {
 }
 
 // noteQueue notes that admitted requests wait, as in the queue of a leaky bucket.
-func (x *explorer) noteQueue() {
+func (x *explorer) noteQueue() bool {
 	shortest, longest := time.Duration(1<<62), time.Duration(0)
 	for i := range x.burst.events {
 		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed {
@@ -130,10 +133,16 @@ func (x *explorer) noteQueue() {
 			shortest, longest = min(shortest, took), max(longest, took)
 		}
 	}
-	if longest > 100*time.Millisecond && longest > 10*shortest {
-		x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
-			shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
+	if longest < 100*time.Millisecond || longest < 10*shortest {
+		return false
 	}
+	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",
+		shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
+	if n := min(sequential, len(x.burst.events)); n > 2 {
+		each := x.burst.events[n-1].Answered.Sub(x.burst.events[1].Answered) / time.Duration(n-2)
+		x.note("sent one by one, a request was let through every %s", each.Round(time.Millisecond))
+	}
+	return true
 }
 
 // findPhase says when windows begin: in the middle of all phases that explain as much, and 0 if
@@ -170,6 +179,9 @@ func (x *explorer) findPhase(m *model, wrong int) {
 		x.d.PhaseKnown = false
 	}
 }
+
+// mostAlternatives is how many alternatives are told. More say no more.
+const mostAlternatives = 8
 
 // undecided names the families that were not told apart.
 func (x *explorer) undecided() string {

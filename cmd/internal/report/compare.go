@@ -288,18 +288,7 @@ func (c *Comparison) Records() [][]string {
 // Print implements [output.Answer]: the verdict with its reasons, what makes it doubtful,
 // and the table of each run.
 func (c *Comparison) Print(p *output.Printer) {
-	var worse []string
-	for _, run := range c.Runs {
-		for i := range run.Differences {
-			if d := &run.Differences[i]; d.Verdict == Worse {
-				text := d.inWords()
-				if len(c.Runs) > 1 {
-					text = run.Run + ": " + text
-				}
-				worse = append(worse, text)
-			}
-		}
-	}
+	worse := c.worse()
 	if c.Verdict == Fail {
 		printLabelled(p, "FAIL", output.AtEnd, worse)
 	} else {
@@ -329,6 +318,29 @@ func (c *Comparison) Print(p *output.Printer) {
 		}
 		p.Table(columns, rows)
 	}
+}
+
+// worse says what became worse, what does not depend on the machine first.
+func (c *Comparison) worse() (all []string) {
+	var noisy []string
+	for _, run := range c.Runs {
+		for i := range run.Differences {
+			d := &run.Differences[i]
+			if d.Verdict != Worse {
+				continue
+			}
+			text := d.inWords()
+			if len(c.Runs) > 1 {
+				text = run.Run + ": " + text
+			}
+			if d.figure.noise == exact {
+				all = append(all, text)
+			} else {
+				noisy = append(noisy, text)
+			}
+		}
+	}
+	return append(all, noisy...)
 }
 
 // inWords says what the figure is, and what it was.

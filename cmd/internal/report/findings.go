@@ -57,7 +57,9 @@ func (r *Run) verdict() finding {
 	if a.UnderAdmitted > 0 {
 		wrong = append(wrong, a.tooFew())
 	}
-	wrong = append(wrong, a.lies()...)
+	if a.lied() { // the reasons of the verdict have their evidence
+		wrong = append(wrong, plural(a.Lies.Wrong, "answer")+" told something wrong")
+	}
 	if len(wrong) > 0 {
 		style := output.AtEnd
 		if len(r.wrong()) == 0 { // something else than the limiter explains it

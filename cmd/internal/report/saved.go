@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
@@ -80,6 +82,7 @@ func Read(name string, data []byte) (*Document, error) {
 		if histograms += r.Histograms.size(); histograms > maxHistograms {
 			return errHistograms
 		}
+		r.addLaterFigures()
 		return r.check()
 	}
 	if d.Runs, err = elements(head.Runs, maxRuns, check); err == nil {
@@ -101,6 +104,23 @@ func Read(name string, data []byte) (*Document, error) {
 		d.Thresholds = []Threshold{}
 	}
 	return d, nil
+}
+
+// addLaterFigures computes the figures of times that a version did not have yet which saved
+// the run, if it has histograms.
+func (r *Run) addLaterFigures() {
+	h := r.Histograms
+	if h == nil {
+		return
+	}
+	for _, times := range []struct {
+		of        **Quantiles
+		histogram *hdrhistogram.Histogram
+	}{{&r.Latency, h.Latency}, {&r.Service, h.Service}, {&r.ErrorLatency, h.Errors}, {&r.Lag, h.Lag}} {
+		if *times.of != nil && (*times.of).P95 == 0 && times.histogram != nil {
+			*times.of = QuantilesOf(times.histogram)
+		}
+	}
 }
 
 // notJSON says what is wrong with the text of a report.
