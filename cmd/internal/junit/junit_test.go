@@ -18,7 +18,8 @@ func TestXML(t *testing.T) {
 	}))
 	want := `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="3" failures="1">
-  <testsuite name="token-bucket 10/1s" tests="3" failures="1" errors="0" skipped="1" time="90.000" timestamp="2026-03-01T12:00:00" hostname="here">
+  <testsuite name="token-bucket 10/1s" tests="3" failures="1" errors="0" skipped="1"` +
+		` time="90.000" timestamp="2026-03-01T12:00:00" hostname="here">
     <testcase classname="token-bucket 10/1s" name="p99&lt;5ms">
       <system-out>p99&lt;5ms: 2ms</system-out>
     </testcase>
