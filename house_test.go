@@ -73,7 +73,7 @@ var layers = map[string][]string{
 	"cmd/internal/junit":        {},
 	"cmd/internal/markdown":     {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter",
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart", "cmd/internal/shell", "pkg/limiter",
 		"pkg/loadgen/audit",
 	},
 	"cmd/internal/serve": {
