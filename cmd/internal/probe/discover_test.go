@@ -156,8 +156,15 @@ func servers() (all []discovered) {
 			o.tick = 1e6
 			return simulated(o)
 		}},
-		discovered{name: "ban", note: "", server: func(t *testing.T) *server {
+		discovered{name: "ban", want: []string{"sliding-log:10/2s"}, note: "stays out for 15s", server: func(t *testing.T) *server {
 			return simulated(&banning{decider: newOurs(t, "sliding-log:10/2s"), ban: 15 * time.Second})
+		}},
+		discovered{name: "ban of a minute", want: []string{"fixed-window:20/10s,from=first"}, note: "stays out for 1m",
+			server: func(t *testing.T) *server {
+				return simulated(&banning{decider: newOurs(t, "fixed-window:20/10s,from=first"), ban: time.Minute})
+			}},
+		discovered{name: "ban of a bucket", want: []string{"token-bucket:10/1s"}, note: "stays out for 30s", server: func(t *testing.T) *server {
+			return simulated(&banning{decider: newOurs(t, "token-bucket:10/1s"), ban: 30 * time.Second})
 		}},
 	)
 }
