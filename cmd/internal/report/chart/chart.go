@@ -147,6 +147,5 @@ func Bars(values []int64, top int64, label string) template.HTML {
 		}
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`+
-		`<path d="%s"/></svg>`,
-		extent, extent, html.EscapeString(output.Escape(label)), path.d.String()))
+		`<path d="%s"/></svg>`, extent, extent, html.EscapeString(output.Escape(label)), path.d.String()))
 }
