@@ -42,7 +42,7 @@ func (x *explorer) conclude(spent error) {
 		}
 	}
 	limit := m.limit
-	x.d.Limit = &limit
+	x.d.Limit, x.d.Manner = &limit, m.manner()
 	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
 	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
 	if !best.round {
@@ -91,10 +91,9 @@ func (x *explorer) provenWrong(m *model) bool {
 		auditor.SetLimit(uint32(key), m.limit)
 		for i := range one {
 			o := &one[i]
-			answer := [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 			for range o.n {
 				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answer[o.outcome],
+					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answers[o.outcome],
 				})
 			}
 		}
