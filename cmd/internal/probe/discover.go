@@ -75,6 +75,10 @@ func (x *explorer) explore() error {
 		}
 		return err
 	}
+	if x.burst.admitted == 0 { // what comes back later says nothing without what was used before
+		x.note("every request was denied, so nothing is known of a limit; ask later, or as subjects that the endpoint admits")
+		return nil
+	}
 	if err = x.follow(); err == nil {
 		err = x.compare()
 	} else if errors.Is(err, errSpent) {
