@@ -68,7 +68,7 @@ func mannersOf(limit *limiter.Limit) []Manner {
 func (m *model) judge(standard standard, events []*Event) *judgement {
 	tries := readings[:plainReadings]
 	if slices.ContainsFunc(events, func(e *Event) bool { return e.Outcome == endpoint.Failed }) {
-		tries = readings
+		tries = readings[:]
 	}
 	var best *judgement
 	for i := range tries {
