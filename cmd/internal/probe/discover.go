@@ -96,8 +96,12 @@ func (x *explorer) plan() []string {
 	if x.config.MaxTime > 0 {
 		longest = "at most " + span(x.config.MaxTime)
 	}
+	usualCost := ""
+	if x.config.Limit == nil {
+		usualCost = "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
+	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s%s", x.config.Budget, longest, usualCost),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {
@@ -105,9 +109,7 @@ func (x *explorer) plan() []string {
 	}
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart",
-		"this takes about 20 times as many requests as are admitted at once, and 6 periods: for 10/1s some 250 in 10 s, "+
-			"for 100/1m some 2000 in 6 minutes. What the budget does not suffice for is said in the end.")
+		"the same with other subjects, at times that tell the algorithms left apart")
 }
 
 // askAtOnce finds out how many are admitted at once, and whether subjects share.
