@@ -134,6 +134,8 @@ func beforeExample(line string) string {
 		return "limitctl block " + strings.Fields(rest)[1] + " --for 1h --reason x --yes"
 	case strings.HasPrefix(rest, "override revoke"):
 		return "limitctl override set a --times 2 --for 1h --reason x --yes && limitctl override set b --times 2 --for 1h --reason x --yes"
+	case strings.Contains(line, "base1.json"):
+		return "cp base.json base1.json && cp base.json base2.json && cp base.json base3.json"
 	case strings.HasPrefix(rest, "config diff"):
 		return "cp limitctl.yaml new.yaml"
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/cmd/internal/trial"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
@@ -17,7 +18,7 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 	}
 	switch {
 	case len(args) > 0 && o.quiet && isNumber(args[0]): // as hey's users write it
-		return nil, usagef("-q prints nothing and takes no number; for %s requests a second write --rate %s", args[0], args[0])
+		return nil, usagef("-q prints nothing and takes no number; for %s requests a second write %s", args[0], shell.Command("--rate", args[0]))
 	case len(args) > 0:
 		return nil, usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
 	case len(o.values) > 0:

@@ -107,7 +107,9 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	if !is {
 		return nil
 	}
-	switch hasSubject, hasCost := templated.Places(); {
+	hasSubject, hasCost := templated.Places()
+	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
+	switch {
 	case !hasSubject && (plan.Load.Subjects > 1 || isReplay):
 		return usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
 			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)

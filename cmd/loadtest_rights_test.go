@@ -31,7 +31,7 @@ func TestDocumentedRightsOfALoadTest(t *testing.T) {
 	for _, implementation := range []string{"script", "naive"} {
 		w := newWorld(t)
 		out, _ := w.run(t, exitYes, "loadtest", "--store", store, "--limit", "1000/1m", "--algorithm", "all", "--implementation", implementation,
-			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "-o", "json")
+			"--workers", "2", "--keys", "2", "--requests", "400", "--duration", "10s", "--no-fail", "-o", "json")
 		if strings.Contains(out, "is not known") || !strings.Contains(out, `"bytes_per_unit"`) || !strings.Contains(out, `"server_cpu_us"`) {
 			t.Errorf("%s: something is not known:\n%s", implementation, out)
 		}

@@ -25,8 +25,8 @@ type probeOptions struct {
 
 // The bounds of a probe unless others are given.
 const (
-	probeRequests = 1000
-	probeTime     = 5 * time.Minute
+	probeRequests = 3000
+	probeTime     = 10 * time.Minute
 	probeWorkers  = 16
 	mostWorkers   = 1000
 )

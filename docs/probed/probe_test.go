@@ -85,7 +85,15 @@ func TestServersThatOthersWrote(t *testing.T) {
 		want := &expectations[i]
 		t.Run(want.server+want.path, func(t *testing.T) {
 			t.Parallel()
-			got, code := probe(t, "http://"+want.start(t)+want.path+"?user={subject}")
+			url := "http://" + want.start(t) + want.path + "?user={subject}"
+			got, code := probe(t, url)
+			// A server that this machine stalls in the middle counts as no algorithm does, and the probe
+			// says so. A limit that it names has to be the right one at once.
+			for range 2 {
+				if got.Limit == "" {
+					got, code = probe(t, url)
+				}
+			}
 			if !isAbout(got.Limit, want) || got.Dialect != want.dialect || !strings.Contains(strings.Join(got.Notes, "; "), want.note) {
 				t.Errorf("found %s with headers of %q, want %s with %q", got.Limit, got.Dialect, want.limit, want.dialect)
 			}

@@ -125,9 +125,11 @@ func (a *apart) each(ctx context.Context, limits []limiter.Limit, audited bool, 
 }
 
 // part decides the requests of every subject whose number, divided by parts, leaves part.
-func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, part, parts int, tell func(decided, denied int64)) *simulator {
+func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, part, parts int,
+	tell func(decided, denied int64)) *simulator {
 	size := (len(a.values) - part + parts - 1) / parts
-	counts, requests, keys := make([]int, len(limits)), make([]limiter.Request, len(limits)), make([]uint32, len(limits))
+	counts := make([]int, len(limits))
+	requests, keys := make([]limiter.Request, len(limits)), make([]uint32, len(limits))
 	for i, limit := range limits {
 		counts[i] = size
 		requests[i] = limiter.Request{Key: limiter.Key{Subject: "subject", Name: limit.DefaultName()}, Limit: limit}

@@ -99,8 +99,8 @@ func TestParseScenario(t *testing.T) {
 		t.Errorf("%v, %v", s.Name, err)
 	}
 	_, err := ParseScenario("stedy")
-	if want := `unknown scenario "stedy"; it is one of boundary, idle-burst, thundering-herd, steady, noisy-neighbour, slow-drip`; err == nil ||
-		err.Error() != want {
+	want := `unknown scenario "stedy"; it is one of boundary, idle-burst, thundering-herd, steady, noisy-neighbour, slow-drip`
+	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }

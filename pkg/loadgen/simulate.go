@@ -1,56 +1,14 @@
 package loadgen
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
 	"github.com/limitctl/limitctl/pkg/loadgen/trace"
 )
-
-// Clock is the clock of a store in a simulation: it shows the instant of the request
-// that is being decided. Now is safe for concurrent use.
-type Clock struct {
-	at     atomic.Int64
-	timers []timer // in the order of their instants
-}
-
-// timer is what is to be done at an instant.
-type timer struct {
-	at limiter.Instant
-	do func()
-}
-
-// Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time { return limiter.Instant(c.at.Load()).Time() }
-
-// Background does f when the clock has gone on by delay, and at once without one. It is for
-// [limiter.Leases].
-func (c *Clock) Background(delay time.Duration, f func()) {
-	if delay <= 0 {
-		f()
-		return
-	}
-	t := timer{limiter.Instant(c.at.Load() + delay.Microseconds()), f}
-	i, _ := slices.BinarySearchFunc(c.timers, t.at+1, func(t timer, at limiter.Instant) int { return cmp.Compare(t.at, at) })
-	c.timers = slices.Insert(c.timers, i, t)
-}
-
-// set lets the clock go on to an instant, and does what was to be done until then.
-func (c *Clock) set(at limiter.Instant) {
-	for len(c.timers) > 0 && c.timers[0].at <= at {
-		t := c.timers[0]
-		c.timers = slices.Delete(c.timers, 0, 1)
-		c.at.Store(int64(t.at))
-		t.do()
-	}
-	c.at.Store(int64(at))
-}
 
 // SimulateOptions are the optional settings of a simulation.
 type SimulateOptions struct {

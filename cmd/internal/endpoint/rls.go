@@ -57,7 +57,8 @@ func NewRLS(options RLSOptions) (Client, error) {
 	target, err := url.Parse(options.URL)
 	if err != nil || !IsRLS(options.URL) || target.Hostname() == "" || target.User != nil ||
 		target.Path != "" && target.Path != "/" || target.RawQuery != "" {
-		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS", RedactURL(options.URL))
+		return nil, limiter.Invalidf("%q is not the URL of a rate limit service; write grpc://HOST:PORT, or grpcs:// for TLS",
+			RedactURL(options.URL))
 	}
 	if target.Port() == "" {
 		return nil, limiter.Invalidf("%s has no port; rate limit services often have 8081, as in grpc://%s:8081", options.URL, target.Hostname())

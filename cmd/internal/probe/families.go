@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -99,8 +100,33 @@ func (v *evidence) hypotheses() []hypothesis {
 			})
 		}
 	}
-	return append(all, v.punishing()...)
+	return append(append(all, v.punishing()...), v.banning()...)
 }
+
+// banning returns the families that deny everything for a fixed time after a denial. How long
+// that is, is seen. The period of their limit is not, so the usual ones that are shorter are tried,
+// which requests without a denial tell apart.
+func (v *evidence) banning() (all []hypothesis) {
+	denied := slices.IndexFunc(v.h[0], func(o observation) bool { return o.outcome == endpoint.Denied })
+	first, e := &v.h[0][denied], v.edges[0]
+	low, high := e.after.Sub(first.answered.Time())-2*time.Millisecond, e.by.Sub(first.sent.Time())+2*time.Millisecond
+	for _, limit := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, FromFirst: true}, {Algorithm: limiter.SlidingLog}, {Algorithm: limiter.TokenBucket},
+		{Algorithm: limiter.FixedWindow},
+	} {
+		build := func(n numbers) (models []model) {
+			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
+				models = append(models, v.windows(model{limit: limit, ban: n.span.Truncate(time.Microsecond)}, period)...)
+			}
+			return models
+		}
+		all = append(all, hypothesis{0, max(time.Millisecond, low), min(high, v.longest), false, spans, build})
+	}
+	return all
+}
+
+// mostBanned is how many periods are tried of a limit that bans.
+const mostBanned = 12
 
 // punishing returns the families by which denied requests count.
 func (v *evidence) punishing() []hypothesis {

@@ -85,7 +85,7 @@ type reading struct {
 }
 
 // readings begins with the likeliest.
-var readings = []reading{{2, 0}, {0, 0}, {4, ^uint64(0)}, {2, ^uint64(0)}, {2, 1}, {2, 2}, {2, 5}, {2, 6}, {2, 3}, {2, 4}}
+var readings = [...]reading{{2, 0}, {0, 0}, {4, ^uint64(0)}, {2, ^uint64(0)}, {2, 1}, {2, 2}, {2, 5}, {2, 6}, {2, 3}, {2, 4}}
 
 // plainReadings is how many readings there are where nothing failed.
 const plainReadings = 3
@@ -94,53 +94,61 @@ func (r *reading) instant(o *observation) limiter.Instant {
 	return o.sent + (o.answered-o.sent)*limiter.Instant(r.place)/4
 }
 
-// contradictions counts the observations that no reading explains, and stops at most.
+// supposed is a reading of one subject's observations, as far as it was needed.
+type supposed struct {
+	usage
+	taken    int // observations
+	failures int // among them
+}
+
+// contradictions counts the observations that no reading explains, and stops at most. A reading
+// is followed only as far as those before it leave something unexplained.
 func (h history) contradictions(m *model, most int) (count int) {
+	var all [len(readings)]supposed
 	for _, one := range h {
-		var wrong []int
-		for i := range readings {
-			if i == plainReadings && !slices.ContainsFunc(one, func(o observation) bool { return o.outcome == endpoint.Failed }) {
-				break
-			}
-			if wrong = contradicted(m, one, &readings[i], wrong); len(wrong) == 0 {
-				break
-			}
+		plausible := readings[:]
+		if !slices.ContainsFunc(one, func(o observation) bool { return o.outcome == endpoint.Failed }) {
+			plausible = readings[:plainReadings]
 		}
-		if count += len(wrong); count >= most {
-			return count
+		begun := 0
+		for i := range one {
+			explained := one[i].outcome == endpoint.Failed
+			for j := 0; j < len(plausible) && !explained; j++ {
+				if j == begun {
+					all[j] = supposed{}
+					begun++
+				}
+				all[j].follow(m, one[:i], &plausible[j])
+				explained = m.explains(&all[j].usage, &one[i])
+			}
+			if explained {
+				continue
+			}
+			if count++; count >= most {
+				return count
+			}
 		}
 	}
 	return count
 }
 
-// contradicted returns the indexes, of those given if any are, of observations that a reading
-// does not explain.
-func contradicted(m *model, one []observation, r *reading, among []int) (wrong []int) {
-	var u usage
-	failures := 0
-	for i := range one {
-		o := &one[i]
-		considered := among == nil
-		if !considered {
-			_, considered = slices.BinarySearch(among, i)
-		}
-		if considered && o.outcome != endpoint.Failed && !m.explains(&u, o) {
-			wrong = append(wrong, i)
-		}
-		now := max(r.instant(o), u.last)
+// follow charges a model with what was observed, of which it has taken the first ones already.
+func (s *supposed) follow(m *model, observed []observation, r *reading) {
+	for ; s.taken < len(observed); s.taken++ {
+		o := &observed[s.taken]
+		now := max(r.instant(o), s.last)
 		switch o.outcome {
 		case endpoint.Allowed:
-			m.take(&u, o.cost*o.n, o.cost*o.n, now)
+			m.take(&s.usage, o.cost*o.n, o.cost*o.n, now)
 		case endpoint.Denied:
-			m.take(&u, o.cost*o.n, 0, now)
+			m.take(&s.usage, o.cost*o.n, 0, now)
 		case endpoint.Failed:
-			if r.failed>>min(failures, 63)&1 == 1 {
-				m.take(&u, o.cost, o.cost, now)
+			if r.failed>>min(s.failures, 63)&1 == 1 {
+				m.take(&s.usage, o.cost, o.cost, now)
 			}
-			failures++
+			s.failures++
 		}
 	}
-	return wrong
 }
 
 // explains reports whether a model answers as was observed at an instant about when it was

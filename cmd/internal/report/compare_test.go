@@ -133,7 +133,8 @@ func TestComparedRunsAreOfTheSameLimit(t *testing.T) {
 		t.Errorf("it warns %q", warnings)
 	}
 	latest.Runs = latest.Runs[1:2]
-	if _, err := Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: DefaultMargins()}); !errors.Is(err, limiter.ErrInvalid) ||
+	_, err = Compare([]Named{{"base.json", base}}, Named{"new.json", latest}, CompareOptions{Margins: DefaultMargins()})
+	if !errors.Is(err, limiter.ErrInvalid) ||
 		!strings.Contains(err.Error(), "no run of new.json is of the same limit as one of base.json") {
 		t.Errorf("%v", err)
 	}

@@ -41,7 +41,8 @@ func loadRun(algorithm string, seed uint64, worst float64, over int64) Run {
 	lag := histogram(random, 30_000, 20, 0)
 	run := Run{
 		Algorithm: algorithm, Limit: algorithm + ":100/10s", Implementation: "script",
-		Store: "redis://localhost:6379/0", Server: "Redis 7.0.15", Seed: &seed, Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
+		Store: "redis://localhost:6379/0", Server: "Redis 7.0.15", Seed: &seed,
+		Load: "1000/s poisson over 50 keys, zipf:1.2", Workers: 64, Rate: 1000,
 		StartedAt: time.Date(2026, 3, 1, 12, 0, int(seed)*40, 0, time.UTC),
 		Figures: Figures{
 			Requests: 30_000, Late: int64(stalled), LateAfterMS: 100, Keys: 50, DurationMS: 30_000, ThroughputPerS: 999.7,

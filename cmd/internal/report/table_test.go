@@ -20,7 +20,8 @@ func printed(a output.Answer, width int) string {
 // Whatever is in it, a report fits the terminal, and shows no character that is
 // invisible or that turns others around.
 func TestReportsFitTheTerminal(t *testing.T) {
-	comparison, err := Compare([]Named{{"base.json", saved()["base.json"]}}, Named{"worse.json", saved()["worse.json"]}, CompareOptions{Margins: DefaultMargins()})
+	comparison, err := Compare([]Named{{"base.json", saved()["base.json"]}}, Named{"worse.json", saved()["worse.json"]},
+		CompareOptions{Margins: DefaultMargins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,9 @@ func (a *Audit) wrong() []string {
 }
 
 // tooMany says how much too much was admitted.
-func (a *Audit) tooMany() string { return "admitted " + units(a.over()) + " too many" + onKeys(a.KeysOver) }
+func (a *Audit) tooMany() string {
+	return "admitted " + units(a.over()) + " too many" + onKeys(a.KeysOver)
+}
 
 // tooFew says how much too little was admitted.
 func (a *Audit) tooFew() string {

@@ -32,7 +32,9 @@ func TestVerdicts(t *testing.T) {
 			"FAIL admitted 10 units too many on 10 keys", true,
 		},
 		"over, of an old version": {func(r *Run) { r.Audit.OverAdmitted = 3938 }, "FAIL admitted 3,938 units too many", true},
-		"under": {func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnderAdmitted = 40, 3 }, "FAIL denied 3 units that fitted", true},
+		"under": {
+			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.LeastUnderAdmitted = 40, 3 }, "FAIL denied 3 units that fitted", true,
+		},
 		"under, as explained": {
 			func(r *Run) { r.Audit.UnderAdmitted, r.Audit.UnderExplained = 40, true }, "PASS the audit found nothing wrong", false,
 		},
@@ -80,7 +82,8 @@ func TestALimitThatWasNeverReached(t *testing.T) {
 	})
 	text := printed(d, 0)
 	// The busiest key asks 10 times a second, where 10 and 100/30 are needed: 13.4, and a fifth more.
-	if want := "never above 7% of the limit, so over-admission was not tested; try --rate 160"; !strings.Contains(text, want) || d.AuditFailed() {
+	const want = "never above 7% of the limit, so over-admission was not tested; try --rate 160"
+	if !strings.Contains(text, want) || d.AuditFailed() {
 		t.Errorf("%q is missing in\n%s", want, text)
 	}
 	if junit := string(d.JUnit()); !strings.Contains(junit, `<skipped message="never above 7% of the limit"`) {

@@ -41,9 +41,15 @@ func correctSetUps() (all []planted) {
 		add("through denial memories", planted{wrap: Wrap{Denials: &limiter.DenialMemory{}, Replicas: 3}, subjects: 10})
 		add("through leases", planted{wrap: Wrap{Leases: &limiter.Leases{}, Replicas: 3}, subjects: 2})
 		add("through both", planted{wrap: Wrap{Leases: &limiter.Leases{}, Denials: &limiter.DenialMemory{}, Replicas: 2}, subjects: 2})
-		add("by a clock that is an hour ahead", planted{defect: defect{clock: func(since time.Duration) time.Duration { return since + time.Hour }}})
-		add("by a clock of 10 ms", planted{defect: defect{clock: func(since time.Duration) time.Duration { return since.Truncate(10 * time.Millisecond) }}})
-		add("by a clock that drifts as clocks do", planted{defect: defect{clock: func(since time.Duration) time.Duration { return since + since/10_000 }}})
+		add("by a clock that is an hour ahead", planted{defect: defect{clock: func(since time.Duration) time.Duration {
+			return since + time.Hour
+		}}})
+		add("by a clock of 10 ms", planted{defect: defect{clock: func(since time.Duration) time.Duration {
+			return since.Truncate(10 * time.Millisecond)
+		}}})
+		add("by a clock that drifts as clocks do", planted{defect: defect{clock: func(since time.Duration) time.Duration {
+			return since + since/10_000
+		}}})
 	}
 	return all
 }

@@ -20,8 +20,10 @@ func TestEachLimitOfAPolicyIsExercised(t *testing.T) {
 		limits []policy.Limit
 		keys   int
 	}{
-		{"two attributes", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(10)}, {By: []string{"email"}, Limit: perMinute(5)}}, 10},
-		{"the other one is tighter", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(5)}, {By: []string{"email"}, Limit: perMinute(20)}}, 20},
+		{"two attributes", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(10)},
+			{By: []string{"email"}, Limit: perMinute(5)}}, 10},
+		{"the other one is tighter", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(5)},
+			{By: []string{"email"}, Limit: perMinute(20)}}, 20},
 		{"one within the other", []policy.Limit{{By: []string{"tenant"}, Limit: perMinute(100)},
 			{By: []string{"tenant", "user"}, Limit: perMinute(10)}}, 50},
 		{"two by the same", []policy.Limit{{By: []string{"ip"}, Limit: perMinute(30)}, {By: []string{"ip"}, Limit: perMinute(10)},

@@ -146,6 +146,6 @@ func Bars(values []int64, top int64, label string) template.HTML {
 			path.Box(x, 0, x+0.85*width, max(least, float64(value)/float64(max(top, 1))))
 		}
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s"><path d="%s"/></svg>`,
-		extent, extent, html.EscapeString(output.Escape(label)), path.d.String()))
+	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`+
+		`<path d="%s"/></svg>`, extent, extent, html.EscapeString(output.Escape(label)), path.d.String()))
 }
