@@ -108,7 +108,7 @@ var layers = map[string][]string{
 		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy",
 		"pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
 	},
-	"pkg/loadgen/audit/joint": {"pkg/limiter", "pkg/loadgen/audit"},
+	"pkg/loadgen/audit/joint":    {"pkg/limiter", "pkg/loadgen/audit"},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
 	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter"},

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"math/rand/v2"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,9 @@ func (o *sharedRunFlags) parse(cmd *cobra.Command, plan *loadtestPlan) (*report.
 		return nil, usagef("--run is for one algorithm at a time; run the others under other names")
 	case !plan.Wrap.IsZero():
 		return nil, usagef("--run goes without --wrap and --replicas; each machine is a replica of its own")
+	}
+	if !cmd.Flags().Changed("seed") { // else all machines would ask in lockstep
+		plan.Load.Seed = rand.Uint64()
 	}
 	return &report.Shared{Name: o.run, Machine: trial.MachineID(), Machines: o.machines, StartAt: plan.start.UTC()}, nil
 }

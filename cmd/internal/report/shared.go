@@ -3,7 +3,6 @@ package report
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -150,10 +149,9 @@ func (r *Run) auditShared(readers []*joint.Reader) error {
 			r.Audit.Add(&findings[i], name)
 		}
 	}
-	r.Keys = int64(0)
+	r.Keys, r.KeysDenied = 0, 0 // the machines counted the same ones
 	for i := range findings {
-		r.Keys = max(r.Keys, findings[i].Keys)
-		r.KeysDenied = max(min(r.KeysDenied, findings[i].KeysDenied), findings[i].KeysDenied)
+		r.Keys, r.KeysDenied = max(r.Keys, findings[i].Keys), max(r.KeysDenied, findings[i].KeysDenied)
 	}
 	r.Shared.Audited = true
 	if r.Shared.Missing > 0 {
@@ -168,7 +166,7 @@ func (s *Shared) warnings() []string {
 	case s == nil:
 		return nil
 	case s.NotRecorded != "":
-		return []string{s.NotRecorded + "; so the answers were not audited together, and of each machine only what it was admitted itself"}
+		return []string{s.NotRecorded + "; the answers were not audited together, and only what a machine was admitted itself was"}
 	case s.Audited && s.Missing > 0:
 		return []string{fmt.Sprintf("the answers of %s are missing: only what the others were admitted too much could be found, "+
 			"and not what was denied wrongly or told wrong", plural(int64(s.Missing), "machine"))}
@@ -176,10 +174,15 @@ func (s *Shared) warnings() []string {
 	return nil
 }
 
-// isPart reports whether the run is one machine's part of a run of several.
-func (s *Shared) isPart() bool { return s != nil && s.Machine != "" }
-
-// anyShared reports whether a run was one machine's part.
-func (d *Document) anyPart() bool {
-	return slices.ContainsFunc(d.Runs, func(r Run) bool { return r.Shared.isPart() })
+// uncovered says what the audit of a run that several machines shared does not cover; empty if
+// all is covered.
+func (s *Shared) uncovered() string {
+	switch {
+	case s == nil || s.Audited && s.Missing == 0:
+		return ""
+	case s.Machine != "":
+		return fmt.Sprintf("one of %s of the run %s: what was denied and told is audited when limitctl report merges them",
+			plural(int64(s.Machines), "machine"), s.Name)
+	}
+	return "only what machines were admitted too much was looked for, and not what was denied wrongly or told wrong"
 }

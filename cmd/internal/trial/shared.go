@@ -54,7 +54,12 @@ func (r *loadRun) share(run *report.Run, result *loadgen.Result) {
 	shared := *r.Shared
 	r.answers, shared.NotRecorded = result.Record, result.NotRecorded
 	if r.Endpoint != nil {
-		shared.NotRecorded = "when an endpoint decided is not known on a clock that the machines share"
+		shared.NotRecorded = "an endpoint does not tell when it decided"
+		run.Warnings = append(run.Warnings, "the subjects follow from the name of the run, so another run of that name would find them used; "+
+			"what other machines were admitted is not known, so the audit of this one proves nothing")
+		for i := range run.Limits {
+			run.Limits[i].Doubtful = true
+		}
 	}
 	run.Shared = &shared
 	run.Alone()
