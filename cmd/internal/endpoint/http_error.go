@@ -142,8 +142,9 @@ func textOfErrno(at stage, number syscall.Errno) string {
 		return "this machine has no free port left for another connection; use a lower rate, or keep connections open"
 	case syscall.EMFILE, syscall.ENFILE:
 		return "this machine allows no more open files; raise ulimit -n, or lower --workers"
+	default:
+		return number.Error()
 	}
-	return number.Error()
 }
 
 // StatusText writes a status as it is told: "503 Service Unavailable", or "UNAVAILABLE" for one

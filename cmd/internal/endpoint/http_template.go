@@ -107,6 +107,7 @@ func (e encoding) append(to []byte, subject string) []byte {
 		return appendHeaderValue(to, subject)
 	case inJSON:
 		return appendJSON(to, subject)
+	case verbatim:
 	}
 	return append(to, subject...)
 }

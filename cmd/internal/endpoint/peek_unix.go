@@ -4,6 +4,7 @@ package endpoint
 
 import (
 	"crypto/tls"
+	"errors"
 	"syscall"
 )
 
@@ -32,7 +33,7 @@ func (c *conn) look() (open, unasked bool) {
 	switch {
 	case err != nil:
 		return false, false
-	case failure == syscall.EAGAIN || failure == syscall.EINTR:
+	case errors.Is(failure, syscall.EAGAIN) || errors.Is(failure, syscall.EINTR):
 		return true, false
 	case failure != nil || n == 0:
 		return false, false

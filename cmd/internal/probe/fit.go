@@ -181,6 +181,7 @@ func edgesOf(one []observation) (edges []edge) {
 				denied, admitted = nil, 0
 			}
 			admitted += int(o.n)
+		case endpoint.Failed: // may have been counted, and shows nothing
 		}
 	}
 	return edges

@@ -40,8 +40,9 @@ func (m *model) isAligned() bool {
 		return !m.limit.FromFirst && !m.anchored
 	case limiter.SlidingCounter:
 		return !m.anchored
+	default:
+		return m.tick > 0
 	}
-	return m.tick > 0
 }
 
 // usage is what one subject has used under a model.

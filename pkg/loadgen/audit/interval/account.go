@@ -38,6 +38,7 @@ func (k *account) begin(a *Auditor, e *event) {
 		k.denials++
 		f.Denied++
 		f.LongestDenialRun = max(f.LongestDenialRun, k.denials)
+	case Unknown, Uncertain: // by others, or by nobody
 	}
 	k.rates.begin(k, e)
 	for i, m := range k.models {

@@ -24,8 +24,9 @@ func newRates(limit *limiter.Limit) *rates {
 		return &rates{span: period, share: 1}
 	case limiter.SlidingCounter:
 		return &rates{span: period / 2, share: 2}
+	default:
+		return nil
 	}
-	return nil
 }
 
 func (r *rates) begin(k *account, e *event) {
