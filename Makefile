@@ -8,8 +8,8 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # What runs under the race detector: the tests whose names have one of these, and all tests
 # but the slowest of the packages in which everything goes on side by side.
-RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal
-RACING      := ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor \
+RACES       := Conformance/Law11|Concurrent|HostileServersCost|EveryKindOfStore|StoreWork|Merged|HungMaster|SilentConn|PanickingHook|GivingBackGoesOn|Breaker|BesideThe|ALostStore|SeenAndUndone|DenialsOf|Overrid|Journal|SentWhenTheyAreDue|WakesAllWorkers|ByIntervals|PartsAreAsTheWhole
+RACING      := ./internal/alarm ./internal/panics ./internal/goroutines ./internal/respguard ./internal/redact ./cmd/internal/progress ./cmd/internal/connect ./cmd/internal/doctor ./cmd/internal/endpoint \
 	./cmd/internal/serve ./cmd/internal/serve/api ./cmd/internal/serve/engine ./cmd/internal/serve/envoy ./cmd/internal/serve/events \
 	./cmd/internal/serve/grpc ./cmd/internal/serve/metrics ./cmd/internal/serve/proxy ./cmd/internal/serve/reload ./pkg/limiter/httplimit
 
@@ -91,7 +91,8 @@ bench: ## beside our peers; see docs/benchmarks
 	@sh docs/install-test-tools.sh redis-server
 	cd docs/benchmarks && go run .
 
-soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began
+soak: setup ## ten minutes of load, rubbish and outages on a server, which has to end as it began, and every simulated server
+	go test -count 1 ./cmd/internal/probe ./pkg/loadgen/audit/interval -thorough
 	go test ./cmd -timeout 20m -count 1 -v -run '^TestServeSoak$$' -soak 10m
 
 drills: ## one sick part beside a peer, and what callers see in each failure; see docs/failures.md

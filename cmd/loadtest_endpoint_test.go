@@ -82,38 +82,42 @@ func endpointTested(t *testing.T, w *world, exit int, args ...string) *report.Do
 func TestLoadtestOfAnEndpoint(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		limit := algorithm.String() + ":20/1s"
-		s := newLimitedService(t, limit)
-		for name, args := range map[string][]string{
-			"query": {s.URL + "/?key={subject}"}, "header": {s.URL, "--header", "X-Key: {subject}"},
-			"h2c": {s.URL + "/?key={subject}", "--http2"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
-		} {
-			if name == "h2c" { // the server of the test speaks none
-				continue
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			s := newLimitedService(t, limit)
+			for name, args := range map[string][]string{
+				"query": {s.URL + "/?key={subject}"}, "header": {s.URL, "--header", "X-Key: {subject}"},
+				"h2c": {s.URL + "/?key={subject}", "--http2"}, "no keep-alive": {s.URL + "/?key={subject}", "--no-keepalive"},
+			} {
+				if name == "h2c" { // the server of the test speaks none
+					continue
+				}
+				run := endpointTested(t, newWorld(t), exitYes,
+					append(args, "--limit", limit, "--rate", "400", "--keys", "5", "--duration", "1s",
+						"--threshold", "errors==0", "--timeout", "1m")...).Runs[0]
+				prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
+				if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] || run.Denied == 0 {
+					t.Errorf("%s by %s: statuses %v of %d requests, %d allowed", limit, name, run.Statuses, run.Requests, run.Allowed)
+				}
+				if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" || !strings.HasPrefix(run.MostDenied[0].Key, prefix) {
+					t.Errorf("%s by %s: subjects %+v, %v", limit, name, run.Endpoint, run.MostDenied[0])
+				}
+				if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
+					t.Errorf("%s by %s: asked as %v", limit, name, subjects)
+				}
+				if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil || c.TLS != nil {
+					t.Errorf("%s by %s: connections %+v", limit, name, c)
+				}
 			}
-			run := endpointTested(t, newWorld(t), exitYes,
-				append(args, "--limit", limit, "--rate", "200", "--keys", "5", "--duration", "1s", "--threshold", "errors==0")...).Runs[0]
-			prefix, found := strings.CutSuffix(run.Endpoint.Subjects, "*")
-			if sum := run.Statuses["200"] + run.Statuses["429"]; sum != run.Requests || run.Allowed != run.Statuses["200"] || run.Denied == 0 {
-				t.Errorf("%s by %s: statuses %v of %d requests, %d allowed", limit, name, run.Statuses, run.Requests, run.Allowed)
-			}
-			if !found || len(prefix) < 8 || run.Endpoint.FirstSubject != prefix+"user:0" || !strings.HasPrefix(run.MostDenied[0].Key, prefix) {
-				t.Errorf("%s by %s: subjects %+v, %v", limit, name, run.Endpoint, run.MostDenied[0])
-			}
-			if subjects := s.seen(); !slices.Contains(subjects, prefix+"user:4") {
-				t.Errorf("%s by %s: asked as %v", limit, name, subjects)
-			}
-			if c := run.Endpoint.Connections; (name == "no keep-alive") != (c.Opened >= run.Requests) || c.Connect == nil || c.TLS != nil {
-				t.Errorf("%s by %s: connections %+v", limit, name, c)
-			}
-		}
+		})
 	}
 }
 
 // Each run has subjects of its own, so none finds its limit used.
 func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
 	s := newLimitedService(t, "10/1h")
-	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "--rate", "500", "--keys", "4",
-		"--duration", "400ms"}
+	args := []string{s.URL + "/?key={subject}", "--limit", "10/1h", "--algorithm", "token-bucket,sliding-log", "-n", "200",
+		"--keys", "4", "--timeout", "1m"}
 	for range 2 {
 		document := endpointTested(t, newWorld(t), exitYes, args...)
 		for _, run := range document.Runs {
@@ -129,8 +133,8 @@ func TestSubjectsOfAnEndpointAreFresh(t *testing.T) {
 
 func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
 	s := newLimitedService(t, "11/1h")
-	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "--rate", "500", "--keys", "4",
-		"--duration", "400ms").Runs[0]
+	run := endpointTested(t, newWorld(t), exitNo, s.URL+"/?key={subject}", "--limit", "10/1h", "-n", "200", "--keys", "4",
+		"--timeout", "1m").Runs[0]
 	if run.Audit.LeastOverAdmitted != 4 {
 		t.Errorf("%d too many", run.Audit.LeastOverAdmitted)
 	}
@@ -139,9 +143,8 @@ func TestAnEndpointThatLetsOneTooManyThrough(t *testing.T) {
 func TestCostsOfAnEndpoint(t *testing.T) {
 	s := newLimitedService(t, "30/1h")
 	w := newWorld(t)
-	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "--rate",
-		"200",
-		"--duration", "400ms").Runs[0]
+	run := endpointTested(t, w, exitYes, s.URL+"/?key={subject}&cost={cost}", "--limit", "30/1h", "--cost", "3", "--keys", "2", "-n", "80",
+		"--timeout", "1m").Runs[0]
 	if run.Allowed != 20 {
 		t.Errorf("%d allowed", run.Allowed)
 	}
@@ -183,7 +186,7 @@ func TestSubjectsOfAFile(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("sk-secret-1\nsk-secret-2\r\n\nsk-secret-3"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "--rate", "100", "--duration", "300ms"}
+	args := []string{s.URL, "-H", "X-Key: {subject}", "--subjects", keys, "--limit", "3/1h", "-n", "100"}
 	stdout, stderr := w.run(t, exitYes, append([]string{"loadtest", "--html", filepath.Join(dir, "page.html"), "--save",
 		filepath.Join(dir, "run.json")}, args...)...)
 	for _, name := range []string{"page.html", "run.json"} {
@@ -267,7 +270,9 @@ func TestAnInterruptWhileAnEndpointHangs(t *testing.T) {
 	if err := json.Unmarshal(w.out.Bytes(), &document); err != nil || code != exitInterrupted || !document.Interrupted {
 		t.Fatalf("exit code %d: %v: %s%s", code, err, &w.out, &w.err)
 	}
-	if r := document.Runs[0]; r.Errors == 0 || r.ErrorTexts[0].Text != "no answer in time" {
+	// Others may not have been sent in time.
+	if r := document.Runs[0]; r.Errors == 0 ||
+		!slices.ContainsFunc(r.ErrorTexts, func(e report.ErrorCount) bool { return e.Text == "no answer in time" }) {
 		t.Errorf("errors %v", r.ErrorTexts)
 	}
 }

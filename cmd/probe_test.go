@@ -73,7 +73,7 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if !strings.HasPrefix(stderr, "limitctl: plan: at most 1000 requests in all, at most 30 s\n  1. ") {
+	if !strings.HasPrefix(stderr, "limitctl: plan: at most 3000 requests in all, at most 30 s\n  1. ") {
 		t.Errorf("the plan is not told first: %s", stderr)
 	}
 }
@@ -174,7 +174,8 @@ func TestProbePlanSendsNothing(t *testing.T) {
 	w := newWorld(t)
 	for _, flag := range []string{"--plan", "--dry-run"} {
 		stdout, _ := w.run(t, exitYes, "probe", url, flag, "--requests", "300", "--max-time", "2m30s")
-		if !strings.Contains(stdout, "at most 300 requests in all, at most 2m30s\n  1. ") {
+		if !strings.Contains(stdout, "at most 300 requests in all, at most 2m30s; "+
+			"for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m\n  1. ") {
 			t.Errorf("the plan is %q", stdout)
 		}
 		w.run(t, exitYes, "probe", url, flag, "--limit", "fixed-window:10/1m")

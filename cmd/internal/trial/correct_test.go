@@ -27,11 +27,14 @@ func correctSetUps() (all []planted) {
 			if p.limits == nil {
 				p.limits = []string{limit}
 			}
+			if p.duration == 0 && p.defect.fails == nil {
+				p.duration = 3 * time.Second
+			}
 			all = append(all, p)
 		}
 		add("plainly", planted{})
 		add("with costs", planted{costs: loadgen.Costs{Least: 1, Most: 7}})
-		add("by many at once", planted{workers: 64, subjects: 3})
+		add("by many at once", planted{workers: 64, subjects: 3, duration: time.Second})
 		add("with another limit", planted{limits: []string{limit, "fixed-window:50/10s"}, costs: loadgen.Costs{Least: 1, Most: 3}})
 		add("with two others", planted{limits: []string{"sliding-log:30/2s", limit, "token-bucket:60/5s,burst=40"}})
 		add("whose outcomes are unknown at times", planted{defect: sometimesUnknown()})
@@ -94,7 +97,7 @@ func (p *planted) wrapped(t *testing.T) (result *loadgen.Result) {
 		}
 		replicas := p.wrap.around(newPlantedStore(&p.defect), nil)
 		result = loadgen.Run(t.Context(), loadgen.Config{
-			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: 5 * time.Second, LateAfter: time.Hour,
+			Store: thinking{replicas}, Population: all.Population, Workers: 8, Duration: p.duration, LateAfter: time.Hour,
 			Mix:  loadgen.Mix{Subjects: loadgen.Evenly(uint32(p.subjects)), Costs: loadgen.Costs{Least: 1, Most: 1}},
 			Skew: p.wrap.skew(), Held: p.wrap.held, ByClock: true,
 		})

@@ -240,9 +240,11 @@ func (w *world) worst() (worst int64) {
 
 // What is right is never called wrong, however long answers take.
 func TestNothingRightIsCalledWrong(t *testing.T) {
-	runs := 6000
+	runs := 2000
 	if testing.Short() {
 		runs = 500
+	} else if *thorough {
+		runs = 6000
 	}
 	for seed := range runs {
 		random := rand.New(rand.NewPCG(uint64(seed), 1))
