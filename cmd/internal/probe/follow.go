@@ -122,4 +122,3 @@ func sooner(pause time.Duration, now, told time.Time) time.Duration {
 	}
 	return max(firstPause, min(pause, lastSecond, told.Add(justAfter).Sub(now)))
 }
-
