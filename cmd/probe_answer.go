@@ -155,6 +155,8 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	add := func(name, text string) { facts = append(facts, [2]string{name, text}) }
 	add("endpoint", a.endpoint)
 	switch {
+	case a.Limit == nil && a.unfinished:
+		add("limit", "not known when the probe ended")
 	case a.Limit == nil && a.denied() > 0:
 		add("limit", "there is one, and what is known of it stands below")
 	case a.Limit == nil:
