@@ -134,7 +134,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	switch {
 	case a.unfinished:
 		return failure
-	case noLimit || a.failed() > 0:
+	case noLimit || a.Limit == nil || a.failed() > 0:
 		return errDenied
 	}
 	return nil

@@ -140,6 +140,8 @@ func (a *probeAnswer) headline() (word, rest string) {
 	switch {
 	case a.unfinished:
 		return "NOT FINISHED", rest
+	case a.Limit == nil && a.denied() > 0:
+		return "LIMIT NOT NAMED", rest
 	case a.Limit == nil:
 		return "NO LIMIT FOUND", rest
 	case a.failed() > 0:
@@ -153,8 +155,10 @@ func (a *probeAnswer) facts() (facts [][2]string) {
 	add := func(name, text string) { facts = append(facts, [2]string{name, text}) }
 	add("endpoint", a.endpoint)
 	switch {
+	case a.Limit == nil && a.denied() > 0:
+		add("limit", "there is one, and what is known of it stands below")
 	case a.Limit == nil:
-		add("limit", "none was found")
+		add("limit", "none was found: no request was denied")
 	case a.given:
 		add("limit", canonical(a.Limit)+", as given")
 	case a.Exact:

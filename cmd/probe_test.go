@@ -73,7 +73,7 @@ func TestProbeTellsTheVerdictFirst(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if !strings.HasPrefix(stderr, "limitctl: plan: at most 1000 requests in all, at most 30 s\n  1. ") {
+	if !strings.HasPrefix(stderr, "limitctl: plan: at most 3000 requests in all, at most 30 s\n  1. ") {
 		t.Errorf("the plan is not told first: %s", stderr)
 	}
 }

@@ -86,11 +86,11 @@ func (x *explorer) noteHint() {
 	}
 	if told := toldBack(x.events[i : i+1]); !told.IsZero() {
 		wait := told.Sub(e.Answered)
-		from := "its first denial says to come again"
+		from := "its first denial says to come again in " + span(wait)
 		if text := e.Header.Get("Retry-After"); text != "" {
-			from = "its first denial says Retry-After: " + shown(text) + ","
+			from = "its first denial says Retry-After: " + shown(text)
 		}
-		x.note("%s in %s; to see that, give a --max-time of %s or more", from, span(wait), span((5 * wait).Round(time.Second)))
+		x.note("%s; to see that, give a --max-time of %s or more", from, span((5 * wait).Round(time.Second)))
 	}
 }
 

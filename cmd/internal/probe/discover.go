@@ -121,12 +121,8 @@ func (x *explorer) plan() []string {
 	if x.config.MaxTime > 0 {
 		longest = "at most " + span(x.config.MaxTime)
 	}
-	usualCost := ""
-	if x.config.Limit == nil {
-		usualCost = "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
-	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s%s", x.config.Budget, longest, usualCost),
+		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {
@@ -134,7 +130,8 @@ func (x *explorer) plan() []string {
 	}
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart")
+		"the same with other subjects, at times that tell the algorithms left apart; in all, "+
+			"10/1s takes some 250 requests and 10 s, and 100/1m some 2000 and 6 minutes")
 }
 
 // askAtOnce finds out how many are admitted at once, and whether subjects share.
