@@ -51,7 +51,7 @@ func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []st
 			if o.quiet && isNumber(other) {
 				return nil, quietRate(other)
 			}
-			return nil, usagef("a load test takes one URL and no other argument, and %q was given as well", endpoint.RedactURL(other))
+			return nil, usagef("the URL of an endpoint is the only argument that there can be; leave out %q", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}

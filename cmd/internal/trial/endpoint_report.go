@@ -72,7 +72,7 @@ func (t *endpointTarget) warnings(run *report.Run, names *endpoint.Subjects, see
 		all = append(all, every+", so the limit may not have been asked; does it need a --header 'Authorization: …'"+hint)
 	case is(400, 499) && len(seen) == 1:
 		all = append(all, every+", so the limit may not have been asked; is this the right URL, method and body"+hint)
-	case seen[len(seen)-1] >= 500:
+	case seen[len(seen)-1] >= 500 && seen[len(seen)-1] < 600: // --denied-status takes no others
 		all = append(all, endpoint.StatusText(seen[len(seen)-1])+" counts as an error"+strings.Replace(hint, "?", ".", 1))
 	}
 	return all
