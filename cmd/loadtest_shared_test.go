@@ -94,8 +94,8 @@ func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
 	files := sharedRun(t, server, "--run", "naive", "--limit", "sliding-log:400/1h", "--implementation", "naive",
 		"--rate", "1000", "--keys", "1", "--duration", "500ms")
 	// The keys are used now, and the limit is of an hour.
-	used := exec.Command("limitctl", "loadtest", "--store", "redis://"+server.Addr, "--limit", "sliding-log:400/1h", "--keys", "1", "--duration", "1s",
-		"--run", "naive", "--machines", "1", "--start-at", time.Now().Add(time.Minute).Format(time.RFC3339))
+	used := exec.Command("limitctl", "loadtest", "--store", "redis://"+server.Addr, "--limit", "sliding-log:400/1h",
+		"--keys", "1", "--duration", "1s", "--run", "naive", "--machines", "1", "--start-at", time.Now().Add(time.Minute).Format(time.RFC3339))
 	dir := t.TempDir()
 	used.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	if out, _ := used.CombinedOutput(); used.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "are in use already") {
@@ -120,7 +120,7 @@ func TestNamesOfRuns(t *testing.T) {
 		"":                      "--run is empty",
 		strings.Repeat("x", 65): "is 65 bytes long; at most 64 fit",
 		"a:b":                   "has a character that means something else in keys",
-		"{a}":                   "has a character that means something else in keys",
+		"{a}":                   "cannot be part of a key",
 		"a!b":                   "cannot be part of a key",
 		"a\nb":                  "cannot be part of a key",
 		"a b*":                  "",
