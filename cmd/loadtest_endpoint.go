@@ -42,12 +42,16 @@ func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err
 
 // parseURL takes the URL of an endpoint from the arguments.
 func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []string, err error) {
-	for _, arg := range args {
+	for i, arg := range args {
 		if !isEndpoint(arg) {
 			continue
 		}
 		if len(args) > 1 {
-			return nil, usagef("the URL of an endpoint is the only argument that there can be; leave out the others")
+			other := args[(i+1)%len(args)]
+			if o.quiet && isNumber(other) {
+				return nil, quietRate(other)
+			}
+			return nil, usagef("a load test takes one URL and no other argument, and %q was given as well", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}

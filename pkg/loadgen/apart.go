@@ -19,8 +19,8 @@ import (
 type apart struct {
 	trace     *trace.Trace
 	limits    []limiter.Limit // normalized
-	values    [][]string
-	subjectOf []uint32
+	values    *trace.Subjects
+	subjectOf []uint32 // of the trace's subjects; nil if they are the same
 }
 
 const (
@@ -42,14 +42,14 @@ func newApart(t *trace.Trace, c *Candidate) (*apart, error) {
 		}
 		a.limits = append(a.limits, normalized)
 	}
-	a.values, a.subjectOf = c.subjects(t)
+	a.values, a.subjectOf = t.Subjects.By(c.Fields)
 	return a, nil
 }
 
 // parts is into how many parts the subjects are divided. It is a power of two.
 func (a *apart) parts() int {
 	parts := 1
-	for parts < mostParts && (parts < runtime.GOMAXPROCS(0) || len(a.values) > parts*subjectsInPart) && len(a.values) > parts {
+	for parts < mostParts && (parts < runtime.GOMAXPROCS(0) || a.values.Len() > parts*subjectsInPart) && a.values.Len() > parts {
 		parts *= 2
 	}
 	return parts
@@ -127,7 +127,7 @@ func (a *apart) each(ctx context.Context, limits []limiter.Limit, audited bool, 
 // part decides the requests of every subject whose number, divided by parts, leaves part.
 func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, part, parts int,
 	tell func(decided, denied int64)) *simulator {
-	size := (len(a.values) - part + parts - 1) / parts
+	size := (a.values.Len() - part + parts - 1) / parts
 	counts := make([]int, len(limits))
 	requests, keys := make([]limiter.Request, len(limits)), make([]uint32, len(limits))
 	for i, limit := range limits {
@@ -152,7 +152,10 @@ func (a *apart) part(ctx context.Context, limits []limiter.Limit, audited bool, 
 	}
 	for i := range a.trace.Requests {
 		r := &a.trace.Requests[i]
-		subject := a.subjectOf[r.Subject]
+		subject := r.Subject
+		if a.subjectOf != nil {
+			subject = a.subjectOf[subject]
+		}
 		if subject&mask != uint32(part) {
 			continue
 		}

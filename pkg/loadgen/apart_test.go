@@ -3,6 +3,7 @@ package loadgen
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,12 @@ func TestPartsAreAsTheWhole(t *testing.T) {
 			parts := simulate(t, recorded, candidate, SimulateOptions{})
 			candidate.limits = nil
 			whole := simulate(t, recorded, candidate, SimulateOptions{})
-			whole.Keys, whole.population = Tally{}, nil
+			for i := range whole.Subjects.Len() {
+				if got, want := parts.Subjects.At(uint32(i)), whole.Subjects.At(uint32(i)); !slices.Equal(got, want) {
+					t.Fatalf("subject %d is %q, not %q", i, got, want)
+				}
+			}
+			whole.Keys, whole.population, whole.Subjects = Tally{}, nil, parts.Subjects
 			if got, want := fmt.Sprintf("%+v", *parts), fmt.Sprintf("%+v", *whole); got != want {
 				t.Errorf("%s by %v:\n%.600s\n%.600s", algorithm, fields, got, want)
 			}

@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -53,19 +52,26 @@ func UnderPolicy(fields []int, attributes []string, p *policy.Policy) Candidate 
 type TracePopulation struct {
 	*Population
 	// Values are the values of the candidate's fields, by the Population's subject.
-	Values [][]string
-	// SubjectOf says which of the Population's subjects one of the trace's is.
-	SubjectOf []uint32
+	Values    *trace.Subjects
+	subjectOf []uint32 // of the trace's subjects; nil if they are the Population's
+}
+
+// SubjectOf returns which of the Population's subjects one of the trace's is.
+func (p *TracePopulation) SubjectOf(subject uint32) uint32 {
+	if p.subjectOf == nil {
+		return subject
+	}
+	return p.subjectOf[subject]
 }
 
 // Population returns what the subjects of a trace ask under the candidate. What is wrong
 // with its limits is a [limiter.ErrInvalid].
 func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	population := new(TracePopulation)
-	population.Values, population.SubjectOf = c.subjects(t)
+	population.Values, population.subjectOf = t.Subjects.By(c.Fields)
 	b := newPopulationBuilder()
-	for _, values := range population.Values {
-		requests, err := c.Requests(values)
+	for subject := range population.Values.Len() {
+		requests, err := c.Requests(population.Values.At(uint32(subject)))
 		if err != nil {
 			return nil, err
 		}
@@ -75,48 +81,4 @@ func (c *Candidate) Population(t *trace.Trace) (*TracePopulation, error) {
 	}
 	population.Population = &b.Population
 	return population, nil
-}
-
-// subjects returns the distinct values of the candidate's fields in a trace, and which of them
-// each of the trace's subjects has.
-func (c *Candidate) subjects(t *trace.Trace) (distinct [][]string, subjectOf []uint32) {
-	subjectOf = make([]uint32, len(t.Subjects))
-	if c.byAllFields(t) {
-		for i := range subjectOf {
-			subjectOf[i] = uint32(i)
-		}
-		return t.Subjects, subjectOf
-	}
-	known := map[string]uint32{}
-	var joined []byte
-	for i, all := range t.Subjects {
-		joined = joined[:0]
-		for _, field := range c.Fields {
-			joined = strconv.AppendInt(joined, int64(len(all[field])), 10)
-			joined = append(append(joined, ':'), all[field]...)
-		}
-		subject, found := known[string(joined)]
-		if !found {
-			subject = uint32(len(distinct))
-			known[string(joined)] = subject
-			values := make([]string, len(c.Fields))
-			for n, field := range c.Fields {
-				values[n] = all[field]
-			}
-			distinct = append(distinct, values)
-		}
-		subjectOf[i] = subject
-	}
-	return distinct, subjectOf
-}
-
-// byAllFields reports whether the candidate's fields are those of the trace, in their order, so
-// that its subjects are the trace's.
-func (c *Candidate) byAllFields(t *trace.Trace) bool {
-	for i, field := range c.Fields {
-		if field != i {
-			return false
-		}
-	}
-	return len(c.Fields) == len(t.Fields)
 }

@@ -11,14 +11,14 @@ import (
 type replay struct {
 	trace     *trace.Trace
 	speed     float64
-	subjectOf []uint32
+	subjectOf func(subject uint32) uint32
 	i         int
 }
 
 // Replay returns the requests of a trace as a Load, at their own times made shorter by
 // speed, which must be positive. subjectOf says which subject of the load one of the
 // trace is.
-func Replay(t *trace.Trace, speed float64, subjectOf []uint32) Load {
+func Replay(t *trace.Trace, speed float64, subjectOf func(subject uint32) uint32) Load {
 	return &replay{trace: t, speed: speed, subjectOf: subjectOf}
 }
 
@@ -32,5 +32,5 @@ func (r *replay) Next() (Arrival, bool) {
 	if due >= math.MaxInt64 { // in centuries
 		return Arrival{}, false
 	}
-	return Arrival{Due: time.Duration(due), Subject: r.subjectOf[q.Subject], Cost: int64(q.Cost)}, true
+	return Arrival{Due: time.Duration(due), Subject: r.subjectOf(q.Subject), Cost: int64(q.Cost)}, true
 }

@@ -33,7 +33,7 @@ type SimulateOptions struct {
 type Simulation struct {
 	// Subjects are who was limited, the values of the candidate's fields, by the
 	// numbers that Tally has for them.
-	Subjects [][]string
+	Subjects *trace.Subjects
 	Tally    Tally
 	// Keys is how many requests each key was allowed and denied by its own limit, for the limits
 	// that can deny. [Simulation.OwnerOf] says whose a key is. It is empty where every subject
@@ -234,7 +234,7 @@ func (s *simulator) run(ctx context.Context, t *trace.Trace) error {
 			}
 		}
 		r := &t.Requests[i]
-		subject := s.population.SubjectOf[r.Subject]
+		subject := s.population.SubjectOf(r.Subject)
 		if err := s.decide(ctx, int64(i), r, subject, s.population.Requests(subject), s.population.KeyIndexes(subject)); err != nil {
 			return err
 		}

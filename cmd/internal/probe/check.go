@@ -48,6 +48,9 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 			return &Result{Discovery: *discovery}, wrong
 		}
 		v.model = standard{limit: limit, phase: discovery.Phase, resolution: resolution}.withManner(discovery.Manner)
+		if discovery.PhaseKnown && discovery.Phase != 0 {
+			v.model.resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
+		}
 		if !discovery.Exact {
 			v.model.resolution += limit.Period / inexactly
 		}

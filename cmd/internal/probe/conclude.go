@@ -139,14 +139,19 @@ func (x *explorer) deniedOnlyTogether() bool {
 
 // noteQueue notes that admitted requests wait, as in the queue of a leaky bucket.
 func (x *explorer) noteQueue() bool {
-	shortest, longest := time.Duration(1<<62), time.Duration(0)
+	var took []time.Duration
 	for i := range x.burst.events {
 		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed {
-			took := e.Answered.Sub(e.Sent)
-			shortest, longest = min(shortest, took), max(longest, took)
+			took = append(took, e.Answered.Sub(e.Sent))
 		}
 	}
-	if longest < 100*time.Millisecond || longest < 10*shortest {
+	if len(took) == 0 {
+		return false
+	}
+	slices.Sort(took)
+	shortest, longest := took[0], took[len(took)-1]
+	// One request that took long says nothing, since a machine may be busy.
+	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
 		return false
 	}
 	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",

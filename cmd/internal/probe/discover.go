@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -57,6 +58,29 @@ func (x *explorer) wasDenied() bool {
 	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
 }
 
+func (x *explorer) wasAdmitted() bool {
+	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+}
+
+// noteSameAnswer notes that all answers were one that may come from something before the limit.
+func (x *explorer) noteSameAnswer() {
+	if len(x.events) == 0 {
+		return
+	}
+	first := &x.events[0]
+	same := !slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
+	switch {
+	case !same:
+	case first.Outcome == endpoint.Failed && first.Err != nil:
+		x.note("no request was answered: %s", first.Err)
+	case first.Outcome == endpoint.Failed:
+		x.note("no request was answered: %s", endpoint.NotAnswered(&first.Answer))
+	case first.Status >= http.StatusMultipleChoices:
+		x.note("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and the body right?",
+			endpoint.StatusText(first.Status))
+	}
+}
+
 func (x *explorer) step(atMost time.Duration, format string, values ...any) {
 	if x.config.Observer != nil {
 		x.config.Observer.Step(fmt.Sprintf(format, values...), min(atMost, x.timeLeft()))
@@ -72,12 +96,17 @@ func (x *explorer) explore() error {
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		if x.burst.denied == 0 {
 			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
+			x.noteSameAnswer()
 		}
 		return err
 	}
+	if x.burst.admitted == 0 { // what comes back later says nothing without what was used before
+		x.note("every request was denied, so nothing is known of a limit; ask later, or as subjects that the endpoint admits")
+		return nil
+	}
 	if err = x.follow(); err == nil {
 		err = x.compare()
-	} else if errors.Is(err, errSpent) {
+	} else if errors.Is(err, errSpent) && x.wasAdmitted() {
 		x.judge()
 	}
 	if err == nil || errors.Is(err, errSpent) {
@@ -92,8 +121,12 @@ func (x *explorer) plan() []string {
 	if x.config.MaxTime > 0 {
 		longest = "at most " + span(x.config.MaxTime)
 	}
+	usualCost := ""
+	if x.config.Limit == nil {
+		usualCost = "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
+	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s%s", x.config.Budget, longest, usualCost),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {
@@ -101,9 +134,7 @@ func (x *explorer) plan() []string {
 	}
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart",
-		"this takes about 20 times as many requests as are admitted at once, and 6 periods: for 10/1s some 250 in 10 s, "+
-			"for 100/1m some 2000 in 6 minutes. What the budget does not suffice for is said in the end.")
+		"the same with other subjects, at times that tell the algorithms left apart")
 }
 
 // askAtOnce finds out how many are admitted at once, and whether subjects share.

@@ -106,11 +106,13 @@ func servers() (all []discovered) {
 		}})
 	}
 	for i, text := range []string{"token-bucket:10/1s", "fixed-window:10/5s,from=first", "sliding-log:10/10s"} {
-		all = append(all, discovered{name: text + " shared", want: []string{text}, note: "share", like: i > 0, server: func(t *testing.T) *server {
+		shared := discovered{name: text + " shared", want: []string{text}, note: "share", like: i > 0}
+		shared.server = func(t *testing.T) *server {
 			o := newOurs(t, text)
 			o.shared = true
 			return simulated(o)
-		}})
+		}
+		all = append(all, shared)
 	}
 	return append(all,
 		discovered{name: "nginx 10r/s burst=5", want: []string{"token-bucket:10/1s,burst=6"}, server: func(*testing.T) *server {

@@ -79,12 +79,12 @@ func (x *explorer) follow() error {
 // tellWait says what is waited for.
 func (x *explorer) tellWait(edges int, last []Event) {
 	if edges > 0 {
-		x.step(x.timeLeft(), "waiting until a request is admitted again, for the %d. time", edges+1)
+		x.step(x.timeLeft(), "waiting until a request is admitted again (%d of %d)", edges+1, mostEdges)
 		return
 	}
 	if told := toldBack(last); !told.IsZero() {
 		wait := told.Sub(x.clock.Now())
-		x.step(x.timeLeft(), "waiting until a request is admitted again, which should be in %s by what the denial says", span(wait))
+		x.step(x.timeLeft(), "waiting until a request is admitted again (the denial says in %s)", span(wait.Round(time.Second/10)))
 		return
 	}
 	x.step(x.timeLeft(), "waiting until a request is admitted again")
@@ -122,4 +122,3 @@ func sooner(pause time.Duration, now, told time.Time) time.Duration {
 	}
 	return max(firstPause, min(pause, lastSecond, told.Add(justAfter).Sub(now)))
 }
-

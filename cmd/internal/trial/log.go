@@ -85,9 +85,9 @@ type Replay struct {
 type recording struct {
 	requests  *trace.Trace
 	speed     float64
-	subjectOf []uint32 // which subject of the population each subject of the trace is
-	fields    string   // that say who is limited
-	leftOut   int      // requests that cost more than the limit ever allows
+	subjectOf func(uint32) uint32 // which subject of the population each subject of the trace is
+	fields    string              // that say who is limited
+	leftOut   int                 // requests that cost more than the limit ever allows
 }
 
 // under returns the recording, and who asks in it, under a candidate. Requests that cost
@@ -101,7 +101,7 @@ func (r *Replay) under(c *Candidate) (*recording, *population, error) {
 	sent := &recording{speed: r.Speed, subjectOf: recorded.SubjectOf, fields: strings.Join(names, ", ")}
 	sent.requests, sent.leftOut = withinLimits(r.Log.Trace, recorded.MostAtOnce())
 	return sent, &population{recorded.Population, func(subject uint32) string {
-		return subjectName(recorded.Values[subject], names, c.Policy != nil)
+		return subjectName(recorded.Values.At(subject), names, c.Policy != nil)
 	}}, nil
 }
 

@@ -76,7 +76,7 @@ func TestSubjectsOfALog(t *testing.T) {
 		}
 		var subjects, names []string
 		for _, r := range log.Trace.Requests {
-			subject := sent.subjectOf[r.Subject]
+			subject := sent.subjectOf(r.Subject)
 			subjects = append(subjects, strings.TrimPrefix(population.Requests(subject)[0].Key.Subject, "key:"))
 			names = append(names, population.nameOf(subject))
 		}

@@ -188,7 +188,7 @@ func openInMemory(clock func() time.Time) (*Store, error) {
 
 // subjectName is what to call a subject.
 func (r *simulationRun) subjectName(subject uint32) string {
-	return subjectName(r.result.Subjects[subject], r.fields, r.candidate.Policy != nil)
+	return subjectName(r.result.Subjects.At(subject), r.fields, r.candidate.Policy != nil)
 }
 
 // disagreement describes where the store did not decide as Go does.

@@ -35,7 +35,7 @@ func (r *simulationRun) keyName(key uint32) string {
 	var values, names []string
 	for n, name := range r.fields {
 		if slices.Contains(limits[i].By, name) {
-			values, names = append(values, r.result.Subjects[subject][n]), append(names, name)
+			values, names = append(values, r.result.Subjects.At(subject)[n]), append(names, name)
 		}
 	}
 	text := subjectName(values, names, true)

@@ -192,7 +192,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d of %d lines", got.Lines, lines)
 		}
 		for i, r := range got.Requests {
-			if i > 0 && r.At < got.Requests[i-1].At || r.Cost < 1 || int(r.Subject) >= len(got.Subjects) {
+			if i > 0 && r.At < got.Requests[i-1].At || r.Cost < 1 || int(r.Subject) >= got.Subjects.Len() {
 				t.Errorf("request %d is %+v", i, r)
 			}
 		}

@@ -1,21 +1,23 @@
 package trace
 
+import "sort"
+
 // inOrder sorts requests by their instants, and keeps the order of equal ones. A log is
 // mostly in order, or consists of several logs one after the other, so this merges the
 // ordered runs that it finds.
 func inOrder(requests []Request) []Request {
 	ends := runs(requests)
-	other := make([]Request, len(requests))
+	var room []Request
 	for len(ends) > 1 {
 		merged := ends[:0]
 		begin := 0
 		for i := 0; i < len(ends); i += 2 {
 			middle, end := ends[i], ends[min(i+1, len(ends)-1)]
-			merge(other[begin:end], requests[begin:middle], requests[middle:end])
+			room = merge(requests[begin:end], middle-begin, room)
 			merged = append(merged, end)
 			begin = end
 		}
-		ends, requests, other = merged, other, requests
+		ends = merged
 	}
 	return requests
 }
@@ -31,13 +33,28 @@ func runs(requests []Request) []int {
 	return append(ends, len(requests))
 }
 
-// merge merges two runs, the first of which was before the second.
-func merge(into, first, second []Request) {
-	for i := range into {
-		if len(first) > 0 && (len(second) == 0 || first[0].At <= second[0].At) {
+// merge merges two runs, the second of which begins at middle, in their place. It leaves alone what
+// is in order already, which is nearly all where lines are late by a little. The rest of the first
+// run is moved to room, which is returned to be used again.
+func merge(requests []Request, middle int, room []Request) []Request {
+	if middle == len(requests) {
+		return room
+	}
+	earliest, latest := requests[middle].At, requests[middle-1].At
+	begin := sort.Search(middle, func(i int) bool { return requests[i].At > earliest })
+	end := middle + sort.Search(len(requests)-middle, func(i int) bool { return requests[middle+i].At >= latest })
+	room = append(room[:0], requests[begin:middle]...)
+	first, second, into := room, requests[middle:end], requests[begin:end]
+	for i := 0; len(first) > 0; i++ {
+		if len(second) == 0 {
+			copy(into[i:], first)
+			break
+		}
+		if first[0].At <= second[0].At {
 			into[i], first = first[0], first[1:]
 		} else {
 			into[i], second = second[0], second[1:]
 		}
 	}
+	return room
 }

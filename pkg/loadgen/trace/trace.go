@@ -8,9 +8,9 @@ package trace
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 
@@ -38,7 +38,7 @@ type Trace struct {
 	Requests []Request
 	// Subjects are the distinct values of Fields, in the order of their first line.
 	// A field that a line does not have is "".
-	Subjects [][]string
+	Subjects *Subjects
 	// Lines is how many lines there were, blank ones and a header aside.
 	Lines int64
 	// Bad is how many of them could not be read, and FirstBad the first few.
@@ -127,8 +127,8 @@ func ParseFormat(name string) (Format, error) {
 func Read(ctx context.Context, in io.Reader, options Options) (*Trace, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := new(Trace)
-	m := &merger{trace: t, subjects: map[string]uint32{}}
+	t := &Trace{Subjects: new(Subjects)}
+	m := &merger{trace: t, index: newSubjectIndex()}
 	read := make(chan error, 1)
 	queue := make(chan *chunk, 2*workers())
 	// Reading can block for ever, on a terminal or a pipe.
@@ -188,6 +188,7 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 		return err
 	}
 	m.plan, m.trace.Format, m.trace.Fields = plan, plan.format, plan.fields()
+	m.trace.Subjects.fields = len(m.trace.Fields)
 	jobs := make(chan *chunk)
 	var parsing goroutines.Group
 	defer parsing.Wait() // no panic gets here: that of a chunk is among what was parsed
@@ -220,28 +221,19 @@ func produce(ctx context.Context, in io.Reader, options Options, m *merger, queu
 
 // merger puts what the workers have read together, in the order of the log.
 type merger struct {
-	trace    *Trace
-	plan     *plan
-	subjects map[string]uint32
-	damage   func() string
-	latest   limiter.Instant
-	skipped  int64 // lines that only count for the line numbers of others
-	costs    int64
-	global   []uint32 // of the subjects of a chunk
+	trace   *Trace
+	plan    *plan
+	index   *subjectIndex // of the trace's subjects
+	damage  func() string
+	latest  limiter.Instant
+	skipped int64 // lines that only count for the line numbers of others
+	costs   int64
+	global  []uint32 // of the subjects of a chunk
 }
 
 func (m *merger) add(p *parsed) {
 	t := m.trace
-	m.global = m.global[:0]
-	for _, encoded := range p.subjects {
-		index, known := m.subjects[encoded]
-		if !known {
-			index = uint32(len(t.Subjects))
-			m.subjects[encoded] = index
-			t.Subjects = append(t.Subjects, decodeSubject(encoded, len(t.Fields)))
-		}
-		m.global = append(m.global, index)
-	}
+	m.number(p)
 	for _, r := range p.requests {
 		if r.At < m.latest {
 			t.OutOfOrder++
@@ -264,6 +256,30 @@ func (m *merger) add(p *parsed) {
 	p.release()
 }
 
+// number finds the numbers of a chunk's subjects among all. Where there are millions, each look
+// at one waits for memory. So all are looked up by their hashes first, where no look waits for
+// the one before, and the texts are compared afterwards.
+func (m *merger) number(p *parsed) {
+	m.global = m.global[:0]
+	for _, hash := range p.hashes {
+		guess, ok := m.index.guess(hash)
+		if !ok {
+			guess = unknownSubject
+		}
+		m.global = append(m.global, guess)
+	}
+	all := m.trace.Subjects
+	for i, guess := range m.global {
+		text := p.subjects.encoded(uint32(i))
+		if guess == unknownSubject || string(all.encoded(guess)) != string(text) {
+			m.global[i] = m.index.number(all, text, p.hashes[i])
+		}
+	}
+}
+
+// unknownSubject is the number of no subject.
+const unknownSubject = math.MaxUint32
+
 // finish judges the log as a whole.
 func (m *merger) finish() error {
 	t := m.trace
@@ -282,22 +298,6 @@ func (m *merger) finish() error {
 		t.Requests = inOrder(t.Requests)
 	}
 	return nil
-}
-
-// decodeSubject is the inverse of [record.encode].
-func decodeSubject(encoded string, fields int) []string {
-	if fields == 1 {
-		return []string{encoded}
-	}
-	values := make([]string, 0, fields)
-	for range fields {
-		var length [2]byte
-		copy(length[:], encoded)
-		n := int(binary.BigEndian.Uint16(length[:]))
-		values = append(values, encoded[2:2+n])
-		encoded = encoded[2+n:]
-	}
-	return values
 }
 
 // explainNothing is the error about a log without a readable line.

@@ -82,7 +82,7 @@ func TestApacheFieldsOfOneLine(t *testing.T) {
 			if got.Format != Apache || got.Bad != 0 || len(got.Requests) != 1 {
 				t.Fatalf("%+v", got)
 			}
-			if values := strings.Join(got.Subjects[0], "|"); values != test.values || got.Requests[0].At != test.at {
+			if values := strings.Join(got.Subjects.At(0), "|"); values != test.values || got.Requests[0].At != test.at {
 				t.Errorf("%s at %s, want %s at %s", values, got.Requests[0].At.Time(), test.values, test.at.Time())
 			}
 		})
@@ -207,13 +207,13 @@ func TestNamedFields(t *testing.T) {
 		t.Errorf("the fields are %q", got.Fields)
 	}
 	const want = "[{1000000 0 3} {2000000 0 4} {3000000 1 1} {4000000 2 1}] [[a c true ] [Aé\" c 7 ] [a c  ]]"
-	if text := fmt.Sprint(got.Requests, got.Subjects); text != want {
+	if text := fmt.Sprint(got.Requests, listed(got.Subjects)); text != want {
 		t.Error(text)
 	}
 	const table = "\ufeffip,\"when\",what\r\n\r\na,1,\"x,\"\"y\"\r\n\"b\",2,\r\na,3,\"x,\"\"y\""
 	got = read(t, table, Options{Time: "when", Key: []string{"ip"}, Further: []Field{{"what", true}, {"none", true}}})
 	const inCSV = "csv [{1000000 0 1} {2000000 1 1} {3000000 0 1}] [[a x,\"y ] [b  ]]"
-	if text := fmt.Sprint(got.Format, got.Requests, got.Subjects); text != inCSV {
+	if text := fmt.Sprint(got.Format, got.Requests, listed(got.Subjects)); text != inCSV {
 		t.Error(text)
 	}
 }
@@ -275,7 +275,7 @@ func TestLinesOutOfOrder(t *testing.T) {
 	got := read(t, "time,key\n5,a\n3,b\n5,c\n4,d\n3,e\n5,f\n", Options{})
 	var order strings.Builder
 	for _, r := range got.Requests {
-		order.WriteString(got.Subjects[r.Subject][0])
+		order.WriteString(got.Subjects.At(r.Subject)[0])
 	}
 	if order.String() != "bedacf" || got.OutOfOrder != 3 {
 		t.Errorf("%s, %d out of order", &order, got.OutOfOrder)
@@ -327,7 +327,7 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 		if i > 0 && r.At <= want.Requests[i-1].At {
 			t.Fatal("not in the log's order")
 		}
-		if path := want.Subjects[r.Subject][1]; path != fmt.Sprintf("/%d", r.Cost-1) {
+		if path := want.Subjects.At(r.Subject)[1]; path != fmt.Sprintf("/%d", r.Cost-1) {
 			t.Fatalf("request %d of %d units is for %s", i, r.Cost, path)
 		}
 	}
@@ -346,7 +346,7 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(got.Subjects, want.Subjects, slices.Equal) || got.Bad != bad ||
+		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(listed(got.Subjects), listed(want.Subjects), slices.Equal) || got.Bad != bad ||
 			got.Damage != "" {
 			t.Errorf("%s: it is read differently", name)
 		}

@@ -31,7 +31,8 @@ type parser interface {
 type parsed struct {
 	failed   error     // instead of all else
 	requests []Request // whose subjects are indexes into subjects
-	subjects []string  // encoded
+	subjects Subjects
+	hashes   []uint32 // of the subjects' texts
 	bad      int64
 	firstBad []BadLine // numbered within the chunk
 	lines    int64
@@ -42,27 +43,27 @@ type parsed struct {
 var parsedPool = sync.Pool{New: func() any { return new(parsed) }}
 
 func (p *parsed) release() {
-	clear(p.subjects)
-	*p = parsed{requests: p.requests[:0], subjects: p.subjects[:0]}
+	p.subjects.reset()
+	*p = parsed{requests: p.requests[:0], subjects: p.subjects, hashes: p.hashes[:0]}
 	parsedPool.Put(p)
 }
 
 // worker parses chunks.
 type worker struct {
-	plan     *plan
-	parser   parser
-	record   record
-	subjects map[string]uint32 // of the chunk
+	plan   *plan
+	parser parser
+	record record
+	index  *subjectIndex // of the chunk's subjects
 }
 
 func newWorker(p *plan) *worker {
-	return &worker{plan: p, parser: p.newParser(), record: record{values: make([][]byte, len(p.wanted))}, subjects: map[string]uint32{}}
+	return &worker{plan: p, parser: p.newParser(), record: record{values: make([][]byte, len(p.wanted))}, index: newSubjectIndex()}
 }
 
 // parse reads a chunk, whose buffer is free afterwards.
 func (w *worker) parse(c *chunk) *parsed {
 	p := parsedPool.Get().(*parsed)
-	clear(w.subjects)
+	w.index.reset()
 	if c.tooLong {
 		p.lines = 1
 		p.addBad(c.data, fmt.Sprintf("it is longer than %d bytes", chunkSize))
@@ -108,12 +109,10 @@ func (w *worker) line(p *parsed, line []byte) {
 		p.addBad(line, reason)
 		return
 	}
-	subject, known := w.subjects[string(r.encoded)]
-	if !known {
-		subject = uint32(len(p.subjects))
-		text := string(r.encoded)
-		w.subjects[text] = subject
-		p.subjects = append(p.subjects, text)
+	hash := hashOf(r.encoded)
+	subject := w.index.number(&p.subjects, r.encoded, hash)
+	if int(subject) == len(p.hashes) {
+		p.hashes = append(p.hashes, hash)
 	}
 	p.requests = append(p.requests, Request{r.at, subject, cost})
 }
