@@ -73,8 +73,8 @@ var layers = map[string][]string{
 	"cmd/internal/junit":        {},
 	"cmd/internal/markdown":     {"cmd/internal/output"},
 	"cmd/internal/report": {
-		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart", "pkg/limiter",
-		"pkg/loadgen/audit",
+		"cmd/internal/junit", "cmd/internal/markdown", "cmd/internal/output", "cmd/internal/report/chart",
+		"cmd/internal/shell", "pkg/limiter", "pkg/loadgen/audit", "pkg/loadgen/audit/joint",
 	},
 	"cmd/internal/serve": {
 		"cmd/internal/errorkind", "cmd/internal/outcome", "cmd/internal/output", "cmd/internal/serve/refusal",
@@ -106,8 +106,9 @@ var layers = map[string][]string{
 	"cmd/internal/naive":           {"internal/redisserver", "pkg/limiter", "pkg/limiter/redisstore"},
 	"pkg/loadgen": {
 		"internal/alarm", "internal/goroutines", "internal/panics", "pkg/limiter", "pkg/limiter/policy",
-		"pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/audit/joint", "pkg/loadgen/trace",
 	},
+	"pkg/loadgen/audit/joint":    {"pkg/limiter", "pkg/loadgen/audit"},
 	"pkg/loadgen/audit":          {"pkg/limiter"},
 	"pkg/loadgen/audit/interval": {"pkg/limiter", "pkg/loadgen/audit"},
 	"pkg/loadgen/trace":          {"internal/goroutines", "internal/panics", "pkg/limiter"},
@@ -182,7 +183,9 @@ var layers = map[string][]string{
 	"internal/rls":            {},
 	"cmd/internal/serve/grpc": {"internal/panics"},
 	"cmd/internal/endpoint":   {"internal/panics", "internal/redact", "internal/rls", "pkg/limiter"},
-	"cmd/internal/probe":      {"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit/interval"},
+	"cmd/internal/probe": {
+		"cmd/internal/endpoint", "internal/goroutines", "pkg/limiter", "pkg/loadgen/audit", "pkg/loadgen/audit/interval",
+	},
 }
 
 // drivers may be imported only where they are listed, so that importing one store

@@ -140,7 +140,7 @@ func parsePercent(text string) (share float64, ok bool) {
 
 // readReport reads a report from a file.
 func (g *globalOptions) readReport(path string) (report.Named, error) {
-	data, err := g.env.ReadFile(path, report.MaxSize)
+	data, err := g.env.ReadFile(path, report.MaxSize+report.MaxAnswers)
 	if err != nil {
 		return report.Named{}, usagef("the report cannot be read: %s", err)
 	}

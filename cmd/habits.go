@@ -77,7 +77,7 @@ func flagHint(cmd *cobra.Command, complaint string) string {
 	}
 	name := found[1] + found[2]
 	habit, has := flagHabits()[name]
-	if cmd.Flags().Lookup("rate") != nil { // it makes load
+	if cmd.Flags().Lookup("rate") != nil || cmd.Flags().Lookup("denied-status") != nil { // it makes load, or asks an endpoint
 		if forLoad, hasLoad := loadHabits()[name]; hasLoad {
 			habit, has = forLoad, true
 		}

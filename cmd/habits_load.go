@@ -23,7 +23,12 @@ func loadHabits() map[string]string {
 		"users": "--keys N", "subjects": "--keys N", "targets": "--replay FILE", "summary-export": "--save FILE",
 		"summary": "--markdown FILE", "summary-markdown": "--markdown FILE", "junit-xml": "--junit FILE", "junitxml": "--junit FILE",
 		"junitfile": "--junit FILE", "report": "--html FILE", "assert": "--threshold 'p99<5ms'", "fail-fast": "--abort-on-fail",
-		"random-seed": "--seed N",
+		"random-seed": "--seed N", "data": "--body TEXT", "data-raw": "--body TEXT", "data-binary": "--body @FILE", "json": "--body TEXT",
+		"D": "--body @FILE", "body-file": "--body @FILE", "request": "--method METHOD", "m": "--method METHOD",
+		"T": "--header 'Content-Type: …'", "A": "--header 'Accept: …'", "user": "--header 'Authorization: Basic …'",
+		"user-agent": "--header 'User-Agent: …'", "cookie": "--header 'Cookie: …'", "h2": "--http2", "h2c": "--http2",
+		"disable-keepalive": "--no-keepalive", "keepalive": "--no-keepalive", "tls-skip-verify": "--insecure",
+		"insecure-skip-tls-verify": "--insecure", "root-certs": "--cacert FILE", "unix-sock": "--unix-socket PATH",
 	}
 	for _, name := range []string{"vus", "u", "concurrency", "connections", "threads", "t", "max-workers", "max-vus", "clients"} {
 		habits[name] = "--workers N"

@@ -101,7 +101,9 @@ func TestEveryCommandIsTried(t *testing.T) {
 	for _, args := range secretCommands(t.TempDir()) {
 		withPasswords[args[0]] = true
 	}
-	notListed := strings.Fields("compare completion help report serve version") // which ask no store, but for serve
+	// They ask no store, but for serve. Endpoints that probe asks are hostile in TestEndpointsThatAreHostile,
+	// and have passwords in TestPasswordsOfProbedEndpointsAreNotShown.
+	notListed := strings.Fields("compare completion help probe report serve version")
 	// undo restores a backup of this machine's audit, as restore does.
 	elsewhere := append(slices.Clone(notListed), "backups", "context", "undo")
 	for _, cmd := range newRootCmd(&globalOptions{env: newWorld(t).Env}).Commands() {

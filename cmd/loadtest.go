@@ -22,7 +22,8 @@ type loadtestOptions struct {
 	outageOptions
 	endpointFlags
 	farClock farClockFlags
-	speed    string
+	sharedRunFlags
+	speed string
 	reportingOptions
 	policyName     string
 	values         []string
@@ -52,7 +53,13 @@ recorded traffic.
 Repeated --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
-The run's keys have a prefix of their own and are removed at the end. Contexts
+With --run, several machines drive the same keys: give all of them the same load,
+--run, --machines and --start-at, and --save what each finds. limitctl report then
+merges the files and audits all answers together. A machine alone says only
+whether it was admitted too much itself. The keys are left to expire, because the
+other machines may still use them. Each machine has a random --seed of its own.
+
+Without --run the keys have a prefix of their own and are removed at the end. Contexts
 that are read-only or protected are refused. Ctrl-C ends the load, waits for the
 answers under way, and reports; a second Ctrl-C leaves at once.
 
@@ -101,6 +108,7 @@ load that never reached its limit passes, with a warning.`,
 	o.outageOptions.addFlags(cmd)
 	o.endpointFlags.addFlags(cmd)
 	o.farClock.addFlags(cmd)
+	o.sharedRunFlags.addFlags(cmd)
 	flags.BoolVar(&o.abortOnFail, "abort-on-fail", false,
 		"end the run as soon as a threshold is missed for good")
 	flags.BoolVar(&o.keep, "keep", false, "leave the run's keys in the store, to look at them")
@@ -109,7 +117,7 @@ load that never reached its limit passes, with a warning.`,
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("implementation",
 		cobra.FixedCompletions([]string{trial.Script, trial.Naive}, cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range []string{"values", "start-at"} {
+	for _, flag := range []string{"values", "start-at", "run", "machines"} {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -159,6 +167,9 @@ func (o *loadtestOptions) parse(cmd *cobra.Command, args []string) (plan *loadte
 	}
 	plan.Candidates, err = o.candidates(cmd, args)
 	if err != nil {
+		return nil, err
+	}
+	if plan.Shared, err = o.sharedRunFlags.parse(cmd, plan); err != nil {
 		return nil, err
 	}
 	if plan.Failure, err = o.parseOnError(o.onError, plan.Candidates[0].Policy); err != nil {
@@ -233,7 +244,7 @@ func (o *loadtestOptions) target() (trial.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := o.openTrial(url, options)
+	store, err := o.openStore(url, options)
 	if err != nil {
 		return nil, err
 	}

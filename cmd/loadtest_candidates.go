@@ -18,7 +18,9 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 	}
 	switch {
 	case len(args) > 0 && o.quiet && isNumber(args[0]): // as hey's users write it
-		return nil, usagef("-q prints nothing and takes no number; for %s requests a second write %s", args[0], shell.Command("--rate", args[0]))
+		return nil, quietRate(args[0])
+	case len(args) > 0 && looksLikeHost(args[0]):
+		return nil, usagef("%q is not the URL of an endpoint; write http://HOST/PATH", args[0])
 	case len(args) > 0:
 		return nil, usagef("%q was given, and only a --policy takes arguments: attributes, such as tenant=acme", args[0])
 	case len(o.values) > 0:
@@ -33,6 +35,20 @@ func (o *loadtestOptions) candidates(cmd *cobra.Command, args []string) ([]trial
 		candidates = append(candidates, trial.Candidate{Limits: limits})
 	}
 	return candidates, nil
+}
+
+// quietRate answers those who write a rate behind -q, as hey's users do.
+func quietRate(rate string) error {
+	return usagef("-q prints nothing and takes no number; for %s requests a second write %s", rate, shell.Command("--rate", rate))
+}
+
+// looksLikeHost reports whether an argument seems to be a URL that misses its beginning, or a part
+// of it.
+func looksLikeHost(text string) bool {
+	host, _, _ := strings.Cut(text, "/")
+	name, port, hasPort := strings.Cut(host, ":")
+	return host == "localhost" || hasPort && (name == "http" || name == "https" || name == "grpc" ||
+		isNumber(port) && (name == "localhost" || strings.Contains(name, ".")))
 }
 
 // policyCandidate returns a policy, whose attributes the arguments fix or are made up.

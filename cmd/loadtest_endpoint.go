@@ -42,12 +42,16 @@ func (o *farClockFlags) parse(cmd *cobra.Command) (options interval.Options, err
 
 // parseURL takes the URL of an endpoint from the arguments.
 func (o *loadtestOptions) parseURL(cmd *cobra.Command, args []string) (rest []string, err error) {
-	for _, arg := range args {
+	for i, arg := range args {
 		if !isEndpoint(arg) {
 			continue
 		}
 		if len(args) > 1 {
-			return nil, usagef("the URL of an endpoint is the only argument that there can be; leave out the others")
+			other := args[(i+1)%len(args)]
+			if o.quiet && isNumber(other) {
+				return nil, quietRate(other)
+			}
+			return nil, usagef("a load test takes one URL and no other argument, and %q was given as well", endpoint.RedactURL(other))
 		}
 		o.url = arg
 	}
@@ -107,7 +111,9 @@ func (o *loadtestOptions) planEndpoint(cmd *cobra.Command, plan *loadtestPlan) e
 	if !is {
 		return nil
 	}
-	switch hasSubject, hasCost := templated.Places(); {
+	hasSubject, hasCost := templated.Places()
+	plan.Endpoint.Intervals.UsedBefore = !hasSubject || !names.IsFresh()
+	switch {
 	case !hasSubject && (plan.Load.Subjects > 1 || isReplay):
 		return usagef("nothing in the requests says who asks, so the endpoint cannot tell subjects apart; "+
 			"put %s into the URL, a --header or the --body, or ask as one subject", endpoint.SubjectPlace)

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ type probeOptions struct {
 	*globalOptions
 	endpointFlags
 	summaryFlags
-	limit    string
+	limits   []string
 	requests int
 	maxTime  time.Duration
 	workers  int
@@ -25,8 +26,8 @@ type probeOptions struct {
 
 // The bounds of a probe unless others are given.
 const (
-	probeRequests = 1000
-	probeTime     = 5 * time.Minute
+	probeRequests = 3000
+	probeTime     = 10 * time.Minute
 	probeWorkers  = 16
 	mostWorkers   = 1000
 )
@@ -70,7 +71,7 @@ command line is wrong; 3 the endpoint cannot be reached; 130 interrupted.`,
 	}
 	o.endpointFlags.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.limit, "limit", "l", "", "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`, and do not look for its limit")
+	flags.StringArrayVarP(&o.limits, "limit", "l", nil, "hold the endpoint to `[ALGORITHM:]COUNT/PERIOD`, and do not look for its limit")
 	flags.IntVarP(&o.requests, "requests", "n", probeRequests, "send at most `N` requests")
 	flags.DurationVar(&o.maxTime, "max-time", probeTime, "go on for at most `DURATION`")
 	flags.IntVar(&o.workers, "workers", probeWorkers, "send up to `N` requests at once, so that a great limit is reached")
@@ -121,7 +122,7 @@ func runProbe(ctx context.Context, o *probeOptions, url string) error {
 	err = client.Connect(bounded)
 	cancel()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", client.Describe(), err)
 	}
 	result, failure := probe.Run(ctx, config)
 	a := &probeAnswer{Result: result, endpoint: client.Describe(), given: config.Limit != nil, began: began, took: o.env.Now().Sub(began)}
@@ -161,10 +162,14 @@ func (o *probeOptions) config() (*probe.Config, error) {
 	case o.workers < 1 || o.workers > mostWorkers:
 		return nil, usagef("--workers %d is out of range; it must be from 1 to %d", o.workers, mostWorkers)
 	}
-	if o.limit == "" {
+	if len(o.limits) == 0 {
 		return config, nil
 	}
-	limit, err := limiter.ParseLimit(o.limit)
+	if len(o.limits) > 1 {
+		return nil, usagef("--limit is there %d times, and an endpoint is held to one limit; give the one that denies first",
+			len(o.limits))
+	}
+	limit, err := limiter.ParseLimit(o.limits[0])
 	if err != nil {
 		return nil, err
 	}

@@ -31,9 +31,10 @@ var exitNoOf = map[string]string{
 	"limitctl exempt":          "the question was not answered yes; nothing was changed",
 
 	"limitctl compare":  "something became worse",
-	"limitctl loadtest": "a threshold is missed",
-	"limitctl report":   "a threshold is missed",
-	"limitctl simulate": "a threshold is missed, no count keeps the promise of --suggest, or the store of --store disagrees",
+	"limitctl loadtest": "the audit found something wrong (unless --no-fail), or a threshold is missed",
+	"limitctl report":   "the audit found something wrong (unless --no-fail), or a threshold is missed",
+	"limitctl simulate": "the audit found something wrong (unless --no-fail), a threshold is missed, no count keeps the promise of " +
+		"--suggest, or the store of --store disagrees",
 }
 
 // docs/commands.md is what the commands say of themselves. Write it anew with `make docs`.

@@ -32,6 +32,11 @@ func (g *globalOptions) refuseTrial(ctx context.Context, kind string) error {
 // openTrial opens a store for one trial, under a prefix of its own.
 func (g *globalOptions) openTrial(url string, options connect.Options) (*trial.Store, error) {
 	store, err := trial.OpenStore(url, options)
+	return g.openedTrial(store, err)
+}
+
+// openedTrial checks that a trial may write to the store that was opened.
+func (g *globalOptions) openedTrial(store *trial.Store, err error) (*trial.Store, error) {
 	if _, err := g.openedToWrite(store, err); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/joint"
 )
 
 const (
@@ -42,6 +43,7 @@ type collector struct {
 	byClock       *clockAudit
 	intervals     *intervalAudit // nil unless those are audited
 	spare         batch
+	record        *joint.Writer // nil unless the answers are recorded
 
 	lag      *hdrhistogram.Histogram
 	dropping sync.Mutex // guards what workers add directly
@@ -74,6 +76,7 @@ func newCollector(r *runner) *collector {
 		c.byClock = &clockAudit{auditors: r.Population.auditors(r.Held)}
 	}
 	c.intervals = newIntervalAudit(r)
+	c.record = newRecord(r)
 	return c
 }
 
@@ -178,6 +181,7 @@ func (c *collector) fetchAll() {
 		for _, u := range b.unknown {
 			u.gaveUp += limiter.Instant((c.clock.ahead.most + c.run.Skew) / time.Microsecond)
 			c.auditors[u.limit].Unknown(u.key, int64(u.cost), u.gaveUp)
+			recordUnknown(c.record, &u)
 		}
 		for _, err := range b.errors {
 			c.addError(err)
@@ -214,6 +218,7 @@ func (c *collector) time(s *sample, answers []answer) {
 // fold audits the answers of instants before safe.
 func (c *collector) fold(safe limiter.Instant) {
 	c.pending, c.room = mergeRuns(c.pending, c.room)
+	recordAnswers(c.record, c.pending, safe)
 	c.pending = observe(c.auditors, c.pending, safe)
 }
 

@@ -68,6 +68,10 @@ type Result struct {
 	ClockWentBack int64
 	// Clock is what was found of the clock that decided.
 	Clock ClockFinding
+	// Record is the answers, if they were to be recorded, for [joint.NewReader]; or
+	// NotRecorded says why there is none. A result of a run under way has neither.
+	Record      []byte
+	NotRecorded string
 	// ErrorTexts is how often there was each error, and FirstError the first.
 	ErrorTexts map[string]int64
 	FirstError error

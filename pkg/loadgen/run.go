@@ -52,6 +52,8 @@ type Config struct {
 	// Intervals, if set, says that somebody else decides. Then the instants of decisions are
 	// not known, and the audit is by the intervals from sending to answer.
 	Intervals *interval.Options
+	// Record asks for [Result].Record.
+	Record bool
 	// Progress, if set, is told now and then how far the run is, and ends it early by
 	// returning false.
 	Progress func(*Result) (goOn bool)
@@ -144,6 +146,9 @@ func Run(ctx context.Context, config Config) *Result {
 	result := r.collector.result(elapsed)
 	result.Interrupted = ctx.Err() != nil
 	result.throttled = r.throttled.Load()
+	if w := r.collector.record; w != nil {
+		result.Record, result.NotRecorded = w.Close()
+	}
 	return result
 }
 

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
@@ -55,6 +56,14 @@ func (s *Subjects) Fresh() *Subjects {
 	_, _ = rand.Read(random[:]) // never fails
 	fresh.run, fresh.ip = strings.ToLower(rand.Text()[:8]), binary.BigEndian.Uint32(random[:])
 	return &fresh
+}
+
+// Of returns the names of a run that several machines share under a name, the same on all.
+func (s *Subjects) Of(run string) *Subjects {
+	shared := *s
+	digest := sha256.Sum256([]byte(run))
+	shared.run, shared.ip = run, binary.BigEndian.Uint32(digest[:])
+	return &shared
 }
 
 // IsFresh reports whether nobody can have used the names before.

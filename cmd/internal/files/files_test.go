@@ -129,6 +129,20 @@ func TestModes(t *testing.T) {
 		if err := files.Write(filepath.Join(dir, "written"), nil); err != nil {
 			t.Fatal(err)
 		}
+		shared := filepath.Join(dir, "for others")
+		if err := files.WriteShared(shared, nil); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(shared); err != nil || int(info.Mode().Perm()) != 0o666&^mask {
+			t.Errorf("umask %03o: what others read has mode %v, %v", mask, info.Mode(), err)
+		}
+		// What was chosen for a file stays.
+		if err := errors.Join(os.Chmod(shared, 0o640), files.WriteShared(shared, []byte("again"))); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("umask %03o: it has mode %v after it was replaced, %v", mask, info.Mode(), err)
+		}
 		for _, name := range []string{"", "new", "audit", "written"} {
 			info, err := os.Stat(filepath.Join(dir, name))
 			if err != nil {

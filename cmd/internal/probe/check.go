@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
@@ -46,7 +47,10 @@ func verify(ctx context.Context, config *Config, discovery *Discovery, mayAsk bo
 		if wrong != nil {
 			return &Result{Discovery: *discovery}, wrong
 		}
-		v.model = standard{limit: limit, phase: discovery.Phase, resolution: resolution}
+		v.model = standard{limit: limit, phase: discovery.Phase, resolution: resolution}.withManner(discovery.Manner)
+		if discovery.PhaseKnown && discovery.Phase != 0 {
+			v.model.resolution += min(discovery.PhaseWithin, limit.Period/inexactly)
+		}
 		if !discovery.Exact {
 			v.model.resolution += limit.Period / inexactly
 		}
@@ -142,6 +146,10 @@ func (v *verification) result() *Result {
 	if e.hasLimit && !v.discovery.PhaseKnown && e.model.phase != 0 && e.wrong == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("The windows do not begin at whole periods since 1970, but about %s later.",
 			span(e.model.phase)))
+	}
+	if discovered := v.discovery.Manner != (Manner{}); e.hasLimit && !discovered && e.model.by != (Manner{}) {
+		m := modelOf(e.model.limit, 0, e.model.by)
+		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {
 		r.Notes = append(r.Notes, "The answers are as of "+other+".")

@@ -7,13 +7,24 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/endpoint"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit"
+	"github.com/limitctl/limitctl/pkg/loadgen/audit/interval"
 )
 
 // fit judges all keys by the phase and the manner that explain them best.
 func (e *proof) fit(phaseKnown bool) {
 	e.model, e.judged = fit(e.model, e.keys, phaseKnown)
 	other := e.model
-	other.charges = !other.charges
+	if other.by != (Manner{}) {
+		if other.by.Refreshed {
+			other.by.Refreshed = false
+		} else {
+			other.by.ChargesDenied = !other.by.ChargesDenied
+		}
+		other = other.withManner(other.by)
+	} else {
+		other.charges = !other.charges
+	}
 	wrong, wrongOther := int64(0), int64(0)
 	for i := range e.keys {
 		wrong += e.judged[i].over + e.judged[i].under
@@ -83,8 +94,16 @@ func (e *proof) admitted() Check {
 			}
 		}
 	}
+	proven := e.proven()
 	switch {
+	case proven != nil && proven.LeastOver == 0 && first != nil:
+		c.Seen = fmt.Sprintf("request %d of a subject may be one too many, depending on when exactly it was decided", place)
+	case proven != nil && proven.LeastOver > 0 && first == nil:
+		c.Verdict, c.Seen = Fail, fmt.Sprintf("%d too many, whenever the requests were decided", proven.LeastOver)
 	case first != nil:
+		if proven != nil {
+			over = proven.LeastOver
+		}
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left; %s in use at worst",
 			over, place, counted(int(peak), "unit"))
@@ -92,6 +111,8 @@ func (e *proof) admitted() Check {
 			c.Seen = fmt.Sprintf("%d too many: request %d of a subject was admitted although nothing was left, and no request was denied",
 				over, place)
 		}
+	case early != nil && proven != nil && proven.LeastUnder == 0:
+		c.Seen = fmt.Sprintf("request %d of a new subject may have been denied too early, depending on when exactly it was decided", earlyPlace)
 	case early != nil:
 		c.Verdict = Fail
 		c.Seen = fmt.Sprintf("too few: request %d of a new subject was denied", earlyPlace)
@@ -105,6 +126,32 @@ func (e *proof) admitted() Check {
 	}
 	return c
 }
+
+// proven is what the audit by intervals is sure of: it is wrong whenever in between the requests
+// were decided. It knows limits that are counted as here, and is nil of others.
+func (e *proof) proven() *audit.Finding {
+	if e.model.by != (Manner{}) {
+		return nil
+	}
+	auditor := interval.New(interval.Options{Resolution: 2 * e.model.resolution, Skew: -1})
+	for key, j := range e.judged {
+		auditor.SetLimit(uint32(key), e.model.limit)
+		for i := range j.views {
+			if event := j.views[i].Event; event.Cost > 0 {
+				auditor.Observe(interval.Observation{
+					Key: uint32(key), Sent: limiter.InstantOf(event.Sent), Answered: limiter.InstantOf(event.Answered), Cost: event.Cost,
+					Answer: answers[event.Outcome],
+				})
+			}
+		}
+	}
+	auditor.Settle(1 << 62)
+	finding := auditor.Finding()
+	return &finding
+}
+
+// answers are outcomes as the audit by intervals knows them.
+var answers = [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 
 // allowance says in words what a limit allows.
 func allowance(l *limiter.Limit) string {

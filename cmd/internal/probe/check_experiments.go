@@ -181,7 +181,7 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 	for {
 		at := v.nextPoll(subject, begin.Answered, due, giveUp)
 		if at.IsZero() {
-			return false, nil
+			return v.leaveAlone(subject)
 		}
 		if !told && at.After(due.Add(v.model.limit.Period/8)) {
 			told = true
@@ -198,6 +198,22 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 			return true, nil
 		}
 	}
+}
+
+// leaveAlone asks a subject once more that was never admitted, after it was left alone for as long as denied
+// requests can keep it out, if they do.
+func (v *verification) leaveAlone(subject string) (back bool, err error) {
+	e := v.proof()
+	if !e.model.charges || e.least() > 0 {
+		return false, nil
+	}
+	at := e.viewOf(subject).fits[1].Add(justAfter)
+	v.step(at.Sub(v.clock.Now()), "asking no more for a while, since denied requests seem to keep the subject out")
+	if err := v.waitUntil(at); err != nil {
+		return false, err
+	}
+	event, err := v.send(subject, 1)
+	return event.Outcome == endpoint.Allowed, err
 }
 
 // nextPoll is the next instant to ask at; zero if nobody waits any longer. What was told last
@@ -257,8 +273,9 @@ func (v *verification) last(subject string) *Event {
 }
 
 // view is what must be true after the last event of a subject.
-func (v *verification) view(subject string) *view {
-	e := v.proof()
+func (v *verification) view(subject string) *view { return v.proof().viewOf(subject) }
+
+func (e *proof) viewOf(subject string) *view {
 	for i := range e.keys {
 		events := e.keys[i].events
 		for n := len(events) - 1; n >= 0; n-- {

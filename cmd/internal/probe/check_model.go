@@ -20,6 +20,15 @@ type standard struct {
 	charges bool
 	// resolution is how exactly times are known.
 	resolution time.Duration
+	// by is how the endpoint counts, if that is not how limits count here. It is judged by the
+	// model that discovery has of it then, which knows instants less well.
+	by Manner
+}
+
+// withManner returns the standard with another manner.
+func (m standard) withManner(by Manner) standard {
+	m.by, m.charges = by, by.ChargesDenied || by.Refreshed
+	return m
 }
 
 // view is what must be true of one answer, if the endpoint keeps the limit.
@@ -68,6 +77,10 @@ type charge struct {
 // judge holds the events of one subject to a standard. If nobody knows what the key had in use
 // before, nothing is judged until that must be over.
 func (m standard) judge(events []*Event, fresh bool) *judgement {
+	if m.by != (Manner{}) {
+		peculiar := modelOf(m.limit, m.phase, m.by)
+		return peculiar.judge(m, events)
+	}
 	j := &judgement{standard: m, views: make([]view, 0, len(events))}
 	var early, late track
 	var all limiter.State // with everything charged, as late as it can be
@@ -242,17 +255,22 @@ type key struct {
 	fresh bool
 }
 
-// keysOf sorts events by subject. fresh says that no subject was asked for before.
-func keysOf(events []Event, fresh bool) []key {
+// keysOf sorts events by subject, which is one where it does not stand in the request. canChoose
+// says that it does: then no subject was asked for before.
+func keysOf(events []Event, canChoose bool) []key {
 	var keys []key
 	at := make(map[string]int)
 	for i := range events {
 		e := &events[i]
-		place, known := at[e.Subject]
+		subject := e.Subject
+		if !canChoose {
+			subject = ""
+		}
+		place, known := at[subject]
 		if !known {
 			place = len(keys)
-			at[e.Subject] = place
-			keys = append(keys, key{subject: e.Subject, fresh: fresh})
+			at[subject] = place
+			keys = append(keys, key{subject: subject, fresh: canChoose})
 		}
 		keys[place].events = append(keys[place].events, e)
 	}
@@ -281,31 +299,45 @@ func inOrder(events []*Event) []*Event {
 // mostPhases bounds the phases that are tried.
 const mostPhases = 24
 
-// fit finds the phase and the manner in which the limit explains the events best.
+// fit finds the phase and the manner in which the limit explains the events best. A manner that
+// is known is kept.
 func fit(m standard, keys []key, phaseKnown bool) (best standard, judgements []*judgement) {
+	least := int64(-1)
+	explains := func(candidate standard) bool {
+		wrong, judged := int64(0), make([]*judgement, len(keys))
+		for i := range keys {
+			judged[i] = candidate.judge(keys[i].events, keys[i].fresh)
+			wrong += judged[i].over + judged[i].under
+		}
+		if least < 0 || wrong < least {
+			least, best, judgements = wrong, candidate, judged
+		}
+		return wrong == 0
+	}
+	if m.by != (Manner{}) {
+		explains(m)
+		return best, judgements
+	}
 	phases := []time.Duration{m.phase}
 	if m.limit.Algorithm == limiter.FixedWindow && !m.limit.FromFirst {
 		phases = append(phases, phasesOf(keys, m.limit.Period, phaseKnown)...)
 	}
-	least := int64(-1)
 	for _, charges := range []bool{false, true} {
 		for _, phase := range phases {
 			candidate := m
 			candidate.phase, candidate.charges = phase, charges
-			wrong, judged := int64(0), make([]*judgement, len(keys))
-			for i := range keys {
-				judged[i] = candidate.judge(keys[i].events, keys[i].fresh)
-				wrong += judged[i].over + judged[i].under
-			}
-			if least < 0 || wrong < least {
-				least, best, judgements = wrong, candidate, judged
-			}
-			if wrong == 0 {
+			if explains(candidate) {
 				return best, judgements
 			}
 		}
 	}
-	return best, judgements
+	plain, plainJudgements := best, judgements
+	for _, by := range mannersOf(&m.limit) {
+		if explains(m.withManner(by)) {
+			return best, judgements
+		}
+	}
+	return plain, plainJudgements // none explains all, and the usual one is told about best
 }
 
 // phasesOf returns phases that windows of a period can have, by when keys were admitted again.

@@ -78,7 +78,7 @@ func (x *explorer) compare() error {
 			}
 			longest = max(longest, took)
 		}
-		x.step(longest, "telling %d possible limits apart by %d experiments", len(models), len(chosen))
+		x.step(longest, "telling %d possible limits apart by %s", len(models), counted(len(chosen), "experiment"))
 		if err := x.perform(chosen); err != nil {
 			x.judge()
 			return err

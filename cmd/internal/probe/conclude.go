@@ -12,7 +12,7 @@ import (
 
 // conclude says what was found out, and what could not be told apart.
 func (x *explorer) conclude(spent error) {
-	if spent != nil {
+	if spent != nil && x.later == 0 {
 		x.note("%s before all was told apart", spent)
 	}
 	queued := x.noteQueue()
@@ -20,10 +20,9 @@ func (x *explorer) conclude(spent error) {
 		x.note("all subjects share one limit")
 	}
 	if len(x.explanations) == 0 {
-		x.note("%d were admitted at once", x.burst.admitted)
+		x.note("%d were admitted at once, and the next request was denied", x.burst.admitted)
 		if n := len(x.events); n > 0 && len(x.evidence.edges) == 0 {
-			waited := x.events[n-1].Answered.Sub(x.events[0].Sent)
-			x.note("nothing came back in %s; what comes back later was not waited for", waited.Round(time.Millisecond))
+			x.note("nothing came back in %s; what comes back later was not waited for", span(x.events[n-1].Answered.Sub(x.events[0].Sent)))
 			x.noteHint()
 		}
 		return
@@ -42,7 +41,7 @@ func (x *explorer) conclude(spent error) {
 		}
 	}
 	limit := m.limit
-	x.d.Limit = &limit
+	x.d.Limit, x.d.Manner = &limit, m.manner()
 	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
 	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
 	if !best.round {
@@ -70,13 +69,28 @@ func (x *explorer) conclude(spent error) {
 	}
 }
 
-// noteHint notes what a denial said of when to come again: nobody waited for so long.
+// noteHint notes what a denial said of the limit and of when to come again, which nobody waited for.
 func (x *explorer) noteHint() {
-	for i := range x.events {
-		if e := &x.events[i]; e.Outcome == endpoint.Denied && e.Header.Get("Retry-After") != "" {
-			x.note("its first denial says Retry-After: %q", e.Header.Get("Retry-After"))
-			return
+	i := slices.IndexFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+	if i < 0 {
+		return
+	}
+	e := &x.events[i]
+	r := readHeader(e.Header, e.Answered, skewOf(e.Header, e.Sent, e.Answered))
+	for k := range r.families {
+		if l := r.families[k].tightest(); l != nil && l.count > 0 && l.window > 0 {
+			x.note("its headers tell of %d in %s, which was not seen; hold it to that by --limit %d/%s", l.count,
+				limiter.FormatPeriod(l.window), l.count, limiter.FormatPeriod(l.window))
+			break
 		}
+	}
+	if told := toldBack(x.events[i : i+1]); !told.IsZero() {
+		wait := told.Sub(e.Answered)
+		from := "its first denial says to come again"
+		if text := e.Header.Get("Retry-After"); text != "" {
+			from = "its first denial says Retry-After: " + shown(text) + ","
+		}
+		x.note("%s in %s; to see that, give a --max-time of %s or more", from, span(wait), span((5 * wait).Round(time.Second)))
 	}
 }
 
@@ -91,10 +105,9 @@ func (x *explorer) provenWrong(m *model) bool {
 		auditor.SetLimit(uint32(key), m.limit)
 		for i := range one {
 			o := &one[i]
-			answer := [...]interval.Answer{endpoint.Allowed: interval.Admitted, endpoint.Denied: interval.Denied, endpoint.Failed: interval.Unknown}
 			for range o.n {
 				auditor.Observe(interval.Observation{
-					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answer[o.outcome],
+					Key: uint32(key), Sent: o.sent, Answered: o.answered, Cost: o.cost, Answer: answers[o.outcome],
 				})
 			}
 		}
@@ -126,14 +139,19 @@ func (x *explorer) deniedOnlyTogether() bool {
 
 // noteQueue notes that admitted requests wait, as in the queue of a leaky bucket.
 func (x *explorer) noteQueue() bool {
-	shortest, longest := time.Duration(1<<62), time.Duration(0)
+	var took []time.Duration
 	for i := range x.burst.events {
 		if e := &x.burst.events[i]; e.Outcome == endpoint.Allowed {
-			took := e.Answered.Sub(e.Sent)
-			shortest, longest = min(shortest, took), max(longest, took)
+			took = append(took, e.Answered.Sub(e.Sent))
 		}
 	}
-	if longest < 100*time.Millisecond || longest < 10*shortest {
+	if len(took) == 0 {
+		return false
+	}
+	slices.Sort(took)
+	shortest, longest := took[0], took[len(took)-1]
+	// One request that took long says nothing, since a machine may be busy.
+	if longest < 100*time.Millisecond || took[len(took)/2] < 10*shortest {
 		return false
 	}
 	x.note("requests took from %s to %s until they were let through: they may wait in a queue, and what is found out is less exact",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -40,6 +41,9 @@ type explorer struct {
 	// counts are how many were admitted at once when all was back.
 	counts []int64
 
+	// later is how long to wait by what denials say, if that is longer than the probe may take.
+	later time.Duration
+
 	evidence     evidence
 	explanations []explanation
 }
@@ -52,6 +56,29 @@ func (x *explorer) note(format string, values ...any) {
 
 func (x *explorer) wasDenied() bool {
 	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Denied })
+}
+
+func (x *explorer) wasAdmitted() bool {
+	return slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome == endpoint.Allowed })
+}
+
+// noteSameAnswer notes that all answers were one that may come from something before the limit.
+func (x *explorer) noteSameAnswer() {
+	if len(x.events) == 0 {
+		return
+	}
+	first := &x.events[0]
+	same := !slices.ContainsFunc(x.events, func(e Event) bool { return e.Outcome != first.Outcome || e.Status != first.Status })
+	switch {
+	case !same:
+	case first.Outcome == endpoint.Failed && first.Err != nil:
+		x.note("no request was answered: %s", first.Err)
+	case first.Outcome == endpoint.Failed:
+		x.note("no request was answered: %s", endpoint.NotAnswered(&first.Answer))
+	case first.Status >= http.StatusMultipleChoices:
+		x.note("every answer was %s, so the limit may not have been asked; are the URL, the method, the headers and the body right?",
+			endpoint.StatusText(first.Status))
+	}
 }
 
 func (x *explorer) step(atMost time.Duration, format string, values ...any) {
@@ -69,12 +96,17 @@ func (x *explorer) explore() error {
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		if x.burst.denied == 0 {
 			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
+			x.noteSameAnswer()
 		}
 		return err
 	}
+	if x.burst.admitted == 0 { // what comes back later says nothing without what was used before
+		x.note("every request was denied, so nothing is known of a limit; ask later, or as subjects that the endpoint admits")
+		return nil
+	}
 	if err = x.follow(); err == nil {
 		err = x.compare()
-	} else if errors.Is(err, errSpent) {
+	} else if errors.Is(err, errSpent) && x.wasAdmitted() {
 		x.judge()
 	}
 	if err == nil || errors.Is(err, errSpent) {
@@ -87,10 +119,14 @@ func (x *explorer) explore() error {
 func (x *explorer) plan() []string {
 	longest := "as long as it takes"
 	if x.config.MaxTime > 0 {
-		longest = "at most " + x.config.MaxTime.String()
+		longest = "at most " + span(x.config.MaxTime)
+	}
+	usualCost := ""
+	if x.config.Limit == nil {
+		usualCost = "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
 	}
 	plan := []string{
-		fmt.Sprintf("at most %d requests in all, %s", x.config.Budget, longest),
+		fmt.Sprintf("at most %d requests in all, %s%s", x.config.Budget, longest, usualCost),
 		"requests of one subject until one is denied: how many are admitted at once",
 	}
 	if x.config.Limit != nil {
@@ -104,7 +140,7 @@ func (x *explorer) plan() []string {
 // askAtOnce finds out how many are admitted at once, and whether subjects share.
 func (x *explorer) askAtOnce() (err error) {
 	x.subject = x.session.subject()
-	x.step(x.timeLeft(), "asking until a request is denied, at most %d requests", x.requestsLeft())
+	x.step(x.timeLeft(), "asking until a request is denied")
 	x.burst, err = x.exhaust(x.subject, x.requestsLeft())
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		return err
@@ -115,61 +151,6 @@ func (x *explorer) askAtOnce() (err error) {
 	}
 	if other.Outcome == endpoint.Denied {
 		x.shared = true
-	}
-	return nil
-}
-
-const (
-	patience   = 1.2 // by how much later than the request before the next one is sent while denied
-	mostEdges  = 4
-	firstPause = 2 * time.Millisecond
-)
-
-// follow asks the first subject now and then until it is admitted again, several times.
-func (x *explorer) follow() error {
-	full := int64(x.burst.admitted)
-	x.counts = []int64{full}
-	for i := range min(3, x.burst.failed) { // they may have been charged
-		x.counts = append(x.counts, full+int64(i)+1)
-	}
-	requests, begin := x.requestsLeft(), x.clock.Now()
-	once := time.Duration(0) // how long the first recovery took
-	for edges, most := 0, mostEdges; edges < most; edges++ {
-		x.step(x.timeLeft(), "waiting until a request is admitted again")
-		exhausted := x.clock.Now()
-		for pause := firstPause; ; {
-			if err := x.wait(pause); err != nil {
-				return err
-			}
-			b, err := x.sendMany(x.subject, int(full)+2, 1)
-			if err != nil {
-				return err
-			}
-			if n := int64(b.admitted); n > 0 {
-				if n > full/2 && !slices.Contains(x.counts, n) && len(x.counts) < 4 {
-					x.counts = append(x.counts, n)
-				}
-				switch {
-				case b.denied == 0: // all is back, and more: faster than it can be asked for
-					most = 0
-				case n > full/2: // all comes back at once, and a second time says how often
-					most = 2
-				}
-				break
-			}
-			elapsed := x.clock.Now().Sub(exhausted)
-			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
-			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
-				pause = max(firstPause, once/40) // it may take as long as before
-			}
-		}
-		if once == 0 {
-			once = x.clock.Now().Sub(exhausted)
-		}
-		waited := x.clock.Now().Sub(begin)
-		if x.requestsLeft() < requests/2 || x.timeLeft() < 2*waited {
-			break
-		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
+
+var thorough = flag.Bool("thorough", false, "try every simulated server, not only one or two of each kind")
 
 // discovered is a server and what may be said about it.
 type discovered struct {
@@ -20,6 +23,8 @@ type discovered struct {
 	// requests and time are what it may take; 0 means 3000 and 10 minutes.
 	requests int
 	time     time.Duration
+	// like: there are others of its kind, so that it is tried with -thorough only.
+	like bool
 }
 
 func simulated(d decider) *server {
@@ -51,7 +56,7 @@ func anyOf(t *testing.T, wanted []string, l limiter.Limit) bool {
 }
 
 func servers() (all []discovered) {
-	for _, text := range []string{
+	for i, text := range []string{
 		"token-bucket:10/1s", "token-bucket:100/1m", "token-bucket:10/1s,burst=6", "token-bucket:5/1s,burst=20", "token-bucket:60/1h,burst=3",
 		"token-bucket:1000/1s", "token-bucket:50/1s,burst=500", "leaky-bucket:20/1s",
 		"fixed-window:10/1s", "fixed-window:20/1m", "fixed-window:100/10s", "fixed-window:7/7s", "fixed-window:5/100ms", "fixed-window:300/30s",
@@ -62,7 +67,8 @@ func servers() (all []discovered) {
 		"sliding-counter:30/1m,slices=6", "sliding-counter:20/10s,slices=10", "sliding-counter:12/1m,slices=3", "sliding-counter:60/1m,slices=60",
 	} {
 		want := []string{strings.Replace(text, "leaky", "token", 1)}
-		all = append(all, discovered{name: text, want: want, server: func(t *testing.T) *server { return simulated(newOurs(t, text)) }})
+		all = append(all, discovered{name: text, want: want, like: i%2 != 0,
+			server: func(t *testing.T) *server { return simulated(newOurs(t, text)) }})
 	}
 	for _, text := range []string{"token-bucket:1/1s", "fixed-window:1/1s,from=first", "sliding-log:1/10s"} {
 		want := []string{}
@@ -73,38 +79,40 @@ func servers() (all []discovered) {
 		}
 		all = append(all, discovered{name: text, want: want, server: func(t *testing.T) *server { return simulated(newOurs(t, text)) }})
 	}
-	for _, text := range []string{
+	for i, text := range []string{
 		"token-bucket:10/1s", "token-bucket:60/1m", "fixed-window:10/5s", "fixed-window:30/1m,from=first",
 		"sliding-log:10/10s", "sliding-counter:20/20s",
 	} {
 		want := []string{text}
-		all = append(all, discovered{name: text + " jitter", want: want, server: func(t *testing.T) *server {
+		all = append(all, discovered{name: text + " jitter", want: want, like: i%3 != 1, server: func(t *testing.T) *server {
 			s := simulated(newOurs(t, text))
 			s.longest = 50 * time.Millisecond
 			return s
-		}}, discovered{name: text + " errors", want: want, server: func(t *testing.T) *server {
+		}}, discovered{name: text + " errors", want: want, like: i%2 != 0, server: func(t *testing.T) *server {
 			s := simulated(newOurs(t, text))
 			s.errors = 0.01
 			return s
-		}}, discovered{name: text + " status 503", want: want, server: func(t *testing.T) *server {
+		}}, discovered{name: text + " status 503", want: want, like: i%3 != 2, server: func(t *testing.T) *server {
 			s := simulated(newOurs(t, text))
 			s.deniedStatus = 503
 			return s
 		}})
 	}
-	for _, text := range []string{"fixed-window:10/5s", "fixed-window:30/1m", "sliding-counter:20/20s"} {
-		all = append(all, discovered{name: text + " clock ahead", want: []string{text}, server: func(t *testing.T) *server {
+	for i, text := range []string{"fixed-window:10/5s", "fixed-window:30/1m", "sliding-counter:20/20s"} {
+		all = append(all, discovered{name: text + " clock ahead", want: []string{text}, like: i > 0, server: func(t *testing.T) *server {
 			s := simulated(newOurs(t, text))
 			s.skew = 1300 * time.Millisecond
 			return s
 		}})
 	}
-	for _, text := range []string{"token-bucket:10/1s", "fixed-window:10/5s,from=first", "sliding-log:10/10s"} {
-		all = append(all, discovered{name: text + " shared", want: []string{text}, note: "share", server: func(t *testing.T) *server {
+	for i, text := range []string{"token-bucket:10/1s", "fixed-window:10/5s,from=first", "sliding-log:10/10s"} {
+		shared := discovered{name: text + " shared", want: []string{text}, note: "share", like: i > 0}
+		shared.server = func(t *testing.T) *server {
 			o := newOurs(t, text)
 			o.shared = true
 			return simulated(o)
-		}})
+		}
+		all = append(all, shared)
 	}
 	return append(all,
 		discovered{name: "nginx 10r/s burst=5", want: []string{"token-bucket:10/1s,burst=6"}, server: func(*testing.T) *server {
@@ -150,14 +158,24 @@ func servers() (all []discovered) {
 			o.tick = 1e6
 			return simulated(o)
 		}},
-		discovered{name: "ban", note: "", server: func(t *testing.T) *server {
+		discovered{name: "ban", want: []string{"sliding-log:10/2s"}, note: "stays out for 15s", server: func(t *testing.T) *server {
 			return simulated(&banning{decider: newOurs(t, "sliding-log:10/2s"), ban: 15 * time.Second})
+		}},
+		discovered{name: "ban of a minute", want: []string{"fixed-window:20/10s,from=first"}, note: "stays out for 1m",
+			server: func(t *testing.T) *server {
+				return simulated(&banning{decider: newOurs(t, "fixed-window:20/10s,from=first"), ban: time.Minute})
+			}},
+		discovered{name: "ban of a bucket", want: []string{"token-bucket:10/1s"}, note: "stays out for 30s", server: func(t *testing.T) *server {
+			return simulated(&banning{decider: newOurs(t, "token-bucket:10/1s"), ban: 30 * time.Second})
 		}},
 	)
 }
 
 func TestServersAreNamedRightly(t *testing.T) {
 	for _, c := range servers() {
+		if c.like && !*thorough {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			if c.requests == 0 {
 				c.requests = 3000

@@ -69,6 +69,8 @@ type Discovery struct {
 	PhaseKnown bool
 	// PhaseWithin is by how much the phase may be wrong, either way.
 	PhaseWithin time.Duration
+	// Manner is how it counts where that is not said by the limit.
+	Manner Manner
 	// Alternatives are limits that would have answered alike.
 	Alternatives []limiter.Limit
 	// Notes are what could not be told apart, and why, in words.

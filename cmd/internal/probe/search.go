@@ -63,11 +63,10 @@ func (v *evidence) explain(h hypothesis) explanation {
 			points = append(points, numbers{span: time.Duration(x)})
 		}
 		slices.SortStableFunc(points, func(a, b numbers) int { return int(a.span - b.span) })
-		var all []tried
-		for _, n := range points {
-			t := v.try(&h, n, most)
-			most = min(most, t.wrong+3)
-			all = append(all, t)
+		all := make([]tried, len(points))
+		for _, i := range coarsely(len(points)) {
+			all[i] = v.try(&h, points[i], most)
+			most = min(most, all[i].wrong+3)
 		}
 		best = leastWrong(all)
 		if len(best) == 0 {
@@ -88,6 +87,22 @@ func (v *evidence) explain(h hypothesis) explanation {
 		}
 	}
 	return v.usual(&h, best, low, high)
+}
+
+// coarsely returns the numbers below n in an order of ever smaller steps, so that something near
+// the best is met soon, and most of what is worse ends early.
+func coarsely(n int) []int {
+	order := make([]int, 0, n)
+	step := 16
+	for i := 0; i < n; i += step {
+		order = append(order, i)
+	}
+	for ; step > 1; step /= 2 {
+		for i := step / 2; i < n; i += step {
+			order = append(order, i)
+		}
+	}
+	return order
 }
 
 // turnsOf finds when windows end so that less is wrong, by ever smaller steps from where they

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -77,7 +78,7 @@ func (r *Run) untested(kind Kind) string {
 	}
 	text := fmt.Sprintf("%snever above %s of the limit, so over-admission was not tested", name, percentUp(least.reached()))
 	if rate := r.rateToReach(least); rate > 0 && kind == LoadTest {
-		return text + fmt.Sprintf("; try --rate %d", rate)
+		return text + "; try " + shell.Command("--rate", whole(rate))
 	}
 	return text + "; ask for more, or let fewer keys ask"
 }

@@ -54,6 +54,9 @@ func (r *Run) check() error {
 		len(r.ByDecider) > mostDeciders || len(r.EdgesMS) > mostEdges {
 		return errTooMuch
 	}
+	if err := r.Shared.check(); err != nil {
+		return err
+	}
 	counts := []int64{
 		r.Requests, r.Allowed, r.Denied, r.Local, r.Unguarded, r.Errors, r.Unknown, r.Dropped, r.Late,
 		r.Keys, r.KeysDenied, int64(r.Workers), r.Disagreements,

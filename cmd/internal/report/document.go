@@ -26,6 +26,9 @@ type Document struct {
 	Thresholds  []Threshold `json:"thresholds"`
 	// Suggestions are the smallest counts that keep a promise.
 	Suggestions []Suggestion `json:"suggestions,omitempty"`
+	// Answers is what each request of the only run was answered, if the run was one of several
+	// machines; see [Run.Shared]. Only saved documents have it. In JSON it is in base64.
+	Answers []byte `json:"answers,omitempty"`
 }
 
 // New returns an empty Document of a kind.
@@ -92,6 +95,8 @@ type Run struct {
 	// what else is known of one; both are absent for a store.
 	Statuses map[string]int64 `json:"statuses,omitempty"`
 	Endpoint *Endpoint        `json:"endpoint,omitempty"`
+	// Shared says that several machines drove the same keys; nil if this one had its own.
+	Shared *Shared `json:"shared,omitempty"`
 	// Disagreements is the requests of a simulation that a store decided otherwise than
 	// limitctl computes.
 	Disagreements int64 `json:"disagreements,omitempty"`

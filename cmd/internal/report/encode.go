@@ -8,11 +8,12 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// Document implements [output.Answer]. It has no histograms, which only saved documents
-// have, and no list in it is null.
+// Document implements [output.Answer]. It has neither histograms nor answers, which only saved
+// documents have, and no list in it is null.
 func (d *Document) Document() any {
 	d.judge()
 	printed := *d
+	printed.Answers = nil
 	printed.Runs = make([]Run, len(d.Runs))
 	for i, run := range d.Runs {
 		run.Histograms = nil

@@ -22,16 +22,21 @@ const (
 	mostErrorTexts = 5
 )
 
-// Merge makes one load test of several that machines ran at the same time, each with
-// keys of its own. Histograms are merged, so the quantiles are those of all requests
+// Merge makes one load test of several that machines ran at the same time, each with keys of
+// its own or all with the same. What was answered about the same keys is audited together. Histograms are merged, so the quantiles are those of all requests
 // together. The result is judged by the thresholds of all of them. Reports that cannot be
 // merged are a [limiter.ErrInvalid].
 func Merge(all []Named) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)
-	for _, d := range all {
+	for i, d := range all {
 		if err := mergeable(first, d); err != nil {
 			return nil, err
+		}
+		for _, before := range all[:i] {
+			if err := shareable(before, d); err != nil {
+				return nil, err
+			}
 		}
 		merged.Interrupted = merged.Interrupted || d.Interrupted
 	}
@@ -45,6 +50,9 @@ func Merge(all []Named) (*Document, error) {
 			return nil, err
 		}
 		merged.Runs = append(merged.Runs, *run)
+	}
+	if err := merged.auditTogether(all); err != nil {
+		return nil, err
 	}
 	return merged, merged.holdAgain(all)
 }

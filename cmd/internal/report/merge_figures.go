@@ -74,6 +74,8 @@ func mergeAudits(all []*Audit) Audit {
 			merged.LimitReached = a.LimitReached
 		}
 		merged.Excused += a.Excused
+		merged.Doubtful = merged.Doubtful || a.Doubtful
+		merged.UnderExplained = merged.UnderExplained || a.UnderExplained
 		merged.LongestDenialRun = max(merged.LongestDenialRun, a.LongestDenialRun)
 		if a.KeySums == nil || merged.KeySums == nil {
 			merged.KeySums = nil

@@ -138,7 +138,7 @@ func (e Expression) compare(value *big.Rat) bool {
 
 // write writes a value in the expression's unit, with as many digits as it takes
 // to be seen on the side of the bound that it is on: not "1%" where "<=1%" is
-// missed by a little.
+// missed by a little, and not "0s" for a little time.
 func (e Expression) write(value *big.Rat) string {
 	unit := big.NewRat(1, 1)
 	if factor, is := durationUnits[e.unit]; is {
@@ -152,7 +152,7 @@ func (e Expression) write(value *big.Rat) string {
 	for digits := least; digits <= most; digits++ {
 		text = inUnit.FloatString(digits)
 		shown, _ := new(big.Rat).SetString(text)
-		if shown.Mul(shown, unit).Cmp(e.bound) == value.Cmp(e.bound) {
+		if shown.Mul(shown, unit).Cmp(e.bound) == value.Cmp(e.bound) && (shown.Sign() != 0 || value.Sign() == 0) {
 			break
 		}
 	}

@@ -199,7 +199,9 @@ func (d *Document) passed() (texts []string, style output.Style) {
 	}
 	texts, style = []string{strings.Join(parts, "; ")}, output.Calm
 	for i := range d.Runs {
-		if untested := d.Runs[i].untested(d.Kind); untested != "" {
+		if uncovered := d.Runs[i].Shared.uncovered(); uncovered != "" {
+			texts, style = append(texts, d.about(i)+uncovered), output.Near
+		} else if untested := d.Runs[i].untested(d.Kind); untested != "" {
 			texts, style = append(texts, d.about(i)+untested), output.Near
 		}
 	}

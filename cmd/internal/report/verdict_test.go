@@ -82,7 +82,7 @@ func TestALimitThatWasNeverReached(t *testing.T) {
 	})
 	text := printed(d, 0)
 	// The busiest key asks 10 times a second, where 10 and 100/30 are needed: 13.4, and a fifth more.
-	want := "never above 7% of the limit, so over-admission was not tested; try --rate 160"
+	const want = "never above 7% of the limit, so over-admission was not tested; try --rate 160"
 	if !strings.Contains(text, want) || d.AuditFailed() {
 		t.Errorf("%q is missing in\n%s", want, text)
 	}

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,9 @@ func (r *loadRun) figures(result *loadgen.Result, l *workload) report.Figures {
 		Latency: report.QuantilesOf(result.Latency), Service: report.QuantilesOf(result.Service),
 		ErrorLatency: report.QuantilesOf(result.ErrorLatency),
 		Audit:        l.audited().audit(result.Findings),
+	}
+	if r.Shared != nil {
+		f.Alone()
 	}
 	if c := result.Clock; c.Held > 0 || c.Untold > 0 {
 		f.Clock = &report.StoreClock{
@@ -75,74 +77,14 @@ func (a *audited) auditOf(i int, f *audit.Finding) report.Audit {
 	return sum
 }
 
-// add adds what the audit of the i-th limit found: the worst of the ratios and the sum of the
-// units.
+// add adds what the audit of the i-th limit found.
 func (a *audited) add(sum *report.Audit, i int, f *audit.Finding) {
-	sum.WorstWindowRatio = max(sum.WorstWindowRatio, f.WorstRatio)
-	sum.WorstWindowUnits = max(sum.WorstWindowUnits, f.WorstUnits)
-	sum.OverAdmitted += f.OverAdmitted
-	sum.UnderAdmitted += f.UnderAdmitted
-	sum.KeysOver += f.KeysOver
-	sum.KeysUnder += f.KeysUnder
-	sum.LeastOverAdmitted += f.LeastOver
-	sum.LeastUnderAdmitted += f.LeastUnder
-	if sum.LimitReached == nil || f.PeakRatio < *sum.LimitReached {
-		sum.LimitReached = &f.PeakRatio
-	}
-	a.addLies(sum, i, f)
-	sum.Excused += f.Excused
-	sum.LongestDenialRun = max(sum.LongestDenialRun, f.LongestDenialRun)
-	if sum.KeySums == nil || f.Fairness < sum.Fairness {
-		sum.Fairness = f.Fairness
-		sum.KeySums = &report.KeySums{Keys: f.Keys, Sum: f.Charged, SumOfSquares: f.ChargedSquares}
-	}
-}
-
-// addLies adds the lies about the i-th limit. Of a field about which answers lied under an
-// earlier limit, too, that limit's evidence stays.
-func (a *audited) addLies(sum *report.Audit, i int, f *audit.Finding) {
-	if f.Told == 0 {
-		return
-	}
-	if sum.Lies == nil {
-		sum.Lies = new(report.Lies)
-	}
-	lies := sum.Lies
-	lies.Checked += f.Told
-	lies.Wrong += f.Lied
-	for field := range f.Lies {
-		lie := &f.Lies[field]
-		if lie.Answers == 0 {
-			continue
+	sum.Add(f, func(key uint32) string {
+		if a.keyOf == nil {
+			return ""
 		}
-		name := audit.Field(field).String()
-		if known := slices.IndexFunc(lies.Fields, func(l report.Lie) bool { return l.Field == name }); known >= 0 {
-			lies.Fields[known].Answers += lie.Answers
-			continue
-		}
-		evidence := report.Lie{
-			Field: name, Answers: lie.Answers, At: lie.At.Time(),
-			Told: lieValue(audit.Field(field), lie.Told, lie.Told), True: lieValue(audit.Field(field), lie.True, lie.TrueMost),
-		}
-		if a.keyOf != nil {
-			evidence.Key = a.keyOf(i, lie.Key).Subject
-		}
-		lies.Fields = append(lies.Fields, evidence)
-	}
-}
-
-// lieValue writes a value of a field, which is a range if it is not known exactly.
-func lieValue(field audit.Field, least, most int64) string {
-	write := func(n int64) string {
-		if field.IsTime() {
-			return time.Duration(n).String()
-		}
-		return fmt.Sprint(n)
-	}
-	if least == most {
-		return write(least)
-	}
-	return write(least) + " to " + write(most)
+		return a.keyOf(i, key).Subject
+	})
 }
 
 // worstByClock is the worst windows that audits by the clock found.

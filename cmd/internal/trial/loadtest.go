@@ -38,6 +38,9 @@ type LoadTest struct {
 	Wrap Wrap
 	// Endpoint is for a target that is an endpoint; nil for a store.
 	Endpoint *EndpointPlan
+	// Shared says that several machines drive the same keys; nil if this one has its own.
+	// Their keys stay where they are, because the others still use them.
+	Shared *report.Shared
 	// Keep leaves the keys of the runs where they are.
 	Keep bool
 	// Failure says what answers while the target is away. A local share is decided in the
@@ -81,6 +84,7 @@ func (t *LoadTest) Run(ctx context.Context, observer LoadTestObserver) (*report.
 		run, err := r.try(ctx)
 		if run != nil {
 			document.Runs = append(document.Runs, *run)
+			document.Answers = r.answers
 		}
 		if err != nil {
 			failure = err
@@ -98,6 +102,7 @@ type loadRun struct {
 	candidate *Candidate
 	first     bool               // of the load test
 	names     *endpoint.Subjects // in the requests of an endpoint, else nil
+	answers   []byte             // if several machines share the keys
 }
 
 // workload is what a run sends.
@@ -142,13 +147,16 @@ func (r *loadRun) try(ctx context.Context) (run *report.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkUnused(ctx, target, l); err != nil {
+		return nil, err
+	}
 	if r.first {
 		if err := r.observer.Ready(ctx); err != nil {
 			return nil, err
 		}
 	}
 	defer func() {
-		if r.Keep {
+		if r.Keep || r.Shared != nil {
 			r.observer.Kept(target.Describe().Prefix)
 		} else if cleaning := target.CleanUp(ctx, l.population.AllKeys()); cleaning != nil {
 			err = errors.Join(err, cleaning)
@@ -225,11 +233,12 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Store: r.withFailure(target), Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
-		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(), Record: r.Shared != nil,
 		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
 	})
 	r.observer.End()
 	run := r.report(result, target.Describe(), l)
+	r.share(run, result)
 	run.EdgesMS = edges(l.limits, r.Load.Scenario, result.Started.Add(clock.Ahead), result.Elapsed)
 	if wrapped, is := target.(*wrappedTarget); is {
 		run.Wrapped = r.Wrap.report(wrapped.replicas, l.limits, result.Decided)

@@ -28,11 +28,17 @@ type Store struct {
 // prefix of the trial's own: the option's prefix and a random ending. It does not connect
 // yet. What is wrong with the URL or the prefix is a [limiter.ErrInvalid].
 func OpenStore(url string, options connect.Options) (*Store, error) {
+	return OpenNamedStore(url, options, strings.ToLower(rand.Text()[:10]))
+}
+
+// OpenNamedStore is [OpenStore] with an ending of the prefix that is not random, for trials that
+// share their keys.
+func OpenNamedStore(url string, options connect.Options, name string) (*Store, error) {
 	// The prefix that the user knows is checked, and not the one made of it.
 	if err := limiter.ValidatePrefix(options.Prefix); err != nil {
 		return nil, err
 	}
-	options.Prefix += ":loadtest:" + strings.ToLower(rand.Text()[:10])
+	options.Prefix += ":loadtest:" + name
 	store, client, where, err := connect.OpenWithClient(url, options)
 	if err != nil {
 		return nil, err

@@ -116,6 +116,21 @@ func (f *fullest) begin(at, end limiter.Instant, e *event, countsDenials bool) {
 	f.explain(at, len(f.denials)-1, countsDenials)
 }
 
+// usedBefore charges all of the limit at an instant, which is before any request is charged. Where
+// denied requests are charged, a counter may hold far more than that in the period before, which
+// then fills nearly all of the next one. In other algorithms more makes no difference.
+func (f *fullest) usedBefore(at limiter.Instant) {
+	const manyTimes = 1000
+	capacity := f.limit.Capacity()
+	f.lastEnd = max(f.lastEnd, at)
+	f.begun += capacity
+	f.ending.push(ending{at: at, cost: capacity, answer: Uncertain})
+	if f.limit.Algorithm == limiter.SlidingCounter && capacity < 1<<40 {
+		f.begunDenials += manyTimes * capacity
+		f.delay(pair{at, manyTimes * capacity})
+	}
+}
+
 // explain looks which denials, from one on, have a reason at an instant.
 func (f *fullest) explain(at limiter.Instant, from int, countsDenials bool) {
 	isFree, isCharged, isCorrected := f.used(at)

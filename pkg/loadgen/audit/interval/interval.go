@@ -53,6 +53,9 @@ type Options struct {
 	// windows that are aligned to the epoch. Negative means that their phase is not known
 	// and has to be found.
 	Skew time.Duration
+	// UsedBefore says that keys may be in use when their first request is sent, up to their whole
+	// limit. Otherwise nothing was used before.
+	UsedBefore bool
 }
 
 // unansweredFor is how long after a request was given up it may still be decided. Proxies and
@@ -63,6 +66,7 @@ const unansweredFor = limiter.Instant(time.Minute / time.Microsecond)
 type Auditor struct {
 	resolution limiter.Instant
 	skew       limiter.Instant // negative if the phase is not known
+	usedBefore bool
 	limits     map[limiter.Limit]*limiter.Limit
 	groupOf    map[groupID]*group
 	groups     []*group         // the same in the order in which they were seen
@@ -79,6 +83,7 @@ func New(options Options) *Auditor {
 	return &Auditor{
 		resolution: microseconds(options.Resolution),
 		skew:       microseconds(options.Skew),
+		usedBefore: options.UsedBefore,
 		limits:     map[limiter.Limit]*limiter.Limit{},
 		groupOf:    map[groupID]*group{},
 	}
@@ -134,7 +139,7 @@ func (a *Auditor) Settle(before limiter.Instant) {
 	judged := len(a.queue) > 0
 	for len(a.queue) > 0 && a.queue[0].at < before {
 		e := a.queue.pop()
-		k := a.account(e.key)
+		k := a.account(e.key, e.lo+2*a.resolution+1)
 		if e.end {
 			k.end(&e)
 			continue
@@ -152,11 +157,18 @@ func (a *Auditor) Settle(before limiter.Instant) {
 	}
 }
 
-// account returns what is known of a key.
-func (a *Auditor) account(key uint32) *account {
+// account returns what is known of a key. at is the last instant at which what was sent before its
+// first request can have been charged.
+func (a *Auditor) account(key uint32, at limiter.Instant) *account {
 	if a.keys[key] == nil {
 		limit := a.setups[key]
-		a.keys[key] = a.group(limit).newAccount(limit)
+		k := a.group(limit).newAccount(limit)
+		if a.usedBefore {
+			for i, m := range k.models {
+				m.usedBefore(k.group.phases[i], at)
+			}
+		}
+		a.keys[key] = k
 	}
 	return a.keys[key]
 }

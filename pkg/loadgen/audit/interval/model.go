@@ -57,6 +57,14 @@ func newModel(limit *limiter.Limit) *model {
 	return m
 }
 
+// usedBefore says that all of the limit may have been in use at an instant, before which no request
+// of the key was sent.
+func (m *model) usedBefore(p *phase, at limiter.Instant) {
+	_, hi := p.interval(at, at)
+	m.most.usedBefore(hi)
+	m.least.uncertain(hi)
+}
+
 func (m *model) begin(p *phase, e *event, countsDenials bool) {
 	lo, hi := p.interval(e.lo, e.hi)
 	m.most.settle(lo, countsDenials, &p.totals)

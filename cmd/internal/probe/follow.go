@@ -1,0 +1,124 @@
+package probe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/endpoint"
+)
+
+const (
+	patience   = 1.2 // by how much later than the request before the next one is sent while denied
+	mostEdges  = 4
+	firstPause = 2 * time.Millisecond
+	// lastSecond is how often a subject is asked during the second in which it should be admitted
+	// again by what a denial said, which is in whole seconds.
+	lastSecond = 200 * time.Millisecond
+	// disbelief is how long a subject is asked although denials say that it is admitted again only
+	// when the probe must have ended.
+	disbelief = 30 * time.Second
+)
+
+// follow asks the first subject now and then until it is admitted again, several times.
+func (x *explorer) follow() error {
+	full := int64(x.burst.admitted)
+	x.counts = []int64{full}
+	for i := range min(3, x.burst.failed) { // they may have been charged
+		x.counts = append(x.counts, full+int64(i)+1)
+	}
+	requests, begin := x.requestsLeft(), x.clock.Now()
+	once := time.Duration(0) // how long the first recovery took
+	last := x.burst.events
+	for edges, most := 0, mostEdges; edges < most; edges++ {
+		x.tellWait(edges, last)
+		exhausted := x.clock.Now()
+		for pause := firstPause; ; {
+			if err := x.wait(pause); err != nil {
+				return err
+			}
+			b, err := x.sendMany(x.subject, int(full)+2, 1)
+			if err != nil {
+				return err
+			}
+			last = b.events
+			if n := int64(b.admitted); n > 0 {
+				if n > full/2 && !slices.Contains(x.counts, n) && len(x.counts) < 4 {
+					x.counts = append(x.counts, n)
+				}
+				switch {
+				case b.denied == 0: // all is back, and more: faster than it can be asked for
+					most = 0
+				case n > full/2: // all comes back at once, and a second time says how often
+					most = 2
+				}
+				break
+			}
+			now := x.clock.Now()
+			elapsed := now.Sub(exhausted)
+			pause = max(firstPause, time.Duration(float64(elapsed)*(patience-1)))
+			if once > 0 && elapsed+pause > once*9/10 && elapsed < once*11/10 {
+				pause = max(firstPause, once/40) // it may take as long as before
+			}
+			told := toldBack(last)
+			if x.later = told.Sub(now); !told.IsZero() && x.later > x.timeLeft() && elapsed > disbelief {
+				return errTime
+			}
+			pause = sooner(pause, now, told)
+		}
+		if once == 0 {
+			once = x.clock.Now().Sub(exhausted)
+		}
+		waited := x.clock.Now().Sub(begin)
+		if x.requestsLeft() < requests/2 || x.timeLeft() < 2*waited {
+			break
+		}
+	}
+	return nil
+}
+
+// tellWait says what is waited for.
+func (x *explorer) tellWait(edges int, last []Event) {
+	if edges > 0 {
+		x.step(x.timeLeft(), "waiting until a request is admitted again (%d of %d)", edges+1, mostEdges)
+		return
+	}
+	if told := toldBack(last); !told.IsZero() {
+		wait := told.Sub(x.clock.Now())
+		x.step(x.timeLeft(), "waiting until a request is admitted again (the denial says in %s)", span(wait.Round(time.Second/10)))
+		return
+	}
+	x.step(x.timeLeft(), "waiting until a request is admitted again")
+}
+
+// toldBack returns when a request is admitted again by what the last denial says, at the latest; zero
+// if it says nothing. It is a hint when to ask, and nothing is concluded from it.
+func toldBack(events []Event) time.Time {
+	if len(events) == 0 || events[len(events)-1].Outcome != endpoint.Denied {
+		return time.Time{}
+	}
+	e := &events[len(events)-1]
+	r := readHeader(e.Header, e.Answered, skewOf(e.Header, e.Sent, e.Answered))
+	r.readLimits(e.Limits)
+	if r.retryAfter > 0 {
+		return e.Answered.Add(r.retryAfter)
+	}
+	for i := range r.families {
+		if l := r.families[i].tightest(); l != nil && l.hasReset && l.remaining == 0 && l.reset > 0 {
+			return e.Answered.Add(l.reset)
+		}
+	}
+	return time.Time{}
+}
+
+// sooner makes a pause shorter so that requests are sent right before, during and right after the
+// second in which one should be admitted again.
+func sooner(pause time.Duration, now, told time.Time) time.Duration {
+	first := told.Add(-mostLate - justBefore)
+	switch {
+	case told.IsZero() || now.After(told):
+		return pause
+	case now.Before(first):
+		return min(pause, first.Sub(now))
+	}
+	return max(firstPause, min(pause, lastSecond, told.Add(justAfter).Sub(now)))
+}
