@@ -71,7 +71,7 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 	// A user's name may hold spaces and brackets, so it ends where a time begins.
 	begin, end := ip, 0
 	for end == 0 {
-		next := bytes.Index(line[begin:], []byte(" ["))
+		next := beforeBracket(line[begin:])
 		if next < 0 {
 			if begin == ip {
 				return "it has no time in brackets"
@@ -129,6 +129,20 @@ func (a *apacheParser) parse(line []byte, r *record) (reason string) {
 		r.cost = f[a.cost]
 	}
 	return ""
+}
+
+// beforeBracket returns where the first space is that a bracket follows, or -1.
+func beforeBracket(text []byte) int {
+	for from := 0; ; {
+		at := bytes.IndexByte(text[from:], '[')
+		if at < 0 {
+			return -1
+		}
+		if at += from; at > 0 && text[at-1] == ' ' {
+			return at - 1
+		}
+		from = at + 1
+	}
 }
 
 // isHostAndPort reports whether text is like example.com:443, and so not a client: an
