@@ -346,7 +346,8 @@ func TestChunksAndGzipDoNotShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(listed(got.Subjects), listed(want.Subjects), slices.Equal) || got.Bad != bad ||
+		if !slices.Equal(got.Requests, want.Requests) || !slices.EqualFunc(listed(got.Subjects), listed(want.Subjects), slices.Equal) ||
+			got.Bad != bad ||
 			got.Damage != "" {
 			t.Errorf("%s: it is read differently", name)
 		}
