@@ -75,7 +75,7 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, notJSON(name, err)
 	}
 	switch {
-	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize, len(head.Answers) > MaxAnswers:
+	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize+1<<20, len(head.Answers) > MaxAnswers:
 		return nil, notAReport(name, errors.New("it holds more than any report"))
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
 		return nil, limiter.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
