@@ -289,7 +289,8 @@ func TestAStoreThatDisagreesIsFoundOut(t *testing.T) {
 		t.Fatalf("%d disagreements: %+v", s.Disagreements, s.FirstDisagreements)
 	}
 	first, second := s.FirstDisagreements[0], s.FirstDisagreements[1]
-	if first.Request != 2 || first.At != 2e6 || s.Subjects.At(first.Subject)[0] != "b" || first.Store.Remaining != 8 || first.Go.Remaining != 9 {
+	if first.Request != 2 || first.At != 2e6 || s.Subjects.At(first.Subject)[0] != "b" ||
+		first.Store.Remaining != 8 || first.Go.Remaining != 9 {
 		t.Errorf("the first is %+v", first)
 	}
 	if second.Request != 4 || second.Store.Allowed || !second.Go.Allowed || s.Tally.Denied() != 1 {
