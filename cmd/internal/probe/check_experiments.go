@@ -72,7 +72,7 @@ func (v *verification) edge() error {
 		return errTime
 	}
 	subject := v.subject()
-	first, err := v.send(subject, 1)
+	first, err := v.send(subject)
 	if err != nil {
 		return err
 	}
@@ -121,9 +121,9 @@ func drain(l *limiter.Limit) time.Duration {
 }
 
 // step tells that something begins that takes a while.
-func (v *verification) step(atMost time.Duration, format string, args ...any) {
+func (v *verification) step(atMost time.Duration, what string) {
 	if v.config.Observer != nil {
-		v.config.Observer.Step(fmt.Sprintf(format, args...), atMost)
+		v.config.Observer.Step(what, atMost)
 	}
 }
 
@@ -190,7 +190,7 @@ func (v *verification) awaitRecovery(subject string) (back bool, err error) {
 		if err := v.waitUntil(at); err != nil {
 			return false, err
 		}
-		event, err := v.send(subject, 1)
+		event, err := v.send(subject)
 		if err != nil {
 			return false, err
 		}
@@ -212,7 +212,7 @@ func (v *verification) leaveAlone(subject string) (back bool, err error) {
 	if err := v.waitUntil(at); err != nil {
 		return false, err
 	}
-	event, err := v.send(subject, 1)
+	event, err := v.send(subject)
 	return event.Outcome == endpoint.Allowed, err
 }
 

@@ -142,7 +142,7 @@ func (x *explorer) askAtOnce() (err error) {
 	if err != nil || x.burst.denied == 0 || x.config.Limit != nil {
 		return err
 	}
-	other, err := x.send(x.session.subject(), 1)
+	other, err := x.send(x.session.subject())
 	if err != nil {
 		return err
 	}

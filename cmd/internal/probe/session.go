@@ -100,10 +100,10 @@ func (s *session) wait(d time.Duration) error {
 // waitUntil waits until an instant.
 func (s *session) waitUntil(t time.Time) error { return s.wait(t.Sub(s.clock.Now())) }
 
-// send sends one request of a subject at a cost. A request that failed is an event, too; the
+// send sends one request of a subject. A request that failed is an event, too; the
 // error is for what ends the probe.
-func (s *session) send(subject string, cost int64) (Event, error) {
-	event, err := s.sendOne(subject, cost)
+func (s *session) send(subject string) (Event, error) {
+	event, err := s.sendOne(subject)
 	if err == nil {
 		s.statuses.take(&event)
 		err = s.add([]Event{event})
@@ -112,14 +112,14 @@ func (s *session) send(subject string, cost int64) (Event, error) {
 }
 
 // sendOne sends one request, by any goroutine. It is not an event yet.
-func (s *session) sendOne(subject string, cost int64) (Event, error) {
+func (s *session) sendOne(subject string) (Event, error) {
 	if s.timeLeft() < 0 {
 		return Event{}, errTime
 	}
 	if !s.takeRequest() {
 		return Event{}, errRequests
 	}
-	event := Event{Subject: subject, Cost: cost}
+	event := Event{Subject: subject, Cost: 1}
 	before := s.clock.Now()
 	ctx := s.ctx
 	if s.config.Timeout > 0 {
@@ -127,7 +127,7 @@ func (s *session) sendOne(subject string, cost int64) (Event, error) {
 		ctx, cancel = limiter.BudgetContext(ctx, s.config.Timeout)
 		defer cancel()
 	}
-	event.Err = s.config.Client.Send(ctx, subject, cost, &event.Answer)
+	event.Err = s.config.Client.Send(ctx, subject, event.Cost, &event.Answer)
 	if s.ctx.Err() != nil {
 		return event, s.ctx.Err()
 	}
@@ -237,7 +237,7 @@ func (s *session) exhaust(subject string, most int) (burst, error) {
 // sendAtOnce sends n requests of a subject at the same time.
 func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	if n == 1 {
-		event, err := s.send(subject, 1)
+		event, err := s.send(subject)
 		if err != nil && event.Sent.IsZero() {
 			return nil, err
 		}
@@ -246,7 +246,7 @@ func (s *session) sendAtOnce(subject string, n int) ([]Event, error) {
 	events, failures := make([]Event, n), make([]error, n)
 	var group goroutines.Group
 	for i := range events {
-		group.Go(func() { events[i], failures[i] = s.sendOne(subject, 1) })
+		group.Go(func() { events[i], failures[i] = s.sendOne(subject) })
 	}
 	err := group.Wait()
 	kept := events[:0]

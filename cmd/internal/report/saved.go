@@ -75,7 +75,7 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, notJSON(name, err)
 	}
 	switch {
-	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize, len(head.Answers) > MaxAnswers:
+	case len(data)-base64.StdEncoding.EncodedLen(len(head.Answers)) > MaxSize+1<<20, len(head.Answers) > MaxAnswers:
 		return nil, notAReport(name, errors.New("it holds more than any report"))
 	case head.SchemaVersion == nil, !isList(head.Runs), head.Kind != LoadTest && head.Kind != Simulation:
 		return nil, limiter.Invalidf("%s is JSON, but not a report; give one that loadtest or simulate saved", name)
@@ -83,9 +83,8 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
-	d := &Document{
-		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted, Answers: head.Answers,
-	}
+	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin,
+		Interrupted: head.Interrupted, Answers: head.Answers}
 	var err error
 	histograms := 0
 	check := func(r *Run) error {
