@@ -234,7 +234,7 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
 		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
-		Record: r.Shared != nil,
+		Record:   r.Shared != nil,
 		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
 	})
 	r.observer.End()
