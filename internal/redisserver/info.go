@@ -129,7 +129,7 @@ func (i Info) Commands() map[string]CommandUsage {
 	for name, value := range i {
 		if command, is := strings.CutPrefix(name, "cmdstat_"); is {
 			usage := parts(value)
-			commands[command] = CommandUsage{usage.Int("calls"), usage.Int("usec")}
+			commands[strings.Clone(command)] = CommandUsage{usage.Int("calls"), usage.Int("usec")}
 		}
 	}
 	return commands

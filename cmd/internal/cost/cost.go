@@ -69,6 +69,15 @@ func (m *Meter) Begin(ctx context.Context) *Measurement {
 	return begun
 }
 
+// Server returns the product and the version of the servers, such as "Redis 7.0.15", and empty if
+// they did not tell, as for lack of a right.
+func (b *Measurement) Server() string {
+	if len(b.before) == 0 {
+		return ""
+	}
+	return b.before[0].server
+}
+
 // End returns what each decision since Begin took on average, and what a reader must
 // know about these figures. A figure that is not known is absent, which is not an error.
 // Call it after the last decision was answered.

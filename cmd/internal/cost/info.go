@@ -16,6 +16,7 @@ import (
 type reading struct {
 	address  string
 	run      string // which start of the server it is
+	server   string // product and version
 	hasBytes bool
 	in, out  int64 // bytes from and to clients
 	size     int64 // bytes of the answer that this was read from
@@ -50,7 +51,10 @@ func parse(address, text string) reading {
 	r := reading{address: address, commands: info.Commands()}
 	// A verbatim string has its format before it: =LENGTH, txt:…
 	r.size = int64(len("=\r\ntxt:\r\n") + len(strconv.Itoa(len("txt:")+len(text))) + len(text))
-	r.run = info["run_id"]
+	r.run = strings.Clone(info["run_id"]) // so that it does not hold all of the text
+	if version := info.Version(); version.Text != "" {
+		r.server = version.Product + " " + version.Text
+	}
 	_, r.hasBytes = info["total_net_input_bytes"]
 	r.in = info.Int("total_net_input_bytes")
 	// From Redis 7 on what goes to replicas is in the total and by itself, too. Before,

@@ -24,9 +24,9 @@ const (
 
 // Merge makes one load test of several that machines ran at the same time, each with keys of
 // its own or all with the same. What was answered about the same keys is audited together.
-// Histograms are merged, so the quantiles are those of all requests
-// together. The result is judged by the thresholds of all of them. Reports that cannot be
-// merged are a [limiter.ErrInvalid].
+// Histograms are merged, so the quantiles are those of all requests together. The result
+// is judged by the thresholds of all of them. Reports that cannot be merged are a
+// [limiter.ErrInvalid].
 func Merge(all []Named) (*Document, error) {
 	first := all[0]
 	merged := New(first.Kind)

@@ -83,8 +83,9 @@ func Read(name string, data []byte) (*Document, error) {
 		return nil, limiter.Invalidf("%s has schema_version %d, and this limitctl reads %d; use the limitctl that saved it",
 			name, *head.SchemaVersion, output.SchemaVersion)
 	}
-	d := &Document{SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin,
-		Interrupted: head.Interrupted, Answers: head.Answers}
+	d := &Document{
+		SchemaVersion: *head.SchemaVersion, Kind: head.Kind, Origin: head.Origin, Interrupted: head.Interrupted, Answers: head.Answers,
+	}
 	var err error
 	histograms := 0
 	check := func(r *Run) error {

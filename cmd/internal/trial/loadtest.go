@@ -233,8 +233,8 @@ func (r *loadRun) drive(ctx context.Context, target Target, clock Clock, l *work
 		Store: r.withFailure(target), Population: l.population.Population, Load: r.arrivals(l, setting),
 		Mix: r.Load.Mix, Seed: r.Load.Seed,
 		Workers: r.Load.Workers, Duration: r.end(l), Requests: r.Load.Requests, Warmup: r.Load.Warmup,
-		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided,
-		Intervals: r.intervals(), Record: r.Shared != nil,
+		Timeout: r.Timeout, LateAfter: lateAfter, Skew: clock.Skew, Divided: target.Describe().Divided, Intervals: r.intervals(),
+		Record:   r.Shared != nil,
 		Progress: r.follow(l), Held: r.Wrap.held, ByClock: !r.Wrap.IsZero(),
 	})
 	r.observer.End()

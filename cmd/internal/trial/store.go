@@ -133,9 +133,6 @@ func (t *storeTarget) Prepare(ctx context.Context, requests []limiter.Request, t
 		answered := time.Now()
 		clock.Ahead = decisions[0].At.Time().Sub(asked.Add(answered.Sub(asked) / 2))
 	}
-	ctx, cancel := limiter.BudgetContext(ctx, timeout)
-	defer cancel()
-	t.server = serverOf(ctx, t.client)
 	return clock, nil
 }
 
@@ -145,9 +142,18 @@ func (t *storeTarget) peek(ctx context.Context, requests []limiter.Request, deci
 	return t.Decide(ctx, limiter.Peek, requests, decisions)
 }
 
+// embedded is what a report calls the server of a store that needs none.
+const embedded = "embedded in limitctl"
+
 // Measure implements [Target].
 func (t *storeTarget) Measure(ctx context.Context) Measurement {
-	return &storeMeasurement{t.meter.Begin(ctx), t.Store}
+	begun := t.meter.Begin(ctx)
+	if t.server = begun.Server(); t.client == nil {
+		t.server = embedded
+	} else if t.server != "" && connect.IsCluster(t.client) {
+		t.server += ", Cluster"
+	}
+	return &storeMeasurement{begun, t.Store}
 }
 
 // CleanUp implements [Target].
