@@ -53,15 +53,16 @@ recorded traffic.
 Repeated --limit are decided together. --algorithm all, or a list, runs the same
 load under each algorithm, one after the other, and compares them.
 
-With --run, several machines drive the same keys: give all of them the same load,
---run, --machines and --start-at, and --save what each finds. limitctl report then
-merges the files and audits all answers together. A machine alone says only
-whether it was admitted too much itself. The keys are left to expire, because the
-other machines may still use them. Each machine has a random --seed of its own.
+With --run, several machines drive the same keys: give all of them the same
+load, --run, --machines and --start-at, and --save what each finds. limitctl
+report then merges the files and audits all answers together. A machine alone
+says only whether it was admitted too much itself. The keys are left to expire,
+because the other machines may still use them. Each machine has a random --seed
+of its own.
 
-Without --run the keys have a prefix of their own and are removed at the end. Contexts
-that are read-only or protected are refused. Ctrl-C ends the load, waits for the
-answers under way, and reports; a second Ctrl-C leaves at once.
+Without --run the keys have a prefix of their own and are removed at the end.
+Contexts that are read-only or protected are refused. Ctrl-C ends the load,
+waits for the answers under way, and reports; a second Ctrl-C leaves at once.
 
 While the store is away requests end in errors. With --on-error they are
 answered as by a service with that failure policy, and are counted and timed

@@ -21,14 +21,14 @@ import (
 func sharedRun(t *testing.T, server *redistest.Server, args ...string) (files []string) {
 	t.Helper()
 	dir := t.TempDir()
-	start := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+	start := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
 	var machines sync.WaitGroup
 	for i := range 2 {
 		file := filepath.Join(dir, strconv.Itoa(i)+".json")
 		files = append(files, file)
 		machines.Go(func() {
 			cmd := exec.Command("limitctl", append([]string{"loadtest", "--store", "redis://" + server.Addr, "-q", "--machines", "2",
-				"--start-at", start, "--save", file, "--keys", "5", "--rate", "400", "--duration", "2s"}, args...)...)
+				"--start-at", start, "--save", file, "--keys", "5", "--duration", "2s"}, args...)...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 			if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitNo {
@@ -60,7 +60,7 @@ func merged(t *testing.T, files ...string) (*report.Document, string, int) {
 // though neither was admitted all that the limit allows.
 func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
 	server := redistest.Start(t)
-	files := sharedRun(t, server, "--run", "both", "--limit", "20/1s")
+	files := sharedRun(t, server, "--run", "both", "--limit", "20/1s", "--rate", "400")
 	both, stderr, code := merged(t, files...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -91,10 +91,11 @@ func TestMachinesThatShareKeysAreAuditedTogether(t *testing.T) {
 // Each of two machines was admitted less than the limit, and together they were admitted more.
 func TestMachinesTogetherFindWhatNeitherSeesAlone(t *testing.T) {
 	server := redistest.Start(t)
-	files := sharedRun(t, server, "--run", "naive", "--limit", "sliding-log:400/1h", "--implementation", "naive",
-		"--rate", "1000", "--keys", "1", "--duration", "500ms")
+	// Each asks for 350 of 380, and when these are used both ask for 50 at once.
+	files := sharedRun(t, server, "--run", "naive", "--limit", "sliding-log:380/1h", "--implementation", "naive",
+		"--arrivals", "bursts:50/100ms", "--keys", "1", "--requests", "350")
 	// The keys are used now, and the limit is of an hour.
-	used := exec.Command("limitctl", "loadtest", "--store", "redis://"+server.Addr, "--limit", "sliding-log:400/1h",
+	used := exec.Command("limitctl", "loadtest", "--store", "redis://"+server.Addr, "--limit", "sliding-log:380/1h",
 		"--keys", "1", "--duration", "1s", "--run", "naive", "--machines", "1", "--start-at", time.Now().Add(time.Minute).Format(time.RFC3339))
 	dir := t.TempDir()
 	used.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)

@@ -26,8 +26,8 @@ by --start-at. It adds up counts, and timelines by the time of day. It merges
 histograms, so the quantiles are those of all requests and not averages. The
 thresholds are checked against the whole.
 
-Machines that named the same --run drove the same keys. Their answers are audited
-together. If a machine's file is missing, only over-admission is judged.
+Machines that named the same --run drove the same keys. Their answers are
+audited together. If a machine's file is missing, only over-admission is judged.
 
 The cost leaves out what the server counts, because that covers all machines at
 once. A warning names machines that did not work at the same time.

@@ -128,10 +128,10 @@ func (x *explorer) plan() []string {
 	if x.config.Limit != nil {
 		return plan
 	}
+	plan[0] += "; for instance 10/1s takes some 250 requests and 10s, 100/1m some 2000 and 6m"
 	return append(plan,
 		"a request now and then until one is admitted again: when, and how many",
-		"the same with other subjects, at times that tell the algorithms left apart; in all, "+
-			"10/1s takes some 250 requests and 10 s, and 100/1m some 2000 and 6 minutes")
+		"the same with other subjects, at times that tell the algorithms left apart")
 }
 
 // askAtOnce finds out how many are admitted at once, and whether subjects share.
