@@ -80,11 +80,11 @@ func (r *Run) alarms() []finding {
 		all = append(all, finding{style, fmt.Sprintf(format, args...)})
 	}
 	if r.GeneratorLimited {
-		lag := ""
-		if r.Lag != nil {
-			lag = fmt.Sprintf(", which was %s late at p99", micros(r.Lag.P99))
+		other := "store"
+		if r.Endpoint != nil {
+			other = "endpoint"
 		}
-		add(output.AtEnd, "the load generator was the limit, not the store: the figures are about the machine it ran on%s", lag)
+		add(output.AtEnd, "the load generator was the limit, not the %s: the figures are about the machine it ran on", other)
 	}
 	if r.Dropped > 0 {
 		arrivals := r.Requests + r.Dropped
