@@ -35,11 +35,13 @@ type handout struct {
 	drawn   int64 // from the load
 	// watchers counts those that are woken but do not watch yet, too.
 	watchers int
-	standby  []*worker // the one that has been busy last comes last, and is woken first
-	alarms   alarms
+	// lastDue is when the last request that was handed out was due, and lastTaken when that was.
+	lastDue, lastTaken time.Duration
+	standby            []*worker // the one that has been busy last comes last, and is woken first
+	alarms             alarms
 }
 
-func newHandout(r *runner) *handout { return &handout{run: r, alarms: alarms{nap: r.nap}} }
+func newHandout(r *runner) *handout { return &handout{run: r, lastDue: -1, alarms: alarms{nap: r.nap}} }
 
 // take returns the next request when it is due, and what time it is then. It returns false
 // when there are no more. The worker is free since then.
@@ -89,9 +91,21 @@ func (h *handout) take(w *worker, free time.Duration) (a Arrival, now time.Durat
 		h.watchers--
 	}
 	h.wakeSome(now)
+	w.lag = h.lag(a.Due, now)
 	h.mu.Unlock()
 	w.waited = free > a.Due
 	return a, now, r.ctx.Err() == nil
+}
+
+// lag is how late a request is handed out. Requests that are due at the same instant can only
+// be handed out one after the other, so each is as late as it is after the one before it.
+func (h *handout) lag(due, now time.Duration) time.Duration {
+	lag := now - due
+	if due == h.lastDue {
+		lag = min(lag, max(0, now-h.lastTaken))
+	}
+	h.lastDue, h.lastTaken = due, now
+	return lag
 }
 
 // sleep sleeps until a request is due. The lock is held before and after it.

@@ -218,7 +218,7 @@ func (w *worker) serve(h *handout) {
 		if !ok {
 			return
 		}
-		if w.lag = now - a.Due; w.waited {
+		if w.waited {
 			// How late it would have been with a free worker shows in others.
 			w.lag = min(w.lag, time.Duration(r.pulse.lag.Load()))
 		}
