@@ -15,7 +15,7 @@ const examples = 3
 // their number.
 type keyFacts struct {
 	prefix           string
-	layout           limiter.Layout
+	layout           limiter.OwnLayout
 	looked, total    int64 // keys of the store, be they ours or not
 	counted          bool  // whether total could be had
 	complete         bool
@@ -73,7 +73,7 @@ func (f *keyFacts) heatQuestion() string {
 
 // classify counts a key as a limit, of its policy, or as foreign. err is the answer to
 // reading it. share is how much of the limit is used, as far as the value tells.
-func (f *keyFacts) classify(held *limiter.Value, err error, now limiter.Instant) (share float64, ours bool) {
+func (f *keyFacts) classify(held *limiter.Held, err error, now limiter.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
 		f.foreign.add(held.StoreKey + " (not the key of a limit)")
@@ -83,16 +83,13 @@ func (f *keyFacts) classify(held *limiter.Value, err error, now limiter.Instant)
 		f.foreign.add(held.StoreKey + " (not a string)")
 		return 0, false
 	}
-	entries, err := f.layout.Decode(nil, &limiter.Found{Key: key, Values: []limiter.Value{*held}, Now: now})
+	entry, err := f.layout.Entry(key, held, now)
 	if err != nil {
 		f.foreign.add(held.StoreKey + " (" + err.Error() + ")")
 		return 0, false
 	}
-	for i := range entries {
-		f.perPolicy[groupOf(&entries[i])]++
-		of, _ := entries[i].Share()
-		share = max(share, of)
-	}
+	f.perPolicy[groupOf(&entry)]++
+	share, _ = entry.Share()
 	return share, true
 }
 

@@ -109,7 +109,7 @@ func (f *keyFacts) read(ctx context.Context, client *redis.Client, storeKeys []s
 			continue // its slot has moved away
 		}
 		value, _ := values[i].Bytes()
-		held := limiter.Value{StoreKey: storeKey, Type: limiter.StringValue, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
+		held := limiter.Held{StoreKey: storeKey, Text: value, Length: int64(len(value)), TTL: ttls[i].Val()}
 		if len(value) == lua.HeadSize {
 			held.Length = int64(limiter.MaxRecordSize) // at most
 		}

@@ -164,19 +164,18 @@ func (s *Store) selectedAfter(q *limiter.Query, after limiter.Key, where string,
 func (s *Store) explain(q *limiter.Query, key limiter.Key, value []byte, now limiter.Instant) found {
 	layout := limiter.OwnLayout(s.prefix)
 	storeKey := layout.StoreKey(key)
-	held := limiter.Value{StoreKey: storeKey, Type: limiter.StringValue, Text: value, Length: int64(len(value))}
+	held := limiter.Held{StoreKey: storeKey, Text: value, Length: int64(len(value))}
 	if value == nil {
 		held.Length = int64(limiter.MaxRecordSize) + 1 // or more; see boundedRecord
 	}
-	var entries []limiter.Entry
+	var entry limiter.Entry
 	err := key.Validate()
 	if err == nil {
-		entries, err = layout.Decode(nil, &limiter.Found{Key: key, Values: []limiter.Value{held}, Now: now})
+		entry, err = layout.Entry(key, &held, now)
 	}
 	if err != nil {
 		return found{limiter.Entry{Key: key, StoreKey: storeKey}, &limiter.ForeignError{StoreKey: storeKey, Holds: err.Error()}}
 	}
-	entry := entries[0]
 	entry.TTL = entry.ResetAfter // nothing else ends a row
 	if q.Bytes {
 		entry.Bytes = int64(len(key.Subject) + len(key.Name) + len(value))

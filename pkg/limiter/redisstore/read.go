@@ -137,7 +137,6 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		now = limiter.InstantOf(sc.clock())
 	}
 	var largeLogs []int // in kept
-	decoding := decoding{found: limiter.Found{Values: make([]limiter.Value, 1), Now: now}}
 	for i, f := range selected {
 		value, err := values[i].Bytes()
 		// It may have gone between one answer and the next.
@@ -169,7 +168,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 			default:
 				expires = serverTime.Val().Add(ttl)
 			}
-			f.err = sc.describe(&f.entry, value, ttl, &decoding)
+			f.err = sc.describe(&f.entry, value, ttl, now)
 			switch {
 			case f.entry.UsedUnknown:
 				largeLogs = append(largeLogs, len(kept))
@@ -195,26 +194,19 @@ func dropUnused(page []found) []found {
 	return kept
 }
 
-// decoding is what decoding one value after the other needs room for.
-type decoding struct {
-	found   limiter.Found
-	entries []limiter.Entry
-}
-
 // describe fills in what the first bytes of a value say about its key. Of a large log
 // they tell only the limit.
-func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, room *decoding) (err error) {
-	value := limiter.Value{StoreKey: entry.StoreKey, Type: limiter.StringValue, Text: first, Length: int64(len(first)), TTL: ttl}
+func (sc *scan) describe(entry *limiter.Entry, first []byte, ttl time.Duration, now limiter.Instant) error {
+	held := limiter.Held{StoreKey: entry.StoreKey, Text: first, Length: int64(len(first)), TTL: ttl}
 	if len(first) >= firstBytes {
-		value.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
+		held.Length = int64(limiter.MaxRecordSize) // at most; the server is asked about the log
 	}
-	room.found.Key, room.found.Values[0] = entry.Key, value
-	if room.entries, err = sc.own.Decode(room.entries[:0], &room.found); err != nil {
+	described, err := sc.own.Entry(entry.Key, &held, now)
+	if err != nil {
 		return foreignIf(err, entry.StoreKey)
 	}
-	described := &room.entries[0]
 	described.Bytes = entry.Bytes
-	*entry = *described
+	*entry = described
 	if entry.State != nil && (!sc.query.States || !entry.State.IsShort()) {
 		entry.State = nil
 	}
