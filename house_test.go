@@ -33,8 +33,8 @@ var layers = map[string][]string{
 		"cmd/internal/serve/events", "cmd/internal/serve/metrics", "cmd/internal/serve/proxy",
 		"cmd/internal/serve/reload", "cmd/internal/shell", "cmd/internal/storeurl", "cmd/internal/trail",
 		"cmd/internal/trial", "internal/configfile", "internal/goroutines", "internal/lazyregexp", "internal/panics",
-		"internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/policy", "pkg/loadgen",
-		"pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"internal/redact", "internal/sleep", "internal/spelling", "pkg/limiter", "pkg/limiter/foreign",
+		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
 	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",
-		"internal/redisserver", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/memorystore",
+		"internal/redisserver", "pkg/limiter", "pkg/limiter/filestore", "pkg/limiter/foreign", "pkg/limiter/memorystore",
 		"pkg/limiter/redisstore",
 	},
 	"cmd/internal/dash": {
@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"cmd/internal/operation": {
 		"cmd/internal/allowance", "cmd/internal/backup", "cmd/internal/connect", "cmd/internal/files",
 		"cmd/internal/identity", "cmd/internal/memory", "cmd/internal/outcome", "cmd/internal/output",
-		"cmd/internal/trail", "pkg/limiter", "pkg/limiter/policy",
+		"cmd/internal/trail", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
 	},
 	"cmd/internal/outcome":      {},
 	"cmd/internal/output":       {"internal/spelling", "internal/textcut", "internal/textprefix", "internal/visible"},
@@ -139,9 +139,10 @@ var layers = map[string][]string{
 	"pkg/limiter/memorystore": {"internal/denialtable", "internal/overridetable", "pkg/limiter"},
 	"pkg/limiter/redisstore": {
 		"internal/denialtable", "internal/goroutines", "internal/overridetable", "internal/panics",
-		"internal/redisserver", "lua", "pkg/limiter",
+		"internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/foreign",
 	},
 	"pkg/limiter/storetest":      {"pkg/limiter"},
+	"pkg/limiter/foreign":        {"internal/spelling", "pkg/limiter"},
 	"lua":                        {"internal/denialtable", "internal/lazyregexp", "internal/overridetable", "pkg/limiter"},
 	"internal/redistest":         {"internal/hostile"},
 	"docs/examples/http-service": {"pkg/limiter", "pkg/limiter/redisstore"},
@@ -166,8 +167,8 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/trial": {
 		"cmd/internal/connect", "cmd/internal/cost", "cmd/internal/endpoint", "cmd/internal/memory",
-		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "internal/redisserver", "pkg/limiter",
-		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
+		"cmd/internal/naive", "cmd/internal/output", "cmd/internal/report", "pkg/limiter", "pkg/limiter/policy",
+		"pkg/loadgen", "pkg/loadgen/audit", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"docs/pictures":        {},
 	"internal/goroutines":  {"internal/panics"},

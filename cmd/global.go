@@ -5,6 +5,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // globalFlags are the flags that every command has.
@@ -34,6 +35,8 @@ type globalOptions struct {
 	// What was read and chosen, once it was; see settings.go.
 	loaded *config.Config
 	chosen *settings
+	// layouts are those of other limiters, if the command is about their keys; see layout_flags.go.
+	layouts foreign.Sources
 	// readPassword is what the context's password file holds, once it was read.
 	readPassword string
 }

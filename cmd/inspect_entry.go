@@ -13,6 +13,7 @@ type entryDocument struct {
 	StoreKey     string  `json:"store_key"`
 	TTLMS        int64   `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
 	Name         string  `json:"name"`
+	Layout       string  `json:"layout,omitempty"` // of another limiter
 	Algorithm    *string `json:"algorithm"`
 	Count        *int64  `json:"count"`
 	PeriodMS     *int64  `json:"period_ms"`
@@ -42,7 +43,7 @@ type entryDocument struct {
 
 func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	e := &row.entry
-	d := &entryDocument{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name,
+	d := &entryDocument{Key: e.Key.Subject, StoreKey: e.StoreKey, TTLMS: output.Milliseconds(e.TTL), Name: e.Key.Name, Layout: e.Layout,
 		Slices: e.Limit.Slices, Bytes: e.Bytes}
 	if e.TTL < 0 {
 		d.TTLMS = -1

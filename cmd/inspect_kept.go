@@ -105,11 +105,13 @@ func (k *keptRows) pack(row *inspectRow) string {
 		k.limits, k.limitAt[e.Limit] = append(k.limits, e.Limit), limit
 	}
 	flags := uint64(0)
-	if e.UsedUnknown {
-		flags = 1
+	for bit, set := range [...]bool{e.UsedUnknown, e.RetryTold, e.ResetTold} {
+		if set {
+			flags |= 1 << bit
+		}
 	}
 	b := k.buffer[:0]
-	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds} {
+	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds, e.Layout} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, limit), flags)
@@ -136,7 +138,7 @@ func unpackNumber(packed string) (number uint64, rest string) {
 
 // row returns a row that was kept.
 func (k *keptRows) row(i int) inspectRow {
-	var texts [4]string
+	var texts [5]string
 	rest := k.rows[i].packed
 	for n := range texts {
 		texts[n], rest = unpackText(rest)
@@ -150,7 +152,8 @@ func (k *keptRows) row(i int) inspectRow {
 		numbers[n] = int64(folded>>1) ^ -int64(folded&1)
 	}
 	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2], Limit: k.limits[limit],
-		UsedUnknown: flags&1 != 0, TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
+		Layout: texts[4], UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
+		TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
 	e.Used, e.Remaining = numbers[0], numbers[1]
 	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])
 	if e.StoreKey == "" {

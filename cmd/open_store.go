@@ -79,5 +79,5 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	}
 	password, err := g.password(s.context)
 	return s.store.value, connect.Options{Prefix: s.prefix.value, Timeout: g.timeout, Password: password,
-		ReadFile: g.env.readCertificate}, err
+		Layouts: g.layouts, ReadFile: g.env.readCertificate}, err
 }

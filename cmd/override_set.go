@@ -130,7 +130,7 @@ func (o *overrideSetOptions) arguments(cmd *cobra.Command, args []string) error 
 
 // selection is whom the override is about, as the commands that select keys have it.
 func (o *overrideSetOptions) selection() *selectionOptions {
-	return &selectionOptions{exact: o.exact, policy: o.policy, limit: o.limitName}
+	return &selectionOptions{exact: o.exact, policy: o.policy, name: o.limitName}
 }
 
 // run sets the override of the command line, or shows what it would do.

@@ -170,6 +170,20 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		return withRestoreHint(err)
 	}
 	defer r.plan.Backup.Close()
+	if layout := r.plan.Backup.Layout; layout != "" {
+		if err := store.Close(); err != nil {
+			return err
+		}
+		if r.layouts, err = sourcesOf(layout, limiter.Limit{}); err != nil {
+			return err
+		}
+		if store, where, err = open(); err != nil {
+			return err
+		}
+		defer store.Close()
+		runner = r.runner(s, store, where)
+		runner.Place.Layout = layout
+	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
 			return withRestoreHint(err)

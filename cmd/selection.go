@@ -27,9 +27,10 @@ configuration.`
 
 // selectionOptions say which keys a command is for.
 type selectionOptions struct {
+	layoutOptions
 	exact    bool
 	policy   string
-	limit    string
+	name     string // of the limit
 	atLimit  bool
 	minUsed  string
 	noTTL    bool
@@ -40,10 +41,11 @@ type selectionOptions struct {
 }
 
 func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalOptions) {
+	s.addLayoutFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&s.exact, "exact", false, "take PATTERN as a subject, even if it holds glob characters")
 	flags.StringVar(&s.policy, "policy", "", "only keys of the `POLICY` (a glob), with the attributes given as arguments")
-	flags.StringVar(&s.limit, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
+	flags.StringVar(&s.name, "limit-name", "", "only keys of the limit of that `NAME` (a glob)")
 	flags.BoolVar(&s.atLimit, "at-limit", false, "only keys with nothing left now")
 	flags.BoolVar(&s.atLimit, "denied", false, "the old name of --at-limit")
 	flags.MarkHidden("denied")
@@ -99,6 +101,10 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	if s.scanRate < 0 {
 		return selection, usagef("--rate-limit-scan %d is negative; give keys per second", s.scanRate)
 	}
+	if err := s.use(g); err != nil {
+		return selection, err
+	}
+	selection.Text += s.layoutOptions.text()
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
@@ -135,14 +141,14 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 	if s.exact {
 		selection.Text, selection.Words = shell.Command("--exact", text), []string{text}
 	}
-	if s.limit == "" {
+	if s.name == "" {
 		return selection, nil
 	}
-	name, err := limiter.ParsePattern(s.limit)
+	name, err := limiter.ParsePattern(s.name)
 	if err != nil {
 		return selection, usagef("--limit-name: %s", err)
 	}
-	selection.Text += " " + shell.Command("--limit-name", s.limit)
+	selection.Text += " " + shell.Command("--limit-name", s.name)
 	subject, oneSubject := query.Subjects.Exact()
 	whole, oneName := name.Exact()
 	key := limiter.Key{Subject: subject, Name: whole}
@@ -180,11 +186,11 @@ func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection 
 		return selection, usagef("--policy: %s", err)
 	}
 	selection.Text = shell.Command("--policy", s.policy)
-	if s.limit != "" {
-		if wanted.Limits, err = limiter.ParsePattern(s.limit); err != nil {
+	if s.name != "" {
+		if wanted.Limits, err = limiter.ParsePattern(s.name); err != nil {
 			return selection, usagef("--limit-name: %s", err)
 		}
-		selection.Text += " " + shell.Command("--limit-name", s.limit)
+		selection.Text += " " + shell.Command("--limit-name", s.name)
 	}
 	for _, name := range attributes.Names() {
 		selection.Text += " " + shell.Command(name+"="+attributes[name])

@@ -102,6 +102,12 @@ func Export() string { return join("holds.lua", "export.lua") }
 // Import returns the script that writes exported records back.
 func Import() string { return join("holds.lua", "import.lua") }
 
+// ForeignDelete returns the script that deletes keys of other limiters.
+func ForeignDelete() string { return join("kept.lua", "foreign_delete.lua") }
+
+// ForeignImport returns the script that brings back keys of other limiters.
+func ForeignImport() string { return join("foreign_import.lua") }
+
 // AddDenials returns the script that adds to the table of denials.
 func AddDenials() string { return join("denials.lua") }
 
@@ -139,7 +145,7 @@ func All() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), AddDenials(),
+		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(), AddDenials(),
 		SetOverride(), RevokeOverride(), ListOverrides())
 }
 

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -17,14 +18,23 @@ type Entry struct {
 	StoreKey string // the key as the store knows it
 	Limit    Limit  // as last applied
 	Decision
+	// Layout names the layout of the limiter that wrote the keys, as package foreign has it;
+	// empty for limitctl's own.
+	Layout string
 	// UsedUnknown: what is in use cannot be told without the limit.
 	UsedUnknown bool
+	// RetryTold and ResetTold: RetryAfter and ResetAfter are known although the limit is not,
+	// or not all of it.
+	RetryTold, ResetTold bool
+	// Defects is what is wrong with keys that another limiter wrote.
+	Defects []Defect
 	// TTL is how long the store keeps the key; negative if for ever, which
 	// only somebody else can have brought about.
 	TTL time.Duration
 	// Bytes is the memory the key takes in the store, if [Query.Bytes] asked.
 	Bytes int64
-	// Record is what the store holds, if [Query.Records] asked.
+	// Record is what the store holds, if [Query.Records] asked. For a limit of another
+	// limiter it always names the store keys, in Parts, and if asked has their values.
 	Record Record
 	// State is what the store holds, decoded, if [Query.States] asked. It is nil unless
 	// [State.IsShort], and where another limiter wrote the entry.
@@ -54,11 +64,18 @@ func (e *Entry) LimitKnown() bool {
 func (e *Entry) RemainingKnown() bool { return e.UsedKnown() && e.CapacityKnown() }
 
 // RetryKnown reports whether RetryAfter and Delay are known.
-func (e *Entry) RetryKnown() bool { return e.UsedKnown() && e.LimitKnown() }
+func (e *Entry) RetryKnown() bool { return e.RetryTold || e.UsedKnown() && e.LimitKnown() }
 
 // ResetKnown reports whether ResetAfter is known: by the limit, or by when the store
-// lets go of the key.
-func (e *Entry) ResetKnown() bool { return e.RetryKnown() || e.TTL >= 0 }
+// lets go of the key. Other limiters may keep a key longer than it counts.
+func (e *Entry) ResetKnown() bool {
+	return e.ResetTold || e.UsedKnown() && e.LimitKnown() || e.Layout == "" && e.TTL >= 0
+}
+
+// IsStuck reports whether the entry has a defect that deleting its keys puts right.
+func (e *Entry) IsStuck() bool {
+	return slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Stuck })
+}
 
 // AtLimit reports whether nothing is left, as far as that is known.
 func (e *Entry) AtLimit() bool { return e.RemainingKnown() && e.Remaining == 0 }
@@ -94,3 +111,30 @@ func (e *Entry) LimitText() string {
 	}
 	return text + count + "/" + period
 }
+
+// Defect is what is wrong with the keys of another limiter, whoever is to blame.
+type Defect struct {
+	Kind DefectKind
+	// Text says what is wrong and what follows from it, in words, with the known issue if
+	// there is one: "no expiry, so it denies for ever (Kong/kong#5763)".
+	Text string
+	// Stuck: it does not pass by itself, and deleting the keys puts it right.
+	Stuck bool
+}
+
+// DefectKind is a kind of [Defect]. Its text is the word for it in machine formats.
+type DefectKind string
+
+// The kinds of defects.
+const (
+	// NeverExpires: a key without an expiry, whose limiter means it to have one.
+	NeverExpires DefectKind = "never-expires"
+	// AbsurdTTL: a key that is kept much longer than the limit can last, such as by
+	// milliseconds that were given for seconds.
+	AbsurdTTL DefectKind = "absurd-ttl"
+	// ShortTTL: a key that is dropped before what it counts has passed, so that units come
+	// back too early.
+	ShortTTL DefectKind = "short-ttl"
+	// Grows: a value that gets longer with each request and is not trimmed.
+	Grows DefectKind = "grows"
+)

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,9 @@ type Query struct {
 	// Keys, if set, are exactly the keys to look at, which then are reached
 	// directly instead of by a scan. The other selecting fields are not used.
 	Keys []Key
+	// StoreKeys are the store keys of Keys, in the same order, for a keyspace of other
+	// limiters, whose keys do not say what their store keys are.
+	StoreKeys []string
 	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
@@ -71,11 +75,39 @@ func (q *Query) Report(looked, total int64) {
 }
 
 // Record is what a store holds under one key: the value as [State.AppendRecord]
-// writes it and when it expires by the store's clock, zero if never.
+// writes it and when it expires by the store's clock, zero if never. The record of a limit
+// of another limiter has Parts instead.
 type Record struct {
 	Key     Key
 	Value   []byte
 	Expires time.Time
+	// Parts are the values that belong together, each under its own store key. They are only
+	// set where another limiter wrote them.
+	Parts []Part
+}
+
+// Part is a value that another limiter wrote, and that Redis holds under one store key.
+type Part struct {
+	StoreKey string
+	// Field is the field of a hash that others have their fields in, too; empty for the
+	// whole value.
+	Field string
+	// Type is the type of the value, as the command TYPE names it.
+	Type string
+	// Dump is the value as the command DUMP returns it, or the text of the field. It is nil
+	// if it was not asked for.
+	Dump []byte
+	// Expires is when the store key expires by the store's clock, zero if never.
+	Expires time.Time
+}
+
+// WithoutValues returns r as it is needed to name what is deleted, whatever it holds then.
+func (r *Record) WithoutValues() Record {
+	names := Record{Key: r.Key, Parts: slices.Clone(r.Parts)}
+	for i := range names.Parts {
+		names.Parts[i].Dump = nil
+	}
+	return names
 }
 
 // Records returns records of keys without values for [Keyspace.Delete], which then
@@ -89,8 +121,12 @@ func Records(keys ...Key) []Record {
 }
 
 // Check reports, as an [ErrInvalid], what makes r unfit to be imported: its key,
-// or a value that is not a limit record.
+// or a value that is not a limit record. Of the values of other limiters the store itself
+// tells when it gets them.
 func (r *Record) Check() error {
+	if len(r.Parts) > 0 {
+		return r.checkParts()
+	}
 	_, err := r.Decode()
 	return err
 }
@@ -104,6 +140,22 @@ func (r *Record) Decode() (state State, err error) {
 		return state, Invalidf("the value of key %s is not a limit record: %s", r.Key, err)
 	}
 	return state, nil
+}
+
+// maxParts is more store keys than the limit of any known limiter has.
+const maxParts = 64
+
+func (r *Record) checkParts() error {
+	if r.Value != nil || len(r.Parts) > maxParts {
+		return Invalidf("the record of key %q has %d parts and a value of %d bytes, which no record of another limiter has",
+			r.Key.Subject, len(r.Parts), len(r.Value))
+	}
+	for i := range r.Parts {
+		if part := &r.Parts[i]; part.StoreKey == "" || part.Type == "" || part.Dump == nil {
+			return Invalidf("part %d of the record of key %q has no store key, type or value", i+1, r.Key.Subject)
+		}
+	}
+	return nil
 }
 
 // ImportOutcome is what became of a record that was to be imported.

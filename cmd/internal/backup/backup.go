@@ -40,6 +40,9 @@ type Header struct {
 	Address string   `json:"address,omitempty"`
 	Servers []string `json:"servers,omitempty"`
 	StoreID string   `json:"store_id,omitempty"`
+	// Layout names the layout by which keys of other limiters were looked at; empty for
+	// limitctl's own.
+	Layout string `json:"layout,omitempty"`
 }
 
 // line is one record.
@@ -47,6 +50,8 @@ type line struct {
 	Subject string `json:"key"`
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
+	// Parts are the values of another limiter.
+	Parts []part `json:"parts,omitempty"`
 	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
@@ -54,6 +59,23 @@ type line struct {
 	// Unchanged: the change that the backup was made for has left the key as it is, so there is
 	// nothing to bring back. There is no value then.
 	Unchanged bool `json:"unchanged,omitempty"`
+}
+
+// part is a [limiter.Part].
+type part struct {
+	StoreKey  []byte `json:"store_key"` // which may be no text
+	Field     []byte `json:"field,omitempty"`
+	Type      string `json:"type"`
+	Dump      []byte `json:"dump"`
+	ExpiresMS int64  `json:"expires_ms"`
+}
+
+// expiryOf writes an expiry as lines have it.
+func expiryOf(t time.Time) int64 {
+	if t.IsZero() {
+		return -1
+	}
+	return t.UnixMilli()
 }
 
 // Writer writes a backup.
@@ -110,9 +132,9 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	for i := range records {
 		r := &records[i]
-		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: -1, Amends: amends}
-		if !r.Expires.IsZero() {
-			l.ExpiresMS = r.Expires.UnixMilli()
+		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
+		for _, p := range r.Parts {
+			l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
 		}
 		if err := w.json.Encode(l); err != nil {
 			return err
@@ -256,6 +278,16 @@ func (c *Contents) damaged(number int64, err error) {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
+func readExpiry(ms int64) (time.Time, error) {
+	switch {
+	case ms < -1 || ms > latest:
+		return time.Time{}, fmt.Errorf("expires_ms %d is neither a time in ms since 1970 nor -1 for never", ms)
+	case ms < 0:
+		return time.Time{}, nil
+	}
+	return time.UnixMilli(ms), nil
+}
+
 func readEntry(text *lines.Line) (*entry, error) {
 	if text.TooLong {
 		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
@@ -273,12 +305,23 @@ func readEntry(text *lines.Line) (*entry, error) {
 	switch {
 	case l.Name == "":
 		return nil, errors.New("it names no limit")
-	case l.ExpiresMS < -1 || l.ExpiresMS > latest:
-		return nil, fmt.Errorf("expires_ms %d is neither a time in ms since 1970 nor -1 for never", l.ExpiresMS)
-	case l.ExpiresMS >= 0:
-		e.Expires = time.UnixMilli(l.ExpiresMS)
+	}
+	var err error
+	if e.Expires, err = readExpiry(l.ExpiresMS); err != nil {
+		return nil, err
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
+	for _, p := range l.Parts {
+		expires, err := readExpiry(p.ExpiresMS)
+		if err != nil {
+			return nil, err
+		}
+		e.Parts = append(e.Parts,
+			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+	}
+	if len(e.Parts) > 0 {
+		return e, e.Check()
+	}
 	if e.unchanged {
 		return e, e.Key.Validate()
 	}

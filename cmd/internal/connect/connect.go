@@ -15,6 +15,7 @@ import (
 	"github.com/limitctl/limitctl/internal/redisserver"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/filestore"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
@@ -32,6 +33,9 @@ type Options struct {
 	// OnBatch, if set, is told how many calls go to a Redis server together; see
 	// [redisstore.WithBatchObserver].
 	OnBatch func(calls int)
+	// Layouts, if set, opens the limits that other limiters keep in a Redis, instead of
+	// limitctl's own.
+	Layouts foreign.Sources
 	// ReadFile reads the files of certificates that a URL names.
 	ReadFile func(name string) ([]byte, error)
 }
@@ -81,6 +85,9 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	if !found || !known {
 		return nil, nil, "", unknownScheme(url)
 	}
+	if opener.store != nil && options.Layouts != nil {
+		return nil, nil, "", badURL("%s: holds limits of limitctl alone; the layouts of other limiters are those of keys in a Redis", scheme)
+	}
 	if opener.store != nil {
 		store, where, err = opener.store(rest, options)
 		return store, nil, where, err
@@ -96,8 +103,11 @@ func OpenWithClient(url string, options Options) (store Store, client redis.Univ
 	if options.OnBatch != nil {
 		settings = append(settings, redisstore.WithBatchObserver(options.OnBatch))
 	}
-	store, err = redisstore.New(client, settings...)
-	return store, client, where, err
+	own, err := redisstore.New(client, settings...)
+	if options.Layouts != nil && err == nil {
+		return own.Foreign(options.Layouts), client, where, nil
+	}
+	return own, client, where, err
 }
 
 // IsCluster reports whether client is that of a Cluster, whose masters each have a

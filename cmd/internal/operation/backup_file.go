@@ -58,7 +58,7 @@ func (r *Runner) createBackup(plan *BackupPlan, entry *trail.Entry, adjusts bool
 	b := &backupFile{file: file, path: absolute(plan.Path), remove: r.Files.Remove}
 	b.writer, err = backup.NewWriter(file, backup.Header{Time: r.Now().UTC(),
 		Store: entry.Store, Context: entry.Context, Prefix: entry.Prefix,
-		Command: entry.Command, Selection: trail.Bounded(entry.Selection), Adjusts: adjusts,
+		Command: entry.Command, Selection: trail.Bounded(entry.Selection), Adjusts: adjusts, Layout: r.Place.Layout,
 		Address: of.Address, Servers: of.Servers, StoreID: of.ID})
 	if err != nil {
 		b.discard()

@@ -64,6 +64,9 @@ type Place struct {
 	Store string
 	// Prefix is what the store's keys begin with.
 	Prefix string
+	// Layout names the layout of another limiter by which the keys are read; empty for
+	// limitctl's own.
+	Layout string
 }
 
 // Files is the part of the file system that operations use; package files has the

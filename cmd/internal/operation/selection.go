@@ -7,6 +7,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/memory"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // Selection is which keys an operation is about.
@@ -32,6 +33,8 @@ type Found struct {
 	// Looked is how many keys were looked at, of about Total.
 	Looked, Total int64
 	Foreign       Foreign
+	// Unsure are keys that may be of a limiter, and were left out.
+	Unsure Unsure
 	// Incomplete: there may be more keys than the likely ones, which were found.
 	Incomplete bool
 }
@@ -84,7 +87,11 @@ func scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 		}
 	}
 	for entry, err := range store.Scan(ctx, query) {
+		var unsure *foreign.UnsureError
 		switch {
+		case errors.As(err, &unsure):
+			found.Unsure.add(unsure)
+			err = nil
 		case errors.Is(err, limiter.ErrForeign):
 			found.Foreign.add(err)
 			if s.Foreign {

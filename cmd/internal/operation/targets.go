@@ -71,7 +71,9 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 			return err
 		}
 	default:
-		t.held.Add(limiter.Record{Key: e.Key}, e.Limit)
+		names := e.Record.WithoutValues()
+		names.Key = e.Key
+		t.held.Add(names, e.Limit)
 	}
 	t.count++
 	if len(t.sample) < sampled {

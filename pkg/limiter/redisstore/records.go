@@ -192,20 +192,11 @@ func (s *Store) Import(ctx context.Context, replace bool, records ...limiter.Rec
 			return s.refuse("import", true)
 		}
 		for n, i := range batch {
-			switch reply[n] {
-			case 'i':
-				outcomes[i] = limiter.Imported
-			case 'a':
-				outcomes[i] = limiter.AlreadyThere
-			case 'l':
-				outcomes[i] = limiter.Lapsed
-			case 'u':
-				outcomes[i] = limiter.InUse
-			case 'f':
-				outcomes[i] = limiter.Foreign
-			default:
+			outcome, known := importOutcome(reply[n])
+			if !known {
 				return s.refuse("import", true)
 			}
+			outcomes[i] = outcome
 		}
 		return nil
 	})
