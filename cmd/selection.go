@@ -104,7 +104,7 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	if err := s.use(g); err != nil {
 		return selection, err
 	}
-	selection.Text += s.layoutOptions.text()
+	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
