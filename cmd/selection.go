@@ -109,7 +109,7 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	if s.stuck && g.layouts == nil {
 		return selection, usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
 	}
-	selection.Text += s.layoutOptions.text()
+	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
