@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 type restoreOptions struct {
@@ -174,15 +175,12 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		if err := store.Close(); err != nil {
 			return err
 		}
-		if r.layouts, err = sourcesOf(layout, limiter.Limit{}); err != nil {
-			return err
-		}
+		r.layouts, r.layoutsName = foreign.Sources{}, layout // the records name their keys
 		if store, where, err = open(); err != nil {
 			return err
 		}
 		defer store.Close()
 		runner = r.runner(s, store, where)
-		runner.Place.Layout = layout
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {

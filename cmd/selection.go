@@ -34,6 +34,7 @@ type selectionOptions struct {
 	atLimit  bool
 	minUsed  string
 	noTTL    bool
+	stuck    bool
 	foreign  bool
 	scanRate int
 	// judgesPolicy: the command itself says what it makes of a --policy that is not configured.
@@ -51,6 +52,7 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 	flags.MarkHidden("denied")
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
+	flags.BoolVar(&s.stuck, "stuck", false, "with --layout, only keys with a defect that does not pass, and that deleting them puts right")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", completer{global}.limitNames)
@@ -95,8 +97,8 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 			return selection, err
 		}
 	}
-	if s.foreign && (s.atLimit || s.minUsed != "" || s.noTTL) {
-		return selection, usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
+	if s.foreign && (s.atLimit || s.minUsed != "" || s.noTTL || s.stuck) {
+		return selection, usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value is not a limit")
 	}
 	if s.scanRate < 0 {
 		return selection, usagef("--rate-limit-scan %d is negative; give keys per second", s.scanRate)
@@ -104,14 +106,18 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	if err := s.use(g); err != nil {
 		return selection, err
 	}
-	selection.Text += s.layoutOptions.text()
+	if s.stuck && g.layouts == nil {
+		return selection, usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
+	}
+	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.atLimit, "--at-limit"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
+	}{{s.atLimit, "--at-limit"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.stuck, "--stuck"},
+		{s.foreign, "--foreign"}} {
 		if flag.set {
 			selection.Text += " " + flag.text
 		}
@@ -121,13 +127,13 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 
 // keep says which states of keys the flags select; nil for all.
 func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
-	atLimit, noTTL, minUsed := s.atLimit, s.noTTL, s.minUsed != ""
-	if !atLimit && !noTTL && !minUsed {
+	atLimit, noTTL, minUsed, stuck := s.atLimit, s.noTTL, s.minUsed != "", s.stuck
+	if !atLimit && !noTTL && !minUsed && !stuck {
 		return nil
 	}
 	return func(e *limiter.Entry) bool {
 		share, known := e.Share()
-		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
 	}
 }
 
