@@ -19,8 +19,8 @@ const boulderKept = 10 * time.Minute
 // Info implements [Layout].
 func (boulder) Info() Info {
 	return Info{
-		Name: "boulder", Writer: "Let's Encrypt's boulder", Example: "3:12345", Type: "string",
-		Prefixes: []string{"1:", "2:", "3:", "4:", "5:", "6:", "7:", "8:", "9:"}, Needs: "the limit and the burst",
+		Name: "boulder", Called: "a bucket of boulder", Writer: "Let's Encrypt's boulder", Example: "3:12345", Type: "string",
+		Needs:  "the limit and the burst",
 		Beyond: "A bucket is on one shard of the ring, which only the client knows: look at each of them.",
 		Source: "github.com/letsencrypt/boulder 2d00c8e2",
 	}

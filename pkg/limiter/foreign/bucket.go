@@ -13,12 +13,15 @@ func bucketEntry(found *Found, tokens float64, ago time.Duration) limiter.Entry 
 	if !entry.LimitKnown() {
 		return entry
 	}
-	capacity, rate := float64(entry.Limit.Capacity()), float64(entry.Limit.Count)/float64(entry.Limit.Period)
-	tokens = min(capacity, tokens+float64(max(0, ago))*rate)
-	heldEntry(&entry, tokens)
-	entry.ResetAfter = durationOf((capacity - tokens) / rate)
-	if entry.Allowed = tokens >= 1; !entry.Allowed {
-		entry.RetryAfter = durationOf(math.Ceil((1 - tokens) / rate))
+	capacity, interval := float64(entry.Limit.Capacity()), float64(entry.Limit.Period)/float64(entry.Limit.Count)
+	ago = max(0, ago)
+	held := min(capacity, tokens+float64(ago)/interval)
+	heldEntry(&entry, held)
+	if held < capacity {
+		entry.ResetAfter = durationOf(math.Ceil((capacity-tokens)*interval)) - ago
+	}
+	if entry.Allowed = held >= 1; !entry.Allowed {
+		entry.RetryAfter = durationOf(math.Ceil((1-tokens)*interval)) - ago
 	}
 	return entry
 }

@@ -15,7 +15,8 @@ type gcraNs struct{}
 // Info implements [Layout].
 func (gcraNs) Info() Info {
 	return Info{
-		Name: "gcra-ns", Writer: "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+		Name: "gcra-ns", Called: "a GCRA bucket in nanoseconds",
+		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
 		Example: "api:203.0.113.9", Type: "string", Needs: "the limit and the burst",
 		Source: "github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0",
 	}

@@ -43,8 +43,8 @@ func unitOf(number float64, now limiter.Instant) (unit time.Duration, ok bool) {
 	return 0, false
 }
 
-// since returns how long ago a time was that is counted in a unit. Times of whole numbers are
-// exact, of others as exact as a float is.
+// since returns how long ago a time was that is counted in a unit. Times with a fraction are of
+// clocks that count µs, as a float of seconds does not quite.
 func since(text string, unit time.Duration, now limiter.Instant) time.Duration {
 	if whole, err := strconv.ParseInt(text, 10, 64); err == nil && whole <= math.MaxInt64/int64(unit) {
 		return time.Duration(nanoseconds(now) - whole*int64(unit))
@@ -54,5 +54,5 @@ func since(text string, unit time.Duration, now limiter.Instant) time.Duration {
 	if whole > math.MaxInt64/float64(unit) {
 		return 0
 	}
-	return time.Duration(nanoseconds(now) - int64(whole)*int64(unit) - int64(math.Round(part*float64(unit))))
+	return time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) - time.Duration(part*float64(unit)).Round(time.Microsecond)
 }

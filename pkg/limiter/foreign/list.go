@@ -10,7 +10,18 @@ import (
 // All returns the layouts, in the order of their names.
 func All() []Layout {
 	return []Layout{
-		boulder{}, counter{}, gcraNs{}, redisCell{}, redisRate{}, redisRateWindows{}, sethvargo{}, throttled{}, timeSet{}, tokenHash{}, traefik{},
+		boulder{},
+		bucket4j{},
+		counter{},
+		gcraNs{},
+		redisCell{},
+		redisRate{},
+		redisRateWindows{},
+		sethvargo{},
+		throttled{},
+		timeSet{},
+		tokenHash{},
+		traefik{},
 		ulule{},
 	}
 }

@@ -20,8 +20,9 @@ const redisRateKept = 30 * time.Second
 // Info implements [Layout].
 func (redisRateWindows) Info() Info {
 	return Info{
-		Name: "redis_rate-v7", Writer: "go-redis/redis_rate up to v7", Example: "rate:project:123-29921572", Type: "string",
-		Prefixes: []string{"rate:"}, Needs: "the count", Source: "github.com/go-redis/redis_rate v7.0.0",
+		Name: "redis_rate-v7", Called: "a redis_rate window", Writer: "go-redis/redis_rate up to v7",
+		Example: "rate:project:123-29921572", Type: "string", Prefixes: []string{"rate:"}, Needs: "the count",
+		Source: "github.com/go-redis/redis_rate v7.0.0",
 	}
 }
 

@@ -17,8 +17,9 @@ type sethvargo struct{}
 // Info implements [Layout].
 func (sethvargo) Info() Info {
 	return Info{
-		Name: "sethvargo", Writer: "sethvargo/go-redisstore", Example: "203.0.113.9", Type: "hash",
-		Needs: "the period, during the first window", Source: "github.com/sethvargo/go-redisstore 2403f33a",
+		Name: "sethvargo", Called: "a go-limiter bucket", Writer: "sethvargo/go-redisstore for go-limiter",
+		Example: "203.0.113.9", Type: "hash", Needs: "the period, during the first window",
+		Source: "github.com/sethvargo/go-redisstore 2403f33a",
 	}
 }
 

@@ -15,8 +15,9 @@ type throttled struct{}
 // Info implements [Layout].
 func (throttled) Info() Info {
 	return Info{
-		Name: "throttled", Writer: "throttled/throttled v2", Example: "throttled:203.0.113.9\nget\n/\n", Type: "string",
-		Needs: "the limit and the burst", Source: "github.com/throttled/throttled 9e814f27",
+		Name: "throttled", Called: "a throttled bucket", Writer: "throttled/throttled v2",
+		Example: "throttled:203.0.113.9\nget\n/\n", Type: "string", Needs: "the limit and the burst",
+		Source: "github.com/throttled/throttled 9e814f27",
 	}
 }
 

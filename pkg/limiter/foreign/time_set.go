@@ -15,8 +15,9 @@ type timeSet struct{}
 // Info implements [Layout].
 func (timeSet) Info() Info {
 	return Info{
-		Name: "time-set", Writer: "hand-written sliding logs: a sorted set of the times of requests",
-		Example: "rate_limit:203.0.113.9", Type: "sorted set", Needs: "the limit",
+		Name: "time-set", Called: "a sorted set of times", Writer: "hand-written sliding logs: a sorted set of the times of requests",
+		Example: "rate_limit:203.0.113.9",
+		Type:    "sorted set", Needs: "the limit",
 	}
 }
 
@@ -71,7 +72,7 @@ func agesOf(members []Member, now limiter.Instant) (ages []time.Duration, err er
 			return nil, errors.New("a sorted set whose scores are not times")
 		}
 		whole, part := math.Modf(members[i].Score)
-		ages[i] = time.Duration(nanoseconds(now) - int64(whole)*int64(unit) - int64(math.Round(part*float64(unit))))
+		ages[i] = time.Duration(nanoseconds(now)-int64(whole)*int64(unit)) - time.Duration(part*float64(unit)).Round(time.Microsecond)
 	}
 	return ages, nil
 }

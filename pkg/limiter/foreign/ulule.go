@@ -15,8 +15,8 @@ type ulule struct{}
 // Info implements [Layout].
 func (ulule) Info() Info {
 	return Info{
-		Name: "ulule", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9", Type: "string",
-		Prefixes: []string{"limiter:"}, Needs: "the limit", Source: "github.com/ulule/limiter f0ada6cb",
+		Name: "ulule", Called: "a window of ulule/limiter", Writer: "ulule/limiter v3", Example: "limiter:203.0.113.9",
+		Type: "string", Prefixes: []string{"limiter:"}, Needs: "the limit", Source: "github.com/ulule/limiter f0ada6cb",
 	}
 }
 
