@@ -9,7 +9,19 @@ import (
 
 // All returns the layouts, in the order of their names.
 func All() []Layout {
-	return []Layout{bucket4j{}, redisRate{}, traefik{}}
+	return []Layout{
+		bucket4j{},
+		gitlab{},
+		laravel{},
+		limits{},
+		nestjs{},
+		rackAttack{},
+		rateLimitRedis{},
+		rateLimiterFlexible{},
+		redisRate{},
+		traefik{},
+		upstash{},
+	}
 }
 
 // Auto is what --layout takes for all layouts, each recognised by itself.
