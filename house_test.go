@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"cmd/internal/doctor": {
 		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
-		"pkg/limiter/memorystore", "pkg/limiter/policy",
+		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
 	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter"},
 	"cmd/internal/files":     {"internal/filekind", "internal/readfile"},
