@@ -82,13 +82,15 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 		t.Errorf("it scans %d keys a second, want 77", keys.asked.KeysPerSecond)
 	}
 	want := []verdictTest{
-		{"layouts", Finding{}, OK, "kong 4 limits (2 at the limit), traefik 1 limit, ulule 1 limit (how much is allowed is not known; --limit", ""},
+		{"layouts", Finding{}, OK,
+			"kong 4 limits (2 at the limit), traefik 1 limit, ulule 1 limit (how much is allowed is not known; --limit can say it)", ""},
 		{"unsure", Finding{}, OK, "not sure of 1 key that may be of redis_rate or traefik, and left out: rate:x", ""},
 		{"unreadable", Finding{}, Warn, "1 key left out: ", "see whether these keys are of that layout"},
 		{"for ever", Finding{}, Fail, "2 keys of kong, 2 of them at the limit: no expiry, so it denies for ever (Kong/kong#5763): kong:2, kong:3",
 			"waiting does not help"},
 		{"not yet", Finding{}, Warn, "1 key of kong: no expiry, so it will: kong:4", "waiting does not help"},
-		{"early", Finding{}, Warn, "1 key of traefik: expires before its units have come back: traefik:5", "a version of the limiter that keeps them longer"},
+		{"early", Finding{}, Warn, "1 key of traefik: expires before its units have come back: traefik:5",
+			"a version of the limiter that keeps them longer"},
 	}
 	if len(findings) != len(want) {
 		t.Fatalf("there are %d findings, want %d: %+v", len(findings), len(want), findings)
