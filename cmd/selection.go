@@ -83,8 +83,11 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 
 // selected turns the flags and arguments into the keys that they select.
 func (s *selectionOptions) selected(g *globalOptions, args []string) (selection operation.Selection, err error) {
+	if err := s.use(g); err != nil {
+		return selection, err
+	}
 	if s.policy == "" {
-		selection, err = s.byPattern(args[0])
+		selection, err = s.byPattern(args[0], g.layouts != nil)
 	} else {
 		selection, err = s.byPolicy(g, args)
 	}
@@ -103,13 +106,10 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	if s.scanRate < 0 {
 		return selection, usagef("--rate-limit-scan %d is negative; give keys per second", s.scanRate)
 	}
-	if err := s.use(g); err != nil {
-		return selection, err
-	}
 	if s.stuck && g.layouts == nil {
 		return selection, usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
 	}
-	selection.Text += s.layoutOptions.text()
+	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
@@ -137,8 +137,8 @@ func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
 	}
 }
 
-// byPattern selects by a pattern of subjects.
-func (s *selectionOptions) byPattern(text string) (selection operation.Selection, err error) {
+// byPattern selects by a pattern of subjects, or with layouts also of store keys.
+func (s *selectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
 	if query.Subjects, err = parseSubjects(text, s.exact); err != nil {
 		return selection, err
@@ -155,6 +155,10 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 		return selection, usagef("--limit-name: %s", err)
 	}
 	selection.Text += " " + shell.Command("--limit-name", s.name)
+	if layouts {
+		query.Names = name
+		return selection, nil
+	}
 	subject, oneSubject := query.Subjects.Exact()
 	whole, oneName := name.Exact()
 	key := limiter.Key{Subject: subject, Name: whole}
@@ -173,6 +177,12 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 
 // byPolicy selects the keys of policies that have the attributes given as arguments.
 func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection operation.Selection, err error) {
+	if g.layouts != nil && s.layoutName == "" {
+		return selection, usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add --layout %s",
+			g.chosen.context.Name, g.layoutsName, config.OwnLayout)
+	} else if g.layouts != nil {
+		return selection, usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
+	}
 	c, err := g.config()
 	if err != nil {
 		return selection, err
@@ -234,7 +244,10 @@ func longestLiteral(pattern string) (longest string) {
 // sayNothingMatches says that a selection matches no key in the store, and what might. where is
 // the store's name.
 func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
-	text := fmt.Sprintf("nothing in use matches %s in %s, prefix %s", selection.Text, g.placeOf(where), g.chosen.prefix.value)
+	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.placeOf(where))
+	if g.layouts == nil {
+		text += ", prefix " + g.chosen.prefix.value
+	}
 	patterns, filtered := operation.Similar(ctx, store, selection)
 	for i := range patterns {
 		patterns[i] = shell.Command(patterns[i])
