@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
-		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/policy",
+		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
 	},
 	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor": {
