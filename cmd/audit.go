@@ -177,6 +177,7 @@ func (o *auditOptions) nothing() string {
 // readStore reads the audit in the store; where is the store's name. Without a history there is
 // no store to ask, as the error says.
 func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
+	o.ofAnyKeys = true
 	store, where, err := o.openToRead()
 	if err != nil {
 		return nil, "", err
