@@ -14,6 +14,13 @@ func All() []Layout {
 		bucket4j{},
 		counter{},
 		gcraNs{},
+		gitlab{},
+		laravel{},
+		limits{},
+		nestjs{},
+		rackAttack{},
+		rateLimitRedis{},
+		rateLimiterFlexible{},
 		redisCell{},
 		redisRate{},
 		redisRateWindows{},
@@ -23,6 +30,7 @@ func All() []Layout {
 		tokenHash{},
 		traefik{},
 		ulule{},
+		upstash{},
 	}
 }
 
