@@ -9,7 +9,7 @@ import (
 
 // All returns the layouts, in the order of their names.
 func All() []Layout {
-	return []Layout{redisRate{}, traefik{}}
+	return []Layout{bucket4j{}, redisRate{}, traefik{}}
 }
 
 // Auto is what --layout takes for all layouts, each recognised by itself.
