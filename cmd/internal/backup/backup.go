@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/lines"
@@ -183,6 +185,8 @@ type Contents struct {
 	// amended comes back as it was a moment earlier.
 	Damaged int
 	Damage  []error
+	// Layouts are the layouts of other limiters that records are of, by name.
+	Layouts []string
 	amended map[limiter.Key]int64 // the line that amends a key, the last of several
 }
 
@@ -195,6 +199,7 @@ func Check(in io.Reader) (*Contents, error) {
 			c.amended[e.Key] = e.number
 		} else {
 			c.Records++
+			c.addLayout(&e.Record)
 		}
 		switch was := excluded[e.Key]; {
 		case e.unchanged && !was:
@@ -207,6 +212,23 @@ func Check(in io.Reader) (*Contents, error) {
 		return nil
 	})
 	return c, err
+}
+
+// maxLayouts is more than there are layouts. A damaged backup can name any.
+const maxLayouts = 100
+
+// addLayout notes the layout of a record, which the name of its key begins with.
+func (c *Contents) addLayout(r *limiter.Record) {
+	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
+		return
+	}
+	name := r.Key.Name
+	if end := strings.IndexAny(name, "/@"); end >= 0 {
+		name = name[:end]
+	}
+	if at, known := slices.BinarySearch(c.Layouts, name); !known {
+		c.Layouts = slices.Insert(c.Layouts, at, name)
+	}
 }
 
 // maxBatch is how many bytes the values of a batch have before it ends. A log of a

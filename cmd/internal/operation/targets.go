@@ -20,6 +20,8 @@ type Selected struct {
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
+	// Layouts are those of other limiters whose keys are among them, by name.
+	Layouts []string
 	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
 	// would do.
 	Remaining *Remaining
@@ -32,7 +34,7 @@ type Selected struct {
 
 // LimitCount is how many keys a limit has.
 type LimitCount struct {
-	Name string // as [policy.LimitName] has it
+	Name string // as [policy.LimitName] has it, or of another limiter as it is
 	Keys int
 }
 
@@ -48,6 +50,7 @@ type targets struct {
 	held      backup.Batch // holds them if there is no backup
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
+	layouts   []string       // of other limiters, sorted
 	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
@@ -80,19 +83,26 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	t.count++
 	if len(t.sample) < sampled {
 		shown := *e
-		shown.Record = limiter.Record{} // which may be large
+		shown.Record = e.Record.WithoutValues() // which may be large
 		t.sample = append(t.sample, shown)
 	}
 	if t.limits == nil {
 		t.limits = map[string]int{}
 	}
-	t.limits[policy.LimitName(e.Key)]++
+	if e.Layout == "" {
+		t.limits[policy.LimitName(e.Key)]++
+		return nil
+	}
+	t.limits[e.Key.Name]++
+	if at, known := slices.BinarySearch(t.layouts, e.Layout); !known {
+		t.layouts = slices.Insert(t.layouts, at, e.Layout)
+	}
 	return nil
 }
 
 // selected is what to show of the targets.
 func (t *targets) selected(incomplete error) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
+	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}

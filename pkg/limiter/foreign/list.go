@@ -9,7 +9,21 @@ import (
 
 // All returns the layouts, in the order of their names.
 func All() []Layout {
-	return []Layout{bucket4j{}, redisRate{}, traefik{}}
+	return []Layout{
+		boulder{},
+		bucket4j{},
+		counter{},
+		gcraNs{},
+		redisCell{},
+		redisRate{},
+		redisRateWindows{},
+		sethvargo{},
+		throttled{},
+		timeSet{},
+		tokenHash{},
+		traefik{},
+		ulule{},
+	}
 }
 
 // Auto is what --layout takes for all layouts, each recognised by itself.

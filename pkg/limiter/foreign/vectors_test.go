@@ -26,9 +26,19 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
-		"bucket4j":   bucket4jVectors(),
-		"redis_rate": redisRateVectors(),
-		"traefik":    traefikVectors(),
+		"bucket4j":      bucket4jVectors(),
+		"boulder":       boulderVectors(),
+		"gcra-ns":       gcraNsVectors(),
+		"redis-cell":    redisCellVectors(),
+		"redis_rate-v7": redisRateWindowsVectors(),
+		"sethvargo":     sethvargoVectors(),
+		"throttled":     throttledVectors(),
+		"time-set":      timeSetVectors(),
+		"token-hash":    tokenHashVectors(),
+		"ulule":         ululeVectors(),
+		"counter":       counterVectors(),
+		"redis_rate":    redisRateVectors(),
+		"traefik":       traefikVectors(),
 	}
 }
 
