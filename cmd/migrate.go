@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
@@ -85,7 +86,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command, global *globalOptions) {
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what would be carried over and change nothing")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "if not all keys can be looked at, carry over what was found")
 	flags.BoolVar(&o.failIfNone, "fail-if-none", false, "exit with 1 if nothing matches")
-	cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(layoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("from", completeLayouts)
 	cmd.RegisterFlagCompletionFunc("to-policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("into", completer{global}.contexts)
 	for _, flag := range []string{"limit", "to", "subject", "name", "limit-name"} {
@@ -107,6 +108,8 @@ func (o *migrateOptions) arguments(cmd *cobra.Command, args []string) error {
 			cmd.CommandPath())
 	case o.layoutName == "":
 		return usagef("no layout given; say with --from whose keys they are, or --from auto; see `limitctl layouts`")
+	case o.layoutName == config.OwnLayout:
+		return usagef("--from %s are limitctl's own keys, whose usage stays when their limit changes; name another limiter's layout", o.layoutName)
 	case len(o.target.limits) == 0 && o.target.policy == "":
 		return usagef("no new limit given; add --to LIMIT, such as --to token-bucket:10/1m, or --to-policy POLICY")
 	case len(o.target.limits) > 0 && o.target.policy != "":
@@ -289,9 +292,7 @@ func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migra
 		m.note("warning: %s that never comes back by itself: see `limitctl doctor --layout %s`",
 			countOf(n, "old limit has usage", "old limits have usage"), m.layoutName)
 	}
-	if n := result.Unsure.Count; n > 0 {
-		m.note("%s left out, as nobody can be sure whose they are: name the layout with --from", countOf(n, "key was", "keys were"))
-	}
+	m.noteUnsure(&result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {
 		m.note("the old keys were left alone; once nothing uses them any more, delete them with: %s", answer.ResetOld)
 	}

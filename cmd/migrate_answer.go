@@ -27,8 +27,8 @@ type migrateAnswer struct {
 	Unfit        int64 `json:"unfit"`      // limitctl can have no key for it
 	Occupied     int64 `json:"occupied"`   // the key holds what limitctl did not write
 	Unreadable   int64 `json:"unreadable"` // not what the layout writes
-	// Unsure are keys that may be of a limiter. They are not among those that matched.
-	Unsure int64 `json:"unsure"`
+	// Unsure are keys that look like another limiter's. They are not among those that matched.
+	Unsure *unsureDocument `json:"unsure,omitempty"`
 	// Stuck is how many old limits have usage that never comes back by itself.
 	Stuck  int64 `json:"stuck"`
 	DryRun bool  `json:"dry_run"`
@@ -45,11 +45,14 @@ type migrateAnswer struct {
 
 // newMigrateAnswer tells the result of a plan, which ended with err.
 func newMigrateAnswer(plan *operation.MigratePlan, result *operation.MigrateResult, err error) *migrateAnswer {
-	return &migrateAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Carried: result.Carried(),
+	a := &migrateAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Carried: result.Carried(),
 		Raised: result.Raised, Already: result.Already, Filled: result.Filled, Shared: result.Shared,
 		UsageUnknown: result.UsageUnknown, Unfit: result.Unfit, Occupied: result.Occupied, Unreadable: result.Unreadable,
-		Unsure: result.Unsure.Count, Stuck: result.Stuck, DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(),
-		Unknown: result.Unknown}
+		Stuck: result.Stuck, DryRun: plan.DryRun, Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown}
+	if result.Unsure.Count > 0 {
+		a.Unsure = newUnsureDocument(&result.Unsure)
+	}
+	return a
 }
 
 // Document implements output.Answer.
@@ -60,10 +63,14 @@ func (a *migrateAnswer) Lines() []any { return []any{a} }
 
 // Records implements output.Answer.
 func (a *migrateAnswer) Records() [][]string {
+	unsure := int64(0)
+	if a.Unsure != nil {
+		unsure = a.Unsure.Count
+	}
 	return [][]string{{"matched", "carried", "raised", "already", "filled", "shared", "usage_unknown", "unfit", "occupied", "unreadable",
 		"unsure", "stuck", "dry_run", "complete", "unknown", "backup"},
 		{number(a.Matched), number(a.Carried), number(a.Raised), number(a.Already), number(a.Filled), number(a.Shared),
-			number(a.UsageUnknown), number(a.Unfit), number(a.Occupied), number(a.Unreadable), number(a.Unsure), number(a.Stuck),
+			number(a.UsageUnknown), number(a.Unfit), number(a.Occupied), number(a.Unreadable), number(unsure), number(a.Stuck),
 			fmt.Sprint(a.DryRun), fmt.Sprint(a.Complete), number(a.Unknown), a.Backup}}
 }
 
