@@ -14,6 +14,8 @@ func All() []Layout {
 		boulder{},
 		bucket4j{},
 		counter{},
+		djangoRatelimit{},
+		drf{},
 		envoy{},
 		gcraNs{},
 		gitlab{},
@@ -34,6 +36,7 @@ func All() []Layout {
 		timeSet{},
 		tokenHash{},
 		traefik{},
+		tyk{},
 		ulule{},
 		upstash{},
 	}

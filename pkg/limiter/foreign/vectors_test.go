@@ -26,6 +26,9 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
+		"django-ratelimit":      djangoRatelimitVectors(),
+		"drf":                   drfVectors(),
+		"tyk":                   tykVectors(),
 		"apisix":                append(apisixVectors(), apisixOtherVectors()...),
 		"boulder":               boulderVectors(),
 		"bucket4j":              bucket4jVectors(),
