@@ -151,7 +151,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
 	entry.Defects = lifetime{longest: limit.Period, passes: value.TTL < 0}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0}, nil
+	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
 }
 
 // decodeApisixSliding reads two windows. Denied requests do not count. The one before counts for

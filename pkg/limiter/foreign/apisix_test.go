@@ -39,7 +39,7 @@ func apisixVectors() []vector {
 			values: []Value{text(fixed, "13", ends)},
 			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: limiter.Decision{Used: 13, ResetAfter: ends, RetryAfter: ends}}}},
-		{name: "without an expiry APISIX begins anew", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said,
+		{name: "without an expiry APISIX begins anew", storeKey: fixed, key: fixedKey, now: apisixNow, limit: said, certain: true,
 			values: []Value{text(fixed, "13", -1)},
 			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true, Decision: limiter.Decision{Allowed: true, Remaining: 10},
 				Defects: []limiter.Defect{{Kind: limiter.NeverExpires, Stuck: true,
