@@ -20,7 +20,8 @@ var drfPeriods = []time.Duration{time.Second, time.Minute, time.Hour, day}
 // Info implements [Layout].
 func (drf) Info() Info {
 	return Info{
-		Name: "drf", Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42", Type: "string",
+		Name: "drf", Called: "a throttle of Django REST framework",
+		Writer: "Django REST framework: throttles", Example: ":1:throttle_user_42", Type: "string",
 		Prefixes: []string{":1:throttle_"}, Needs: "the count", Source: "github.com/encode/django-rest-framework 751a19fe",
 		Beyond: "A request that is under way writes back the list that it has read.",
 	}

@@ -96,7 +96,7 @@ func TestDrfLongList(t *testing.T) {
 		known  bool
 	}{{time.Minute, 60, true}, {time.Hour, 0, false}} {
 		found := &Found{StoreKey: storeKey, Key: limiter.Key{Subject: "42", Name: "drf/user"}, Now: 1_795_294_536_000_000,
-			Limit: limiter.Limit{Count: 100, Period: c.period}, Values: []Value{text(storeKey, whole[:MostText], c.period)}}
+			Limit: limiter.Limit{Count: 100, Period: c.period}, Values: []Value{text(storeKey, whole[:4096], c.period)}}
 		found.Values[0].Length = int64(len(whole))
 		reading, err := drf{}.Decode(found)
 		if err != nil || reading.Entries[0].UsedKnown() != c.known || reading.Entries[0].Used != c.used {

@@ -32,7 +32,8 @@ const envoyJitter = 300
 // Info implements [Layout].
 func (envoy) Info() Info {
 	return Info{
-		Name: "envoy", Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320", Type: "string",
+		Name: "envoy", Called: "a counter of Envoy's rate limit service",
+		Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320", Type: "string",
 		Needs:  "the limit",
 		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the window ends.",
 		Source: "github.com/envoyproxy/ratelimit f2fb1577",

@@ -32,7 +32,8 @@ type kongWindow struct {
 // Info implements [Layout].
 func (kong) Info() Info {
 	return Info{
-		Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
+		Name: "kong", Called: "a counter of Kong",
+		Writer:  "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
 		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string or hash",
 		// Hashes of rate-limiting-advanced begin with a time in seconds.
 		Prefixes: []string{kongRate, kongResponse, "1", "2"}, Needs: "the count",

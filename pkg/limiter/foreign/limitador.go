@@ -39,7 +39,8 @@ type limitadorKey struct {
 // Info implements [Layout].
 func (limitador) Info() Info {
 	return Info{
-		Name: "limitador", Writer: "Kuadrant Limitador",
+		Name: "limitador", Called: "a Limitador counter",
+		Writer: "Kuadrant Limitador",
 		Example: `namespace:{api},counter:{"limit":{"namespace":"api","seconds":60,"conditions":[],"variables":["user"]},` +
 			`"set_variables":{"user":"alice"}}`,
 		Type: "string", Prefixes: []string{limitadorText, limitadorID}, Needs: "the count, and the period of limits with an id",

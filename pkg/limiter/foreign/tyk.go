@@ -24,7 +24,8 @@ const (
 // Info implements [Layout].
 func (tyk) Info() Info {
 	return Info{
-		Name: "tyk", Writer: "Tyk Gateway: rolling rate limiter, quotas", Example: "rate-limit-1a2b3c4d", Type: "sorted set or string",
+		Name: "tyk", Called: "a limit of Tyk",
+		Writer: "Tyk Gateway: rolling rate limiter, quotas", Example: "rate-limit-1a2b3c4d", Type: "sorted set or string",
 		Prefixes: []string{tykRate, tykQuota}, Needs: "the limit", Source: "github.com/TykTechnologies/tyk 31e219be",
 	}
 }

@@ -26,13 +26,12 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
-		"django-ratelimit":      djangoRatelimitVectors(),
-		"drf":                   drfVectors(),
-		"tyk":                   tykVectors(),
 		"apisix":                append(apisixVectors(), apisixOtherVectors()...),
 		"boulder":               boulderVectors(),
 		"bucket4j":              bucket4jVectors(),
 		"counter":               counterVectors(),
+		"django-ratelimit":      djangoRatelimitVectors(),
+		"drf":                   drfVectors(),
 		"envoy":                 envoyVectors(),
 		"gcra-ns":               gcraNsVectors(),
 		"gitlab":                gitlabVectors(),
@@ -53,6 +52,7 @@ func vectors() map[string][]vector {
 		"time-set":              timeSetVectors(),
 		"token-hash":            tokenHashVectors(),
 		"traefik":               traefikVectors(),
+		"tyk":                   tykVectors(),
 		"ulule":                 ululeVectors(),
 		"upstash":               upstashVectors(),
 	}
