@@ -115,7 +115,7 @@ func drfLimit(found *Found, latest []float64) limiter.Limit {
 	if said := withAlgorithm(found.Limit, limiter.SlidingLog); said.Period > 0 {
 		return said
 	}
-	limit := limiter.Limit{Algorithm: limiter.SlidingLog}
+	limit := counted(limiter.Limit{Algorithm: limiter.SlidingLog}, found.Limit)
 	value := &found.Values[0]
 	if len(latest) == 0 || value.TTL < 0 || value.TTL > 2*day {
 		return limit

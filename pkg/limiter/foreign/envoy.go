@@ -79,7 +79,7 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	if len(units) == 0 {
 		return Reading{}, errNoUnit
 	}
-	entry := countEntry(limiter.Limit{Algorithm: limiter.FixedWindow}, count, -1)
+	entry := countEntry(counted(limiter.Limit{Algorithm: limiter.FixedWindow}, found.Limit), count, -1)
 	entry.Key = found.Key
 	longest := units[len(units)-1]
 	if len(units) == 1 {
@@ -128,10 +128,7 @@ func envoyUnitsOf(begin int64, found *Found, value *Value) (units []envoyUnit) {
 // envoyEntry is the entry of a window of a unit.
 func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) limiter.Entry {
 	period := time.Duration(unit.seconds) * time.Second
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Period: period}
-	if found.Limit.Period == period {
-		limit.Count, limit.Burst = found.Limit.Count, found.Limit.Count
-	}
+	limit := counted(limiter.Limit{Algorithm: limiter.FixedWindow, Period: period}, found.Limit)
 	entry := countEntry(limit, count, window{begin / unit.seconds, period}.until(found.Now))
 	entry.Key = found.Key
 	return entry

@@ -101,7 +101,7 @@ func decodeTykRate(found *Found) (Reading, error) {
 	said := withAlgorithm(found.Limit, limiter.SlidingLog)
 	entry := limiter.Entry{Limit: said, UsedUnknown: true}
 	if entry.Limit.Period == 0 {
-		entry.Limit = limiter.Limit{Algorithm: limiter.SlidingLog, Period: tykPeriod(set, times, found.Now)}
+		entry.Limit = counted(limiter.Limit{Algorithm: limiter.SlidingLog, Period: tykPeriod(set, times, found.Now)}, found.Limit)
 	}
 	if entry.Limit.Period > 0 {
 		logEntry(&entry, times, set.Length, int64(found.Now)*1000)
