@@ -96,7 +96,7 @@ func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		return window{index, period}, limiter.Limit{Algorithm: algorithm, Period: period}
+		return window{index, period}, counted(limiter.Limit{Algorithm: algorithm, Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
