@@ -41,7 +41,7 @@ var layers = map[string][]string{
 	"cmd/internal/progress":  {"cmd/internal/output"},
 	"cmd/internal/config": {
 		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter",
-		"pkg/limiter/httplimit", "pkg/limiter/policy",
+		"pkg/limiter/foreign", "pkg/limiter/httplimit", "pkg/limiter/policy",
 	},
 	"cmd/internal/connect": {
 		"cmd/internal/shell", "cmd/internal/storeurl", "internal/goroutines", "internal/panics", "internal/redact",

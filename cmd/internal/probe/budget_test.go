@@ -75,3 +75,12 @@ func TestALargeLimitIsExhaustedByWorkers(t *testing.T) {
 		t.Errorf("limit %v, notes %q", d.Limit, d.Notes)
 	}
 }
+
+// A budget that ends just as the first denials come says what was seen.
+func TestABudgetThatEndsWithTheFirstDenialSaysSomething(t *testing.T) {
+	s := simulated(newOurs(t, "token-bucket:100/1m"))
+	d, _ := discover(t, s, Config{Budget: 101, MaxTime: time.Minute}, 3)
+	if d.Limit != nil || !strings.Contains(strings.Join(d.Notes, "; "), "100 were admitted at once") {
+		t.Errorf("found %v, notes %q", d.Limit, d.Notes)
+	}
+}

@@ -148,7 +148,7 @@ func (v *verification) result() *Result {
 			span(e.model.phase)))
 	}
 	if discovered := v.discovery.Manner != (Manner{}); e.hasLimit && !discovered && e.model.by != (Manner{}) {
-		m := modelOf(e.model.limit, 0, e.model.by)
+		m := model{limit: e.model.limit, Manner: e.model.by}
 		r.Notes = append(r.Notes, "What was seen is as of the limit, and "+strings.Join(m.peculiarities(), ", and ")+".")
 	}
 	if other := e.others(v.discovery.PhaseKnown); other != "" {

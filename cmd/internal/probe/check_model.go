@@ -78,7 +78,7 @@ type charge struct {
 // before, nothing is judged until that must be over.
 func (m standard) judge(events []*Event, fresh bool) *judgement {
 	if m.by != (Manner{}) {
-		peculiar := modelOf(m.limit, m.phase, m.by)
+		peculiar := model{limit: m.limit, phase: m.phase, Manner: m.by}
 		return peculiar.judge(m, events)
 	}
 	j := &judgement{standard: m, views: make([]view, 0, len(events))}

@@ -41,13 +41,13 @@ func (x *explorer) conclude(spent error) {
 		}
 	}
 	limit := m.limit
-	x.d.Limit, x.d.Manner = &limit, m.manner()
+	x.d.Limit, x.d.Manner = &limit, m.Manner
 	others := slices.ContainsFunc(x.explanations, func(e explanation) bool { return e.models[0].limit != limit })
 	x.d.Exact = best.wrong == 0 && best.round && !others && !together && !x.provenWrong(m)
 	if !best.round {
 		x.note("the period can be from %s to %s", limiter.FormatPeriod(best.low), limiter.FormatPeriod(best.high))
 	}
-	if m.isAligned() && m.tick == 0 {
+	if m.isAligned() && m.Tick == 0 {
 		x.findPhase(m, best.wrong)
 	}
 	x.peculiarities(m)
@@ -228,16 +228,16 @@ func (m *model) peculiarities() (all []string) {
 		is   bool
 		text string
 	}{
-		{m.anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
-		{m.counted, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
-		{m.refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
-		{m.thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
-		{m.floored && !m.nearest, "it rounds down what is left of the window before"},
-		{m.nearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
-		{m.tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.tick)},
+		{m.Anchored, "its windows begin with a subject's first request, and follow each other without a gap"},
+		{m.ChargesDenied, "denied requests count as admitted ones do, so who goes on asking stays out longer"},
+		{m.Refreshed, "each request begins the window anew, also a denied one, so who goes on asking stays out"},
+		{m.Thousandths, "it counts thousandths of a request in whole milliseconds, as nginx does"},
+		{m.RoundsDown, "it rounds down what is left of the window before"},
+		{m.RoundsNearest, "it rounds what is left of the window before to the nearest whole number, so it can let one too many through"},
+		{m.Tick > 0, "its clock counts in steps of " + limiter.FormatPeriod(m.Tick)},
 		{m.phase != 0, "its windows begin " + m.phase.Round(time.Millisecond).String() +
 			" later than whole periods since the epoch, by this machine's clock"},
-		{m.ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.ban)},
+		{m.Ban > 0, "who was denied stays out for " + limiter.FormatPeriod(m.Ban)},
 	} {
 		if p.is {
 			all = append(all, p.text)
@@ -262,7 +262,7 @@ func plainness(m *model) int {
 		order = 40 + int(min(m.limit.Slices, 50))
 	}
 	for _, unusual := range []bool{
-		m.anchored, m.tick > 0, m.counted, m.refreshed, m.floored && !m.anchored, m.nearest, m.thousandths, m.ban > 0, m.phase != 0,
+		m.Anchored, m.Tick > 0, m.ChargesDenied, m.Refreshed, m.floored() && !m.Anchored, m.RoundsNearest, m.Thousandths, m.Ban > 0, m.phase != 0,
 	} {
 		if unusual {
 			order += 100

@@ -97,6 +97,8 @@ func (x *explorer) explore() error {
 		if x.burst.denied == 0 {
 			x.note("at least %d at once; more than %d requests were not asked for", x.burst.admitted, len(x.burst.events))
 			x.noteSameAnswer()
+		} else if errors.Is(err, errSpent) && x.burst.admitted > 0 { // the last requests of the budget were denied
+			x.conclude(err)
 		}
 		return err
 	}

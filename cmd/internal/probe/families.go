@@ -73,7 +73,7 @@ func (v *evidence) hypotheses() []hypothesis {
 		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}}, p)
 	})
 	add(after, by, func(p time.Duration) []model {
-		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, anchored: true}, p)
+		return v.windows(model{limit: limiter.Limit{Algorithm: limiter.FixedWindow}, Manner: Manner{Anchored: true}}, p)
 	})
 	alignedLow, alignedHigh := v.alignedPeriod()
 	add(alignedLow, alignedHigh, v.alignedWindows)
@@ -81,14 +81,13 @@ func (v *evidence) hypotheses() []hypothesis {
 	low, high := v.gap()
 	for _, n := range v.counts[:1] {
 		spanLow, spanHigh := time.Duration(n)*low, time.Duration(n)*high
-		for _, kind := range []model{{}, {anchored: true, floored: true}, {floored: true}, {floored: true, nearest: true}} {
+		for _, manner := range []Manner{{}, {Anchored: true, RoundsDown: true}, {RoundsDown: true}, {RoundsNearest: true}} {
 			// All of the first burst counts in full for at most one period, and one of it
 			// leaves after another nth.
 			add(max(spanLow/2, after*4/9), max(spanHigh*2, by), func(p time.Duration) []model {
-				kind.limit = limiter.Limit{Algorithm: limiter.SlidingCounter}
-				return v.counters(kind, p)
+				return v.counters(model{limit: limiter.Limit{Algorithm: limiter.SlidingCounter}, Manner: manner}, p)
 			})
-			all[len(all)-1].aligned = !kind.anchored
+			all[len(all)-1].aligned = !manner.Anchored
 		}
 		for _, slices := range []int64{2, 3, 4, 5, 6, 8, 10, 12, 20, 24, 30, 60, 100} {
 			if time.Duration(slices)*low > 2*by {
@@ -116,7 +115,7 @@ func (v *evidence) banning() (all []hypothesis) {
 	} {
 		build := func(n numbers) (models []model) {
 			for _, period := range simplePeriods(max(v.last.Answered.Sub(v.first.Sent), n.span/1000), n.span, mostBanned) {
-				models = append(models, v.windows(model{limit: limit, ban: n.span.Truncate(time.Microsecond)}, period)...)
+				models = append(models, v.windows(model{limit: limit, Manner: Manner{Ban: n.span.Truncate(time.Microsecond)}}, period)...)
 			}
 			return models
 		}
@@ -144,11 +143,11 @@ func (v *evidence) punishing() []hypothesis {
 	fromFirst := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
 	counter := limiter.Limit{Algorithm: limiter.SlidingCounter}
 	return []hypothesis{
-		hypothesisOf(by/50, by, model{limit: fromFirst, refreshed: true}),
-		hypothesisOf(by/50, by, model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}, counted: true}),
-		hypothesisOf(by/50, by, model{limit: counter, counted: true}),
-		hypothesisOf(by/50, by, model{limit: counter, counted: true, floored: true}),
-		hypothesisOf(by/50, by, model{limit: counter, counted: true, floored: true, anchored: true}),
+		hypothesisOf(by/50, by, model{limit: fromFirst, Manner: Manner{Refreshed: true}}),
+		hypothesisOf(by/50, by, model{limit: limiter.Limit{Algorithm: limiter.SlidingLog}, Manner: Manner{ChargesDenied: true}}),
+		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true}}),
+		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true}}),
+		hypothesisOf(by/50, by, model{limit: counter, Manner: Manner{ChargesDenied: true, RoundsDown: true, Anchored: true}}),
 	}
 }
 
@@ -187,7 +186,7 @@ func (v *evidence) alignedWindows(period time.Duration) (models []model) {
 // counters returns sliding counters, whose first unit comes back after a window's end by
 // the time that one unit takes to fade.
 func (v *evidence) counters(m model, period time.Duration) (models []model) {
-	if m.anchored || m.limit.Slices > 0 {
+	if m.Anchored || m.limit.Slices > 0 {
 		return v.windows(m, period)
 	}
 	for _, phase := range append(v.phases(period), v.fadingPhases(m, period)...) {
@@ -201,7 +200,7 @@ func (v *evidence) counters(m model, period time.Duration) (models []model) {
 // back when they did, one after the other while the first window's share fades.
 func (v *evidence) fadingPhases(m model, period time.Duration) (phases []time.Duration) {
 	each, unit := period/time.Duration(v.counts[0]), time.Duration(1)
-	if m.floored {
+	if m.floored() {
 		unit = 0
 	}
 	var low, high time.Time // the end of the window
@@ -210,7 +209,7 @@ func (v *evidence) fadingPhases(m model, period time.Duration) (phases []time.Du
 			unit += time.Duration(e.between)
 		}
 		back := unit * each
-		if m.nearest {
+		if m.RoundsNearest {
 			back += each / 2
 		}
 		after, by := e.after.Add(-back), e.by.Add(-back)
@@ -304,7 +303,7 @@ func (v *evidence) buckets() []hypothesis {
 	thousandths.build = func(n numbers) []model {
 		models := v.bucketsOf(n, 0)
 		for i := range models {
-			models[i].thousandths = true
+			models[i].Thousandths = true
 		}
 		return models
 	}
@@ -334,7 +333,7 @@ func (v *evidence) bucketsOf(n numbers, tick time.Duration) (models []model) {
 		}
 		limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: n.count, Period: n.period, Burst: burst}.Normalize()
 		if err == nil {
-			models = append(models, model{limit: limit, tick: tick})
+			models = append(models, model{limit: limit, Manner: Manner{Tick: tick}})
 		}
 	}
 	return models

@@ -28,22 +28,6 @@ type Manner struct {
 	Ban time.Duration
 }
 
-// manner returns how a model counts. It is the inverse of [modelOf].
-func (m *model) manner() Manner {
-	return Manner{
-		Anchored: m.anchored, Tick: m.tick, ChargesDenied: m.counted, Refreshed: m.refreshed,
-		RoundsDown: m.floored && !m.nearest, RoundsNearest: m.nearest, Thousandths: m.thousandths, Ban: m.ban,
-	}
-}
-
-// modelOf returns the model of a normalized limit that is counted in a manner.
-func modelOf(limit limiter.Limit, phase time.Duration, by Manner) model {
-	return model{
-		limit: limit, phase: phase, anchored: by.Anchored, tick: by.Tick, counted: by.ChargesDenied, refreshed: by.Refreshed,
-		floored: by.RoundsDown || by.RoundsNearest, nearest: by.RoundsNearest, thousandths: by.Thousandths, ban: by.Ban,
-	}
-}
-
 // mannersOf returns the manners in which others keep a limit of an algorithm: what they let
 // through is not more than the limit, but for what rounding makes of it.
 func mannersOf(limit *limiter.Limit) []Manner {
@@ -141,7 +125,7 @@ func (m *model) when(u *usage, units int64, now limiter.Instant) limiter.Instant
 	if m.room(u, now) >= units {
 		return now
 	}
-	longest := m.ban + 2*(m.tick+m.limit.Period+m.fullSpan())
+	longest := m.Ban + 2*(m.Tick+m.limit.Period+m.fullSpan())
 	low, high := now, now+limiter.Instant(longest.Microseconds())
 	for high-low > 1 {
 		if middle := low + (high-low)/2; m.room(u, middle) >= units {

@@ -12,36 +12,22 @@ type model struct {
 	limit limiter.Limit // normalized
 	// phase is by how much windows begin later than whole periods since the epoch.
 	phase time.Duration
-	// anchored: windows begin at whole periods since the subject's first request.
-	anchored bool
-	// tick is how coarse the clock is that it decides by; 0 is exact.
-	tick time.Duration
-	// counted: denied requests are charged as admitted ones are.
-	counted bool
-	// refreshed: a window of a fixed-window,from=first ends one period after the last
-	// request of any kind.
-	refreshed bool
-	// floored: a sliding counter rounds what is left of the window before down, and a window that
-	// begins with a request does so again after two periods without one.
-	floored bool
-	// nearest: a floored counter rounds that to the nearest whole number instead.
-	nearest bool
-	// thousandths: a bucket leaks whole thousandths of a request in whole milliseconds since the
-	// last one admitted, as nginx counts, so that it loses a little time with each.
-	thousandths bool
-	// ban is for how long a subject is denied after a denial; 0 is no ban.
-	ban time.Duration
+	Manner
 }
+
+// floored reports whether a sliding counter counts whole units of the window before. A window
+// of its that begins with a request does so again after two periods without one.
+func (m *model) floored() bool { return m.RoundsDown || m.RoundsNearest }
 
 // isAligned reports whether when a subject's windows begin does not depend on its requests.
 func (m *model) isAligned() bool {
 	switch m.limit.Algorithm {
 	case limiter.FixedWindow:
-		return !m.limit.FromFirst && !m.anchored
+		return !m.limit.FromFirst && !m.Anchored
 	case limiter.SlidingCounter:
-		return !m.anchored
+		return !m.Anchored
 	default:
-		return m.tick > 0
+		return m.Tick > 0
 	}
 }
 
@@ -64,7 +50,7 @@ func (m *model) turn(u *usage, now limiter.Instant) {
 	period := limiter.Instant(m.limit.Period.Microseconds())
 	phase := limiter.Instant(m.phase.Microseconds())
 	switch elapsed := now - u.begin; {
-	case elapsed >= 2*period && m.anchored:
+	case elapsed >= 2*period && m.Anchored:
 		u.begin, u.current, u.previous = now, 0, 0
 	case elapsed >= 2*period:
 		u.begin, u.current, u.previous = now-(now-phase)%period, 0, 0
@@ -79,7 +65,7 @@ func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
 	m.turn(&then, now)
 	period := m.limit.Period.Microseconds()
 	before := then.previous * (period - int64(now-then.begin))
-	if m.nearest {
+	if m.RoundsNearest {
 		before += period / 2
 	}
 	return then.current + before/period
@@ -87,11 +73,11 @@ func (m *model) flooredUse(u *usage, now limiter.Instant) int64 {
 
 // at returns an instant as the model's clock and windows count it.
 func (m *model) at(u *usage, now limiter.Instant) limiter.Instant {
-	if m.tick > 0 {
-		now -= now % limiter.Instant(m.tick.Microseconds())
+	if m.Tick > 0 {
+		now -= now % limiter.Instant(m.Tick.Microseconds())
 	}
 	now -= limiter.Instant(m.phase.Microseconds())
-	if m.anchored {
+	if m.Anchored {
 		period := limiter.Instant(m.limit.Period.Microseconds())
 		if !u.begun {
 			return 1000 * period
@@ -107,11 +93,11 @@ func (m *model) room(u *usage, now limiter.Instant) int64 {
 		return 0
 	}
 	used := int64(0)
-	if m.thousandths {
+	if m.Thousandths {
 		return m.roomOfThousandths(u, now)
-	} else if m.floored {
+	} else if m.floored() {
 		used = m.flooredUse(u, now)
-	} else if m.refreshed {
+	} else if m.Refreshed {
 		if now < u.last+limiter.Instant(m.limit.Period.Microseconds()) {
 			used = u.units
 		}
@@ -142,23 +128,23 @@ func (m *model) roomOfThousandths(u *usage, now limiter.Instant) int64 {
 func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
 	if !u.begun {
 		u.first, u.begun = now, true
-		if m.tick > 0 && m.anchored {
-			u.first -= now % limiter.Instant(m.tick.Microseconds())
+		if m.Tick > 0 && m.Anchored {
+			u.first -= now % limiter.Instant(m.Tick.Microseconds())
 		}
 	}
 	charged := admitted
-	if m.counted {
+	if m.ChargesDenied {
 		charged = n
 	}
 	switch {
-	case m.thousandths && admitted == 0:
+	case m.Thousandths && admitted == 0:
 		return // it writes nothing, and the time since the last admission counts
-	case m.thousandths:
+	case m.Thousandths:
 		u.units, u.charged = m.excess(u, now)+(admitted-1)*1000, true
-	case m.floored:
+	case m.floored():
 		m.turn(u, now)
 		u.current += charged
-	case m.refreshed:
+	case m.Refreshed:
 		if now >= u.last+limiter.Instant(m.limit.Period.Microseconds()) {
 			u.units = 0
 		}
@@ -167,7 +153,7 @@ func (m *model) take(u *usage, n, admitted int64, now limiter.Instant) {
 		u.state.Charge(m.limit, charged, m.at(u, now))
 	}
 	u.last = now
-	if m.ban > 0 && n > admitted && now >= u.bannedUntil {
-		u.bannedUntil = now + limiter.Instant(m.ban.Microseconds())
+	if m.Ban > 0 && n > admitted && now >= u.bannedUntil {
+		u.bannedUntil = now + limiter.Instant(m.Ban.Microseconds())
 	}
 }

@@ -64,13 +64,26 @@ func toCount(limit limiter.Limit, remaining int64) (int64, error) {
 	return limit.Count - remaining, nil
 }
 
-// writeCount writes a counter, with an expiry if it has none, as the limiter itself would begin it.
-func writeCount(value *Value, count int64, period time.Duration) Write {
+// writeCount writes a counter, with an expiry after a period if it has none, as the limiter itself
+// would begin it.
+func writeCount(value *Value, count int64, period time.Duration) (Write, error) {
 	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
 	if value.Type == NoValue || value.TTL < 0 {
-		write.TTL = period
+		if write.TTL = period; period <= 0 {
+			return write, limiter.Invalidf("the period has to be said, since the key needs an expiry")
+		}
 	}
-	return write
+	return write, nil
+}
+
+// setCounter is SetRemaining of a limiter that has one counter, kept for a period if it is new.
+func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.Duration) ([]Write, error) {
+	count, err := toCount(limit, remaining)
+	if err != nil {
+		return nil, err
+	}
+	write, err := writeCount(value, count, period)
+	return []Write{write}, err
 }
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.

@@ -10,6 +10,7 @@ import (
 // All returns the layouts, in the order of their names.
 func All() []Layout {
 	return []Layout{
+		bucket4j{},
 		gitlab{},
 		laravel{},
 		limits{},

@@ -20,7 +20,7 @@ const redisRateEpoch = 1_483_228_800
 // Info implements [Layout].
 func (redisRate) Info() Info {
 	return Info{
-		Name: "redis_rate", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123", Type: "string",
+		Name: "redis_rate", Called: "a redis_rate bucket", Writer: "go-redis/redis_rate v8 to v10", Example: "rate:project:123", Type: "string",
 		Prefixes: []string{"rate:"}, Needs: "the limit", Source: "github.com/go-redis/redis_rate 8eadf45e",
 	}
 }

@@ -17,7 +17,7 @@ type traefik struct{}
 // Info implements [Layout].
 func (traefik) Info() Info {
 	return Info{
-		Name: "traefik", Writer: "Traefik v3.4 and later", Example: "rate:ratelimit@file:203.0.113.9", Type: "hash",
+		Name: "traefik", Called: "a Traefik bucket", Writer: "Traefik v3.4 and later", Example: "rate:ratelimit@file:203.0.113.9", Type: "hash",
 		Prefixes: []string{"rate:"}, Needs: "the limit and the burst", Source: "github.com/traefik/traefik fd5a576d",
 	}
 }

@@ -26,7 +26,8 @@ const (
 // Info implements [Layout].
 func (upstash) Info() Info {
 	return Info{
-		Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572", Type: "string or hash",
+		Name: "upstash", Called: "a limit of Upstash",
+		Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572", Type: "string or hash",
 		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
 		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
 			"cachedFixedWindow counts in their memory.",

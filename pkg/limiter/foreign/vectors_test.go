@@ -26,6 +26,7 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
+		"bucket4j":              bucket4jVectors(),
 		"gitlab":                gitlabVectors(),
 		"laravel":               laravelVectors(),
 		"limits":                limitsVectors(),
