@@ -56,10 +56,10 @@ func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= limiter.Ma
 // toCount returns what a counter of the limit must show so that so many units remain.
 func toCount(limit limiter.Limit, remaining int64) (int64, error) {
 	if limit.Count <= 0 {
-		return 0, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+		return 0, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Count {
-		return 0, limiter.Invalidf("%d units cannot remain of %d", remaining, limit.Count)
+		return 0, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
 	}
 	return limit.Count - remaining, nil
 }
@@ -70,7 +70,7 @@ func writeCount(value *Value, count int64, period time.Duration) (Write, error) 
 	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
 	if value.Type == NoValue || value.TTL < 0 {
 		if write.TTL = period; period <= 0 {
-			return write, limiter.Invalidf("the period has to be said, since the key needs an expiry")
+			return write, limiter.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; say it with --limit")
 		}
 	}
 	return write, nil

@@ -84,7 +84,7 @@ func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 		return Reading{}, notA(value.Type, StringValue)
 	}
 	count, err := strconv.ParseInt(string(value.Text), 10, 64)
-	if err != nil || count < 1 {
+	if err != nil || count < 0 {
 		return Reading{}, errors.New("not a count")
 	}
 	w, limit := l.windowOf(found)

@@ -278,10 +278,10 @@ func (upstash) bucket(found *Found, said limiter.Limit, value *Value) (Reading, 
 func (upstash) setBucket(found *Found, said limiter.Limit, value *Value, remaining int64) ([]Write, error) {
 	limit := withAlgorithm(said, limiter.TokenBucket)
 	if limit.Count <= 0 || limit.Period <= 0 {
-		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+		return nil, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Capacity() {
-		return nil, limiter.Invalidf("%d units cannot remain of %d", remaining, limit.Capacity())
+		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Capacity())
 	}
 	b := upstashBucket{refilledAt: int64(found.Now) / 1000}
 	if value.Type != NoValue {
