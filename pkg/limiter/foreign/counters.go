@@ -66,14 +66,12 @@ func toCount(limit limiter.Limit, remaining int64) (int64, error) {
 
 // writeCount writes a counter, with an expiry after a period if it has none, as the limiter itself
 // would begin it.
-func writeCount(value *Value, count int64, period time.Duration) (Write, error) {
+func writeCount(value *Value, count int64, period time.Duration) Write {
 	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
 	if value.Type == NoValue || value.TTL < 0 {
-		if write.TTL = period; period <= 0 {
-			return write, limiter.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; say it with --limit")
-		}
+		write.TTL = period
 	}
-	return write, nil
+	return write
 }
 
 // setCounter is SetRemaining of a limiter that has one counter, kept for a period if it is new.
@@ -82,8 +80,11 @@ func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.
 	if err != nil {
 		return nil, err
 	}
-	write, err := writeCount(value, count, period)
-	return []Write{write}, err
+	if period <= 0 && (value.Type == NoValue || value.TTL < 0) {
+		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; " +
+			"say it with --limit")
+	}
+	return []Write{writeCount(value, count, period)}, nil
 }
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.

@@ -139,8 +139,10 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if err != nil || timer.Type != NoValue && timer.TTL >= 0 {
 		return writes, err
 	}
+	if limit.Period <= 0 {
+		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the timer is gone; say it with --limit")
+	}
 	// Without its timer a counter would count for nothing at the limit.
 	opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)
-	write, err := writeCount(timer, opens, limit.Period)
-	return append(writes, write), err
+	return append(writes, writeCount(timer, opens, limit.Period)), nil
 }
