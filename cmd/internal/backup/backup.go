@@ -50,8 +50,9 @@ type line struct {
 	Subject string `json:"key"`
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
-	// Parts are the values of another limiter.
+	// Parts are the values of another limiter, and Limit is its limit, if that is known.
 	Parts []part `json:"parts,omitempty"`
+	Limit string `json:"limit,omitempty"`
 	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
@@ -131,16 +132,30 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 // before.
 func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	for i := range records {
-		r := &records[i]
-		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
-		for _, p := range r.Parts {
-			l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
-		}
+		l := lineOf(&records[i])
+		l.Amends = amends
 		if err := w.json.Encode(l); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// WriteOf writes a record of a limit, which that of another limiter does not have in it.
+func (w *Writer) WriteOf(limit limiter.Limit, r limiter.Record) error {
+	l := lineOf(&r)
+	if e := (&limiter.Entry{Limit: limit}); len(r.Parts) > 0 && e.LimitKnown() {
+		l.Limit = limit.String()
+	}
+	return w.json.Encode(l)
+}
+
+func lineOf(r *limiter.Record) *line {
+	l := &line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	for _, p := range r.Parts {
+		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
+	}
+	return l
 }
 
 // Exclude says that keys which were written before are not to be brought back, since the change
@@ -226,7 +241,7 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 			return nil
 		}
 		batch.Add(e.Record, e.limit)
-		bytes += len(e.Value)
+		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
@@ -320,6 +335,11 @@ func readEntry(text *lines.Line) (*entry, error) {
 			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
 	}
 	if len(e.Parts) > 0 {
+		if l.Limit != "" {
+			if e.limit, err = limiter.ParseLimit(l.Limit); err != nil {
+				return nil, err
+			}
+		}
 		return e, e.Check()
 	}
 	if e.unchanged {

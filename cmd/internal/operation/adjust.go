@@ -159,6 +159,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		if t.backup != nil {
 			adjustments[i].Kept = batch.Records[i].Value
 		}
+		adjustments[i].Parts = batch.Records[i].Parts
 	}
 	results, err := r.Store.Adjust(ctx, adjustments...)
 	var late []limiter.Record
@@ -174,7 +175,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		switch {
 		case a.Before == a.After:
 			same = append(same, adjustments[i].Key)
-		case a.Record.Value != nil && a.Record.Check() == nil:
+		case a.Record.Holds() && a.Record.Check() == nil:
 			late = append(late, a.Record)
 		}
 	}

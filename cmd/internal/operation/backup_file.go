@@ -103,9 +103,9 @@ func (b *backupFile) setStoreID(id string) error {
 	return nil
 }
 
-// add writes the record of a key that is to be changed.
-func (b *backupFile) add(r limiter.Record) error {
-	if err := b.writer.Write(false, r); err != nil {
+// add writes the record of a key that is to be changed, and whose limit may not be in it.
+func (b *backupFile) add(r limiter.Record, limit limiter.Limit) error {
+	if err := b.writer.WriteOf(limit, r); err != nil {
 		return b.failed(err)
 	}
 	return nil

@@ -66,7 +66,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	switch {
 	case t.dryRun:
 	case t.backup != nil:
-		if err := t.backup.add(e.Record); err != nil {
+		if err := t.backup.add(e.Record, e.Limit); err != nil {
 			t.failed = true
 			return err
 		}
