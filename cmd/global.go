@@ -35,8 +35,10 @@ type globalOptions struct {
 	// What was read and chosen, once it was; see settings.go.
 	loaded *config.Config
 	chosen *settings
-	// layouts are those of other limiters, if the command is about their keys; see layout_flags.go.
-	layouts foreign.Sources
+	// layouts are those of other limiters, if the command is about their keys, and layoutsName is
+	// what --layout calls them; see layout_flags.go.
+	layouts     foreign.Sources
+	layoutsName string
 	// readPassword is what the context's password file holds, once it was read.
 	readPassword string
 }

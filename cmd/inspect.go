@@ -124,7 +124,7 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.name == "" && !o.foreign && o.layoutName == "" {
+	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.name == "" && !o.foreign && o.layouts == nil {
 		o.keys.Likely = o.likelyKeys(subject)
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"

@@ -41,6 +41,7 @@ type keptRows struct {
 	facts   *keyFacts
 	limits  []limiter.Limit // that rows refer to
 	limitAt map[limiter.Limit]uint64
+	defects defectLists
 	buffer  []byte
 }
 
@@ -115,6 +116,7 @@ func (k *keptRows) pack(row *inspectRow) string {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, limit), flags)
+	b = binary.AppendUvarint(b, k.defects.number(e.Defects))
 	for _, number := range [...]int64{e.Used, e.Remaining, int64(e.RetryAfter), int64(e.ResetAfter), int64(e.Delay), int64(e.TTL), e.Bytes} {
 		b = binary.AppendVarint(b, number)
 	}
@@ -145,6 +147,7 @@ func (k *keptRows) row(i int) inspectRow {
 	}
 	limit, rest := unpackNumber(rest)
 	flags, rest := unpackNumber(rest)
+	defects, rest := unpackNumber(rest)
 	var numbers [7]int64
 	for n := range numbers {
 		var folded uint64
@@ -153,7 +156,7 @@ func (k *keptRows) row(i int) inspectRow {
 	}
 	e := limiter.Entry{Key: limiter.Key{Subject: texts[0], Name: texts[1]}, StoreKey: texts[2], Limit: k.limits[limit],
 		Layout: texts[4], UsedUnknown: flags&1 != 0, RetryTold: flags&2 != 0, ResetTold: flags&4 != 0,
-		TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
+		Defects: k.defects.list(defects), TTL: time.Duration(numbers[5]), Bytes: numbers[6]}
 	e.Used, e.Remaining = numbers[0], numbers[1]
 	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])
 	if e.StoreKey == "" {

@@ -141,9 +141,13 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 			drifting++
 		}
 	}
+	defects, stuck := countDefects(rows)
 	columns := []output.Column{{Header: "SUBJECT", Shrinks: 8, Names: true}, {Header: "NAME", Shrinks: 8, Names: true},
 		{Header: "LIMIT", Drops: 3}, {Drops: 4}, {Header: "USED", Right: true}, {Header: "REMAINING", Right: true, Drops: 2}}
 	if drifting > 0 {
+		columns = append(columns, output.Column{})
+	}
+	if len(defects) > 0 {
 		columns = append(columns, output.Column{})
 	}
 	if denied {
@@ -172,6 +176,13 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 			}
 			row = append(row, mark)
 		}
+		if len(defects) > 0 {
+			mark := output.Cell{Style: output.AtEnd}
+			if len(e.Defects) > 0 {
+				mark.Text = defectMark
+			}
+			row = append(row, mark)
+		}
 		if denied {
 			row = append(row, a.facts.deniedCell(rows[i].denied))
 		}
@@ -186,6 +197,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
 	}
+	printDefects(p, defects, stuck)
 }
 
 // deniedCell says how often keys were denied.

@@ -69,8 +69,9 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	if err != nil {
 		return "", options, err
 	}
-	if !g.quiet {
+	if !g.quiet && !s.announced {
 		s.announce(g.env.Err)
+		s.announced = true
 	}
 	if s.store.origin == byDefault { // an earlier limitctl left it readable
 		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {

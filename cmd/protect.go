@@ -22,7 +22,8 @@ const askingTime = time.Second
 // settingsToChange is settings for a command that changes what others have. What protects a
 // context protects its store, in whichever way that is reached: by URL, by another context,
 // by another node of its Cluster. It asks no server unless there is a protected context of
-// another name and the same prefix.
+// another name and the same prefix. The keys of other limiters are under no prefix of ours, so
+// for these any protected context counts.
 func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error) {
 	s, err := g.settings()
 	if err != nil || s.looked {
@@ -38,7 +39,8 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 	}
 	var others []*config.Context
 	for _, x := range c.Contexts {
-		if x.Protected && x != s.context && cmp.Or(x.Prefix, c.Prefix, limiter.DefaultPrefix) == s.prefix.value {
+		samePrefix := cmp.Or(x.Prefix, c.Prefix, limiter.DefaultPrefix) == s.prefix.value
+		if x.Protected && x != s.context && (samePrefix || g.layouts != nil) {
 			others = append(others, x)
 		}
 	}

@@ -131,7 +131,6 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	}
 	defer store.Close()
 	runner := o.runner(s, store, where)
-	runner.Place.Layout = o.layoutName
 	watching := &observer{global: o.globalOptions}
 	if !o.quiet || !o.dryRun && !plan.Consent.Covers(s.access()) { // who is asked is shown what about
 		watching.show = func(selected *operation.Selected) { o.showSelected(selected, plan.Selection.Text, s.place(where)) }

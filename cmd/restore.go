@@ -12,6 +12,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 type restoreOptions struct {
@@ -135,22 +136,9 @@ type restoring struct {
 
 // run restores the backup whose path choose returns.
 func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (path string, err error)) error {
-	s, err := r.settings()
-	if err == nil && !r.dryRun {
-		s, err = r.settingsToChange(ctx)
-	}
+	s, err := r.settingsToRestore(ctx)
 	if err != nil {
 		return err
-	}
-	asks := !r.dryRun && r.plan.MustAsk(s.access())
-	if asks || !r.dryRun && (r.confirm != "" || s.access().ReadOnly) {
-		does := "overwrites"
-		if r.plan.Ask {
-			does = "restores"
-		}
-		if err := r.check(s.access(), r.env.InIsTerminal, r.command, does, ""); err != nil {
-			return err
-		}
 	}
 	open := r.open
 	if r.dryRun {
@@ -171,10 +159,13 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	}
 	defer r.plan.Backup.Close()
 	if layout := r.plan.Backup.Layout; layout != "" {
+		r.layouts, r.layoutsName = foreign.Sources{}, layout // the records name their keys
+	}
+	if s, err = r.settingsToRestore(ctx); err != nil {
+		return err
+	}
+	if r.layouts != nil {
 		if err := store.Close(); err != nil {
-			return err
-		}
-		if r.layouts, err = sourcesOf(layout, limiter.Limit{}); err != nil {
 			return err
 		}
 		if store, where, err = open(); err != nil {
@@ -182,14 +173,13 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		}
 		defer store.Close()
 		runner = r.runner(s, store, where)
-		runner.Place.Layout = layout
 	}
 	if !r.plan.IntoOther {
 		if err := runner.CheckOrigin(ctx, r.plan.Backup); err != nil {
 			return withRestoreHint(err)
 		}
 	}
-	if !r.quiet || asks && !r.plan.Consent.Covers(s.access()) {
+	if !r.quiet || r.asks(s) && !r.plan.Consent.Covers(s.access()) {
 		r.showBackup(r.plan.Backup, s.place(where))
 	}
 	r.warnOfBackup(r.plan.Backup)
@@ -205,6 +195,34 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	answer.InUse, answer.Foreign = result.InUse, result.Foreign
 	return errors.Join(withRestoreHint(err), r.print(answer))
 }
+
+// settingsToRestore finds out which store is meant, and reports what forbids to restore there.
+// It is called again once the backup is open: where that is of other limiters' keys, more
+// contexts can protect them, and a --confirm can be for one of these.
+func (r *restoring) settingsToRestore(ctx context.Context) (*settings, error) {
+	if r.dryRun {
+		return r.settings()
+	}
+	if r.chosen != nil && r.chosen.guard == nil && r.layouts != nil {
+		r.chosen.looked = false
+	}
+	s, err := r.settingsToChange(ctx)
+	if err != nil {
+		return s, err
+	}
+	mayBeGuarded := r.plan.Backup == nil && s.access().Context == ""
+	if r.confirm != "" && mayBeGuarded || r.confirm == "" && !r.asks(s) && !s.access().ReadOnly {
+		return s, nil
+	}
+	does := "overwrites"
+	if r.plan.Ask {
+		does = "restores"
+	}
+	return s, r.check(s.access(), r.env.InIsTerminal, r.command, does, "")
+}
+
+// asks reports whether the restore has to be confirmed.
+func (r *restoring) asks(s *settings) bool { return !r.dryRun && r.plan.MustAsk(s.access()) }
 
 // showBackup shows what is about to be restored, and where.
 func (r *restoring) showBackup(b *operation.Backup, place string) {

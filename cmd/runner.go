@@ -17,7 +17,7 @@ import (
 func (g *globalOptions) runner(s *settings, store connect.Store, where string) *operation.Runner {
 	return &operation.Runner{
 		Store:     store,
-		Place:     operation.Place{Access: s.access(), Store: where, Prefix: s.prefix.value},
+		Place:     operation.Place{Access: s.access(), Store: where, Prefix: s.prefix.value, Layout: g.layoutsName},
 		Timeout:   g.timeout,
 		Files:     g.operationFiles(),
 		Now:       g.env.Now,

@@ -34,6 +34,7 @@ type selectionOptions struct {
 	atLimit  bool
 	minUsed  string
 	noTTL    bool
+	stuck    bool
 	foreign  bool
 	scanRate int
 	// judgesPolicy: the command itself says what it makes of a --policy that is not configured.
@@ -51,6 +52,7 @@ func (s *selectionOptions) addSelectionFlags(cmd *cobra.Command, global *globalO
 	flags.MarkHidden("denied")
 	flags.StringVar(&s.minUsed, "min-used", "", "only keys with at least that `SHARE` of their limit used, such as 80%")
 	flags.BoolVar(&s.noTTL, "no-ttl", false, "only keys that never expire, which limitctl does not write")
+	flags.BoolVar(&s.stuck, "stuck", false, "with --layout, only keys with a defect that does not pass, and that deleting them puts right")
 	flags.BoolVar(&s.foreign, "foreign", false, "only values that limitctl did not write")
 	cmd.RegisterFlagCompletionFunc("policy", completer{global}.policies)
 	cmd.RegisterFlagCompletionFunc("limit-name", completer{global}.limitNames)
@@ -81,8 +83,11 @@ func (s *selectionOptions) arguments(cmd *cobra.Command, args []string) error {
 
 // selected turns the flags and arguments into the keys that they select.
 func (s *selectionOptions) selected(g *globalOptions, args []string) (selection operation.Selection, err error) {
+	if err := s.use(g); err != nil {
+		return selection, err
+	}
 	if s.policy == "" {
-		selection, err = s.byPattern(args[0])
+		selection, err = s.byPattern(args[0], g.layouts != nil)
 	} else {
 		selection, err = s.byPolicy(g, args)
 	}
@@ -95,23 +100,24 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 			return selection, err
 		}
 	}
-	if s.foreign && (s.atLimit || s.minUsed != "" || s.noTTL) {
-		return selection, usagef("--foreign cannot be given with --at-limit, --min-used or --no-ttl: a foreign value is not a limit")
+	if s.foreign && (s.atLimit || s.minUsed != "" || s.noTTL || s.stuck) {
+		return selection, usagef("--foreign cannot be given with --at-limit, --min-used, --no-ttl or --stuck: a foreign value is not a limit")
 	}
 	if s.scanRate < 0 {
 		return selection, usagef("--rate-limit-scan %d is negative; give keys per second", s.scanRate)
 	}
-	if err := s.use(g); err != nil {
-		return selection, err
+	if s.stuck && g.layouts == nil {
+		return selection, usagef("--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto")
 	}
-	selection.Text += s.layoutOptions.text()
+	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
 	selection.Foreign = s.foreign
 	selection.Keep = s.keep(minShare)
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{s.atLimit, "--at-limit"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.foreign, "--foreign"}} {
+	}{{s.atLimit, "--at-limit"}, {s.minUsed != "", shell.Command("--min-used", s.minUsed)}, {s.noTTL, "--no-ttl"}, {s.stuck, "--stuck"},
+		{s.foreign, "--foreign"}} {
 		if flag.set {
 			selection.Text += " " + flag.text
 		}
@@ -121,18 +127,18 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 
 // keep says which states of keys the flags select; nil for all.
 func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
-	atLimit, noTTL, minUsed := s.atLimit, s.noTTL, s.minUsed != ""
-	if !atLimit && !noTTL && !minUsed {
+	atLimit, noTTL, minUsed, stuck := s.atLimit, s.noTTL, s.minUsed != "", s.stuck
+	if !atLimit && !noTTL && !minUsed && !stuck {
 		return nil
 	}
 	return func(e *limiter.Entry) bool {
 		share, known := e.Share()
-		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0)
+		return (!atLimit || e.AtLimit()) && (!minUsed || known && share >= minShare) && (!noTTL || e.TTL < 0) && (!stuck || e.IsStuck())
 	}
 }
 
-// byPattern selects by a pattern of subjects.
-func (s *selectionOptions) byPattern(text string) (selection operation.Selection, err error) {
+// byPattern selects by a pattern of subjects, or with layouts also of store keys.
+func (s *selectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
 	if query.Subjects, err = parseSubjects(text, s.exact); err != nil {
 		return selection, err
@@ -149,6 +155,10 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 		return selection, usagef("--limit-name: %s", err)
 	}
 	selection.Text += " " + shell.Command("--limit-name", s.name)
+	if layouts {
+		query.Names = name
+		return selection, nil
+	}
 	subject, oneSubject := query.Subjects.Exact()
 	whole, oneName := name.Exact()
 	key := limiter.Key{Subject: subject, Name: whole}
@@ -167,6 +177,12 @@ func (s *selectionOptions) byPattern(text string) (selection operation.Selection
 
 // byPolicy selects the keys of policies that have the attributes given as arguments.
 func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection operation.Selection, err error) {
+	if g.layouts != nil && s.layoutName == "" {
+		return selection, usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add --layout %s",
+			g.chosen.context.Name, g.layoutsName, config.OwnLayout)
+	} else if g.layouts != nil {
+		return selection, usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
+	}
 	c, err := g.config()
 	if err != nil {
 		return selection, err
@@ -228,7 +244,10 @@ func longestLiteral(pattern string) (longest string) {
 // sayNothingMatches says that a selection matches no key in the store, and what might. where is
 // the store's name.
 func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Keyspace, selection *operation.Selection, where string) {
-	text := fmt.Sprintf("nothing in use matches %s in %s, prefix %s", selection.Text, g.placeOf(where), g.chosen.prefix.value)
+	text := fmt.Sprintf("nothing in use matches %s in %s", selection.Text, g.placeOf(where))
+	if g.layouts == nil {
+		text += ", prefix " + g.chosen.prefix.value
+	}
 	patterns, filtered := operation.Similar(ctx, store, selection)
 	for i := range patterns {
 		patterns[i] = shell.Command(patterns[i])

@@ -36,6 +36,8 @@ type settings struct {
 	guard *config.Context
 	// looked: guard was looked for.
 	looked bool
+	// announced: it was said which store it is.
+	announced bool
 	// identity is which store it is, once its servers were asked.
 	identity *identity.Store
 }

@@ -79,7 +79,7 @@ func (o *undoOptions) lastChange(ctx context.Context, runner *operation.Runner) 
 	headers := map[*trail.Entry]*backup.Header{}
 	paths := map[*trail.Entry]string{}
 	last := lastChange(runs, func(e *trail.Entry) bool {
-		if e.Prefix != runner.Place.Prefix {
+		if e.Prefix != runner.Place.Prefix && e.Layout == "" {
 			return false
 		}
 		if header, path := o.headerOf(e.Backup); header != nil {

@@ -3,8 +3,9 @@
 --
 -- KEYS     the keys to adjust, no two the same
 -- ARGV[1]  'a', then for each key the limit and the units to leave in use, as decide.lua has
---          requests (kind + 128: a key with fewer units in use is left as it is), then for
---          each key the value that the caller has kept, as in kept.lua, after its length 1
+--          requests, then for each key a byte ('<' if a key with fewer units in use is left as it
+--          is, '>' if one with more is, else '='), and the value that the caller has kept, as in
+--          kept.lua, after its length 1
 -- ARGV[2]  as in decide.lua
 -- Returns  an array: a string with the units in use before 4 and after 4 of each key, then four
 --          elements for each key that was left (its index in KEYS, what it holds, '', 0) or
@@ -23,11 +24,19 @@ local function before_change(i, s, kept)
   end
 end
 
+-- wanted returns how many units to leave in use of so many, by the byte of the key.
+local function wanted(in_use, left, only)
+  if only == '<' then
+    return math.min(in_use, left)
+  end
+  return only == '>' and math.max(in_use, left) or left
+end
+
 -- adjusted returns what becomes of the state s of KEYS[i], false if that is unused, and
 -- whether it differs.
-local function adjusted(s, i, in_use, left, only_less)
+local function adjusted(s, i, in_use, left)
   local instant = s and math.max(now, s.time)
-  if in_use < left and not only_less then
+  if in_use < left then
     return charged(s, i, left - in_use), true
   elseif in_use > left then
     local excess = s.rule.excess and s.how.excess(s, left, instant) or in_use - left
@@ -39,8 +48,8 @@ end
 local whole, in_place, emptied, units = {}, {}, {}, {}
 local next_kept = 2 + 20 * #KEYS
 for i = 1, #KEYS do
-  local kept
-  kept, next_kept = struct.unpack('>Bc0', ARGV[1], next_kept)
+  local only, kept
+  only, kept, next_kept = struct.unpack('>c1Bc0', ARGV[1], next_kept)
   local s, failure = load(i)
   local what = failure and string.match(failure.err, '^FOREIGN %d+ (.*)$')
   if what then
@@ -49,13 +58,14 @@ for i = 1, #KEYS do
   elseif failure then
     return failure
   else
-    local _, _, _, _, left, _, only_less = request(i)
+    local _, _, _, _, left = request(i)
     local in_use = used(s)
+    left = wanted(in_use, left, only)
     local before = s
     if s and in_use ~= left then
       before_change(i, s, kept)
     end
-    local after, changed = adjusted(s, i, in_use, left, only_less)
+    local after, changed = adjusted(s, i, in_use, left)
     if changed then
       if after and not after.raw then
         after.how.answer(after) -- packs the record

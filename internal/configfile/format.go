@@ -1,5 +1,6 @@
 // Package configfile is the format of limitctl.yaml: which fields it has, which of its text
-// may be shown, and what its policies say. Contexts are read by whoever needs them.
+// may be shown, and what its policies say. What is for operators alone, contexts and layouts, is
+// read by whoever needs it.
 package configfile
 
 import (
@@ -19,6 +20,8 @@ func fileObject() *yamlfile.Object {
 		{Name: "denials", About: "Count who is denied, for limitctl denials; by default serve does, and consume does not.", Schema: yesOrNo},
 		{Name: "http", About: "How HTTP requests are limited, for all policies.", Schema: object("http")},
 		{Name: "envoy", About: "Which policies decide the descriptors of Envoy, by domain.", Schema: mapOfDescriptors},
+		{Name: "layouts", About: "Which keys of other limiters have which layout and limit, for commands with --layout.",
+			Schema: listOf("layout")},
 		{Name: "contexts", About: "Stores by name. Not allowed in the ./limitctl.yaml of the working directory.",
 			Schema: namedObjects("context")},
 	}}
@@ -83,8 +86,20 @@ func ContextObject() *yamlfile.Object {
 		{Name: "password_file", About: "The file with the password. A relative path starts at this file's directory, ~ is the home " +
 			"directory.", Schema: text},
 		{Name: "password_env", About: "The environment variable with the password.", Schema: text},
+		{Name: "layout", About: "The layout of another limiter, or a list of layouts, by which commands read the keys there if --layout " +
+			"is not given; auto is all of them, each recognised by itself.", Schema: textOrTexts},
 		{Name: "read_only", About: "Refuse all writes.", Schema: yesOrNo},
 		{Name: "protected", About: "Ask for the context's name before anything is deleted or overwritten.", Schema: yesOrNo},
+	}}
+}
+
+// LayoutObject describes what is said of keys of another limiter.
+func LayoutObject() *yamlfile.Object {
+	return &yamlfile.Object{About: "Which keys have the layout of another limiter, and what their limit is.", Fields: []yamlfile.Field{
+		{Name: "layout", About: "The layout's name, as --layout takes it.", Required: true, Schema: text},
+		{Name: "keys", About: "A glob over whole keys of the store; the limiter's usual keys by default.", Schema: text},
+		{Name: "limit", About: "What the keys do not tell: [ALGORITHM:]COUNT[/PERIOD][,burst=N], such as 10/1m. Without an algorithm it is " +
+			"the layout's.", Schema: textOrNumber},
 	}}
 }
 

@@ -15,7 +15,7 @@ func readGood(t *testing.T, name string) File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, r := Read(name, data, nil)
+	file, r := Read(name, data, Operators{})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}

@@ -30,7 +30,7 @@ func maskSecrets(lines []string) []string {
 			masked[i] = line
 			continue
 		case strings.HasPrefix(rest, "#"):
-			if comment = comment && open || !open || namesStore().MatchString(line); comment {
+			if comment = comment && open || !open || holdsStore(line); comment {
 				line = line[:indent] + "#" + stars(rest[1:])
 			}
 			masked[i] = line
@@ -44,7 +44,7 @@ func maskSecrets(lines []string) []string {
 		if indent == 0 {
 			open, deeper = opensPolicies(found, fileFields), -1
 		}
-		if open = open && !namesStore().MatchString(line); open {
+		if open = open && !holdsStore(line); open {
 			masked[i] = line
 			continue
 		}
@@ -62,6 +62,12 @@ func maskSecrets(lines []string) []string {
 		}
 	}
 	return masked
+}
+
+// holdsStore reports whether a line may have a store's URL or a password. The name of a layout
+// is neither.
+func holdsStore(line string) bool {
+	return namesStore().MatchString(strings.ReplaceAll(line, "redis-cell", ""))
 }
 
 // namesStore finds what can begin a store's URL or a password.
@@ -95,7 +101,7 @@ func maskEntry(line string, found, contextFields []string) (masked, value string
 		value = ""
 	case blockScalar().MatchString(value):
 		shown = len(value)
-	case slices.Contains([]string{"read_only", "protected", "prefix"}, meant) && plainWord().MatchString(value):
+	case slices.Contains([]string{"read_only", "protected", "prefix", "layout"}, meant) && plainWord().MatchString(value):
 		shown = len(value)
 	case meant == "store":
 		shown = len(storeScheme().FindString(value))

@@ -15,7 +15,7 @@ import (
 // MaxSize is how many bytes a file may have.
 const MaxSize = yamlfile.MaxSize
 
-// File is what a file says, contexts aside.
+// File is what a file says, apart from what is for operators alone.
 type File struct {
 	// Prefix is what the store's keys begin with; empty if the file does not say.
 	Prefix string
@@ -34,10 +34,14 @@ type File struct {
 	Envoy EnvoyDomains
 }
 
-// Read reads a file; path names it in mistakes. Where the file has contexts, contexts is
-// told of them with the reader; nil ignores them. What is said of a file with mistakes is not to
+// Operators read what a file has for operators alone, if it has that. A nil function ignores it.
+type Operators struct {
+	Contexts, Layouts func(r *yamlfile.Reader, v yamlfile.Value)
+}
+
+// Read reads a file; path names it in mistakes. What is said of a file with mistakes is not to
 // be used.
-func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile.Value)) (File, *yamlfile.Reader) {
+func Read(path string, data []byte, operators Operators) (File, *yamlfile.Reader) {
 	r, root, ok := yamlfile.Parse(path, data, yamlfile.Options{Holds: "policies, contexts or a prefix", Mask: maskSecrets})
 	if !ok {
 		return File{}, r
@@ -61,8 +65,11 @@ func Read(path string, data []byte, contexts func(r *yamlfile.Reader, v yamlfile
 		}
 	}
 	file.Envoy = readEnvoy(r, fields, file.Policies)
-	if v, said := fields["contexts"]; said && contexts != nil {
-		contexts(r, v)
+	if v, said := fields["layouts"]; said && operators.Layouts != nil {
+		operators.Layouts(r, v)
+	}
+	if v, said := fields["contexts"]; said && operators.Contexts != nil {
+		operators.Contexts(r, v)
 	} else if said {
 		r.Hide(passwords(r.Texts(v))...)
 	}

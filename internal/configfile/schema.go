@@ -25,6 +25,7 @@ func Schema() map[string]any {
 		"limit":            schemaOf(limitObject()),
 		"override":         override,
 		"context":          context,
+		"layout":           schemaOf(LayoutObject()),
 		"http":             schemaOf(httpObject()),
 		"policy-http":      schemaOf(policyHTTPObject()),
 		"skip":             schemaOf(skipObject()),
@@ -58,7 +59,10 @@ func schemaOf(o *yamlfile.Object) map[string]any {
 	return document
 }
 
-func text() map[string]any    { return map[string]any{"type": "string", "minLength": 1} }
+func text() map[string]any { return map[string]any{"type": "string", "minLength": 1} }
+func textOrNumber() map[string]any {
+	return map[string]any{"type": []string{"string", "integer"}, "minLength": 1, "minimum": 1, "maximum": limiter.MaxCount}
+}
 func yesOrNo() map[string]any { return map[string]any{"type": "boolean"} }
 
 func aName() map[string]any {
@@ -95,6 +99,11 @@ func oneOf(names ...string) func() map[string]any {
 }
 
 func listOfTexts() map[string]any { return map[string]any{"type": "array", "items": text()} }
+
+// textOrTexts is one text, or a list of them.
+func textOrTexts() map[string]any {
+	return map[string]any{"type": []string{"string", "array"}, "minLength": 1, "items": text(), "minItems": 1}
+}
 
 func listOfWords(words ...string) func() map[string]any {
 	return func() map[string]any {

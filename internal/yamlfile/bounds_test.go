@@ -16,7 +16,7 @@ func parsed(t *testing.T, text string) (first string, allocated uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, r := configfile.Read("f.yaml", []byte(text), nil)
+	_, r := configfile.Read("f.yaml", []byte(text), configfile.Operators{})
 	mistakes := r.Mistakes()
 	runtime.ReadMemStats(&after)
 	if said := yamlfile.Format(mistakes, yamlfile.Plain); len(mistakes) > 0 {

@@ -119,6 +119,12 @@ func (r *Reader) List(v Value, what, want string) (values []Value, ok bool) {
 	return values, true
 }
 
+// IsList reports whether a value is a list.
+func (r *Reader) IsList(v Value) bool {
+	_, is := r.resolve(v.node).(*ast.SequenceNode)
+	return is
+}
+
 // Text reads a scalar as it is written.
 func (r *Reader) Text(v Value, what, want string) (text string, ok bool) {
 	if !r.known(v) {

@@ -8,10 +8,11 @@ type Adjustment struct {
 	Limit Limit
 	// Used is how many units to leave in use, from 0 to the capacity of Limit.
 	Used int64
-	// OnlyLess: a key with fewer units in use is left as it is.
-	OnlyLess bool
+	// OnlyLess: a key with fewer units in use is left as it is. OnlyMore: one with more is, so
+	// that doing it twice charges once, whatever is taken meanwhile. Both cannot be.
+	OnlyLess, OnlyMore bool
 	// Kept is the value of the key's record that the caller has kept, for instance in a
-	// backup; nil for none.
+	// backup; nil for none. It is empty where the caller has kept that nothing was in use.
 	Kept []byte
 	// Parts are those of the key's record where another limiter wrote it. Those with a Dump are
 	// what the caller has kept.
@@ -24,6 +25,9 @@ func (a *Adjustment) Normalize() error {
 	req := Request{Key: a.Key, Limit: a.Limit, Cost: a.Used}
 	err := req.Normalize(Adjust)
 	a.Key, a.Limit = req.Key, req.Limit
+	if err == nil && a.OnlyLess && a.OnlyMore {
+		return Invalidf("key %s is to be adjusted to less alone and to more alone", a.Key)
+	}
 	return err
 }
 
@@ -36,8 +40,11 @@ func (a *Adjustment) Apply(s *State, now Instant) (before int64, changed bool) {
 
 // Wanted returns how many units a leaves in use where so many are.
 func (a *Adjustment) Wanted(used int64) int64 {
-	if a.OnlyLess {
+	switch {
+	case a.OnlyLess:
 		return min(used, a.Used)
+	case a.OnlyMore:
+		return max(used, a.Used)
 	}
 	return a.Used
 }

@@ -33,17 +33,21 @@ type runeRange struct{ low, high rune }
 //
 // A text with none of these characters selects exactly that subject.
 func ParsePattern(text string) (Pattern, error) {
+	return parsePattern(text, ExactPattern, checkPart)
+}
+
+func parsePattern(text string, exactly func(string) (Pattern, error), check func(what, text string, most int) error) (Pattern, error) {
 	if !strings.ContainsAny(text, `*?[\`) {
-		return ExactPattern(text)
+		return exactly(text)
 	}
-	if err := checkPart("pattern", text, 2*MaxSubjectLength); err != nil {
+	if err := check("pattern", text, 2*MaxSubjectLength); err != nil {
 		return Pattern{}, err
 	}
 	p := Pattern{glob: text}
 	rest := text
 	literal, isLiteral := strings.Builder{}, true
 	for rest != "" {
-		r, size := utf8.DecodeRuneInString(rest)
+		r, size := decodeCharacter(rest)
 		rest = rest[size:]
 		token := globToken{}
 		switch r {
@@ -64,18 +68,18 @@ func ParsePattern(text string) (Pattern, error) {
 				if rest == "" {
 					return Pattern{}, Invalidf(`pattern %q ends in a lone backslash; write \\ for the backslash itself`, text)
 				}
-				r, size = utf8.DecodeRuneInString(rest)
+				r, size = decodeCharacter(rest)
 				rest = rest[size:]
 			}
 			token.ranges = []runeRange{{r, r}}
 		}
 		if isLiteral = isLiteral && token.isOneRune(); isLiteral {
-			literal.WriteRune(token.ranges[0].low)
+			literal.WriteString(characterText(token.ranges[0].low))
 		}
 		p.tokens = append(p.tokens, token)
 	}
 	if isLiteral { // every special character was escaped
-		exact, err := ExactPattern(literal.String())
+		exact, err := exactly(literal.String())
 		if err == nil {
 			exact.glob = text
 		}
@@ -99,12 +103,12 @@ func parseSet(text, rest string) (set globToken, after string, err error) {
 		if rest == "" {
 			return 0, false, false
 		}
-		r, size := utf8.DecodeRuneInString(rest)
+		r, size := decodeCharacter(rest)
 		rest = rest[size:]
 		if r != '\\' {
 			return r, false, true
 		}
-		r, size = utf8.DecodeRuneInString(rest)
+		r, size = decodeCharacter(rest)
 		rest = rest[size:]
 		return r, true, size > 0
 	}
@@ -141,6 +145,48 @@ func ExactPattern(subject string) (Pattern, error) {
 	return Pattern{subject: subject}, nil
 }
 
+// ParseStoreKeyPattern reads a glob as [ParsePattern] does, over subjects or store keys of other
+// limiters, which can hold any bytes: braces, control characters and what is not UTF-8. A byte
+// that is not part of a character in UTF-8 is a character by itself.
+func ParseStoreKeyPattern(text string) (Pattern, error) {
+	return parsePattern(text, ExactStoreKeyPattern, checkLength)
+}
+
+// ExactStoreKeyPattern selects exactly that text, whatever bytes it has.
+func ExactStoreKeyPattern(text string) (Pattern, error) {
+	if err := checkLength("pattern", text, 2*MaxSubjectLength); err != nil {
+		return Pattern{}, err
+	}
+	return Pattern{subject: text}, nil
+}
+
+// checkLength is checkPart for a text of any bytes.
+func checkLength(what, text string, most int) error {
+	if text == "" || len(text) > most {
+		return checkPart(what, text, most)
+	}
+	return nil
+}
+
+// firstByte is the character that stands for the byte 0, where that is not UTF-8, and so on.
+const firstByte = utf8.MaxRune + 1
+
+// decodeCharacter returns the first character of a text, as patterns see it.
+func decodeCharacter(text string) (character rune, size int) {
+	if character, size = utf8.DecodeRuneInString(text); character == utf8.RuneError && size == 1 {
+		return firstByte + rune(text[0]), 1
+	}
+	return character, size
+}
+
+// characterText is the text of a character.
+func characterText(character rune) string {
+	if character >= firstByte {
+		return string([]byte{byte(character - firstByte)})
+	}
+	return string(character)
+}
+
 // IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.subject == "" && p.tokens == nil }
 
@@ -159,7 +205,7 @@ func (p Pattern) LiteralBeginning() string {
 		if !p.tokens[i].isOneRune() {
 			break
 		}
-		b.WriteRune(p.tokens[i].ranges[0].low)
+		b.WriteString(characterText(p.tokens[i].ranges[0].low))
 	}
 	return b.String()
 }
@@ -191,7 +237,7 @@ func (p Pattern) Match(subject string) bool {
 		case rest == "" && token == len(p.tokens):
 			return true
 		case rest != "" && token < len(p.tokens):
-			r, size := utf8.DecodeRuneInString(rest)
+			r, size := decodeCharacter(rest)
 			if p.tokens[token].matches(r) {
 				token, rest = token+1, rest[size:]
 				continue
@@ -200,7 +246,7 @@ func (p Pattern) Match(subject string) bool {
 		if lastStar < 0 || starRest == "" {
 			return false
 		}
-		_, size := utf8.DecodeRuneInString(starRest)
+		_, size := decodeCharacter(starRest)
 		starRest = starRest[size:]
 		token, rest = lastStar+1, starRest
 	}
@@ -236,7 +282,7 @@ func (p Pattern) RedisGlob() string {
 	for i := range p.tokens {
 		t := &p.tokens[i]
 		if t.isOneRune() {
-			b.WriteString(EscapeGlob(string(t.ranges[0].low)))
+			b.WriteString(EscapeGlob(characterText(t.ranges[0].low)))
 		} else if !strings.HasSuffix(b.String(), "*") || strings.HasSuffix(b.String(), `\*`) {
 			b.WriteByte('*')
 			if stars++; stars == maxRedisStars {

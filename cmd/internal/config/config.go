@@ -32,6 +32,8 @@ type Config struct {
 	HTTP httplimit.Settings
 	// Envoy are the descriptors that Envoy may ask about.
 	Envoy configfile.EnvoyDomains
+	// Layouts say which keys of other limiters have which layout, in the order written.
+	Layouts []Mapping
 	// Contexts are in the order written.
 	Contexts []*Context
 	// Read are the files that were read.
@@ -63,6 +65,9 @@ type Context struct {
 	Prefix string
 	// PasswordFile and PasswordEnv say where the password is; at most one does.
 	PasswordFile, PasswordEnv string
+	// Layouts name the layouts of other limiters by which the keys there are read if nothing
+	// else is asked for; none for limitctl's own keys.
+	Layouts []string
 	// ReadOnly: nothing may write. Protected: to destroy takes a confirmation.
 	ReadOnly, Protected bool
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -177,7 +178,7 @@ func TestWhatAFileSays(t *testing.T) {
 	}
 	prod := Context{Name: "prod", Store: "rediss://operator@redis.example:6380/0", Prefix: "rl", PasswordFile: "~/.secrets/redis",
 		ReadOnly: true, Protected: true}
-	if got, err := c.Context("prod"); err != nil || *got != prod {
+	if got, err := c.Context("prod"); err != nil || !reflect.DeepEqual(*got, prod) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for path, line := range map[string]int{"prefix": 2, "policies.text.limits[1].limit": 12, "policies.merged.on_error": 36,

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"github.com/limitctl/limitctl/cmd/internal/storeurl"
 	"github.com/limitctl/limitctl/internal/configfile"
 	"github.com/limitctl/limitctl/internal/yamlfile"
@@ -10,13 +12,16 @@ import (
 // refusal, if not empty, is what is wrong with a file that has contexts.
 func read(path string, data []byte, checkStore func(url string) error, refusal string) (*Config, []Mistake) {
 	c := &Config{PolicyFile: path, Read: []string{path}, Searched: []string{path}, origins: map[string]Origin{}}
-	file, r := configfile.Read(path, data, func(r *yamlfile.Reader, v yamlfile.Value) {
-		for _, each := range configfile.Named(r, v, "context", "contexts") {
-			c.Contexts = append(c.Contexts, readContext(r, each, checkStore))
-		}
-		if refusal != "" {
-			r.Mistake(v, "%s", refusal)
-		}
+	file, r := configfile.Read(path, data, configfile.Operators{
+		Contexts: func(r *yamlfile.Reader, v yamlfile.Value) {
+			for _, each := range configfile.Named(r, v, "context", "contexts") {
+				c.Contexts = append(c.Contexts, readContext(r, each, checkStore))
+			}
+			if refusal != "" {
+				r.Mistake(v, "%s", refusal)
+			}
+		},
+		Layouts: func(r *yamlfile.Reader, v yamlfile.Value) { c.Layouts = readMappings(r, v) },
 	})
 	c.Prefix, c.Denials, c.Policies = file.Prefix, file.Denials, file.Policies
 	c.LocalShare, c.Breaker, c.HTTP, c.Envoy = file.LocalShare, file.Breaker, file.HTTP, file.Envoy
@@ -49,6 +54,12 @@ func readContext(r *yamlfile.Reader, v yamlfile.Value, checkStore func(url strin
 		result.PasswordEnv, _ = r.Text(e, "password_env", "the name of an environment variable")
 		if _, both := fields["password_file"]; both {
 			r.MistakeAtKey(e, "the context has both a password_file and a password_env; keep one")
+		}
+	}
+	if e, said := fields["layout"]; said {
+		result.Layouts = readLayout(r, e)
+		if scheme, _, _ := strings.Cut(result.Store, ":"); len(result.Layouts) > 0 && (scheme == "file" || scheme == "memory") {
+			r.MistakeAtKey(e, "layouts are those of keys in a Redis, and the store %s: holds limits of limitctl alone", scheme)
 		}
 	}
 	if e, said := fields["read_only"]; said {

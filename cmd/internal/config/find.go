@@ -38,7 +38,7 @@ func (e *Environment) UserFile() string {
 	return filepath.Join(directory, "limitctl", LocalFile)
 }
 
-// Load reads the configuration. The policies and the prefix are those of the first
+// Load reads the configuration. The policies, the prefix and the layouts are those of the first
 // of: the file that --config names, that of LIMITCTL_CONFIG, ./limitctl.yaml, the
 // user's own. The contexts are those of a file that was named, and then those of
 // the user's own; a file that happens to be in the working directory must not say
@@ -115,6 +115,7 @@ func (l *loader) file(path string, policies, contexts bool) (found bool, err err
 	if policies {
 		c.PolicyFile, c.Prefix, c.Denials, c.Policies = path, part.Prefix, part.Denials, part.Policies
 		c.LocalShare, c.Breaker, c.HTTP, c.Envoy = part.LocalShare, part.Breaker, part.HTTP, part.Envoy
+		c.Layouts = part.Layouts
 	}
 	c.Contexts = l.add(part, policies)
 	return true, nil

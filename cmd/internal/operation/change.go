@@ -29,7 +29,7 @@ type change struct {
 // newEntry returns the line of the trail of a run that begins.
 func (r *Runner) newEntry(command, selection string) *trail.Entry {
 	return &trail.Entry{Run: trail.NewRun(), User: r.User, Account: r.Account, Host: r.Host,
-		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Command: command, Selection: selection}
+		Context: r.Place.Context, Store: r.Place.Store, Prefix: r.Place.Prefix, Layout: r.Place.Layout, Command: command, Selection: selection}
 }
 
 // change opens the trail, asks, writes that the change begins, makes it, and writes what

@@ -25,7 +25,7 @@ func (r *Runner) identify(ctx context.Context) (identity.Store, error) {
 // what the store said if it does not tell which one it is.
 func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 	here, err := r.identify(ctx)
-	origin := originOf(&b.Header)
+	origin := r.originOf(&b.Header)
 	if here.Address == "" && here.ID == "" {
 		return nil
 	}
@@ -43,8 +43,18 @@ func (r *Runner) CheckOrigin(ctx context.Context, b *Backup) error {
 // IsOrigin reports whether a backup with that header is of this store for sure.
 func (r *Runner) IsOrigin(ctx context.Context, header *backup.Header) bool {
 	here, _ := r.identify(ctx)
-	origin := originOf(header)
+	origin := r.originOf(header)
 	return identity.Compare(ctx, &origin, &here, r.LookUp) == identity.Same
+}
+
+// originOf is the store that a backup is of, as it is to be compared with this one. The keys of
+// other limiters are in a server whatever our prefix is, but its id is under the prefix.
+func (r *Runner) originOf(h *backup.Header) identity.Store {
+	origin := originOf(h)
+	if h.Layout != "" && origin.Prefix != r.Place.Prefix {
+		origin.Prefix, origin.ID = r.Place.Prefix, ""
+	}
+	return origin
 }
 
 // originOf is the store that a backup is of.

@@ -24,7 +24,8 @@ type Backup struct {
 }
 
 // OpenBackup opens a backup of keys with a prefix and reads it through. The caller closes
-// it. A backup of another prefix is a [PrefixError].
+// it. A backup of another prefix is a [PrefixError], unless it is of other limiters' keys, which
+// are under no prefix of ours.
 func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 	file, err := f.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +40,7 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 		err = fmt.Errorf("%s: %w; nothing was restored", path, err)
 	case contents.Records == 0 && contents.Damaged > 0:
 		err = fmt.Errorf("%s holds no record that can be read: %w; nothing was restored", path, contents.Damage[0])
-	case contents.Prefix != prefix:
+	case contents.Prefix != prefix && contents.Layout == "":
 		err = &PrefixError{Path: path, Backup: contents.Prefix, InUse: prefix}
 	}
 	if err != nil {

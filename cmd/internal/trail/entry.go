@@ -31,6 +31,9 @@ type Entry struct {
 	Context string `json:"context,omitempty"`
 	Store   string `json:"store"` // its name, without a password
 	Prefix  string `json:"prefix"`
+	// Layout names the layouts of other limiters whose keys it was about, with commas between
+	// them; empty for limitctl's own keys.
+	Layout  string `json:"layout,omitempty"`
 	Command string `json:"command"`
 	// Selection is which keys, in the words of a command line.
 	Selection string `json:"selection"`
@@ -82,7 +85,7 @@ const (
 // texts are the texts that somebody else may have made long: a server its error, a caller
 // the selection. Those that can best be done without come first.
 func (e *Entry) texts() []*string {
-	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Context, &e.Command, &e.User, &e.Account, &e.Host,
+	return []*string{&e.Error, &e.Selection, &e.Reason, &e.Store, &e.Prefix, &e.Layout, &e.Context, &e.Command, &e.User, &e.Account, &e.Host,
 		&e.Run, &e.Backup}
 }
 

@@ -1,33 +1,110 @@
 package foreign
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// arrivalEntry is the entry of a limiter that keeps a theoretical arrival time, in ns since
-// 1970, as GCRA has it. With the limit as count n, period p and burst b, the emission interval
-// is p/n; what is in use is how far the arrival time is ahead of now, in such intervals,
-// rounded up.
-func arrivalEntry(arrival int64, found *Found) limiter.Entry {
-	now := int64(found.Now) * int64(time.Microsecond)
-	ahead := max(0, arrival-now)
+// GCRA keeps one time, when the next unit would be due if all units were evenly spaced: the
+// theoretical arrival time. With a limit of n units a period p and a burst b, units are p/n
+// apart. What is in use is how far the arrival time is ahead of now, in such intervals. Four
+// limiters keep it in ns since 1970, and count in whole ns. What they do not write alike is
+// in their own files.
+
+// spacing is how far apart the units of a limit are, and how far ahead of now the arrival time
+// may be, both in ns.
+type spacing struct{ interval, tolerance int64 }
+
+// spacingOf returns the spacing of a limit with an interval, which each limiter rounds down to
+// ns. ok is false for a limit that they cannot have, since it has more units than ns.
+func spacingOf(limit *limiter.Limit, interval int64) (s spacing, ok bool) {
+	if interval <= 0 || limit.Capacity() > math.MaxInt64/interval {
+		return spacing{}, false
+	}
+	return spacing{interval, interval * limit.Capacity()}, true
+}
+
+// wholeInterval is the interval of limiters that divide whole numbers.
+func wholeInterval(limit *limiter.Limit) int64 { return int64(limit.Period) / limit.Count }
+
+// arrivalOf reads an arrival time in ns since 1970. One of before 2001 is none: it would have
+// fewer digits.
+func arrivalOf(value *Value) (arrival int64, err error) {
+	const digits = 19
+	if value.Type != StringValue {
+		return 0, notA(value.Type, StringValue)
+	}
+	arrival, err = strconv.ParseInt(string(value.Text), 10, 64)
+	if err != nil || value.Length != digits || value.Text[0] == '-' || value.Text[0] == '+' {
+		return 0, errors.New("not a time in nanoseconds since 1970")
+	}
+	return arrival, nil
+}
+
+// nanoseconds returns an instant in ns since 1970.
+func nanoseconds(i limiter.Instant) int64 { return int64(i) * int64(time.Microsecond) }
+
+// arrivalEntry is the entry of a limiter that keeps an arrival time in ns since 1970. It is in
+// the limiters' own steps, for one unit. interval says how far apart a limit's units are, in ns.
+func arrivalEntry(arrival int64, found *Found, interval func(*limiter.Limit) int64) (limiter.Entry, spacing) {
 	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket), UsedUnknown: true, ResetTold: true}
+	ahead := max(0, arrival-nanoseconds(found.Now))
 	entry.ResetAfter = time.Duration(ahead)
 	if !entry.LimitKnown() {
-		return entry
+		return entry, spacing{}
 	}
-	capacity, interval := entry.Limit.Capacity(), float64(entry.Limit.Period)/float64(entry.Limit.Count)
-	left := int64(float64(capacity) - float64(ahead)/interval)
+	s, ok := spacingOf(&entry.Limit, interval(&entry.Limit))
+	if !ok {
+		return entry, spacing{}
+	}
+	left := s.tolerance - ahead
 	entry.UsedUnknown = false
-	entry.Remaining = max(0, left)
-	entry.Used = capacity - left
-	if entry.Allowed = left >= 1; !entry.Allowed {
-		entry.RetryAfter = time.Duration(float64(ahead) - float64(capacity-1)*interval)
+	entry.Remaining = max(0, left/s.interval)
+	entry.Used = ahead / s.interval
+	if ahead%s.interval > 0 {
+		entry.Used++
 	}
-	return entry
+	if entry.Allowed = left >= s.interval; !entry.Allowed {
+		entry.RetryAfter = time.Duration(s.interval - left)
+	}
+	return entry, s
+}
+
+// arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
+// kept until then, and for extra.
+func arrivalLeaving(remaining int64, found *Found, interval func(*limiter.Limit) int64, extra time.Duration) ([]Write, error) {
+	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := spacingOf(&limit, interval(&limit))
+	if !ok {
+		return nil, limiter.Invalidf("a limit of more units than nanoseconds cannot be set")
+	}
+	ahead := s.tolerance - s.interval*remaining
+	text := strconv.FormatInt(nanoseconds(found.Now)+ahead, 10)
+	ttl := ceil(time.Duration(ahead), time.Millisecond) + extra
+	return []Write{{StoreKey: found.StoreKey, Text: text, TTL: max(ttl, time.Millisecond)}}, nil
+}
+
+// ceil rounds a duration up to a multiple of a unit.
+func ceil(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }
+
+// limitToSet returns what is said of a limit, if that is enough to set what remains of it.
+func limitToSet(found *Found, remaining int64, algorithm limiter.Algorithm) (limiter.Limit, error) {
+	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, algorithm)}
+	switch capacity := entry.Limit.Capacity(); {
+	case !entry.LimitKnown():
+		return limiter.Limit{}, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+	case remaining < 0 || remaining > capacity:
+		return limiter.Limit{}, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, capacity)
+	}
+	return entry.Limit, nil
 }
 
 // withAlgorithm returns what is said of a limit, as one of an algorithm unless it says which.
@@ -43,8 +120,7 @@ func withAlgorithm(said limiter.Limit, algorithm limiter.Algorithm) limiter.Limi
 
 // agrees reports whether a key is kept for as long as it is expected to be, give or take.
 func agrees(expected, ttl, by time.Duration) bool {
-	const clocks = 2 * time.Second // those of clients and servers differ
-	return ttl >= 0 && ttl >= expected-clocks && ttl <= expected+by+clocks
+	return ttl >= 0 && ttl >= expected-clocksDiffer && ttl <= expected+by+clocksDiffer
 }
 
 // notA says that a value has another type than the limiter's.

@@ -23,6 +23,8 @@ type Layout interface {
 	// subject apart behind a slash, such as "kong/minute". ok is false for a store key that
 	// the limiter cannot have made.
 	//
+	// The subject is empty if one value holds several subjects: then each entry has a Key.
+	//
 	// Many limiters have a prefix that can be changed. With asked an operator has named the
 	// layout for this key, so it may have any. Without, it has the usual one.
 	Match(storeKey string, asked bool) (key limiter.Key, ok bool)
@@ -49,6 +51,9 @@ type Setter interface {
 type Info struct {
 	// Name is what --layout takes.
 	Name string
+	// Called is what people call such a value: "a Traefik bucket". Empty is "a limit of" and
+	// the name.
+	Called string
 	// Writer is what writes such keys: libraries or products, and their versions.
 	Writer string
 	// Example is a store key, and Type the type of its value in words: "string",

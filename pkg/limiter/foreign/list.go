@@ -9,7 +9,29 @@ import (
 
 // All returns the layouts, in the order of their names.
 func All() []Layout {
-	return []Layout{redisRate{}, traefik{}}
+	return []Layout{
+		boulder{},
+		bucket4j{},
+		counter{},
+		gcraNs{},
+		gitlab{},
+		laravel{},
+		limits{},
+		nestjs{},
+		rackAttack{},
+		rateLimiterFlexible{},
+		rateLimitRedis{},
+		redisCell{},
+		redisRateWindows{},
+		redisRate{},
+		sethvargo{},
+		throttled{},
+		timeSet{},
+		tokenHash{},
+		traefik{},
+		ulule{},
+		upstash{},
+	}
 }
 
 // Auto is what --layout takes for all layouts, each recognised by itself.

@@ -2,7 +2,6 @@ package foreign
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -13,26 +12,45 @@ import (
 type Look struct {
 	StoreKey   string
 	candidates []candidate
+	query      *limiter.Query
 	now        limiter.Instant
 }
 
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the
 // query selects none of the limits that it can be of. A pattern of subjects selects store keys,
-// too.
+// too. Query.Keys is for [Sources.LookFor].
 func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
-	look := Look{StoreKey: storeKey, candidates: s.candidates(storeKey, query.Subjects)}
-	look.candidates = slices.DeleteFunc(look.candidates, func(c candidate) bool {
-		return query.Keys == nil && !selects(query, c.key, storeKey)
-	})
+	look := Look{StoreKey: storeKey, query: query}
+	for _, c := range s.candidates(storeKey, query.Subjects) {
+		if query.Keys != nil || c.key.Subject == "" || look.selects(c.key, storeKey) {
+			look.candidates = append(look.candidates, c)
+		}
+	}
 	if len(look.candidates) == 0 {
 		return nil
 	}
 	return &look
 }
 
-func selects(query *limiter.Query, key limiter.Key, storeKey string) bool {
-	return (query.Subjects.Match(key.Subject) || query.Subjects.Match(storeKey)) &&
-		(query.Names.IsZero() || query.Names.Match(key.Name)) && (query.Match == nil || query.Match(key))
+// LookFor begins to look at a store key of which it is known whose it is: key is the Key of an
+// entry that a scan found there. It returns nil if the layout that the key names is not one of
+// the sources, or cannot have made the store key.
+func (s Sources) LookFor(storeKey string, key limiter.Key) *Look {
+	c, ok := s.named(storeKey, layoutOf(key))
+	if !ok {
+		return nil
+	}
+	return &Look{StoreKey: storeKey, candidates: []candidate{c}, query: &limiter.Query{Keys: []limiter.Key{key}}}
+}
+
+// selects reports whether the query is of a key that a store key has.
+func (l *Look) selects(key limiter.Key, storeKey string) bool {
+	q := l.query
+	if q.Keys != nil {
+		return slices.Contains(q.Keys, key)
+	}
+	return (q.Subjects.Match(key.Subject) || q.Subjects.Match(storeKey)) &&
+		(q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
 }
 
 // StoreKeys returns the store keys to read, each once. now is what the server's clock shows.
@@ -40,7 +58,9 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 	l.now = now
 	storeKeys := []string{l.StoreKey}
 	for i := range l.candidates {
-		for _, storeKey := range l.together(i) {
+		c := &l.candidates[i]
+		c.together = c.Layout.Together(l.StoreKey, c.Limit, now)
+		for _, storeKey := range c.together {
 			if !slices.Contains(storeKeys, storeKey) {
 				storeKeys = append(storeKeys, storeKey)
 			}
@@ -49,80 +69,116 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 	return storeKeys
 }
 
-func (l *Look) together(i int) []string {
-	c := &l.candidates[i]
-	return c.Layout.Together(l.StoreKey, c.Limit, l.now)
-}
-
-// UnsureError says that a store key may be of a limiter, and which these are. It concerns one
-// key, and is not a [limiter.ForeignError]: nobody asked for just this key.
-type UnsureError struct {
-	StoreKey string
-	// Layouts are the names of those that may have written it.
-	Layouts []string
-}
-
-// Error names the key and the layouts.
-func (e *UnsureError) Error() string {
-	return "key " + e.StoreKey + " may be of " + strings.Join(e.Layouts, " or ")
-}
-
-// Judge returns the entries that the values say something about; values returns what a store
-// key holds, for those that StoreKeys named. principal is the store key that stands for all
-// that were read together: a scan that comes across the others leaves them out. The error is an
-// [UnsureError], or a [limiter.ForeignError] for a key that a layout was asked for and cannot
-// read. Of a key that is nobody's there is no entry and no error.
+// Judge says whose a store key is, and returns what is in use of its limits. values returns what
+// a store key holds, for those that StoreKeys named. principal is the store key that stands for
+// all that were read together: a scan that comes across the others leaves them out.
+//
+// A layout that an operator named for the key has it, if the values can be the layout's. Of all
+// others the one that is certain has it. What limitctl wrote itself is nobody's, whatever its
+// prefix.
+//
+// The error concerns this key alone. It is a [limiter.ForeignError] if an operator named a layout
+// for the key, and the values cannot be of that layout or of another one that is known. It is an
+// [UnsureError] in all other cases in which the key looks like a limiter's and was left out. A key
+// that looks like nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
-	var certain, asked, possible []claim
-	var wrong error
-	for i := range l.candidates {
-		c := claim{candidate: &l.candidates[i], together: l.together(i)}
-		c.found = &Found{StoreKey: l.StoreKey, Key: c.key, Now: l.now, Limit: c.Limit}
-		for _, storeKey := range c.together {
-			c.found.Values = append(c.found.Values, values(storeKey))
-		}
-		var err error
-		if c.reading, err = c.Layout.Decode(c.found); err != nil {
-			holds := err.Error() + ", which " + c.Layout.Info().Name + " does not write"
-			wrong = &limiter.ForeignError{StoreKey: l.StoreKey, Holds: holds}
-			continue
-		}
-		possible = append(possible, c)
-		if c.reading.Certain {
-			certain = append(certain, c)
-		}
-		if c.asked {
-			asked = append(asked, c)
-		}
-	}
-	switch {
-	case len(certain) == 1:
-		return certain[0].entries(), certain[0].together[0], nil
-	case len(certain) == 0 && len(asked) == 1:
-		return asked[0].entries(), asked[0].together[0], nil
-	case len(possible) == 0 && len(l.candidates) == 1: // in what was asked for, and of no other
-		return nil, l.StoreKey, wrong
-	case len(possible) == 0:
+	value := values(l.StoreKey)
+	if isOwn(&value) {
 		return nil, l.StoreKey, nil
 	}
-	unsure := &UnsureError{StoreKey: l.StoreKey}
-	for i := range possible {
-		unsure.Layouts = append(unsure.Layouts, possible[i].Layout.Info().Name)
+	var verdict verdict
+	for i := range l.candidates {
+		c := &l.candidates[i]
+		c.found = &Found{StoreKey: l.StoreKey, Key: c.key, Now: l.now, Limit: c.Limit, Values: make([]Value, len(c.together))}
+		for j, storeKey := range c.together {
+			c.found.Values[j] = values(storeKey)
+		}
+		verdict.add(c)
 	}
-	slices.Sort(unsure.Layouts)
-	return nil, l.StoreKey, unsure
+	claim := verdict.claim()
+	if claim == nil {
+		return nil, l.StoreKey, verdict.err(&value, l.now)
+	}
+	return slices.DeleteFunc(claim.entries(), func(e limiter.Entry) bool {
+		// What the store key says was asked for by Look; an entry can say more of itself.
+		return (e.Key != claim.key || l.query.Keys != nil) && !l.selects(e.Key, e.StoreKey)
+	}), claim.together[0], nil
 }
 
-// claim is a reading of a layout that knows the key.
-type claim struct {
-	*candidate
-	found    *Found
-	reading  Reading
-	together []string
+// verdict is what the candidates make of the values.
+type verdict struct {
+	asked             *candidate   // that an operator named for the key
+	certain, possible []*candidate // that can read the values
+	wrong             []*candidate // that cannot
+}
+
+func (v *verdict) add(c *candidate) {
+	if c.asked {
+		v.asked = c
+	}
+	switch c.reading, c.wrong = c.Layout.Decode(c.found); {
+	case c.wrong != nil:
+		v.wrong = append(v.wrong, c)
+	case len(c.reading.Entries) == 0: // it is gone, or says nothing
+	case c.reading.Certain:
+		v.certain = append(v.certain, c)
+	default:
+		v.possible = append(v.possible, c)
+	}
+}
+
+// claim returns the candidate that has the key, or nil.
+func (v *verdict) claim() *candidate {
+	switch {
+	case v.asked != nil && len(v.asked.reading.Entries) > 0:
+		return v.asked
+	case len(v.certain) == 1:
+		return v.certain[0]
+	}
+	return nil
+}
+
+// err says why nobody has the key, if that is worth telling.
+func (v *verdict) err(value *Value, now limiter.Instant) error {
+	likely := append(v.certain, v.possible...)
+	if len(likely) == 0 && (v.asked == nil || v.asked.wrong == nil) {
+		v.wrong = slices.DeleteFunc(v.wrong, func(c *candidate) bool { return c.Layout.Info().Prefixes == nil })
+		if len(v.wrong) == 0 { // only limiters whose keys can be any would have it
+			return nil
+		}
+	}
+	is := Describe(value, now)
+	if is.Layout != "" && !is.ByValue && !slices.ContainsFunc(likely, func(c *candidate) bool { return c.Layout.Info().Name == is.Layout }) {
+		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
+	}
+	if v.asked != nil && v.asked.wrong != nil {
+		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: v.asked.doesNotWrite()}
+	}
+	unsure := &UnsureError{StoreKey: value.StoreKey}
+	if len(likely) == 0 {
+		likely, unsure.Wrong = v.wrong, v.wrong[0].wrong.Error()
+	}
+	for _, c := range likely {
+		unsure.Layouts = append(unsure.Layouts, c.Layout.Info().Name)
+	}
+	slices.Sort(unsure.Layouts)
+	return unsure
+}
+
+// doesNotWrite says what is wrong with the values.
+func (c *candidate) doesNotWrite() string {
+	return c.wrong.Error() + ", which " + c.Layout.Info().Name + " does not write"
 }
 
 // entries are those of the reading, with what the layout left to us.
-func (c *claim) entries() []limiter.Entry {
+func (c *candidate) entries() []limiter.Entry {
+	var parts []limiter.Part
+	for i := range c.found.Values {
+		if value := &c.found.Values[i]; value.Type != NoValue {
+			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+		}
+	}
+	ttl := c.ttl()
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
 		if e.Key == (limiter.Key{}) {
@@ -131,26 +187,16 @@ func (c *claim) entries() []limiter.Entry {
 		if e.StoreKey == "" {
 			e.StoreKey = c.together[0]
 		}
-		e.Layout = c.Layout.Info().Name
-		e.At = c.found.Now
-		first := len(e.Record.Parts) == 0
-		for j := range c.found.Values {
-			value := &c.found.Values[j]
-			if value.Type == NoValue {
-				continue
-			}
-			if first {
-				e.Record.Parts = append(e.Record.Parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
-			}
+		if len(e.Record.Parts) == 0 {
+			e.Record.Parts = slices.Clone(parts)
 		}
-		e.TTL = c.ttl()
-		e.Record.Key = e.Key
+		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, ttl, e.Key
 	}
 	return c.reading.Entries
 }
 
 // ttl is how long the store keeps the first of the values, or for ever if it keeps any so.
-func (c *claim) ttl() (ttl time.Duration) {
+func (c *candidate) ttl() (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
 		switch value := &c.found.Values[i]; {

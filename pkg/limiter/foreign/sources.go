@@ -10,77 +10,142 @@ import (
 // Source says for which keys a layout is meant.
 type Source struct {
 	Layout Layout
-	// Keys are the store keys that an operator says are the layout's; zero if none were
-	// named, and the layout's usual ones are.
+	// Keys are the store keys that an operator says are the layout's: the source is a mapping
+	// then. Zero if none were named, and the layout's usual ones are.
 	Keys limiter.Pattern
 	// Limit is what the operator says of the limits of these keys; zero is not said.
 	Limit limiter.Limit
 }
 
-// Sources are the layouts that a store is looked at by. The first one that has a key says
-// which limit it has.
+// Sources are the layouts that a store is looked at by. Of the mappings the first one that has a
+// key says whose it is. The first source of a layout that has a key says which limit it has.
 type Sources []Source
 
-// candidate is a source that may have a key.
+// candidate is a source that may have a key, and what came of it.
 type candidate struct {
 	*Source
-	key   limiter.Key
-	asked bool
+	key limiter.Key
+	// asked: an operator named the layout for this key.
+	asked    bool
+	together []string
+	found    *Found
+	reading  Reading
+	wrong    error
 }
 
-// candidates returns the layouts that can have made a store key. What the operator selects is
-// subjects: if that is a pattern of store keys, the layouts are taken to be asked for them.
+// candidates returns the layouts that can have made a store key, at most one of them asked for.
+// What the operator selects is subjects.
 func (s Sources) candidates(storeKey string, subjects limiter.Pattern) (found []candidate) {
-	selected := subjects.LiteralBeginning() != "" && subjects.Match(storeKey)
+	only, isMapped := s.only(), false
+	named := only != nil && subjects.LiteralBeginning() != ""
 	for i := range s {
-		source := &s[i]
-		asked := len(s) == 1 && selected
-		if !source.Keys.IsZero() {
-			if asked = source.Keys.Match(storeKey); !asked {
-				continue
-			}
-		}
-		if slices.ContainsFunc(found, func(c candidate) bool { return c.Layout == source.Layout }) {
+		c := candidate{Source: &s[i]}
+		isMapping := !c.Keys.IsZero()
+		switch {
+		case isMapping && (isMapped || !c.Keys.Match(storeKey)):
+			continue
+		case slices.ContainsFunc(found, func(f candidate) bool { return f.Layout == c.Layout }):
 			continue // a mapping before it has the key
+		case isMapping || named && subjects.Match(storeKey):
+			c.asked = true
 		}
-		if key, ok := source.Layout.Match(storeKey, asked); ok {
-			found = append(found, candidate{source, key, asked})
+		var ok bool
+		if c.key, ok = c.Layout.Match(storeKey, c.asked); !ok {
+			continue
 		}
+		isMapped = isMapped || isMapping
+		// The layout and a subject name the key, too.
+		c.asked = isMapping || !isMapped && named && (c.asked || subjects.Match(c.key.Subject))
+		found = append(found, c)
 	}
 	return found
 }
 
-// Prefixes returns what all store keys of the sources begin with; nil if that may be anything.
-func (s Sources) Prefixes() (prefixes []string) {
+// only returns the layout of the sources that are no mappings, if there is one such layout.
+func (s Sources) only() (only Layout) {
+	for i := range s {
+		switch {
+		case !s[i].Keys.IsZero():
+		case only != nil && only != s[i].Layout:
+			return nil
+		default:
+			only = s[i].Layout
+		}
+	}
+	return only
+}
+
+// named returns the candidate of a layout for a store key that is known to be the layout's.
+func (s Sources) named(storeKey, layout string) (c candidate, ok bool) {
+	for i := range s {
+		source := &s[i]
+		if source.Layout.Info().Name != layout || !source.Keys.IsZero() && !source.Keys.Match(storeKey) {
+			continue
+		}
+		key, ok := source.Layout.Match(storeKey, true)
+		return candidate{Source: source, key: key, asked: true}, ok
+	}
+	return candidate{}, false
+}
+
+// layoutOf returns the name of the layout that the key of an entry begins with.
+func layoutOf(key limiter.Key) string {
+	if end := strings.IndexAny(key.Name, "/@"); end >= 0 {
+		return key.Name[:end]
+	}
+	return key.Name
+}
+
+// Glob returns a glob in the form of Redis that matches all store keys which the sources have of
+// a selection of subjects, and as few others as one glob can.
+func (s Sources) Glob(subjects limiter.Pattern) string {
+	if len(s) == 1 && !s[0].Keys.IsZero() {
+		return s[0].Keys.RedisGlob()
+	}
+	var beginnings []string
 	for i := range s {
 		of := s[i].Layout.Info().Prefixes
 		if !s[i].Keys.IsZero() {
 			of = []string{s[i].Keys.LiteralBeginning()}
 		}
-		if of == nil || slices.Contains(of, "") {
-			return nil
+		if len(of) == 0 {
+			return "*"
 		}
-		prefixes = append(prefixes, of...)
+		beginnings = append(beginnings, of...)
 	}
-	slices.Sort(prefixes)
-	return slices.Compact(prefixes)
+	if beginning := subjects.LiteralBeginning(); beginning != "" && s.only() != nil {
+		beginnings = append(beginnings, beginning) // it may be of store keys
+	}
+	return globOf(beginnings)
 }
 
-// commonBeginning is the longest text that all of texts begin with.
-func commonBeginning(texts []string) string {
-	if len(texts) == 0 {
-		return ""
+// globOf returns a glob of what begins with any of beginnings: for each place in the shortest of
+// them it has the bytes that they have there.
+func globOf(beginnings []string) string {
+	if len(beginnings) == 0 {
+		return "*"
 	}
-	common := texts[0]
-	for _, text := range texts[1:] {
-		for !strings.HasPrefix(text, common) {
-			common = common[:len(common)-1]
+	var glob strings.Builder
+	for i := 0; ; i++ {
+		var set []byte
+		for _, beginning := range beginnings {
+			if i == len(beginning) {
+				glob.WriteByte('*')
+				return glob.String()
+			}
+			if !slices.Contains(set, beginning[i]) {
+				set = append(set, beginning[i])
+			}
+		}
+		slices.Sort(set)
+		text := string(set)
+		switch escaped := limiter.EscapeGlob(text); {
+		case len(set) == 1:
+			glob.WriteString(escaped)
+		case escaped != text: // not every server reads an escape within a set
+			glob.WriteByte('?')
+		default:
+			glob.WriteString("[" + text + "]")
 		}
 	}
-	return common
-}
-
-// Glob returns a glob in the form of Redis that matches all store keys of the sources.
-func (s Sources) Glob() string {
-	return limiter.EscapeGlob(commonBeginning(s.Prefixes())) + "*"
 }

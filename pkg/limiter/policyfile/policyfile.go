@@ -85,7 +85,7 @@ func Load(path string) (*File, error) {
 // Parse reads the text of a file; name is what mistakes call it. Its time and memory
 // are bounded, for any data. The error is a [*Mistakes].
 func Parse(name string, data []byte) (*File, error) {
-	read, r := configfile.Read(name, data, nil)
+	read, r := configfile.Read(name, data, configfile.Operators{})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		return nil, newMistakes(mistakes)
 	}

@@ -91,11 +91,18 @@ func packAdjustments(adjustments []limiter.Adjustment, batch []int) []byte {
 	packed := []byte{opCodes[limiter.Adjust]}
 	for _, i := range batch {
 		a := &adjustments[i]
-		packed = appendRequests(packed, []limiter.Request{{Limit: a.Limit, Cost: a.Used, Shadow: a.OnlyLess}})
+		packed = appendRequests(packed, []limiter.Request{{Limit: a.Limit, Cost: a.Used}})
 	}
 	for _, i := range batch {
-		kept := keptValue(adjustments[i].Kept)
-		packed = append(append(packed, byte(len(kept))), kept...)
+		a := &adjustments[i]
+		only := byte('=')
+		if a.OnlyLess {
+			only = '<'
+		} else if a.OnlyMore {
+			only = '>'
+		}
+		kept := keptValue(a.Kept)
+		packed = append(append(packed, only, byte(len(kept))), kept...)
 	}
 	return packed
 }

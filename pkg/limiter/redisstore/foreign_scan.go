@@ -95,7 +95,7 @@ func (sc *foreignScan) run(ctx context.Context) error {
 		return sc.readKeys(ctx)
 	}
 	keys := redisserver.Scan[*foreign.Look]{
-		Servers: sc.store.servers, Match: sc.sources.Glob(), Pace: sc.pace,
+		Servers: sc.store.servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace,
 		Select: func(storeKey string) (*foreign.Look, bool) {
 			look := sc.sources.Look(storeKey, &sc.query)
 			return look, look != nil && !sc.isBeside(storeKey)

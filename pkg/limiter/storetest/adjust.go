@@ -22,7 +22,7 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	var adjustments []limiter.Adjustment
 	for i := range 700 {
 		a := limiter.Adjustment{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "limit"},
-			Limit: limit, Used: 300, OnlyLess: i%2 == 0}
+			Limit: limit, Used: 300, OnlyLess: i%3 == 0, OnlyMore: i%3 == 1}
 		if i%7 == 0 {
 			a.Limit = other
 		}
@@ -45,10 +45,12 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 		kept[entry.Key] = entry.Record.Value
 	}
 	for i := range adjustments {
-		adjustments[i].Kept = kept[keys[i]]
+		adjustments[i].Kept = append([]byte{}, kept[keys[i]]...) // empty where nothing was in use
 	}
-	if _, err := lim.Take(ctx, keys[4], limit, 1); err != nil { // it is used since it was kept, and was 400
-		t.Fatal(err)
+	for _, i := range []int{14, 20} { // used since they were kept, and were 400 and 0
+		if _, err := lim.Take(ctx, keys[i], adjustments[i].Limit, 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	results, err := store.Adjust(ctx, adjustments...)
 	if err != nil || len(results) != len(adjustments) {
@@ -56,22 +58,25 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 	}
 	for i, r := range results {
 		before := int64(i % 5 * 100)
-		if i == 4 {
+		late := i == 14 || i == 20
+		if late {
 			before++
 		}
 		after := int64(300)
-		if before < after && i%2 == 0 {
+		if before < after && i%3 == 0 || before > after && i%3 == 1 {
 			after = before
 		}
-		if !r.Done || r.Before != before || r.After != after || (r.Record.Value != nil) != (i == 4) {
-			t.Errorf("%s with %d used, of which at most %d are to be left: %+v", keys[i], before, after, r)
+		if !r.Done || r.Before != before || r.After != after || (r.Record.Value != nil) != late {
+			t.Errorf("%s with %d used, of which %d are to be left: %+v", keys[i], before, after, r)
 		}
 		if d, err := lim.Peek(ctx, keys[i], adjustments[i].Limit, 1); err != nil || d.Used != after {
 			t.Errorf("%s: %+v is used now, want %d (%v)", keys[i], d, after, err)
 		}
 	}
-	if record := results[4].Record; record.Check() != nil || record.Key != keys[4] || !record.Expires.After(epoch) {
-		t.Errorf("what was used since it was kept is %+v", record)
+	for _, i := range []int{14, 20} {
+		if record := results[i].Record; record.Check() != nil || record.Key != keys[i] || !record.Expires.After(epoch) {
+			t.Errorf("what was used since it was kept is %+v", record)
+		}
 	}
 
 	// Once more changes nothing, and bad adjustments change nothing.
@@ -92,6 +97,11 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 			t.Errorf("adjusting to %d used: %v", used, err)
 		}
 	}
+	both := adjustments[1]
+	both.OnlyLess, both.OnlyMore = true, true
+	if _, err := store.Adjust(ctx, both); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("adjusting to less alone and to more alone: %v", err)
+	}
 
 	// What is not ours stays, and keeps no other key from being adjusted.
 	if h.Plant == nil {
@@ -111,13 +121,15 @@ func keyspaceAdjusts(t *testing.T, h Harness, kind limiter.Kind) {
 }
 
 // keyspaceAdjustsAnyState wants an adjustment to do to a key in any state what the operation
-// [limiter.Adjust] does, and nothing if only less is wanted and less is in use.
+// [limiter.Adjust] does, and nothing if only less is wanted and less is in use, or only more and
+// more is.
 func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
 	property(t, h, func(f *fixture) {
 		limit := drawLimit(f.T, kind)
 		f.use(limit)
 		before, dump := f.peek(limit, 1), h.Dump(t, f.store)
-		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: rapid.Bool().Draw(f.T, "only less"),
+		only := rapid.IntRange(0, 2).Draw(f.T, "only less or more")
+		a := limiter.Adjustment{Key: f.request(limit, 1).Key, Limit: limit, OnlyLess: only == 1, OnlyMore: only == 2,
 			Used: rapid.OneOf(rapid.Int64Range(0, min(3, limit.Capacity())), rapid.Int64Range(0, limit.Capacity())).
 				Draw(f.T, "to leave used")}
 		results, err := f.store.Adjust(context.Background(), a)
@@ -125,8 +137,11 @@ func keyspaceAdjustsAnyState(t *testing.T, h Harness, kind limiter.Kind) {
 			f.Fatalf("%+v: %v", a, err)
 		}
 		want := a.Used
-		if a.OnlyLess {
+		switch {
+		case a.OnlyLess:
 			want = min(before.Used, a.Used)
+		case a.OnlyMore:
+			want = max(before.Used, a.Used)
 		}
 		after := f.peek(limit, 1)
 		if r := results[0]; !r.Done || r.Before != before.Used || r.After != want || after.Used != want {

@@ -18,7 +18,7 @@ import (
 // settingsOf reads settings from the text of a configuration.
 func settingsOf(t testing.TB, text string) *Settings {
 	t.Helper()
-	file, r := configfile.Read("limitctl.yaml", []byte(text), nil)
+	file, r := configfile.Read("limitctl.yaml", []byte(text), configfile.Operators{})
 	if mistakes := r.Mistakes(); len(mistakes) > 0 {
 		t.Fatal(mistakes)
 	}

@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// defectMark marks a key with a defect.
+const defectMark = "!"
+
+// defectLists keeps lists of defects, each different one once: many keys have the same.
+type defectLists struct {
+	lists   [][]limiter.Defect
+	numbers map[string]uint64
+}
+
+// number returns the number of a list; 0 if it is empty.
+func (l *defectLists) number(defects []limiter.Defect) uint64 {
+	if len(defects) == 0 {
+		return 0
+	}
+	var text []byte
+	for i := range defects {
+		d := &defects[i]
+		text = append(append(append(append(text, d.Kind...), 0), d.Text...), 0)
+		if d.Stuck {
+			text = append(text, 1)
+		}
+	}
+	n, known := l.numbers[string(text)]
+	if !known {
+		l.lists = append(l.lists, slices.Clone(defects))
+		if n = uint64(len(l.lists)); l.numbers == nil {
+			l.numbers = map[string]uint64{}
+		}
+		l.numbers[string(text)] = n
+	}
+	return n
+}
+
+// list returns the list of a number.
+func (l *defectLists) list(number uint64) []limiter.Defect {
+	if number == 0 {
+		return nil
+	}
+	return l.lists[number-1]
+}
+
+// defectCount is a defect, and how many keys have it.
+type defectCount struct {
+	limiter.Defect
+	keys int
+}
+
+// countDefects returns the defects of rows, those of the most keys first, and how many of the
+// rows stay so until their keys are deleted.
+func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
+	for i := range rows {
+		e := &rows[i].entry
+		if e.IsStuck() {
+			stuck++
+		}
+		for _, d := range e.Defects {
+			at := slices.IndexFunc(counts, func(c defectCount) bool { return c.Defect == d })
+			if at < 0 {
+				at, counts = len(counts), append(counts, defectCount{Defect: d})
+			}
+			counts[at].keys++
+		}
+	}
+	slices.SortStableFunc(counts, func(a, b defectCount) int { return b.keys - a.keys })
+	return counts, stuck
+}
+
+// printDefects says what the mark means, and what helps.
+func printDefects(p *output.Printer, counts []defectCount, stuck int) {
+	for i := range counts {
+		p.Line("%s %s: %s", defectMark, output.Plural(counts[i].keys, "key"), counts[i].Text)
+	}
+	if stuck > 0 {
+		p.Line("%s waiting does not help %s: reset --stuck deletes such keys; look first with --dry-run", defectMark,
+			output.Plural(stuck, "key"))
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/internal/configfile"
+	"github.com/limitctl/limitctl/internal/yamlfile"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// OwnLayout is what stands for limitctl's own keys where the name of a layout can stand.
+const OwnLayout = "limitctl"
+
+// Mapping says which keys of another limiter have which layout, and what their limit is.
+type Mapping struct {
+	foreign.Source
+	// Text is the limit as it was written; empty if none is said.
+	Text string
+}
+
+// readMappings reads the field layouts of a file.
+func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []Mapping) {
+	values, _ := r.List(v, "layouts", "a list of layouts and their keys, each beginning with a dash")
+	for i, value := range values {
+		m := readMapping(r, value)
+		for j := range mappings {
+			if m.isBehind(&mappings[j]) && !r.HasMistakeWithin(values[j].Path) && !r.HasMistakeWithin(value.Path) {
+				r.Mistake(values[i], "the keys are those of line %d, which comes first; keep one", r.Line(values[j]))
+				break
+			}
+		}
+		mappings = append(mappings, m)
+	}
+	return mappings
+}
+
+// isBehind reports whether another mapping has all the keys of m already.
+func (m *Mapping) isBehind(other *Mapping) bool {
+	return m.Layout == other.Layout && m.Keys.String() == other.Keys.String()
+}
+
+func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
+	fields, ok := r.Fields(v, "the layout", configfile.LayoutObject())
+	if !ok {
+		return m
+	}
+	if e, said := fields["layout"]; said {
+		if name, ok := r.Text(e, "layout", "the name of one, such as redis_rate"); ok {
+			var err error
+			if m.Layout, err = namedLayout(name); err != nil {
+				r.Mistake(e, "%s", err)
+			}
+		}
+	}
+	keys, keysSaid := fields["keys"]
+	if keysSaid {
+		if text, ok := r.Text(keys, "keys", "a glob over whole keys, such as rate:login:*"); ok {
+			var err error
+			if m.Keys, err = limiter.ParsePattern(text); err != nil {
+				r.Mistake(keys, "%s", err)
+			}
+		}
+	}
+	limit, limitSaid := fields["limit"]
+	if limitSaid {
+		if m.Text, ok = r.Text(limit, "limit", "COUNT/PERIOD, such as 10/1m"); ok {
+			var err error
+			if m.Limit, err = foreign.ParseLimit(m.Text); err != nil {
+				r.Mistake(limit, "%s", err)
+			}
+		}
+	}
+	if !keysSaid && !limitSaid && !r.HasMistakeWithin(v.Path) {
+		r.Mistake(v, "it says nothing of the layout; give it keys, a limit, or both")
+	}
+	return m
+}
+
+// namedLayout returns a layout that keys can be said to have.
+func namedLayout(name string) (foreign.Layout, error) {
+	if name == foreign.Auto {
+		return nil, limiter.Invalidf("auto is not the layout of keys; name the one that they have")
+	}
+	return foreign.Named(name)
+}
+
+// readLayout reads the field layout of a context: one name or a list of them. It is nil for
+// limitctl's own keys.
+func readLayout(r *yamlfile.Reader, v yamlfile.Value) []string {
+	const want = "the name of a layout, such as redis_rate, or auto, or a list of names"
+	values := []yamlfile.Value{v}
+	if r.IsList(v) {
+		values, _ = r.List(v, "layout", want)
+	}
+	var names []string
+	for _, value := range values {
+		name, ok := r.Text(value, "layout", want)
+		if !ok {
+			continue
+		}
+		if err := CheckLayouts(append(names, name)); err != nil {
+			r.Mistake(value, "%s", err)
+			continue
+		}
+		names = append(names, name)
+	}
+	if slices.Equal(names, []string{OwnLayout}) {
+		return nil
+	}
+	return names
+}
+
+// CheckLayouts reports, as a [limiter.ErrInvalid], what is wrong with names of layouts by which
+// keys are to be read together.
+func CheckLayouts(names []string) error {
+	for i, name := range names {
+		switch {
+		case slices.Contains(names[:i], name):
+			return limiter.Invalidf("layout %q is named twice; name it once", name)
+		case len(names) > 1 && slices.Contains(names, foreign.Auto):
+			return limiter.Invalidf("auto is all layouts; give it alone")
+		case len(names) > 1 && slices.Contains(names, OwnLayout):
+			return limiter.Invalidf("limitctl stands for its own keys, which are not read together with others; give it alone")
+		case name == foreign.Auto || name == OwnLayout:
+			continue
+		}
+		if _, err := foreign.Named(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package foreign
+
+import (
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// counter is a window as hand-written limiters keep it: INCR, and EXPIRE at the first request.
+type counter struct{}
+
+// Info implements [Layout].
+func (counter) Info() Info {
+	return Info{
+		Name: "counter", Called: "a counter", Writer: "hand-written windows: INCR and EXPIRE", Example: "rate_limit:203.0.113.9",
+		Type: "string", Needs: "the limit",
+	}
+}
+
+// Match implements [Layout]. Keys are anything.
+func (l counter) Match(storeKey string, asked bool) (limiter.Key, bool) {
+	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != "" && (asked || isNamedLikeALimiter(storeKey))
+}
+
+// Together implements [Layout].
+func (counter) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// Decode implements [Layout]. No counter is Certain: an integer that expires can be anything.
+func (counter) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	if value.Type == NoValue {
+		return Reading{}, nil
+	}
+	count, err := requestsOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	entry := ownWindowEntry(found, count)
+	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
+	return Reading{Entries: []limiter.Entry{entry}}, nil
+}
+
+// SetRemaining implements [Setter].
+func (counter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return countLeaving(remaining, found.StoreKey, &found.Limit)
+}

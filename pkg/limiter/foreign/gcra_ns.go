@@ -1,0 +1,63 @@
+package foreign
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
+// that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
+// They write the same, so it is what all layouts together call such a value. It counts as
+// throttled and Dragonfly do. redis-cell differs from that by a unit at most, for an instant.
+type gcraNs struct{}
+
+// Info implements [Layout].
+func (gcraNs) Info() Info {
+	return Info{
+		Name: "gcra-ns", Called: "a GCRA bucket in nanoseconds",
+		Writer:  "limiters that keep a time in nanoseconds: throttled, redis-cell, Valkey, Dragonfly",
+		Example: "api:203.0.113.9", Type: "string", Needs: "the limit and the burst",
+		Source: "github.com/throttled/throttled 9e814f27, github.com/dragonflydb/dragonfly f8eca6d0",
+	}
+}
+
+// Match implements [Layout]. Those keys are left to throttled and boulder that have a form of
+// their own.
+func (l gcraNs) Match(storeKey string, asked bool) (limiter.Key, bool) {
+	_, ofBoulder := parseBucketKey(storeKey)
+	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, asked || !ofBoulder && !isVaried(storeKey)
+}
+
+// Together implements [Layout].
+func (gcraNs) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// Decode implements [Layout]. Certain is a value whose key is kept until just then, as these
+// limiters have it.
+func (gcraNs) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	if value.Type == NoValue {
+		return Reading{}, nil
+	}
+	arrival, err := arrivalOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	entry, _ := arrivalEntry(arrival, found, wholeInterval)
+	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
+	return Reading{Entries: []limiter.Entry{entry}, Certain: isKeptUntil(arrival, value, found)}, nil
+}
+
+// isKeptUntil reports whether a key is kept until an arrival time. throttled rounds that down
+// to seconds, but keeps a key for one at least.
+func isKeptUntil(arrival int64, value *Value, found *Found) bool {
+	ahead := time.Duration(arrival - nanoseconds(found.Now))
+	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), value.TTL, 2*time.Second)
+}
+
+// SetRemaining implements [Setter].
+func (gcraNs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return arrivalLeaving(remaining, found, wholeInterval, 0)
+}

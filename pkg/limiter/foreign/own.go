@@ -1,0 +1,41 @@
+package foreign
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// isOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a
+// limit, or what it keeps with limits.
+func isOwn(value *Value) bool {
+	if value.Type == StringValue && strings.HasPrefix(string(value.Text[:min(len(value.Text), len(limiter.RecordMagic))]), limiter.RecordMagic) {
+		if _, err := limiter.DecodeRecordLimit(value.Text); err == nil {
+			return true
+		}
+	}
+	_, rest, is := strings.Cut(value.StoreKey, "!")
+	return is && isKeptWithLimits(rest)
+}
+
+// isKeptWithLimits reports whether it is what follows the prefix and "!" in a key of limitctl.
+func isKeptWithLimits(name string) bool {
+	tag, rest, hasTag := strings.Cut(strings.TrimPrefix(name, "{"), "}")
+	if !hasTag || !strings.HasPrefix(name, "{") {
+		return name == "id" || isToken(name)
+	}
+	switch {
+	case tag == "audit":
+		return rest == ""
+	case tag == "override":
+		return rest == "" || strings.HasPrefix(rest, ":")
+	case strings.HasPrefix(tag, "denials:"):
+		return rest == ""
+	}
+	token, is := strings.CutPrefix(rest, ":")
+	return is && isToken(token)
+}
+
+func isToken(name string) bool {
+	return strings.HasPrefix(name, "token:") || strings.HasPrefix(name, "token-sha256:")
+}

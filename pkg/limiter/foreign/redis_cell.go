@@ -1,0 +1,64 @@
+package foreign
+
+import (
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// redisCell is the command CL.THROTTLE of the module redis-cell for Redis and Valkey, and that
+// of Dragonfly: a bucket in the form of GCRA. A string holds the theoretical arrival time in ns
+// since 1970. What the command calls max_burst is one less than the burst.
+type redisCell struct{}
+
+// Info implements [Layout].
+func (redisCell) Info() Info {
+	return Info{
+		Name: "redis-cell", Called: "a redis-cell bucket", Writer: "redis-cell for Redis and Valkey, Dragonfly",
+		Example: "user:123", Type: "string", Needs: "the limit and the burst",
+		Source: "github.com/brandur/redis-cell 4d423387, github.com/dragonflydb/dragonfly f8eca6d0",
+	}
+}
+
+// Match implements [Layout]. Keys are the caller's.
+func (l redisCell) Match(storeKey string, _ bool) (limiter.Key, bool) {
+	return limiter.Key{Subject: storeKey, Name: l.Info().Name}, storeKey != ""
+}
+
+// Together implements [Layout].
+func (redisCell) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// redisCellInterval is a quotient of floats, which is not the same for periods of months.
+func redisCellInterval(limit *limiter.Limit) int64 {
+	return int64(float64(limit.Period) / float64(limit.Count))
+}
+
+// Decode implements [Layout]. No key is Certain, since others write the same value under keys
+// of any form.
+func (redisCell) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	if value.Type == NoValue {
+		return Reading{}, nil
+	}
+	arrival, err := arrivalOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	entry, s := arrivalEntry(arrival, found, redisCellInterval)
+	if entry.UsedKnown() {
+		// What remains is a quotient of whole µs. Dragonfly's is one of ns.
+		left, micros := s.tolerance-int64(entry.ResetAfter), int64(time.Microsecond)
+		if s.interval >= micros && left > -s.interval {
+			entry.Remaining = max(0, int64(float64(left/micros)/float64(s.interval/micros)))
+		}
+	}
+	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
+	return Reading{Entries: []limiter.Entry{entry}}, nil
+}
+
+// SetRemaining implements [Setter].
+func (redisCell) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	return arrivalLeaving(remaining, found, redisCellInterval, 0)
+}

@@ -1,0 +1,157 @@
+package foreign
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// redisRateWindows is github.com/go-redis/redis_rate up to v7: windows with a number, in a
+// counter each. Its Allow counts in windows of seconds, "rate:<name>-<number>", and its
+// AllowRate in windows of which the key has the length in ns, "rate:<name>-<ns>-<number>".
+type redisRateWindows struct{}
+
+// redisRateKept is how much longer than a period from the last request on a counter is kept.
+const redisRateKept = 30 * time.Second
+
+// Info implements [Layout].
+func (redisRateWindows) Info() Info {
+	return Info{
+		Name: "redis_rate-v7", Called: "a redis_rate window", Writer: "go-redis/redis_rate up to v7",
+		Example: "rate:project:123-29921572", Type: "string", Prefixes: []string{"rate:"}, Needs: "the count",
+		Source: "github.com/go-redis/redis_rate v7.0.0",
+	}
+}
+
+// numberedName is what the key of a window tells.
+type numberedName struct {
+	name   string
+	period time.Duration // 0 if the key does not tell
+	number int64
+}
+
+func parseNumberedName(storeKey string, asked bool) (n numberedName, ok bool) {
+	rest, ok := cutPrefix(storeKey, "rate:", asked)
+	if !ok {
+		return n, false
+	}
+	if n.name, n.number, ok = cutNumber(rest); !ok {
+		return n, false
+	}
+	// A rate has windows of whole seconds.
+	if name, period, has := cutNumber(n.name); has && period%int64(time.Second) == 0 && period <= int64(limiter.MaxPeriod) {
+		n.name, n.period = name, time.Duration(period)
+	}
+	return n, n.name != ""
+}
+
+// cutNumber cuts a text at its last hyphen, behind which there is a number.
+func cutNumber(text string) (before string, number int64, ok bool) {
+	hyphen := strings.LastIndexByte(text, '-')
+	if hyphen < 0 {
+		return "", 0, false
+	}
+	digits := text[hyphen+1:]
+	number, err := strconv.ParseInt(digits, 10, 64)
+	return text[:hyphen], number, err == nil && number > 0 && digits[0] >= '1' && digits[0] <= '9'
+}
+
+// Match implements [Layout].
+func (l redisRateWindows) Match(storeKey string, asked bool) (limiter.Key, bool) {
+	n, ok := parseNumberedName(storeKey, asked)
+	name := l.Info().Name
+	if n.period > 0 {
+		name += "/" + limiter.FormatPeriod(n.period)
+	}
+	return limiter.Key{Subject: n.name, Name: name}, ok
+}
+
+// Together implements [Layout].
+func (redisRateWindows) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// Decode implements [Layout].
+func (l redisRateWindows) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	switch {
+	case value.Type == NoValue:
+		return Reading{}, nil
+	case value.Type != StringValue:
+		return Reading{}, notA(value.Type, StringValue)
+	}
+	count, err := strconv.ParseInt(string(value.Text), 10, 64)
+	if err != nil || count < 1 {
+		return Reading{}, errors.New("not a count")
+	}
+	w, limit := l.windowOf(found)
+	entry := limiter.Entry{Key: found.Key, Limit: limit}
+	switch {
+	case w.period == 0:
+		entry.UsedUnknown = true
+		return Reading{Entries: []limiter.Entry{entry}}, nil
+	case w.age(found.Now) > 0: // it counts for nothing any more
+		entry.Key.Name += "@" + strconv.FormatInt(w.index, 10)
+		entry.Remaining, entry.Allowed, entry.ResetTold = limit.Count, limit.Count > 0, true
+	default:
+		entry.Used, entry.ResetTold, entry.ResetAfter = count, true, w.until(found.Now)
+		countedEntry(&entry, entry.ResetAfter)
+	}
+	entry.Defects = lifetime{longest: w.period + redisRateKept, needed: entry.ResetAfter, passes: true}.defects(&entry, value)
+	// Each request has the key kept for 30 seconds more than the period, which nobody else does.
+	least := w.until(found.Now) + redisRateKept
+	certain := value.TTL >= least-clocksDiffer && value.TTL <= w.period+redisRateKept+clocksDiffer
+	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+}
+
+func (l redisRateWindows) windowOf(found *Found) (w window, limit limiter.Limit) {
+	n, _ := parseNumberedName(found.StoreKey, true)
+	if n.period == 0 {
+		return windowOf(found.Limit, limiter.FixedWindow, n.number, time.Second, redisRateKept, found.Now)
+	}
+	limit = limiter.Limit{Algorithm: limiter.FixedWindow, Period: n.period}
+	switch {
+	case n.period > time.Second: // only a rate below 1/s has such a window, and one request in it
+		limit.Count, limit.Burst = 1, 1
+	case found.Limit.Period == n.period:
+		limit = withAlgorithm(found.Limit, limiter.FixedWindow)
+	}
+	return window{n.number, n.period}, limit
+}
+
+// countedEntry fills in what follows of a count of requests that ends after a while, for a
+// limiter that denies a request if it would be more than the count of the limit.
+func countedEntry(entry *limiter.Entry, ends time.Duration) {
+	if !entry.CapacityKnown() {
+		return
+	}
+	entry.Remaining = max(0, entry.Limit.Count-entry.Used)
+	if entry.Allowed = entry.Remaining > 0; !entry.Allowed {
+		entry.RetryAfter = ends
+	}
+	entry.RetryTold = entry.ResetTold
+}
+
+// SetRemaining implements [Setter].
+func (l redisRateWindows) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	w, limit := l.windowOf(found)
+	if w.period == 0 || w.age(found.Now) > 0 {
+		return nil, limiter.Invalidf("key %s is of a window that is over", found.StoreKey)
+	}
+	return countLeaving(remaining, found.StoreKey, &limit)
+}
+
+// countLeaving writes the count of requests that leaves so many of a limit. The key's expiry
+// stays, since it is the end of the window.
+func countLeaving(remaining int64, storeKey string, limit *limiter.Limit) ([]Write, error) {
+	switch {
+	case limit.Count == 0:
+		return nil, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
+	case remaining < 0 || remaining > limit.Count:
+		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
+	}
+	return []Write{{StoreKey: storeKey, Text: strconv.FormatInt(limit.Count-remaining, 10)}}, nil
+}

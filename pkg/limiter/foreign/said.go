@@ -1,0 +1,28 @@
+package foreign
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// ParseLimit reads what an operator says of a limit whose keys do not tell it: the form that
+// [limiter.ParseLimit] reads, such as "10/1m,burst=20", or a count without a period, such as
+// "10", for keys that tell the period. Without an algorithm it is that of the layout, and
+// Algorithm is zero. The error is a [limiter.ErrInvalid].
+func ParseLimit(text string) (limiter.Limit, error) {
+	if strings.Contains(text, "/") {
+		return limiter.ParseLimit(text)
+	}
+	amount, options, has := strings.Cut(text, ",")
+	whole := amount + "/1s"
+	if has {
+		whole += "," + options
+	}
+	limit, err := limiter.ParseLimit(whole)
+	if err != nil {
+		return limiter.Limit{}, limiter.Invalidf("limit %q is neither COUNT/PERIOD, such as 10/1m, nor a COUNT, such as 10", text)
+	}
+	limit.Period = 0
+	return limit, nil
+}

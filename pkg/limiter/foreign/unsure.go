@@ -1,0 +1,37 @@
+package foreign
+
+import (
+	"strconv"
+	"strings"
+)
+
+// UnsureError says of a store key that looks like a limiter's why it was left out. It concerns
+// one key.
+//
+// It is not a [limiter.ForeignError], and no reason for a command to fail: nobody asked for just
+// this key, or the key is in order and another limiter's. Several limiters have the same prefix,
+// so that a pattern such as "rate:*" also selects keys that its author did not think of. Nothing
+// about them is to be put right.
+type UnsureError struct {
+	StoreKey string
+	// Layouts are the names of those that the key looks like. If neither Is nor Wrong is set,
+	// each of them may have written it.
+	Layouts []string
+	// Is is what the value is, such as "a Traefik bucket", if it is certainly of the only one
+	// of Layouts, which the key was not looked at by.
+	Is string
+	// Wrong is what is wrong with the value if none of Layouts can have written it.
+	Wrong string
+}
+
+// Error names the key and the layouts. A key that is not printable is quoted.
+func (e *UnsureError) Error() string {
+	text, layouts := "key "+strconv.Quote(e.StoreKey), strings.Join(e.Layouts, " or ")
+	switch {
+	case e.Is != "":
+		return text + " is " + e.Is + "; see --layout " + layouts
+	case e.Wrong != "":
+		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
+	}
+	return text + " may be of " + layouts
+}
