@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
@@ -107,8 +108,16 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 		return nil, nil
 	}
 	with := *remaining
+	var err error
+	with.overrides, err = r.overridesInForce(ctx)
+	return &with, err
+}
+
+// overridesInForce returns the overrides that are in force; nil for none. That they may not be
+// read is a warning.
+func (r *Runner) overridesInForce(ctx context.Context) (*limiter.OverrideList, error) {
 	if _, has := limiter.OverrideTableOf(r.Store); !has {
-		return &with, nil
+		return nil, nil
 	}
 	overrides, err := r.Overrides(ctx)
 	switch {
@@ -116,16 +125,18 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 		if r.Warn != nil {
 			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
 		}
+		return nil, nil
 	case err != nil:
 		return nil, err
-	default:
-		with.overrides = limiter.NewOverrideList(overrides)
 	}
-	return &with, nil
+	return limiter.NewOverrideList(overrides), nil
 }
 
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *limiter.Entry) error {
+	if e.Layout != "" {
+		return r.checkForeign(e)
+	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
@@ -134,6 +145,28 @@ func (r *Remaining) check(e *limiter.Entry) error {
 	case r.Units > capacity:
 		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
 			r.Units, limit, e.StoreKey, capacity)
+	}
+	return nil
+}
+
+// checkForeign is check for the limit of another limiter.
+func (r *Remaining) checkForeign(e *limiter.Entry) error {
+	layout, err := foreign.Named(e.Layout)
+	if err != nil {
+		return err
+	}
+	storeKey := output.Printable(e.StoreKey)
+	if _, can := layout.(foreign.Setter); !can {
+		return limiter.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
+			"reset it whole, or select keys of other layouts", storeKey, e.Layout)
+	}
+	switch {
+	case !e.RemainingKnown():
+		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known (%s); say it with --limit, or reset it whole",
+			r.Units, storeKey, e.LimitText())
+	case r.Units > e.Limit.Capacity():
+		return limiter.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
+			r.Units, e.LimitText(), storeKey, e.Limit.Capacity())
 	}
 	return nil
 }
@@ -163,7 +196,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 	}
 	results, err := r.Store.Adjust(ctx, adjustments...)
 	var late []limiter.Record
-	var same []limiter.Key
+	var same []limiter.Record
 	unknown := len(adjustments)
 	for i := range results {
 		a := &results[i]
@@ -174,7 +207,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		done.effect.count(a.Before, a.After)
 		switch {
 		case a.Before == a.After:
-			same = append(same, adjustments[i].Key)
+			same = append(same, batch.Records[i])
 		case a.Record.Holds() && a.Record.Check() == nil:
 			late = append(late, a.Record)
 		}

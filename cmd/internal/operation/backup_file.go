@@ -103,9 +103,9 @@ func (b *backupFile) setStoreID(id string) error {
 	return nil
 }
 
-// add writes the record of a key that is to be changed, and whose limit may not be in it.
-func (b *backupFile) add(r limiter.Record, limit limiter.Limit) error {
-	if err := b.writer.WriteOf(limit, r); err != nil {
+// add writes the record of a key that is to be changed.
+func (b *backupFile) add(e *limiter.Entry) error {
+	if err := b.writer.WriteEntry(e); err != nil {
 		return b.failed(err)
 	}
 	return nil
@@ -123,13 +123,29 @@ func (b *backupFile) amend(records []limiter.Record) error {
 	return nil
 }
 
+// addUnused writes that nothing of keys that are to be changed was in use.
+func (b *backupFile) addUnused(amends bool, keys ...limiter.Key) error {
+	if err := b.writer.WriteUnused(amends, keys...); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
+// sync makes sure that all is on the disk.
+func (b *backupFile) sync() error {
+	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
 // exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
 // file when it returns.
-func (b *backupFile) exclude(keys []limiter.Key) error {
-	if len(keys) == 0 {
+func (b *backupFile) exclude(records []limiter.Record) error {
+	if len(records) == 0 {
 		return nil
 	}
-	if err := errors.Join(b.writer.Exclude(keys...), b.writer.Flush()); err != nil {
+	if err := errors.Join(b.writer.Exclude(records...), b.writer.Flush()); err != nil {
 		return b.failed(err)
 	}
 	return nil
@@ -138,8 +154,8 @@ func (b *backupFile) exclude(keys []limiter.Key) error {
 // each makes sure that all is on the disk, and calls do with what was written so far, a
 // batch at a time. do may amend records.
 func (b *backupFile) each(size int, do func(backup.Batch) error) error {
-	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
-		return b.failed(err)
+	if err := b.sync(); err != nil {
+		return err
 	}
 	end, err := b.file.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Selected is what a reset is about to change.
+// Selected is what a reset or a migration is about to change.
 type Selected struct {
 	// Count is how many keys.
 	Count int
@@ -20,17 +20,21 @@ type Selected struct {
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
+	// Layouts are those of other limiters whose keys are among them, by name.
+	Layouts []string
 	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
 	// would do.
 	Remaining *Remaining
 	Effect    Effect
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
+	// Migration is what a migration would do; nil for a reset.
+	Migration *Migrated
 }
 
 // LimitCount is how many keys a limit has.
 type LimitCount struct {
-	Name string // as [policy.LimitName] has it
+	Name string // as [policy.LimitName] has it, or of another limiter as it is
 	Keys int
 }
 
@@ -46,6 +50,7 @@ type targets struct {
 	held      backup.Batch // holds them if there is no backup
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
+	layouts   []string       // of other limiters, sorted
 	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
@@ -66,7 +71,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	switch {
 	case t.dryRun:
 	case t.backup != nil:
-		if err := t.backup.add(e.Record, e.Limit); err != nil {
+		if err := t.backup.add(e); err != nil {
 			t.failed = true
 			return err
 		}
@@ -78,19 +83,26 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	t.count++
 	if len(t.sample) < sampled {
 		shown := *e
-		shown.Record = limiter.Record{} // which may be large
+		shown.Record = e.Record.WithoutValues() // which may be large
 		t.sample = append(t.sample, shown)
 	}
 	if t.limits == nil {
 		t.limits = map[string]int{}
 	}
-	t.limits[policy.LimitName(e.Key)]++
+	if e.Layout == "" {
+		t.limits[policy.LimitName(e.Key)]++
+		return nil
+	}
+	t.limits[e.Key.Name]++
+	if at, known := slices.BinarySearch(t.layouts, e.Layout); !known {
+		t.layouts = slices.Insert(t.layouts, at, e.Layout)
+	}
 	return nil
 }
 
 // selected is what to show of the targets.
 func (t *targets) selected(incomplete error) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
+	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}
@@ -113,11 +125,7 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 	if t.backup == nil || t.remaining == nil {
 		return stopped
 	}
-	keys := make([]limiter.Key, len(batch.Records))
-	for i := range batch.Records {
-		keys[i] = batch.Records[i].Key
-	}
-	return t.backup.exclude(keys)
+	return t.backup.exclude(batch.Records)
 }
 
 // question is what to ask before the targets are changed, after a scan that ended with scanErr.
@@ -129,6 +137,11 @@ func (t *targets) question(scanErr error) string {
 	if scanErr == nil {
 		return question
 	}
+	return incompleteQuestion(question, scanErr)
+}
+
+// incompleteQuestion asks a question although a scan ended with scanErr.
+func incompleteQuestion(question string, scanErr error) string {
 	missing := ""
 	if parts := missingParts(scanErr); len(parts) > 0 {
 		missing = ": those of " + strings.Join(parts, " and ") + " are missing"
