@@ -104,8 +104,12 @@ func TestBucket4jSetRemaining(t *testing.T) {
 	}
 	found.Values[0] = text("user-42", writes[0].Text, time.Hour)
 	reading, err := bucket4j{}.Decode(found)
-	if err != nil || reading.Entries[0].Remaining != 1 || reading.Entries[0].ResetAfter != 54*time.Second || reading.Entries[1].Remaining != 97 {
-		t.Errorf("read back as %+v, %v", reading.Entries, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, other := reading.Entries[0], reading.Entries[1]
+	if set.Remaining != 1 || set.ResetAfter != 54*time.Second || other.Remaining != 97 {
+		t.Errorf("read back as %+v", reading.Entries)
 	}
 	found.Key.Name = "bucket4j"
 	const several = `key "user-42" holds several limits; name one of bucket4j/per-min, bucket4j/100/1h`

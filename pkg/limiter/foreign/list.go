@@ -10,12 +10,16 @@ import (
 // All returns the layouts, in the order of their names.
 func All() []Layout {
 	return []Layout{
+		apisix{},
 		boulder{},
 		bucket4j{},
 		counter{},
+		envoy{},
 		gcraNs{},
 		gitlab{},
+		kong{},
 		laravel{},
+		limitador{},
 		limits{},
 		nestjs{},
 		rackAttack{},
@@ -25,6 +29,7 @@ func All() []Layout {
 		redisRateWindows{},
 		redisRate{},
 		sethvargo{},
+		spring{},
 		throttled{},
 		timeSet{},
 		tokenHash{},

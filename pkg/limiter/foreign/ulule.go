@@ -41,7 +41,7 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	if value.Type == NoValue {
 		return Reading{}, nil
 	}
-	count, err := countOf(value)
+	count, err := hitsOf(value)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -51,8 +51,8 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	return Reading{Entries: []limiter.Entry{entry}, Certain: usual && isAddress(address) && value.TTL >= 0 && value.TTL < longestLimit}, nil
 }
 
-// countOf reads a count of requests.
-func countOf(value *Value) (count int64, err error) {
+// hitsOf reads a count of requests.
+func hitsOf(value *Value) (count int64, err error) {
 	if value.Type != StringValue {
 		return 0, notA(value.Type, StringValue)
 	}
