@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/trail"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 type auditOptions struct {
@@ -20,6 +24,8 @@ type auditOptions struct {
 	since string
 	user  string
 	local bool
+	// layouts names layouts of other limiters.
+	layouts string
 	// from is the instant that since says.
 	from time.Time
 }
@@ -65,6 +71,9 @@ out, with a warning.`,
 		"or a date and time")
 	flags.StringVar(&o.user, "user", "", "show only what the user of that `NAME` did")
 	flags.BoolVar(&o.local, "local", false, "show only what this machine has, and ask no store")
+	flags.StringVar(&o.layouts, "layout", "", "show only what concerned keys of the layout of that `NAME`; auto is those of any other "+
+		"limiter, limitctl its own")
+	cmd.RegisterFlagCompletionFunc("layout", completeLayouts)
 	cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "1d", "7d"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("user", cobra.NoFileCompletions)
 	return cmd
@@ -73,6 +82,11 @@ out, with a warning.`,
 func (o *auditOptions) parse(cmd *cobra.Command) error {
 	if o.limit < 0 {
 		return usagef("--limit-rows %d is negative; give a number of runs, or 0 for all", o.limit)
+	}
+	if cmd.Flags().Changed("layout") {
+		if err := config.CheckLayouts(strings.Split(o.layouts, ",")); err != nil {
+			return usagef("--layout: %s", err)
+		}
 	}
 	if !cmd.Flags().Changed("since") {
 		return nil
@@ -91,9 +105,26 @@ func (o *auditOptions) parse(cmd *cobra.Command) error {
 	return nil
 }
 
-// keep reports whether an entry is of the time and the user that are asked for.
+// keep reports whether an entry is of the time, the user and the layout that are asked for.
 func (o *auditOptions) keep(e *trail.Entry) bool {
-	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user)
+	return !e.Time.Before(o.from) && (o.user == "" || e.User == o.user || e.Account == o.user) && o.concerns(e)
+}
+
+// concerns reports whether an entry is of a layout that is asked for. A run that found no keys
+// is of those that it looked for.
+func (o *auditOptions) concerns(e *trail.Entry) bool {
+	switch o.layouts {
+	case "":
+		return true
+	case foreign.Auto:
+		return e.Layout != ""
+	case config.OwnLayout:
+		return e.Layout == ""
+	}
+	of := strings.Split(e.Layout, ",")
+	return slices.ContainsFunc(strings.Split(o.layouts, ","), func(name string) bool {
+		return slices.Contains(of, name) || e.Layout == foreign.Auto
+	})
 }
 
 func runAudit(ctx context.Context, o *auditOptions) error {
@@ -137,7 +168,7 @@ func runAudit(ctx context.Context, o *auditOptions) error {
 
 // nothing says why no run is shown.
 func (o *auditOptions) nothing() string {
-	if o.since != "" || o.user != "" || o.contextName != "" {
+	if o.since != "" || o.user != "" || o.contextName != "" || o.layouts != "" {
 		return "no run was found that the flags ask for"
 	}
 	return "nothing was changed yet"
@@ -146,6 +177,7 @@ func (o *auditOptions) nothing() string {
 // readStore reads the audit in the store; where is the store's name. Without a history there is
 // no store to ask, as the error says.
 func (o *auditOptions) readStore(ctx context.Context) (history *trail.History, where string, err error) {
+	o.ofAnyKeys = true
 	store, where, err := o.openToRead()
 	if err != nil {
 		return nil, "", err

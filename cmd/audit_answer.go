@@ -53,7 +53,7 @@ func (a *auditAnswer) Lines() []any {
 // Records implements output.Answer.
 func (a *auditAnswer) Records() [][]string {
 	records := [][]string{{"time", "user", "context", "store", "prefix", "command", "selection",
-		"matched", "changed", "backup", "outcome", "error", "reason", "unknown", "account", "host", "run", "began_at", "source"}}
+		"matched", "changed", "backup", "outcome", "error", "reason", "unknown", "account", "host", "run", "began_at", "source", "layout"}}
 	for _, e := range a.entries {
 		began := ""
 		if !e.Began.IsZero() {
@@ -61,7 +61,7 @@ func (a *auditAnswer) Records() [][]string {
 		}
 		records = append(records, []string{e.Time.Format(time.RFC3339), e.User, e.Context, e.Store, e.Prefix, e.Command, e.Selection,
 			number(e.Matched), number(e.Changed), e.Backup, string(e.Outcome), e.Error, e.Reason, number(e.Unknown), e.Account, e.Host,
-			e.Run, began, string(e.Source)})
+			e.Run, began, string(e.Source), e.Layout})
 	}
 	return records
 }

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // completer offers a shell the words that can come next.
@@ -20,7 +22,7 @@ const completionKeys = 100
 // keys offers subjects that are in use, from one scan for a short while. Those
 // that are special to a shell are not looked for; what is left has no glob in it, and
 // so is also the pattern that selects nothing else.
-func (c completer) keys(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
 		return nil, directive
@@ -33,6 +35,13 @@ func (c completer) keys(_ *cobra.Command, args []string, begun string) ([]string
 	defer cancel()
 	quiet := *c.globalOptions
 	quiet.quiet, quiet.timeout = true, c.env.TabTime
+	if cmd.Flags().Lookup("layout") != nil { // the command can be about keys of other limiters
+		var l layoutOptions
+		l.layoutName, _ = cmd.Flags().GetString("layout")
+		if err := l.use(&quiet); err != nil {
+			return nil, directive
+		}
+	}
 	store, _, err := quiet.openToRead()
 	if err != nil {
 		return nil, directive
@@ -40,10 +49,16 @@ func (c completer) keys(_ *cobra.Command, args []string, begun string) ([]string
 	defer store.Close()
 	var subjects []string
 	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: pattern}) {
+		if unsure := (*foreign.UnsureError)(nil); errors.As(err, &unsure) {
+			continue
+		}
 		if err != nil || len(subjects) == completionKeys {
 			break
 		}
 		subject := entry.Key.Subject
+		if quiet.layouts != nil && !strings.HasPrefix(subject, begun) { // what was begun is a store key
+			subject = entry.StoreKey
+		}
 		if shell.IsPlain(subject) && !strings.HasPrefix(subject, "-") && !slices.Contains(subjects, subject) {
 			subjects = append(subjects, subject)
 		}

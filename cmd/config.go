@@ -95,7 +95,7 @@ func printValidation(g *globalOptions, c *config.Config, err error) error {
 		return err
 	}
 	if err == nil {
-		answer.Files, answer.Policies, answer.Contexts = c.Read, len(c.Policies), len(c.Contexts)
+		answer.Files, answer.Policies, answer.Layouts, answer.Contexts = c.Read, len(c.Policies), len(c.Layouts), len(c.Contexts)
 	}
 	if printErr := g.print(answer); printErr != nil {
 		return printErr
@@ -109,6 +109,7 @@ type validAnswer struct {
 	Valid         bool             `json:"valid"`
 	Files         []string         `json:"files,omitempty"`
 	Policies      int              `json:"policies"`
+	Layouts       int              `json:"layouts,omitempty"`
 	Contexts      int              `json:"contexts"`
 	Mistakes      []config.Mistake `json:"mistakes"`
 }
@@ -131,8 +132,12 @@ func (a *validAnswer) Records() [][]string {
 // Print implements output.Answer. Mistakes are the command's error.
 func (a *validAnswer) Print(p *output.Printer) {
 	if a.Valid {
-		p.Line("%s %s: %s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
-			counted(a.Policies, "policy", "policies"), output.Plural(a.Contexts, "context"))
+		layouts := ""
+		if a.Layouts > 0 {
+			layouts = ", " + output.Plural(a.Layouts, "mapping") + " of layouts"
+		}
+		p.Line("%s %s: %s%s, %s", p.Paint(output.Calm, "✓ valid"), strings.Join(a.Files, ", "),
+			counted(a.Policies, "policy", "policies"), layouts, output.Plural(a.Contexts, "context"))
 	}
 }
 

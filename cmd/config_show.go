@@ -25,7 +25,7 @@ func newConfigShowCmd(global *globalOptions) *cobra.Command {
 		Use:   "show",
 		Short: "Show what is configured, with all defaults",
 		Long: `Show prints the settings that commands have here: the store, the prefix, and
-all policies and contexts. With --origin, it says where each value comes from:
+all policies, layouts and contexts. With --origin, it says where each value comes from:
 a line of a file, a flag, an environment variable, or the default.`,
 		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
 		Args:              noArguments,
@@ -63,6 +63,9 @@ func runConfigShow(o *configShowOptions) error {
 	for _, p := range c.Policies {
 		answer.addPolicy(c, p)
 		answer.document.Policies[p.Name] = newPolicyDocument(p)
+	}
+	for i := range c.Layouts {
+		answer.addMapping(c, i)
 	}
 	for _, x := range c.Contexts {
 		answer.addContext(c, x)
@@ -117,6 +120,7 @@ type showDocument struct {
 	LocalShare    string                    `json:"local_share"`
 	Breaker       breakerDocument           `json:"breaker"`
 	Policies      map[string]policyDocument `json:"policies"`
+	Layouts       []mappingDocument         `json:"layouts,omitempty"`
 	Contexts      []contextDocument         `json:"contexts"`
 	Denials       bool                      `json:"denials"`
 	// HTTP is how HTTP requests and Envoy's descriptors are limited, by the settings' paths.
@@ -237,6 +241,28 @@ func (a *showAnswer) addPolicy(c *config.Config, p *policy.Policy) {
 	}
 }
 
+// mappingDocument is what is said of keys of another limiter.
+type mappingDocument struct {
+	Layout string `json:"layout"`
+	Keys   string `json:"keys,omitempty"`
+	Limit  string `json:"limit,omitempty"`
+}
+
+// addMapping adds what is said of keys of another limiter.
+func (a *showAnswer) addMapping(c *config.Config, i int) {
+	m, path := &c.Layouts[i], fmt.Sprintf("layouts[%d]", i)
+	d := mappingDocument{Layout: m.Layout.Info().Name, Limit: m.Text}
+	if !m.Keys.IsZero() {
+		d.Keys = m.Keys.String()
+	}
+	a.document.Layouts = append(a.document.Layouts, d)
+	for _, field := range [][2]string{{"layout", d.Layout}, {"keys", d.Keys}, {"limit", d.Limit}} {
+		if field[1] != "" {
+			a.addFrom(c, path+"."+field[0], field[1])
+		}
+	}
+}
+
 func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 	path := "contexts." + x.Name
 	a.addFrom(c, path+".store", storeurl.Redact(x.Store))
@@ -244,6 +270,9 @@ func (a *showAnswer) addContext(c *config.Config, x *config.Context) {
 		if field[1] != "" {
 			a.addFrom(c, path+"."+field[0], field[1])
 		}
+	}
+	if len(x.Layouts) > 0 {
+		a.addFrom(c, path+".layout", strings.Join(x.Layouts, ", "))
 	}
 	a.addFrom(c, path+".read_only", fmt.Sprint(x.ReadOnly))
 	a.addFrom(c, path+".protected", fmt.Sprint(x.Protected))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -174,30 +175,31 @@ func runContextShow(g *globalOptions, name string) error {
 
 // contextDocument is a context as it is shown, without its password.
 type contextDocument struct {
-	Name         string `json:"name"`
-	Store        string `json:"store"`
-	Prefix       string `json:"prefix,omitempty"`
-	PasswordFile string `json:"password_file,omitempty"`
-	PasswordEnv  string `json:"password_env,omitempty"`
-	ReadOnly     bool   `json:"read_only"`
-	Protected    bool   `json:"protected"`
-	Current      bool   `json:"current"`
-	Origin       string `json:"origin"`
+	Name         string   `json:"name"`
+	Store        string   `json:"store"`
+	Prefix       string   `json:"prefix,omitempty"`
+	Layouts      []string `json:"layouts,omitempty"` // of other limiters, by which keys are read
+	PasswordFile string   `json:"password_file,omitempty"`
+	PasswordEnv  string   `json:"password_env,omitempty"`
+	ReadOnly     bool     `json:"read_only"`
+	Protected    bool     `json:"protected"`
+	Current      bool     `json:"current"`
+	Origin       string   `json:"origin"`
 }
 
 func newContextDocument(c *config.Config, x *config.Context, current string) contextDocument {
 	origin, _ := c.Origin("contexts." + x.Name)
-	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.PasswordFile, x.PasswordEnv,
+	return contextDocument{x.Name, storeurl.Redact(x.Store), x.Prefix, x.Layouts, x.PasswordFile, x.PasswordEnv,
 		x.ReadOnly, x.Protected, x.Name == current, origin.String()}
 }
 
 func (d *contextDocument) record() []string {
 	return []string{d.Name, d.Store, d.Prefix, d.PasswordFile, d.PasswordEnv, fmt.Sprint(d.ReadOnly), fmt.Sprint(d.Protected),
-		fmt.Sprint(d.Current), d.Origin}
+		fmt.Sprint(d.Current), d.Origin, strings.Join(d.Layouts, ",")}
 }
 
 func contextHeader() []string {
-	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin"}
+	return []string{"name", "store", "prefix", "password_file", "password_env", "read_only", "protected", "current", "origin", "layouts"}
 }
 
 // access says what is allowed in a context.
@@ -245,6 +247,10 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 	}
 	columns := []output.Column{{Header: ""}, {Header: "NAME"}, {Header: "STORE", Shrinks: 12}, {Header: "PREFIX", Drops: 2},
 		{Header: "ACCESS"}, {Header: "ORIGIN", Shrinks: 8, Drops: 1}}
+	layouts := slices.ContainsFunc(a.Contexts, func(x contextDocument) bool { return len(x.Layouts) > 0 })
+	if layouts {
+		columns = append(columns, output.Column{Header: "LAYOUTS", Shrinks: 8, Drops: 3})
+	}
 	var rows [][]output.Cell
 	for i := range a.Contexts {
 		x, star := &a.Contexts[i], " "
@@ -253,6 +259,9 @@ func (a *contextsAnswer) Print(p *output.Printer) {
 		}
 		rows = append(rows, []output.Cell{{Text: star, Style: output.Calm}, {Text: x.Name}, {Text: x.Store},
 			{Text: cmp.Or(x.Prefix, "-")}, {Text: x.access()}, {Text: x.Origin, Style: output.Faint}})
+		if layouts {
+			rows[i] = append(rows[i], output.Cell{Text: cmp.Or(strings.Join(x.Layouts, ","), "-")})
+		}
 	}
 	p.Table(columns, rows)
 }

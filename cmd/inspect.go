@@ -124,8 +124,12 @@ func (o *inspectOptions) parse(args []string) (err error) {
 	if o.foreign && (o.sort != "" && o.sort != "key") {
 		return usagef("--foreign shows values that are not limits; the only order they have is --sort key")
 	}
-	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.name == "" && !o.foreign && o.layouts == nil {
-		o.keys.Likely = o.likelyKeys(subject)
+	if subject, exact := o.keys.Query.Subjects.Exact(); exact && o.policy == "" && o.name == "" && !o.foreign {
+		if o.layouts == nil {
+			o.keys.Likely = o.likelyKeys(subject)
+		} else {
+			o.keys.Likely, o.keys.LikelyStoreKeys = o.likelyForeign(subject)
+		}
 	}
 	o.keys.Query.Bytes = o.bytes || o.summary || o.sort == "bytes"
 	if o.interval, err = parseWatch(o.watch); err != nil {
@@ -197,6 +201,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	facts, err := o.keyFacts(ctx, store, o.sort == "denied")
 	if o.summary {
 		answer := newSummaryAnswer(o.by, most, facts)
+		answer.layouts = o.layouts != nil
 		if err != nil {
 			return answer, operation.Found{}, err
 		}
@@ -209,6 +214,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 			answer.addUnused(&o.keys.Query)
 		}
 		answer.finish(o.sort == "denied")
+		answer.unsure = f.Unsure
 		return answer, f, err
 	}
 	order := "share"
@@ -218,8 +224,8 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 	if o.sort != "" {
 		order = o.sort
 	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, denied: order == "denied",
-		now: o.env.Now()}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, layouts: o.layouts != nil,
+		denied: order == "denied", now: o.env.Now()}
 	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err
@@ -230,7 +236,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 		return nil
 	})
 	answer.kept.sort()
-	answer.complete = err == nil && !f.Incomplete
+	answer.complete, answer.unsure = err == nil && !f.Incomplete, f.Unsure
 	return answer, f, err
 }
 
@@ -248,7 +254,7 @@ func (o *inspectOptions) stream(ctx context.Context, store limiter.Keyspace, p *
 	if err != nil {
 		return err
 	}
-	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign}
+	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, layouts: o.layouts != nil}
 	stream, err := p.Stream(answer.header())
 	if err != nil {
 		return &outputError{err}
@@ -315,11 +321,19 @@ func (o *inspectOptions) explain(ctx context.Context, store limiter.Keyspace, an
 			o.note("%s of %s rows shown; add --all for all", output.Thousands(int64(shown)), output.Thousands(int64(answer.rows())))
 		}
 	}
+	if o.summary {
+		o.noteUnsure(&f.Unsure, "not counted")
+	} else {
+		o.noteUnsure(&f.Unsure, "not shown")
+	}
 	switch {
+	case f.Incomplete && o.layouts != nil:
+		o.note("the store has many keys, so only usual ones of that subject were looked for; add %s to look at all",
+			shell.Command("--limit-name", "*"))
 	case f.Incomplete:
 		o.note("the store has many keys, so only limits with known names were looked for; add %s to look at all",
 			shell.Command("--limit-name", "*"))
-	case f.Matched == 0 && f.Foreign.Count() == 0:
+	case f.Matched == 0 && f.Foreign.Count() == 0 && f.Unsure.Count == 0:
 		o.sayNothingMatches(ctx, store, &o.keys, o.where)
 	}
 }
@@ -341,6 +355,9 @@ func (o *inspectOptions) watchInspect(ctx context.Context, store limiter.Keyspac
 		}
 		if f.Foreign.Count() > 0 && !o.foreign {
 			note += fmt.Sprintf(", %d foreign", f.Foreign.Count())
+		}
+		if f.Unsure.Count > 0 {
+			note += fmt.Sprintf(", %d unsure", f.Unsure.Count)
 		}
 		if o.withoutOverrides != nil {
 			note += ", without overrides, which cannot be read"

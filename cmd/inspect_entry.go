@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"slices"
+
 	"github.com/limitctl/limitctl/cmd/internal/decision"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -9,22 +11,26 @@ import (
 
 // entryDocument is an entry in JSON. What is not known is null.
 type entryDocument struct {
-	Key          string  `json:"key"`
-	StoreKey     string  `json:"store_key"`
-	TTLMS        int64   `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
-	Name         string  `json:"name"`
-	Layout       string  `json:"layout,omitempty"` // of another limiter
-	Algorithm    *string `json:"algorithm"`
-	Count        *int64  `json:"count"`
-	PeriodMS     *int64  `json:"period_ms"`
-	Burst        *int64  `json:"burst"`
-	Slices       int64   `json:"slices,omitempty"`
-	Used         *int64  `json:"used"`
-	Remaining    *int64  `json:"remaining"`
-	RetryAfterMS *int64  `json:"retry_after_ms"`
-	ResetAfterMS *int64  `json:"reset_after_ms"`
-	DelayMS      *int64  `json:"delay_ms"`
-	Bytes        int64   `json:"bytes,omitempty"`
+	Key      string `json:"key"`
+	StoreKey string `json:"store_key"`
+	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
+	Name     string `json:"name"`
+	// Layout is that of another limiter. StoreKeys are all keys of the limit, if it has several.
+	Layout       string   `json:"layout,omitempty"`
+	StoreKeys    []string `json:"store_keys,omitempty"`
+	Algorithm    *string  `json:"algorithm"`
+	Count        *int64   `json:"count"`
+	PeriodMS     *int64   `json:"period_ms"`
+	Burst        *int64   `json:"burst"`
+	Slices       int64    `json:"slices,omitempty"`
+	Used         *int64   `json:"used"`
+	Remaining    *int64   `json:"remaining"`
+	RetryAfterMS *int64   `json:"retry_after_ms"`
+	ResetAfterMS *int64   `json:"reset_after_ms"`
+	DelayMS      *int64   `json:"delay_ms"`
+	Bytes        int64    `json:"bytes,omitempty"`
+	// Defects is what is wrong with the keys of another limiter.
+	Defects []defectDocument `json:"defects,omitempty"`
 	// Override is an operator's that applies to the key.
 	Override *decision.AppliedOverride `json:"override,omitempty"`
 	// Denied is how often the key was denied in the last 10 minutes; null if nothing tells.
@@ -39,6 +45,27 @@ type entryDocument struct {
 	// What the pointers above point to, in one piece: there can be millions of entries.
 	algorithm string
 	numbers   [9]int64
+}
+
+// defectDocument is what is wrong with keys of another limiter, in JSON.
+type defectDocument struct {
+	Kind limiter.DefectKind `json:"kind"`
+	Text string             `json:"text"`
+	// Stuck: it does not pass, and deleting the keys puts it right.
+	Stuck bool `json:"stuck"`
+}
+
+// severalStoreKeys are the store keys of an entry, if they are several.
+func severalStoreKeys(e *limiter.Entry) (storeKeys []string) {
+	for i := range e.Record.Parts {
+		if key := e.Record.Parts[i].StoreKey; !slices.Contains(storeKeys, key) {
+			storeKeys = append(storeKeys, key)
+		}
+	}
+	if len(storeKeys) < 2 {
+		return nil
+	}
+	return storeKeys
 }
 
 func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
@@ -72,7 +99,12 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 			*field.to = &d.numbers[i]
 		}
 	}
-	if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
+	for _, defect := range e.Defects {
+		d.Defects = append(d.Defects, defectDocument(defect))
+	}
+	if e.Layout != "" {
+		d.StoreKeys = severalStoreKeys(e)
+	} else if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
 		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, attributesOf(parts.Attributes)
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {
 		d.Attributes = attributesOf(attributes)

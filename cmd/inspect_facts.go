@@ -38,6 +38,12 @@ type keyFacts struct {
 // keyFacts reads what is known of keys. needed says that the denials have to be known.
 func (o *inspectOptions) keyFacts(ctx context.Context, store limiter.Store, needed bool) (*keyFacts, error) {
 	f := &keyFacts{denied: map[limiter.Key]int64{}}
+	if o.layouts != nil { // what is known of limitctl's own keys says nothing of others
+		if needed {
+			return f, limiter.Invalidf("nothing counts who is denied by other limiters")
+		}
+		return f, nil
+	}
 	if c, err := o.config(); err == nil {
 		f.limits = newConfiguredLimits(c)
 	}

@@ -20,13 +20,29 @@ type keyOrder func(row *inspectRow) (figure float64, known bool)
 func orders() map[string]keyOrder {
 	return map[string]keyOrder{
 		"key":       func(*inspectRow) (float64, bool) { return 0, false },
-		"share":     func(r *inspectRow) (float64, bool) { return r.entry.Share() },
+		"share":     byShare,
 		"used":      func(r *inspectRow) (float64, bool) { return float64(r.entry.Used), r.entry.UsedKnown() },
 		"remaining": func(r *inspectRow) (float64, bool) { return -float64(r.entry.Remaining), r.entry.RemainingKnown() },
 		"bytes":     func(r *inspectRow) (float64, bool) { return float64(r.entry.Bytes), true },
 		"reset":     func(r *inspectRow) (float64, bool) { return float64(r.entry.ResetAfter), r.entry.ResetKnown() },
 		"denied":    func(r *inspectRow) (float64, bool) { return float64(r.denied), true },
 	}
+}
+
+// byShare orders by the share of the limit that is used. Keys of which that is not known come
+// behind, those with most in use first, and last those of which only the reset is known.
+func byShare(r *inspectRow) (figure float64, known bool) {
+	e := &r.entry
+	if share, known := e.Share(); known {
+		return max(0, share), true
+	}
+	switch {
+	case e.UsedKnown(): // from -1 to 0
+		return -1 / (1 + max(0, float64(e.Used))), true
+	case e.ResetKnown(): // from -2 to -1
+		return -1 - 1/(1+max(0, e.ResetAfter.Seconds())), true
+	}
+	return 0, false
 }
 
 func orderNames() []string { return slices.Sorted(maps.Keys(orders())) }
@@ -112,7 +128,7 @@ func (k *keptRows) pack(row *inspectRow) string {
 		}
 	}
 	b := k.buffer[:0]
-	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds, e.Layout} {
+	for _, text := range [...]string{e.Key.Subject, e.Key.Name, storeKey, row.holds, e.Layout, packTexts(severalStoreKeys(e))} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, limit), flags)
@@ -122,6 +138,24 @@ func (k *keptRows) pack(row *inspectRow) string {
 	}
 	k.buffer = b
 	return string(b)
+}
+
+// packTexts puts texts into one.
+func packTexts(texts []string) string {
+	var b []byte
+	for _, text := range texts {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	return string(b)
+}
+
+func unpackTexts(packed string) (texts []string) {
+	for packed != "" {
+		var text string
+		text, packed = unpackText(packed)
+		texts = append(texts, text)
+	}
+	return texts
 }
 
 func unpackText(packed string) (text, rest string) {
@@ -140,7 +174,7 @@ func unpackNumber(packed string) (number uint64, rest string) {
 
 // row returns a row that was kept.
 func (k *keptRows) row(i int) inspectRow {
-	var texts [5]string
+	var texts [6]string
 	rest := k.rows[i].packed
 	for n := range texts {
 		texts[n], rest = unpackText(rest)
@@ -161,6 +195,9 @@ func (k *keptRows) row(i int) inspectRow {
 	e.RetryAfter, e.ResetAfter, e.Delay = time.Duration(numbers[2]), time.Duration(numbers[3]), time.Duration(numbers[4])
 	if e.StoreKey == "" {
 		e.StoreKey = k.layout.StoreKey(e.Key)
+	}
+	for _, storeKey := range unpackTexts(texts[5]) {
+		e.Record.Parts = append(e.Record.Parts, limiter.Part{StoreKey: storeKey})
 	}
 	row := k.facts.row(&e, nil)
 	row.holds = texts[3]

@@ -51,6 +51,23 @@ func (o *inspectOptions) likelyKeys(subject string) []limiter.Key {
 	return keys
 }
 
+// likelyForeign returns the keys that a subject is likely to have in other limiters, and their
+// store keys: the subject itself, and behind each usual prefix of the layouts.
+func (o *inspectOptions) likelyForeign(subject string) (keys []limiter.Key, storeKeys []string) {
+	storeKeys = []string{subject}
+	for i := range o.layouts {
+		for _, prefix := range o.layouts[i].Layout.Info().Prefixes {
+			if !slices.Contains(storeKeys, prefix+subject) {
+				storeKeys = append(storeKeys, prefix+subject)
+			}
+		}
+	}
+	for range storeKeys {
+		keys = append(keys, limiter.Key{Subject: subject})
+	}
+	return keys, storeKeys
+}
+
 // unknownPolicy is the mistake of a --policy without a glob that the configuration does not
 // have. Where its keys are found it may be one of an earlier configuration; but if nothing is,
 // it is more likely a slip, and would look like good news.

@@ -1,19 +1,25 @@
 package cmd
 
 import (
+	"strings"
 	"time"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/overridetext"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // inspectAnswer is the state of keys.
 type inspectAnswer struct {
-	kept     *keptRows
-	facts    *keyFacts
-	bytes    bool // show them
-	foreign  bool // the keys are foreign
+	kept    *keptRows
+	facts   *keyFacts
+	bytes   bool // show them
+	foreign bool // the keys are foreign
+	layouts bool // the keys are those of other limiters
+	// unsure are the keys that look like another limiter's and are left out.
+	unsure   operation.Unsure
 	denied   bool // show how often keys were denied, even if none was
 	complete bool // all keys that are selected were looked for
 	now      time.Time
@@ -46,7 +52,11 @@ func (a *inspectAnswer) header() []string {
 	if a.bytes {
 		header = append(header, "bytes")
 	}
-	return append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit")
+	header = append(header, "override", "denied", "policy", "limit", "attributes", "configured_limit")
+	if a.layouts {
+		header = append(header, "layout", "store_keys", "defects")
+	}
+	return header
 }
 
 // csvRow is one row of CSV. What is not known is an empty cell.
@@ -77,16 +87,29 @@ func (a *inspectAnswer) csvRow(row *inspectRow) []string {
 	if row.override != nil {
 		override = row.override.ID
 	}
-	return append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
+	cells = append(cells, override, cell(d.Denied), d.Policy, d.Limit, attributesText(d.Attributes), d.ConfiguredLimit)
+	if a.layouts {
+		var kinds []string
+		for i := range d.Defects {
+			kinds = append(kinds, string(d.Defects[i].Kind))
+		}
+		cells = append(cells, d.Layout, shell.Command(d.StoreKeys...), strings.Join(kinds, " "))
+	}
+	return cells
 }
 
 // Document implements output.Answer.
 func (a *inspectAnswer) Document() any {
-	return struct {
-		SchemaVersion int   `json:"schema_version"`
-		Complete      bool  `json:"complete"`
-		Keys          []any `json:"keys"`
-	}{output.SchemaVersion, a.complete, a.Lines()}
+	d := struct {
+		SchemaVersion int             `json:"schema_version"`
+		Complete      bool            `json:"complete"`
+		Keys          []any           `json:"keys"`
+		Unsure        *unsureDocument `json:"unsure,omitempty"`
+	}{SchemaVersion: output.SchemaVersion, Complete: a.complete, Keys: a.Lines()}
+	if a.layouts {
+		d.Unsure = newUnsureDocument(&a.unsure)
+	}
+	return d
 }
 
 // Lines implements output.Answer.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
@@ -18,16 +19,19 @@ type summaryAnswer struct {
 	groups  []*summaryGroup
 	byName  map[summaryName]*summaryGroup
 	overall summaryGroup
+	layouts bool // the keys are those of other limiters
+	unsure  operation.Unsure
 	most    int // lines of groups that there is room for, 0 being any number
 	seen    map[limiter.Key]bool
 }
 
 // summaryName is what the keys of a group have in common: a policy and its limit, the name of
-// a limit that is of no policy, or the value of an attribute.
+// a limit that is of no policy, the layout and the name of another limiter's limit, or the value
+// of an attribute.
 type summaryName struct {
-	policy, limit string
-	value         string
-	isNone        bool // the keys do not have the attribute
+	layout, policy, limit string
+	value                 string
+	isNone                bool // the keys do not have the attribute
 }
 
 // summaryGroup counts keys.
@@ -43,6 +47,7 @@ type summaryGroup struct {
 
 // summaryDocument is a group in JSON.
 type summaryDocument struct {
+	Layout string  `json:"layout,omitempty"`
 	Policy *string `json:"policy,omitempty"`
 	Limit  *string `json:"limit,omitempty"`
 	By     string  `json:"by,omitempty"`
@@ -76,12 +81,14 @@ func newSummaryAnswer(by string, most int, facts *keyFacts) *summaryAnswer {
 		seen: map[limiter.Key]bool{}}
 }
 
-// group returns the group of a key.
-func (a *summaryAnswer) group(key limiter.Key) *summaryGroup {
+// group returns the group of a key, with the layout that it has if it is another limiter's.
+func (a *summaryAnswer) group(key limiter.Key, layout string) *summaryGroup {
 	name := summaryName{limit: key.Name}
 	if a.by != "" {
 		value, has := attributeOf(key, a.by)
 		name = summaryName{value: value, isNone: !has}
+	} else if layout != "" {
+		name.layout = layout
 	} else if parts, ok := policy.ParseKey(key); ok {
 		name = summaryName{policy: parts.Policy, limit: parts.Limit}
 	}
@@ -97,7 +104,7 @@ func (a *summaryAnswer) group(key limiter.Key) *summaryGroup {
 
 func (a *summaryAnswer) add(row *inspectRow) {
 	e := &row.entry
-	for _, g := range []*summaryGroup{a.group(e.Key), &a.overall} {
+	for _, g := range []*summaryGroup{a.group(e.Key, e.Layout), &a.overall} {
 		g.keys++
 		g.bytes += e.Bytes
 		g.denied += row.denied
@@ -120,7 +127,7 @@ func (a *summaryAnswer) add(row *inspectRow) {
 func (a *summaryAnswer) addUnused(query *limiter.Query) {
 	for _, row := range a.facts.denials {
 		if !a.seen[row.Key] && selects(query, row.Key) {
-			a.group(row.Key).denied += row.Count
+			a.group(row.Key, "").denied += row.Count
 			a.overall.denied += row.Count
 		}
 	}
@@ -134,8 +141,8 @@ func (a *summaryAnswer) finish(byDenied bool) {
 				return order
 			}
 		}
-		return cmp.Or(cmp.Compare(y.keys, x.keys), cmp.Compare(x.name.policy, y.name.policy), cmp.Compare(x.name.limit, y.name.limit),
-			cmp.Compare(x.name.value, y.name.value))
+		return cmp.Or(cmp.Compare(y.keys, x.keys), cmp.Compare(x.name.layout, y.name.layout), cmp.Compare(x.name.policy, y.name.policy),
+			cmp.Compare(x.name.limit, y.name.limit), cmp.Compare(x.name.value, y.name.value))
 	})
 }
 
@@ -163,6 +170,8 @@ func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
 		Keys: g.keys, AtLimit: g.atLimit, Drifted: g.drifted, Bytes: g.bytes, Unknown: g.unknown,
 	}}
 	switch {
+	case a.by == "" && a.layouts:
+		d.Layout, d.Limit = g.name.layout, &g.name.limit
 	case a.by == "":
 		d.Policy, d.Limit = &g.name.policy, &g.name.limit
 	case g.name.isNone:
@@ -178,11 +187,16 @@ func (a *summaryAnswer) document(g *summaryGroup) summaryDocument {
 
 // Document implements output.Answer.
 func (a *summaryAnswer) Document() any {
-	return struct {
+	d := struct {
 		SchemaVersion int   `json:"schema_version"`
 		Groups        []any `json:"groups"`
 		summaryFigures
-	}{output.SchemaVersion, a.Lines(), a.document(&a.overall).summaryFigures}
+		Unsure *unsureDocument `json:"unsure,omitempty"`
+	}{SchemaVersion: output.SchemaVersion, Groups: a.Lines(), summaryFigures: a.document(&a.overall).summaryFigures}
+	if a.layouts {
+		d.Unsure = newUnsureDocument(&a.unsure)
+	}
+	return d
 }
 
 // Lines implements output.Answer.
@@ -199,6 +213,8 @@ func (a *summaryAnswer) Records() [][]string {
 	records := [][]string{{"policy", "limit", "keys", "at_limit", "bytes", "denied", "drifted"}}
 	if a.by != "" {
 		records[0][0], records[0][1] = "by", "value"
+	} else if a.layouts {
+		records[0][0] = "layout"
 	}
 	for _, g := range a.groups {
 		atLimit, denied := "", ""
@@ -211,6 +227,8 @@ func (a *summaryAnswer) Records() [][]string {
 		names := []string{g.name.policy, g.name.limit}
 		if a.by != "" {
 			names = []string{a.by, g.name.value}
+		} else if a.layouts {
+			names[0] = g.name.layout
 		}
 		records = append(records, append(names, number(g.keys), atLimit, number(g.bytes), denied, number(g.drifted)))
 	}
@@ -223,11 +241,16 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 		return
 	}
 	columns := []output.Column{{Header: "POLICY", Shrinks: 8, Names: true}, {Header: "LIMIT", Shrinks: 8, Names: true}}
+	if a.layouts {
+		columns[0].Header, columns[1].Header = "LAYOUT", "NAME"
+	}
 	if a.by != "" {
 		columns = []output.Column{{Header: strings.ToUpper(a.by), Shrinks: 8, Names: true}}
 	}
-	columns = append(columns, output.Column{Header: "KEYS", Right: true}, output.Column{Header: "AT LIMIT", Right: true},
-		output.Column{Header: "DENIED", Right: true})
+	columns = append(columns, output.Column{Header: "KEYS", Right: true}, output.Column{Header: "AT LIMIT", Right: true})
+	if !a.layouts { // nothing counts who is denied by others
+		columns = append(columns, output.Column{Header: "DENIED", Right: true})
+	}
 	if a.overall.drifted > 0 {
 		columns = append(columns, output.Column{Header: drifted, Right: true})
 	}
@@ -239,7 +262,10 @@ func (a *summaryAnswer) Print(p *output.Printer) {
 			style = output.AtEnd
 		}
 		row := a.nameCells(g)
-		row = append(row, output.Cell{Text: number(g.keys)}, output.Cell{Text: g.atLimitText(), Style: style}, a.facts.deniedCell(g.denied))
+		row = append(row, output.Cell{Text: number(g.keys)}, output.Cell{Text: g.atLimitText(), Style: style})
+		if !a.layouts {
+			row = append(row, a.facts.deniedCell(g.denied))
+		}
 		if a.overall.drifted > 0 {
 			row = append(row, output.Cell{Text: number(g.drifted), Style: output.Near})
 		}
@@ -263,5 +289,5 @@ func (a *summaryAnswer) nameCells(g *summaryGroup) []output.Cell {
 	case a.by != "":
 		return []output.Cell{{Text: g.name.value}}
 	}
-	return []output.Cell{{Text: cmp.Or(g.name.policy, "-")}, {Text: g.name.limit}}
+	return []output.Cell{{Text: cmp.Or(g.name.layout, g.name.policy, "-")}, {Text: g.name.limit}}
 }

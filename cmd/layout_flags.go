@@ -73,6 +73,7 @@ func (l *layoutOptions) sources(g *globalOptions) (foreign.Sources, error) {
 // names returns which layouts are asked for: those of --layout, else of the context in use. There
 // are none for limitctl's own keys.
 func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
+	g.ofAnyKeys = true
 	var names []string
 	if l.layoutName != "" {
 		names = strings.Split(l.layoutName, ",")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 )
 
 // open connects to the chosen store; where names it in messages. The command may write
@@ -71,6 +72,10 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 	}
 	if !g.quiet && !s.announced {
 		s.announce(g.env.Err)
+		if s.context != nil && len(s.context.Layouts) > 0 && !g.ofAnyKeys {
+			g.note("the context %s reads the keys of other limiters, and this command works with limitctl's own keys there",
+				output.Printable(s.context.Name))
+		}
 		s.announced = true
 	}
 	if s.store.origin == byDefault { // an earlier limitctl left it readable

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +83,7 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 		if o.toRemaining < 0 {
 			return nil, usagef("--to-remaining %d is negative; give the units to leave, from 0", o.toRemaining)
 		}
-		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast, Configured: o.configured()}
+		plan.Remaining = &operation.Remaining{Units: o.toRemaining, AtLeast: o.atLeast}
 	} else if o.atLeast {
 		return nil, usagef("--at-least is for --to-remaining N; add it, or leave --at-least out")
 	}
@@ -97,6 +98,9 @@ func (o *resetOptions) plan(cmd *cobra.Command, args []string) (plan *operation.
 	}
 	plan.Text = plan.Selection.Text
 	if plan.Remaining != nil {
+		if o.layouts == nil {
+			plan.Remaining.Configured = o.configured()
+		}
 		plan.Text += fmt.Sprintf(" --to-remaining %d", plan.Remaining.Units)
 		if o.atLeast {
 			plan.Text += " --at-least"
@@ -150,7 +154,10 @@ func runReset(ctx context.Context, o *resetOptions, plan *operation.ResetPlan) e
 	if answer.Undo != "" && (!o.quiet || printErr != nil) {
 		fmt.Fprintf(o.env.Err, "limitctl: undo with: %s\n", o.undoLine(s, *result.Undo))
 	}
-	if err == nil && result.Matched == 0 && !o.quiet {
+	if !o.quiet {
+		o.noteUnsure(&result.Unsure, "left as "+map[bool]string{true: "it is", false: "they are"}[result.Unsure.Count == 1])
+	}
+	if err == nil && result.Matched == 0 && result.Unsure.Count == 0 && !o.quiet {
 		o.sayNothingMatches(ctx, store, &plan.Selection, where)
 	}
 	if err == nil && printErr == nil && result.Matched == 0 && o.failIfNone {
@@ -179,7 +186,14 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	o.say("%s %s %s in %s:", output.Plural(s.Count, "key"), verb, selection, place)
 	for i := range s.Sample {
 		e := &s.Sample[i]
-		o.say("  %s  %s used", output.Printable(e.StoreKey), usedText(e))
+		storeKeys := []string{e.StoreKey}
+		if several := severalStoreKeys(e); several != nil {
+			storeKeys = several
+		}
+		for i, key := range storeKeys {
+			storeKeys[i] = output.Printable(output.Shorten(key, 2*longestShown))
+		}
+		o.say("  %s  %s used", strings.Join(storeKeys, " + "), usedText(e))
 	}
 	if more := s.Count - len(s.Sample); more > 0 {
 		fmt.Fprintf(o.env.Err, "  … and %d more\n", more)
@@ -187,6 +201,9 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	}
 	if s.Remaining != nil {
 		o.say("%s", s.Effect.Future())
+	}
+	for _, beyond := range allBeyond(s.Layouts) {
+		o.say("%s: %s", beyond.Layout, beyond.Text)
 	}
 	if s.Incomplete != nil {
 		fmt.Fprintf(o.env.Err, "limitctl: warning: not all keys could be looked at: %s\n", message(s.Incomplete))

@@ -29,14 +29,39 @@ type resetAnswer struct {
 	Lost      *int64 `json:"lost,omitempty"`
 	Unchanged *int64 `json:"unchanged,omitempty"`
 	Backup    string `json:"backup,omitempty"`
-	Undo      string `json:"undo,omitempty"` // the command that brings it back
-	effect    operation.Effect
+	// Layouts are those of other limiters whose keys matched, Beyond is what a reset of these
+	// does not reach, and Unsure are keys that look like another limiter's and were left.
+	Layouts []string         `json:"layouts,omitempty"`
+	Beyond  []beyondDocument `json:"beyond,omitempty"`
+	Unsure  *unsureDocument  `json:"unsure,omitempty"`
+	Undo    string           `json:"undo,omitempty"` // the command that brings it back
+	effect  operation.Effect
+}
+
+// beyondDocument is what deleting the keys of a layout does not reach.
+type beyondDocument struct {
+	Layout string `json:"layout"`
+	Text   string `json:"text"`
+}
+
+// allBeyond returns what deleting the keys of some layouts does not reach.
+func allBeyond(layouts []string) (all []beyondDocument) {
+	for _, name := range layouts {
+		if text := beyondOf(name); text != "" {
+			all = append(all, beyondDocument{name, text})
+		}
+	}
+	return all
 }
 
 // newResetAnswer tells the result of a plan, which ended with err.
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
 		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, effect: result.Effect}
+	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
+	if result.Unsure.Count > 0 {
+		a.Unsure = newUnsureDocument(&result.Unsure)
+	}
 	if plan.Remaining == nil {
 		return a
 	}

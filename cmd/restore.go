@@ -140,6 +140,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	if err != nil {
 		return err
 	}
+	r.ofAnyKeys = true // the backup says of which
 	open := r.open
 	if r.dryRun {
 		open = r.openToRead

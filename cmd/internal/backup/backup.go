@@ -50,8 +50,7 @@ type line struct {
 	Subject string `json:"key"`
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
-	// Parts are the values of another limiter.
-	Parts []part `json:"parts,omitempty"`
+	foreignFields
 	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
@@ -59,15 +58,6 @@ type line struct {
 	// Unchanged: the change that the backup was made for has left the key as it is, so there is
 	// nothing to bring back. There is no value then.
 	Unchanged bool `json:"unchanged,omitempty"`
-}
-
-// part is a [limiter.Part].
-type part struct {
-	StoreKey  []byte `json:"store_key"` // which may be no text
-	Field     []byte `json:"field,omitempty"`
-	Type      string `json:"type"`
-	Dump      []byte `json:"dump"`
-	ExpiresMS int64  `json:"expires_ms"`
 }
 
 // expiryOf writes an expiry as lines have it.
@@ -133,9 +123,7 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
-		for _, p := range r.Parts {
-			l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
-		}
+		l.setForeign(r)
 		if err := w.json.Encode(l); err != nil {
 			return err
 		}
@@ -143,11 +131,29 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
+// WriteEntry writes the record of an entry, with the limit where the record does not have it.
+func (w *Writer) WriteEntry(e *limiter.Entry) error {
+	r := &e.Record
+	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	if l.setForeign(r); len(r.Parts) > 0 {
+		if l.Limit = limitText(e.Limit); e.UsedKnown() {
+			l.Used = &e.Used
+		}
+	}
+	return w.json.Encode(l)
+}
+
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
-func (w *Writer) Exclude(keys ...limiter.Key) error {
-	for _, key := range keys {
-		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}); err != nil {
+func (w *Writer) Exclude(records ...limiter.Record) error {
+	for i := range records {
+		r := &records[i]
+		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
+		named := r.WithoutValues()
+		if l.setForeign(&named); len(l.Parts) > 1 {
+			l.Parts = l.Parts[:1] // which tells it from others
+		}
+		if err := w.json.Encode(l); err != nil {
 			return err
 		}
 	}
@@ -165,21 +171,25 @@ type Contents struct {
 	// amended comes back as it was a moment earlier.
 	Damaged int
 	Damage  []error
-	amended map[limiter.Key]int64 // the line that amends a key, the last of several
+	// Layouts are the layouts of other limiters that records are of, by name.
+	Layouts []string
+	amended map[identity]int64 // the line that amends a key, the last of several
 }
 
 // Check reads a backup through. A file that is not a backup is an error.
 func Check(in io.Reader) (*Contents, error) {
-	c := &Contents{amended: map[limiter.Key]int64{}}
-	excluded := map[limiter.Key]bool{}
+	c := &Contents{amended: map[identity]int64{}}
+	excluded := map[identity]bool{}
 	err := c.read(in, func(e *entry) error {
+		id := identityOf(&e.Record)
 		if e.amends {
-			c.amended[e.Key] = e.number
+			c.amended[id] = e.number
 		} else {
 			c.Records++
+			c.addLayout(&e.Record)
 		}
-		if e.unchanged && !excluded[e.Key] {
-			excluded[e.Key] = true
+		if e.unchanged && !excluded[id] {
+			excluded[id] = true
 			c.Records--
 		}
 		return nil
@@ -196,6 +206,9 @@ const maxBatch = 4 << 20
 type Batch struct {
 	Records []limiter.Record
 	Limits  []limiter.Limit
+	// Used is what was in use of each record of another limiter when it was looked at, nil
+	// where that was not known, and where the record itself says it.
+	Used []*int64
 }
 
 // Add adds a record of a limit.
@@ -207,7 +220,7 @@ func (b *Batch) Add(r limiter.Record, limit limiter.Limit) {
 func (b *Batch) Split(size int, do func(Batch) error) error {
 	for from := 0; from < len(b.Records); from += size {
 		to := min(from+size, len(b.Records))
-		if err := do(Batch{b.Records[from:to], b.Limits[from:to]}); err != nil {
+		if err := do(Batch{Records: b.Records[from:to], Limits: b.Limits[from:to]}); err != nil {
 			return err
 		}
 	}
@@ -222,11 +235,12 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	bytes := 0
 	again := Contents{}
 	err := again.read(in, func(e *entry) error {
-		if last, amended := c.amended[e.Key]; amended && e.number != last || e.unchanged {
+		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil
 		}
 		batch.Add(e.Record, e.limit)
-		bytes += len(e.Value)
+		batch.Used = append(batch.Used, e.used)
+		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
@@ -248,6 +262,7 @@ const maxLine = 32 << 20
 type entry struct {
 	limiter.Record
 	limit  limiter.Limit
+	used   *int64
 	number int64 // of the line, from 1
 	amends bool
 	// unchanged: the key is not to be brought back. There is no value then.
@@ -311,16 +326,8 @@ func readEntry(text *lines.Line) (*entry, error) {
 		return nil, err
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
-	for _, p := range l.Parts {
-		expires, err := readExpiry(p.ExpiresMS)
-		if err != nil {
-			return nil, err
-		}
-		e.Parts = append(e.Parts,
-			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
-	}
-	if len(e.Parts) > 0 {
-		return e, e.Check()
+	if len(l.Parts) > 0 {
+		return e, e.foreign(l)
 	}
 	if e.unchanged {
 		return e, e.Key.Validate()

@@ -61,6 +61,7 @@ func Differences(before, after *Config) []Difference {
 			}
 		}
 	}
+	all = append(all, mappingDifferences(before, after)...)
 	return append(all, httpDifferences(before, after)...)
 }
 

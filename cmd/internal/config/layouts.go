@@ -25,7 +25,7 @@ func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []Mapping) {
 	for i, value := range values {
 		m := readMapping(r, value)
 		for j := range mappings {
-			if m.isBehind(&mappings[j]) && !r.HasMistakeWithin(values[j].Path) && !r.HasMistakeWithin(value.Path) {
+			if m.isOfSameKeys(&mappings[j]) && !r.HasMistakeWithin(values[j].Path) && !r.HasMistakeWithin(value.Path) {
 				r.Mistake(values[i], "the keys are those of line %d, which comes first; keep one", r.Line(values[j]))
 				break
 			}
@@ -35,8 +35,8 @@ func readMappings(r *yamlfile.Reader, v yamlfile.Value) (mappings []Mapping) {
 	return mappings
 }
 
-// isBehind reports whether another mapping has all the keys of m already.
-func (m *Mapping) isBehind(other *Mapping) bool {
+// isOfSameKeys reports whether another mapping is of the same keys and layout.
+func (m *Mapping) isOfSameKeys(other *Mapping) bool {
 	return m.Layout == other.Layout && m.Keys.String() == other.Keys.String()
 }
 
@@ -130,4 +130,37 @@ func CheckLayouts(names []string) error {
 		}
 	}
 	return nil
+}
+
+// mappingDifferences are those of what is said of other limiters' keys. It changes what operators
+// are shown, and nobody's limit.
+func mappingDifferences(before, after *Config) (all []Difference) {
+	for i := range after.Layouts {
+		m := &after.Layouts[i]
+		switch at := slices.IndexFunc(before.Layouts, func(old Mapping) bool { return m.isOfSameKeys(&old) }); {
+		case at < 0:
+			all = append(all, Difference{Change: Added, New: m.text()})
+		case before.Layouts[at].Text != m.Text:
+			all = append(all, Difference{Change: Changed, Old: before.Layouts[at].text(), New: m.text()})
+		}
+	}
+	for i := range before.Layouts {
+		m := &before.Layouts[i]
+		if !slices.ContainsFunc(after.Layouts, func(now Mapping) bool { return m.isOfSameKeys(&now) }) {
+			all = append(all, Difference{Change: Dropped, Old: m.text()})
+		}
+	}
+	return all
+}
+
+// text is a mapping as config diff shows it.
+func (m *Mapping) text() string {
+	text := "layout " + m.Layout.Info().Name
+	if !m.Keys.IsZero() {
+		text += " of " + m.Keys.String()
+	}
+	if m.Text != "" {
+		text += ", " + m.Text
+	}
+	return text
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -41,6 +42,10 @@ type ResetResult struct {
 	Unknown int64
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
+	// Layouts are those of other limiters whose keys were selected, by name, and Unsure the keys
+	// that look like one's and were left out.
+	Layouts []string
+	Unsure  Unsure
 	// Undo is the way back, nil if nothing was changed or without a backup.
 	Undo *Undo
 }
@@ -90,7 +95,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
-	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr)}
+	result := &ResetResult{Matched: found.Matched, Incomplete: found.WithProgress(scanErr), Layouts: targets.layouts, Unsure: found.Unsure}
 	if scanErr != nil && targets.count == 0 {
 		return result, nothingChanged(&found, scanErr)
 	}
@@ -103,6 +108,9 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
 	}
 	entry.Matched = found.Matched
+	if len(targets.layouts) > 0 { // those of all that were looked for
+		entry.Layout = strings.Join(targets.layouts, ",")
+	}
 	c := &change{entry: entry, consent: plan.Consent, question: targets.question(scanErr)}
 	c.make = func() error {
 		if targets.backup != nil {

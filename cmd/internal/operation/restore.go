@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/files"
@@ -121,6 +122,9 @@ func (r *Runner) Restore(ctx context.Context, plan *RestorePlan, observer Observ
 		question = "Restore " + output.Plural(plan.Backup.Records, "key")
 	}
 	entry.Matched = int64(plan.Backup.Records)
+	if layouts := plan.Backup.Layouts; len(layouts) > 0 {
+		entry.Layout = strings.Join(layouts, ",")
+	}
 	result := &RestoreResult{}
 	made, err := r.change(ctx, observer, &change{entry: entry, consent: plan.Consent, question: question, make: func() error {
 		err := r.restoreRecords(ctx, plan, observer, result)

@@ -18,6 +18,9 @@ type Selection struct {
 	// Likely, if set, are keys that the query selects and that are likely to be all of them. In
 	// a store of more than ScannedWhole keys, if any of these is found, no others are looked for.
 	Likely []limiter.Key
+	// LikelyStoreKeys are the store keys of Likely, in the same order, where they are of other
+	// limiters.
+	LikelyStoreKeys []string
 	// Foreign selects the values that limitctl did not write, instead of limits.
 	Foreign bool
 	// Text is the selection in words, for people.
@@ -64,7 +67,7 @@ func Scan(ctx context.Context, store limiter.Keyspace, s *Selection, observer Ob
 			return found, err
 		}
 		likely := *s
-		likely.Query.Keys = s.Likely
+		likely.Query.Keys, likely.Query.StoreKeys = s.Likely, s.LikelyStoreKeys
 		if found, err = scan(ctx, store, &likely, observer, do, nil); err != nil || found.Matched > 0 || found.Foreign.Count() > 0 {
 			found.Incomplete = true
 			return found, err

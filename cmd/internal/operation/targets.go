@@ -20,6 +20,8 @@ type Selected struct {
 	// Limits is how they divide into limits, those with most keys first, so that one
 	// sees at once if a selection goes too far.
 	Limits []LimitCount
+	// Layouts are those of other limiters whose keys are among them, by name.
+	Layouts []string
 	// Remaining is what an adjustment leaves, nil if the keys are deleted. Effect is what it
 	// would do.
 	Remaining *Remaining
@@ -30,7 +32,7 @@ type Selected struct {
 
 // LimitCount is how many keys a limit has.
 type LimitCount struct {
-	Name string // as [policy.LimitName] has it
+	Name string // as [policy.LimitName] has it, or of another limiter as it is
 	Keys int
 }
 
@@ -46,6 +48,7 @@ type targets struct {
 	held      backup.Batch // holds them if there is no backup
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
+	layouts   []string       // of other limiters, sorted
 	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
@@ -66,7 +69,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	switch {
 	case t.dryRun:
 	case t.backup != nil:
-		if err := t.backup.add(e.Record); err != nil {
+		if err := t.backup.add(e); err != nil {
 			t.failed = true
 			return err
 		}
@@ -78,19 +81,26 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	t.count++
 	if len(t.sample) < sampled {
 		shown := *e
-		shown.Record = limiter.Record{} // which may be large
+		shown.Record = e.Record.WithoutValues() // which may be large
 		t.sample = append(t.sample, shown)
 	}
 	if t.limits == nil {
 		t.limits = map[string]int{}
 	}
-	t.limits[policy.LimitName(e.Key)]++
+	if e.Layout == "" {
+		t.limits[policy.LimitName(e.Key)]++
+		return nil
+	}
+	t.limits[e.Key.Name]++
+	if at, known := slices.BinarySearch(t.layouts, e.Layout); !known {
+		t.layouts = slices.Insert(t.layouts, at, e.Layout)
+	}
 	return nil
 }
 
 // selected is what to show of the targets.
 func (t *targets) selected(incomplete error) *Selected {
-	s := &Selected{Count: t.count, Sample: t.sample, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
+	s := &Selected{Count: t.count, Sample: t.sample, Layouts: t.layouts, Remaining: t.remaining, Effect: t.effect, Incomplete: incomplete}
 	for name, keys := range t.limits {
 		s.Limits = append(s.Limits, LimitCount{name, keys})
 	}
@@ -113,11 +123,7 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 	if t.backup == nil || t.remaining == nil {
 		return stopped
 	}
-	keys := make([]limiter.Key, len(batch.Records))
-	for i := range batch.Records {
-		keys[i] = batch.Records[i].Key
-	}
-	return t.backup.exclude(keys)
+	return t.backup.exclude(batch.Records)
 }
 
 // question is what to ask before the targets are changed, after a scan that ended with scanErr.

@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/operation"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// unsureDocument is the keys that look like a limiter's and were left out, in JSON.
+type unsureDocument struct {
+	Count int64               `json:"count"`
+	First []unsureKeyDocument `json:"first"`
+}
+
+// unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the others says
+// more.
+type unsureKeyDocument struct {
+	StoreKey string   `json:"store_key"`
+	Layouts  []string `json:"layouts"`
+	Is       string   `json:"is,omitempty"`    // what it is for sure, of a layout that was not asked for
+	Wrong    string   `json:"wrong,omitempty"` // what the layouts do not write
+}
+
+func newUnsureDocument(u *operation.Unsure) *unsureDocument {
+	d := &unsureDocument{Count: u.Count, First: []unsureKeyDocument{}}
+	for _, key := range u.First {
+		d.First = append(d.First, unsureKeyDocument{key.StoreKey, key.Layouts, key.Is, key.Wrong})
+	}
+	return d
+}
+
+// longestShown is how many bytes of a key a message shows.
+const longestShown = 100
+
+// noteUnsure says which keys look like a limiter's and were left out; left is what became of
+// them, such as "not shown".
+func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
+	if u.Count == 0 {
+		return
+	}
+	are, them := "are", "them"
+	if u.Count == 1 {
+		are, them = "is", "it"
+	}
+	nobodyKnows := func(key *foreign.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
+	if at := slices.IndexFunc(u.First, func(key *foreign.UnsureError) bool { return !nobodyKnows(key) }); at >= 0 {
+		g.note("%s %s %s:", output.Plural(int(u.Count), "key"), are, left)
+		for _, key := range u.First {
+			g.say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
+		}
+		if more := u.Count - int64(len(u.First)); more > 0 {
+			g.say("  … and %s more", output.Thousands(more))
+		}
+		return
+	}
+	var layouts, keys []string
+	for _, key := range u.First {
+		layouts = append(layouts, key.Layouts...)
+		keys = append(keys, output.Shorten(key.StoreKey, longestShown))
+	}
+	slices.Sort(layouts)
+	layouts = slices.Compact(layouts)
+	if int64(len(keys)) < u.Count {
+		keys = append(keys, "…")
+	}
+	g.note("%s may be of %s and %s %s: %s; ask for %s with --layout %s", output.Plural(int(u.Count), "key"),
+		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
+		shell.Command(layouts[0], asksFor(u.First, layouts[0])))
+}
+
+// asksFor is a pattern that asks a layout for the first of some unsure keys, and for those with
+// the same usual prefix.
+func asksFor(keys []*foreign.UnsureError, name string) string {
+	key := keys[slices.IndexFunc(keys, func(key *foreign.UnsureError) bool { return slices.Contains(key.Layouts, name) })].StoreKey
+	if layout, err := foreign.Named(name); err == nil {
+		for _, prefix := range layout.Info().Prefixes {
+			if strings.HasPrefix(key, prefix) {
+				return limiter.EscapeGlob(prefix) + "*"
+			}
+		}
+	}
+	if len(key) > longestShown {
+		return limiter.EscapeGlob(key[:longestShown]) + "*"
+	}
+	return limiter.EscapeGlob(key)
+}
