@@ -101,6 +101,18 @@ type Part struct {
 	Expires time.Time
 }
 
+// Size is how many bytes the values of r take.
+func (r *Record) Size() int {
+	size := len(r.Value)
+	for i := range r.Parts {
+		size += len(r.Parts[i].Dump)
+	}
+	return size
+}
+
+// Holds reports whether r has what a store held, and not only names.
+func (r *Record) Holds() bool { return r.Value != nil || len(r.Parts) > 0 && r.Parts[0].Dump != nil }
+
 // WithoutValues returns r as it is needed to name what is deleted, whatever it holds then.
 func (r *Record) WithoutValues() Record {
 	names := Record{Key: r.Key, Parts: slices.Clone(r.Parts)}

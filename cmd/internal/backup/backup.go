@@ -240,10 +240,7 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 		}
 		batch.Add(e.Record, e.limit)
 		batch.Used = append(batch.Used, e.used)
-		bytes += len(e.Value)
-		for i := range e.Parts {
-			bytes += len(e.Parts[i].Dump)
-		}
+		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}

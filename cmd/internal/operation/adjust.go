@@ -201,7 +201,7 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		switch {
 		case a.Before == a.After:
 			same = append(same, batch.Records[i])
-		case (a.Record.Value != nil || a.Record.Parts != nil) && a.Record.Check() == nil:
+		case a.Record.Holds() && a.Record.Check() == nil:
 			late = append(late, a.Record)
 		}
 	}
