@@ -31,7 +31,7 @@ func (counter) Decode(found *Found) (Reading, error) {
 	if value.Type == NoValue {
 		return Reading{}, nil
 	}
-	count, err := countOf(value)
+	count, err := requestsOf(value)
 	if err != nil {
 		return Reading{}, err
 	}

@@ -2,7 +2,6 @@ package foreign
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -41,7 +40,7 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	if value.Type == NoValue {
 		return Reading{}, nil
 	}
-	count, err := countOf(value)
+	count, err := requestsOf(value)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -51,19 +50,12 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	return Reading{Entries: []limiter.Entry{entry}, Certain: usual && isAddress(address) && value.TTL >= 0 && value.TTL < longestLimit}, nil
 }
 
-// countOf reads a count of requests.
-func countOf(value *Value) (count int64, err error) {
-	if value.Type != StringValue {
-		return 0, notA(value.Type, StringValue)
+// requestsOf reads a count of requests, of which none were given back ahead.
+func requestsOf(value *Value) (count int64, err error) {
+	if count, err = countOf(value); err == nil && count < 0 {
+		err = errors.New("a negative count")
 	}
-	count, err = strconv.ParseInt(string(value.Text), 10, 64)
-	switch {
-	case err != nil || value.Length != int64(len(value.Text)):
-		return 0, errors.New("not a count")
-	case count < 0:
-		return 0, errors.New("a negative count")
-	}
-	return count, nil
+	return count, err
 }
 
 // ownWindowEntry is the entry of a counter whose window begins with its first request, and ends

@@ -56,7 +56,7 @@ func countedVectors(storeKey string, key limiter.Key, certain bool, issue string
 						"and it denies once it is at the limit"}}}}},
 		{name: "a negative count", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a negative count",
 			values: []Value{text(storeKey, "-1", time.Minute)}},
-		{name: "a word", storeKey: storeKey, key: key, now: arrivalNow, wrong: "not a count",
+		{name: "a word", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a string that is not a whole number",
 			values: []Value{text(storeKey, "on", time.Minute)}},
 		{name: "a hash", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a hash, not a string",
 			values: []Value{hash(storeKey, time.Minute, "a", "1")}},
