@@ -74,7 +74,8 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 		return usagef("%s: %s", path, err)
 	}
 	answer := &backupAnswer{SchemaVersion: output.SchemaVersion, Path: path, Header: contents.Header, Bytes: info.Size(),
-		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Layouts: contents.Layouts, Keys: []backupKey{}}
+		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Layouts: contents.Layouts,
+		Keys: []backupKey{}}
 	if o.env.OutIsTerminal && o.format.String() == "table" && !o.all {
 		answer.most = shownKeys
 	}

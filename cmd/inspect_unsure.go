@@ -79,7 +79,7 @@ func asksFor(keys []*foreign.UnsureError, name string) string {
 	key := keys[slices.IndexFunc(keys, func(key *foreign.UnsureError) bool { return slices.Contains(key.Layouts, name) })].StoreKey
 	if layout, err := foreign.Named(name); err == nil {
 		for _, prefix := range layout.Info().Prefixes {
-			if strings.HasPrefix(key, prefix) {
+			if strings.HasPrefix(key, prefix) && len(prefix) > 1 { // one character says too little
 				return limiter.EscapeGlob(prefix) + "*"
 			}
 		}

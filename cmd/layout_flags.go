@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/config"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
@@ -102,6 +103,14 @@ func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
 		return nil, usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
 	}
 	return names, nil
+}
+
+// parseStoreKeys reads a pattern of subjects or store keys of other limiters.
+func parseStoreKeys(text string, exact bool) (limiter.Pattern, error) {
+	if exact {
+		return limiter.ExactStoreKeyPattern(text)
+	}
+	return limiter.ParseStoreKeyPattern(text)
 }
 
 // checkHasLayouts reports that the chosen store cannot have keys of other limiters.

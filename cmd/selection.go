@@ -140,7 +140,11 @@ func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
 func (s *selectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
-	if query.Subjects, err = parseSubjects(text, s.exact); err != nil {
+	parse, parseName := parseSubjects, limiter.ParsePattern
+	if layouts {
+		parse, parseName = parseStoreKeys, limiter.ParseStoreKeyPattern
+	}
+	if query.Subjects, err = parse(text, s.exact); err != nil {
 		return selection, err
 	}
 	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
@@ -150,7 +154,7 @@ func (s *selectionOptions) byPattern(text string, layouts bool) (selection opera
 	if s.name == "" {
 		return selection, nil
 	}
-	name, err := limiter.ParsePattern(s.name)
+	name, err := parseName(s.name)
 	if err != nil {
 		return selection, usagef("--limit-name: %s", err)
 	}
