@@ -50,7 +50,7 @@ terminal only the first 40 keys are shown; --all shows all.`,
 type backupKey struct {
 	Key   string `json:"key"`
 	Name  string `json:"name"`
-	Limit string `json:"limit"` // empty if it is not known
+	Limit string `json:"limit"` // empty if it is not known, or nothing of the key was in use
 	Used  *int64 `json:"used"`  // as of now; 0 if it would not be restored
 	// StoreKeys are those of another limiter's limit. Used is then what was in use when the
 	// backup was made, null if that was not known.
@@ -128,6 +128,8 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now limiter.Instant) {
 		for j := range r.Parts {
 			key.StoreKeys = append(key.StoreKeys, r.Parts[j].StoreKey)
 		}
+	} else if none := int64(0); backup.IsUnused(r) { // which says nothing of the limit
+		key.Used = &none
 	} else if state, err := r.Decode(); err == nil {
 		used := state.Used(now)
 		key.Limit, key.Used = batch.Limits[i].String(), &used
@@ -210,7 +212,11 @@ func (a *backupAnswer) Print(p *output.Printer) {
 	rows := make([][]output.Cell, 0, len(a.Keys))
 	for i := range a.Keys {
 		k := &a.Keys[i]
-		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: cmp.Or(k.Limit, notKnown)}, {Text: k.used(notKnown)},
+		limit := k.Limit
+		if len(k.StoreKeys) > 0 {
+			limit = cmp.Or(limit, notKnown)
+		}
+		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(notKnown)},
 			{Text: k.expires("2006-01-02 15:04:05", "never")}})
 	}
 	if len(rows) > 0 {

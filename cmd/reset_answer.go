@@ -44,8 +44,8 @@ type beyondDocument struct {
 	Text   string `json:"text"`
 }
 
-// notReached returns what deleting the keys of some layouts does not reach.
-func notReached(layouts []string) (all []beyondDocument) {
+// allBeyond returns what deleting the keys of some layouts does not reach.
+func allBeyond(layouts []string) (all []beyondDocument) {
 	for _, name := range layouts {
 		if text := beyondOf(name); text != "" {
 			all = append(all, beyondDocument{name, text})
@@ -58,7 +58,7 @@ func notReached(layouts []string) (all []beyondDocument) {
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
 		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, effect: result.Effect}
-	a.Layouts, a.Beyond = result.Layouts, notReached(result.Layouts)
+	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)
 	}

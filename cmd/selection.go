@@ -23,7 +23,13 @@ With --policy the arguments are attributes instead. They select every key of the
 policy that has them; its other attributes may be anything. Keys whose names
 follow from the configuration are reached directly, without a scan. With a glob
 for POLICY, such as 'api*', all keys are looked at, also those of an earlier
-configuration.`
+configuration.
+
+With --layout the keys are those that other limiters wrote to a Redis. PATTERN is
+then a glob over subjects, as the limiter's keys have them, or over whole keys
+of the store. Without --layout the context in use says which; "--layout limitctl"
+asks for limitctl's own. Keys that are not certainly of a limiter are told and
+left out, unless PATTERN or the configuration names them.`
 
 // selectionOptions say which keys a command is for.
 type selectionOptions struct {
@@ -111,7 +117,7 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	}
 	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
-	selection.Foreign = s.foreign
+	selection.Foreign, selection.Query.Foreign = s.foreign, s.foreign
 	selection.Keep = s.keep(minShare)
 	for _, flag := range []struct {
 		set  bool
