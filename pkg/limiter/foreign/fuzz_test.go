@@ -170,7 +170,7 @@ func sortedKeys(keys []string) []string {
 func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []string) {
 	switch {
 	case e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 || e.Delay < 0:
-		t.Fatalf("something is negative: %+v", e)
+		t.Fatalf("of %s something is negative: %+v", layout.Info().Name, e)
 	case e.Limit.Count < 0 || e.Limit.Period < 0 || e.Limit.Burst < 0 || e.Limit.Capacity() < 0:
 		t.Fatalf("the limit cannot be: %+v", e.Limit)
 	case e.Allowed && e.RetryAfter > 0:
