@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -89,6 +90,9 @@ func unpackValues(packed []byte, storeKeys []string) (values []Value) {
 			u.rest = u.rest[copy(score[:], u.rest):]
 			member.Score = math.Float64frombits(binary.BigEndian.Uint64(score[:]))
 			v.Members = append(v.Members, member)
+		}
+		if v.Type == SortedSetValue { // as every server has it
+			slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.Score, b.Score) })
 		}
 		values = append(values, v)
 	}

@@ -23,7 +23,7 @@ func TestSetRemainingIsReadAgain(t *testing.T) {
 				continue
 			}
 			for i := range v.want {
-				found := v.foundAs(layout, key)
+				found := v.found(layout, key)
 				if v.want[i].Key != (limiter.Key{}) {
 					found.Key = v.want[i].Key // one of several limits in a value
 				}
@@ -70,7 +70,12 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 	return true
 }
 
-func (v *vector) foundAs(layout Layout, key limiter.Key) *Found {
+// found is what a store would give to the layout's Decode, of the key that Match says unless
+// it is said.
+func (v *vector) found(layout Layout, key limiter.Key) *Found {
+	if key == (limiter.Key{}) {
+		key, _ = layout.Match(v.storeKey, true)
+	}
 	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now, Limit: v.limit}
 	for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
 		found.Values = append(found.Values, v.value(storeKey))
