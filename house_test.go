@@ -37,7 +37,7 @@ var layers = map[string][]string{
 		"pkg/limiter/policy", "pkg/loadgen", "pkg/loadgen/audit/interval", "pkg/loadgen/trace",
 	},
 	"cmd/internal/allowance": {"pkg/limiter"},
-	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter"},
+	"cmd/internal/backup":    {"cmd/internal/files", "internal/lines", "pkg/limiter", "pkg/limiter/foreign"},
 	"cmd/internal/progress":  {"cmd/internal/output"},
 	"cmd/internal/config": {
 		"cmd/internal/allowance", "cmd/internal/storeurl", "internal/configfile", "internal/yamlfile", "pkg/limiter",
@@ -50,13 +50,13 @@ var layers = map[string][]string{
 	},
 	"cmd/internal/dash": {
 		"cmd/internal/allowance", "cmd/internal/output", "cmd/internal/overridetext", "internal/goroutines",
-		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/policy",
+		"internal/panics", "internal/textcut", "pkg/limiter", "pkg/limiter/foreign", "pkg/limiter/policy",
 	},
 	"cmd/internal/decision": {"cmd/internal/output", "pkg/limiter", "pkg/limiter/policy"},
 	"cmd/internal/doctor": {
 		"cmd/internal/output", "cmd/internal/shell", "cmd/internal/storeurl", "internal/clusternodes",
 		"internal/goroutines", "internal/redisserver", "lua", "pkg/limiter", "pkg/limiter/filestore",
-		"pkg/limiter/memorystore", "pkg/limiter/policy",
+		"pkg/limiter/foreign", "pkg/limiter/memorystore", "pkg/limiter/policy",
 	},
 	"cmd/internal/errorkind": {"cmd/internal/outcome", "internal/panics", "pkg/limiter"},
 	"cmd/internal/files":     {"internal/filekind", "internal/readfile"},

@@ -14,6 +14,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/doctor"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 type dashboardOptions struct {
@@ -38,6 +39,10 @@ Press ? in it for its keys: they filter, sort and group, show all about one key,
 copy its subject, set an override, and reset what is chosen, with the same
 consent, backup and audit as limitctl reset and limitctl override.
 
+With --layout it shows the keys of other rate limiters, those with defects
+marked with a ! (see limitctl doctor). They can be reset, and have no overrides
+and no denials here.
+
 It follows at most --max-keys keys and looks for others with a slow scan, so it
 can stay open on a busy server. It says how many of the keys it covers. Keys
 that are denied are always shown. Without a terminal it prints one frame, as
@@ -47,6 +52,7 @@ with --once.
 		Example: `  limitctl dashboard
   limitctl dashboard 'tenant:acme:*'
   limitctl dashboard --policy api tenant=acme --refresh 500ms
+  limitctl dashboard --layout auto
   limitctl dashboard --once
   limitctl dashboard --record incident.jsonl
   limitctl dashboard --play incident.jsonl`,
@@ -105,7 +111,7 @@ func (o *dashboardOptions) plan(args []string) (options dash.Options, err error)
 	options = dash.Options{
 		Query: selection.Query, Keep: selection.Keep, Selection: selection.Text,
 		Refresh: interval, Timeout: o.timeout, MaxKeys: o.maxKeys, ScanRate: o.scanRate,
-		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(),
+		Now: o.env.Now, Sleep: o.env.Sleep, Color: o.color(), Layouts: o.layoutsName, Beyond: beyondOf,
 	}
 	return options, o.checkFlags()
 }
@@ -175,7 +181,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		}
 	}
 	if words := connect.CLI(client); words != nil {
-		options.LookYourself = func(storeKey string) string { return lookYourself(words, storeKey) }
+		options.LookYourself = func(storeKey, valueType string) string { return lookYourself(words, storeKey, valueType) }
 	}
 	if o.record != "" {
 		file, err := o.env.Create(o.record)
@@ -192,7 +198,7 @@ func runDashboard(ctx context.Context, o *dashboardOptions, options dash.Options
 		}
 		return dash.Once(ctx, o.env.Out, options, columns, lines)
 	}
-	actions := newDashActions(o.globalOptions, s, store, where)
+	actions := newDashActions(o.globalOptions, s, store, where, options.Query.Subjects)
 	if actions == nil {
 		return o.show(ctx, options)
 	}
@@ -217,10 +223,30 @@ func (o *dashboardOptions) show(ctx context.Context, options dash.Options) error
 	return err
 }
 
-// lookYourself is the command that shows the beginning of a key's value; words are those
-// that reach its server.
-func lookYourself(words []string, storeKey string) string {
-	return shell.Command(append(slices.Clone(words), "--no-raw", "GETRANGE", storeKey, "0", "63")...)
+// lookYourself is the command that shows the beginning of a key's value, or for a sorted set its
+// end, where the latest requests are; words are those that reach its server.
+func lookYourself(words []string, storeKey, valueType string) string {
+	read := []string{"GETRANGE", storeKey, "0", "63"}
+	switch foreign.ValueType(valueType) {
+	case foreign.HashValue:
+		read = []string{"HSCAN", storeKey, "0", "COUNT", "20"}
+	case foreign.ListValue:
+		read = []string{"LRANGE", storeKey, "0", "19"}
+	case foreign.SetValue:
+		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
+	case foreign.SortedSetValue:
+		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
+	}
+	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
+}
+
+// beyondOf is what deleting the keys of a layout does not reach.
+func beyondOf(layout string) string {
+	l, err := foreign.Named(layout)
+	if err != nil {
+		return ""
+	}
+	return l.Info().Beyond
 }
 
 // dashServers are the vitals as the dashboard shows them.

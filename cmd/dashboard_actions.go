@@ -21,7 +21,9 @@ type dashActions struct {
 	// consent covers everything: the dashboard has asked already, in its own way.
 	consent   operation.Consent
 	newBackup func() (*operation.BackupPlan, error)
-	observer  dashObserver
+	// subjects are those that the dashboard was asked for.
+	subjects limiter.Pattern
+	observer dashObserver
 	// usedSince are, for each backup, the keys that its last undo left because they had
 	// been used since. Only these are brought back over what they hold: the others are
 	// back already, and may have been used since then.
@@ -31,7 +33,7 @@ type dashActions struct {
 }
 
 // newDashActions returns nil where nothing may be changed.
-func newDashActions(g *globalOptions, s *settings, store connect.Store, where string) *dashActions {
+func newDashActions(g *globalOptions, s *settings, store connect.Store, where string, subjects limiter.Pattern) *dashActions {
 	access := s.access()
 	if access.ReadOnly {
 		return nil
@@ -40,7 +42,7 @@ func newDashActions(g *globalOptions, s *settings, store connect.Store, where st
 		runner:    g.runner(s, store, where),
 		consent:   operation.Consent{Yes: true, Context: access.Context},
 		newBackup: func() (*operation.BackupPlan, error) { return defaultBackup(g.env) },
-		usedSince: map[string]map[limiter.Key]bool{},
+		usedSince: map[string]map[limiter.Key]bool{}, subjects: subjects,
 	}
 	actions.runner.Warn = actions.warn
 	return actions
@@ -54,12 +56,20 @@ func (a *dashActions) warn(err error) { a.warning = cmp.Or(a.warning, message(er
 func (a *dashActions) undo() []operation.Undo { return a.observer.undo }
 
 // Reset implements dash.Actions.
-func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.Changed, err error) {
-	text := "in the dashboard: " + output.Printable(keys[0].String())
-	if more := len(keys) - 1; more > 0 {
+func (a *dashActions) Reset(ctx context.Context, ids []dash.ID) (done dash.Changed, err error) {
+	text := "in the dashboard: " + output.Printable(nameOf(ids[0]))
+	if more := len(ids) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	plan := &operation.ResetPlan{Selection: operation.Selection{Query: limiter.Query{Keys: keys}}, Text: text, Consent: a.consent,
+	selection := operation.Selection{Query: dash.QueryOf(a.subjects, ids)}
+	if selection.Query.StoreKeys != nil { // whose values can hold other limits, too
+		chosen := make(map[dash.ID]bool, len(ids))
+		for _, id := range ids {
+			chosen[id] = true
+		}
+		selection.Keep = func(e *limiter.Entry) bool { return chosen[dash.ID{Key: e.Key, StoreKey: e.StoreKey}] }
+	}
+	plan := &operation.ResetPlan{Selection: selection, Text: text, Consent: a.consent,
 		KeepGoing: true} // the dashboard tells what it could not change
 	if plan.Backup, err = a.newBackup(); err != nil {
 		return done, err
@@ -72,6 +82,14 @@ func (a *dashActions) Reset(ctx context.Context, keys []limiter.Key) (done dash.
 		}
 	}
 	return done, err
+}
+
+// nameOf is what the audit calls a key.
+func nameOf(id dash.ID) string {
+	if id.StoreKey != "" {
+		return id.StoreKey
+	}
+	return id.Key.String()
 }
 
 // Undo implements dash.Actions. That keys were used since and left is not an error here:

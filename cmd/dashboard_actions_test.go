@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
+	"github.com/limitctl/limitctl/cmd/internal/dash"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/memorystore"
 )
@@ -21,7 +22,7 @@ func dashActionsOf(t *testing.T, store connect.Store) *dashActions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDashActions(g, s, store, "memory")
+	return newDashActions(g, s, store, "memory", limiter.Pattern{})
 }
 
 // An undo over what was used since is of the keys that the one before it left: what that
@@ -41,7 +42,7 @@ func TestUndoInTheDashboardKeepsWhatWasUsedAfterIt(t *testing.T) {
 	take(calm, 10)
 	take(busy, 10)
 	actions := dashActionsOf(t, store)
-	reset, err := actions.Reset(ctx, []limiter.Key{calm, busy})
+	reset, err := actions.Reset(ctx, []dash.ID{{Key: calm}, {Key: busy}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +74,9 @@ func (brokenImport) Import(context.Context, bool, ...limiter.Record) ([]limiter.
 func TestUndoInTheDashboardSaysThatTheStoreWasLost(t *testing.T) {
 	ctx := t.Context()
 	store := memorystore.New()
-	keys := []limiter.Key{{Subject: "a", Name: "n"}, {Subject: "b", Name: "n"}}
+	keys := []dash.ID{{Key: limiter.Key{Subject: "a", Name: "n"}}, {Key: limiter.Key{Subject: "b", Name: "n"}}}
 	for _, key := range keys {
-		if _, err := limiter.New(store).Take(ctx, key, limiter.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
+		if _, err := limiter.New(store).Take(ctx, key.Key, limiter.Limit{Count: 10, Period: time.Hour}, 5); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,8 @@ const (
 
 type doctorOptions struct {
 	*globalOptions
+	layoutOptions
+	subjects                 string // a pattern of the limits of other limiters
 	scanLimit, rateLimitScan int
 	failOn                   string
 }
@@ -34,7 +37,7 @@ type doctorOptions struct {
 func newDoctorCmd(global *globalOptions) *cobra.Command {
 	o := &doctorOptions{globalOptions: global}
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [PATTERN]",
 		Short: "Examine the store and say what to fix",
 		Long: `Doctor looks at the store as an expert would: whether it answers and how fast,
 its version, replicas, persistence, memory, eviction and clock, what its user
@@ -44,18 +47,25 @@ may do, and what is under the prefix. It changes nothing. Each check is ✓ fine
 It looks at up to --scan-limit keys, and says when there are more. The biggest
 and the hottest of them come last.
 
+With --layout, or in a context that has a layout, it also looks at the keys of
+other rate limiters: how many each has, how many are at their limit, and what is
+wrong with them, such as counters that never expire and so deny for ever. For
+what a reset puts right it prints the command. PATTERN selects among these keys.
+
 Exit codes: 0 no problem; 1 a problem (✗), or with --fail-on warn a warning; 3
 the store cannot be reached; 4 the store refuses; 5 findings are missing,
 because the store stopped answering or one of several servers could not be
 reached. With 3 and 4 that is the only finding.`,
 		Example: `  limitctl doctor
   limitctl doctor -o json > findings.json
-  limitctl doctor --scan-limit 0 --rate-limit-scan 10000`,
+  limitctl doctor --scan-limit 0 --rate-limit-scan 10000
+  limitctl doctor --layout auto
+  limitctl doctor 'ratelimit:*' --layout kong --limit 100/1m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) > 0:
-				return usagef("doctor takes no argument, and %q was given; the store is --store", args[0])
+			case len(args) > 1:
+				return usagef("%s given, and doctor takes at most one PATTERN; quote it, so that the shell does not expand it", several(args))
 			case o.scanLimit < 0:
 				return usagef("--scan-limit %d is negative; give a number of keys, or 0 for all", o.scanLimit)
 			case o.rateLimitScan < 0:
@@ -63,10 +73,17 @@ reached. With 3 and 4 that is the only finding.`,
 			case o.failOn != failOnError && o.failOn != failOnWarn:
 				return usagef("--fail-on %q is neither warn nor error", o.failOn)
 			}
+			if err := o.use(o.globalOptions); err != nil {
+				return err
+			}
+			if o.subjects = strings.Join(args, ""); o.subjects != "" && o.layouts == nil {
+				return usagef("a PATTERN is for the keys of other limiters, and %q was given without --layout; the store is --store", o.subjects)
+			}
 			return runDoctor(cmd.Context(), o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	o.addLayoutFlags(cmd)
 	cmd.Flags().IntVar(&o.scanLimit, "scan-limit", 100_000, "look at no more than `N` keys of the store; 0 is all")
 	cmd.Flags().IntVar(&o.rateLimitScan, "rate-limit-scan", 0,
 		"look at no more than `N` keys a second, to spare the server (default as fast as it goes)")
@@ -101,6 +118,12 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	layouts, closeLayouts, err := o.openLayouts(url, options)
+	if err != nil {
+		return nil, err
+	}
+	defer closeLayouts()
+	options.Layouts = nil
 	store, _, err := connect.Open(url, options)
 	if err != nil {
 		return nil, err
@@ -108,7 +131,7 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	defer store.Close()
 	report, err := doctor.Embedded(ctx, store)
 	if report == nil {
-		report, err = o.examineRedis(ctx, url, options, store)
+		report, err = o.examineRedis(ctx, url, options, store, layouts)
 	}
 	if report != nil && report.Reached {
 		report.Add(doctor.JudgeLocal(o.localFiles()))
@@ -116,9 +139,36 @@ func (o *doctorOptions) examine(ctx context.Context) (*doctor.Report, error) {
 	return report, err
 }
 
-func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store) (
-	*doctor.Report, error,
-) {
+// openLayouts opens the keys of other limiters, if they are to be looked at.
+func (o *doctorOptions) openLayouts(url string, options connect.Options) (layouts doctor.Layouts, closeKeys func() error, err error) {
+	if options.Layouts == nil {
+		return layouts, func() error { return nil }, nil
+	}
+	pattern := cmp.Or(o.subjects, "*")
+	if layouts.Subjects, err = parseSubjects(pattern, false); err != nil {
+		return layouts, nil, err
+	}
+	s, err := o.settings()
+	if err != nil {
+		return layouts, nil, err
+	}
+	layouts.ResetStuck = func(layout string) string {
+		words := []string{"reset", pattern, "--layout", layout}
+		if o.saidLimit != "" {
+			words = append(words, "--limit", o.saidLimit)
+		}
+		return o.commandHere(s, append(words, "--stuck", "--dry-run")...)
+	}
+	keys, _, err := connect.Open(url, options)
+	if err != nil {
+		return layouts, nil, err
+	}
+	layouts.Keys = keys
+	return layouts, keys.Close, nil
+}
+
+func (o *doctorOptions) examineRedis(ctx context.Context, url string, options connect.Options, store connect.Store,
+	layouts doctor.Layouts) (*doctor.Report, error) {
 	client, _, err := connect.Client(url, options)
 	if err != nil {
 		return nil, err
@@ -138,7 +188,7 @@ func (o *doctorOptions) examineRedis(ctx context.Context, url string, options co
 	}
 	return doctor.Redis(ctx, client, doctor.Options{
 		Prefix: options.Prefix, ScanLimit: o.scanLimit, KeysPerSecond: o.rateLimitScan, Now: o.env.Now, Store: store,
-		Transport: doctor.Transport(transport), Sentinels: sentinels,
+		Transport: doctor.Transport(transport), Sentinels: sentinels, Layouts: layouts,
 	})
 }
 
@@ -207,7 +257,7 @@ func (a *doctorAnswer) Records() [][]string {
 		if text, err := json.Marshal(f.Data); err == nil && f.Data != nil {
 			data = string(text)
 		}
-		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, f.Advice, data})
+		records = append(records, []string{f.Check, string(f.Status), f.Server, f.Summary, strings.TrimSpace(f.Advice + " " + f.Command), data})
 	}
 	return records
 }
@@ -291,6 +341,9 @@ func printFinding(p *output.Printer, f doctor.Finding, label string, indent int)
 	}
 	if command != "" { // which is pasted, so the terminal alone may break it
 		lines = append(lines, shell.SetUserBegins+command)
+	}
+	if f.Command != "" {
+		lines = append(lines, f.Command)
 	}
 	arrow := "→ "
 	for _, line := range lines {

@@ -199,7 +199,7 @@ func TestLookYourselfIsSafeToPaste(t *testing.T) {
 	defer store.Close()
 	_, port, _ := strings.Cut(server.Addr, ":")
 	for _, subject := range append(hostileTexts(), "two  spaces") {
-		line := lookYourself(connect.CLI(client), "rl:{"+subject+"}:x")
+		line := lookYourself(connect.CLI(client), "rl:{"+subject+"}:x", "string")
 		want := brackets("-h", "127.0.0.1", "-p", port, "-n", "3", "--user", "$(touch PWNED)'", "--askpass", "--no-raw", "GETRANGE",
 			"rl:{"+subject+"}:x", "0", "63")
 		for _, program := range []string{"bash", "zsh", "fish"} {

@@ -202,7 +202,7 @@ func (o *resetOptions) showSelected(s *operation.Selected, selection, place stri
 	if s.Remaining != nil {
 		o.say("%s", s.Effect.Future())
 	}
-	for _, beyond := range beyondOf(s.Layouts) {
+	for _, beyond := range allBeyond(s.Layouts) {
 		o.say("%s: %s", beyond.Layout, beyond.Text)
 	}
 	if s.Incomplete != nil {

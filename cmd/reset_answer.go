@@ -5,7 +5,6 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/operation"
 	"github.com/limitctl/limitctl/cmd/internal/output"
-	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // resetAnswer is what a reset did.
@@ -45,11 +44,11 @@ type beyondDocument struct {
 	Text   string `json:"text"`
 }
 
-// beyondOf returns what deleting the keys of some layouts does not reach.
-func beyondOf(layouts []string) (all []beyondDocument) {
+// allBeyond returns what deleting the keys of some layouts does not reach.
+func allBeyond(layouts []string) (all []beyondDocument) {
 	for _, name := range layouts {
-		if layout, err := foreign.Named(name); err == nil && layout.Info().Beyond != "" {
-			all = append(all, beyondDocument{name, layout.Info().Beyond})
+		if text := beyondOf(name); text != "" {
+			all = append(all, beyondDocument{name, text})
 		}
 	}
 	return all
@@ -59,7 +58,7 @@ func beyondOf(layouts []string) (all []beyondDocument) {
 func newResetAnswer(plan *operation.ResetPlan, result *operation.ResetResult, err error) *resetAnswer {
 	a := &resetAnswer{SchemaVersion: output.SchemaVersion, Matched: result.Matched, Deleted: result.Changed, DryRun: plan.DryRun,
 		Complete: err == nil, Missing: result.Missing(), Unknown: result.Unknown, effect: result.Effect}
-	a.Layouts, a.Beyond = result.Layouts, beyondOf(result.Layouts)
+	a.Layouts, a.Beyond = result.Layouts, allBeyond(result.Layouts)
 	if result.Unsure.Count > 0 {
 		a.Unsure = newUnsureDocument(&result.Unsure)
 	}

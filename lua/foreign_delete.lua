@@ -1,45 +1,84 @@
--- Deletes keys that other limiters wrote, or one field of a hash. The check and the deletion
--- are one step, so that a key which became something else since it was scanned is safe, and so
--- is a backup of one used since.
+-- Deletes keys that other limiters wrote, or single fields of hashes. Keys of one limit are a
+-- family, and go together or stay together. The check and the deletion are one step, so that a
+-- key which became something else since it was scanned is safe, and so is a backup of one used
+-- since. All is looked at before anything is deleted.
 --
--- KEYS          the keys
--- ARGV[3i - 2]  the type that KEYS[i] had
--- ARGV[3i - 1]  the field to delete, or '' for the whole key
--- ARGV[3i]      the value that the caller has kept, as in kept.lua: of DUMP, or of the field
--- Returns       an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left
---               because it has another type; then three elements for each key that was deleted and
---               held another value than the caller has kept (its index, the value, when it
---               would have expired in ms since the epoch or -1)
--- Cost          a TYPE, a DUMP or HGET and an UNLINK or HDEL a key
+-- KEYS      the keys, those of a family next to each other
+-- ARGV      for each key four: the number of its family; the type that it had; the field to
+--           delete, or '' for the whole key; the value that the caller has kept, as in
+--           foreign_held.lua, or '' for none
+-- Returns   an array: a string of one byte a key, '1' deleted, '0' not there, 'o' left since it
+--           has another type, '-' left with another one of its family, 'b' left since too much
+--           had to be returned; then four elements for each key that was left (its index in
+--           KEYS, its type, '', 0) or that was deleted and held another value than the caller
+--           has kept (its index, '', the value, when it would have expired in ms since the
+--           epoch or -1)
+-- Cost      a GET and an UNLINK a key; a TYPE, a DUMP or HGET and a DEL for what is no string
 
-local done, changed = {}, {}
-for i = 1, #KEYS do
-  local key, kind, field, kept = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  local is = redis.call('TYPE', key).ok
-  local value
-  if is == kind and field ~= '' then
-    value = redis.call('HGET', key, field)
-  elseif is == kind and kept ~= '' then
-    value = redis.call('DUMP', key)
-  end
-  if is == 'none' or field ~= '' and value == false then
-    done[i] = '0'
-  elseif is ~= kind then
-    done[i] = 'o'
-  else
-    if kept ~= '' and not stands_for(kept, value) then
-      local n = #changed
-      local left = redis.call('PTTL', key)
-      local time = redis.call('TIME')
-      changed[n + 1], changed[n + 2] = i, value
-      changed[n + 3] = left < 0 and -1 or time[1] * 1000 + math.floor(time[2] / 1000) + left
-    end
-    if field ~= '' then
-      redis.call('HDEL', key, field)
-    else
-      redis.call('UNLINK', key)
-    end
+local done, news = {}, {}
+local told = 0
+
+-- look finds out about KEYS[i], and returns how many bytes have to be told of it.
+local function look(i)
+  local key, kind, field, kept = KEYS[i], ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i]
+  local is, value = held(key, kind, field, kept)
+  if is == kind and value ~= nil then
     done[i] = '1'
+    if kept ~= '' and not stands_for(string.sub(kept, 2), value) then
+      news[i] = value
+      return #value
+    end
+  elseif is == kind or is == 'none' then
+    done[i] = '0'
+  else
+    done[i], news[i] = 'o', is
+  end
+  return 0
+end
+
+local function leave(first, last, why)
+  for i = first, last do
+    if done[i] ~= 'o' then
+      done[i], news[i] = why, nil
+    end
   end
 end
-return { table.concat(done), unpack(changed) }
+
+local first = 1
+while first <= #KEYS do
+  local last, bytes, foreign = first, 0, false
+  while true do
+    bytes = bytes + look(last)
+    foreign = foreign or done[last] == 'o'
+    if last == #KEYS or ARGV[4 * last + 1] ~= ARGV[4 * first - 3] then
+      break
+    end
+    last = last + 1
+  end
+  if foreign then
+    leave(first, last, '-')
+  elseif told + bytes > EXPORT_BYTES and (told > 0 or bytes > 4 * EXPORT_BYTES) then
+    leave(first, last, 'b')
+  else
+    told = told + bytes
+  end
+  first = last + 1
+end
+for i = 1, #KEYS do
+  if done[i] == 'o' then
+    tell(i, news[i], '', 0)
+  elseif news[i] then
+    tell(i, '', news[i], expires_at(KEYS[i]))
+  end
+end
+for i = 1, #KEYS do
+  if done[i] == '1' then
+    if ARGV[4 * i - 1] ~= '' then
+      redis.call('HDEL', KEYS[i], ARGV[4 * i - 1])
+    else
+      redis.call('UNLINK', KEYS[i])
+    end
+  end
+end
+reply[1] = table.concat(done)
+return reply

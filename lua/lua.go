@@ -103,10 +103,15 @@ func Export() string { return join("holds.lua", "export.lua") }
 func Import() string { return join("holds.lua", "import.lua") }
 
 // ForeignDelete returns the script that deletes keys of other limiters.
-func ForeignDelete() string { return join("kept.lua", "foreign_delete.lua") }
+func ForeignDelete() string {
+	return join("holds.lua", "kept.lua", "foreign_held.lua", "foreign_delete.lua")
+}
 
 // ForeignImport returns the script that brings back keys of other limiters.
-func ForeignImport() string { return join("foreign_import.lua") }
+func ForeignImport() string { return join("holds.lua", "foreign_held.lua", "foreign_import.lua") }
+
+// ForeignSet returns the script that writes keys of other limiters.
+func ForeignSet() string { return join("kept.lua", "foreign_held.lua", "foreign_set.lua") }
 
 // AddDenials returns the script that adds to the table of denials.
 func AddDenials() string { return join("denials.lua") }
@@ -145,7 +150,8 @@ func All() []string {
 		}
 	}
 	return append(all, DecideNumbers(), DecideMany(Numbers()...), DecideAny(),
-		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(), AddDenials(),
+		DecideSpecial(limiter.Kinds()...), Delete(), Adjust(), Export(), Import(), ForeignDelete(), ForeignImport(),
+		ForeignSet(), AddDenials(),
 		SetOverride(), RevokeOverride(), ListOverrides())
 }
 

@@ -152,7 +152,7 @@ func (s *Scan[K]) masters(ctx context.Context, masters []*redis.Client) error {
 	for i, master := range masters {
 		scanning.Go(func() {
 			if _, err := s.Server(ctx, master, 0); err != nil {
-				errs[i] = s.Servers.incomplete(err, master)
+				errs[i] = s.Servers.Incomplete(err, master)
 			}
 		})
 	}

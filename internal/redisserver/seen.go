@@ -11,6 +11,8 @@ import (
 type Seen interface {
 	// First reports whether a key comes for the first time, and remembers it.
 	First(storeKey string) bool
+	// Has reports whether a key has come, as far as it is remembered.
+	Has(storeKey string) bool
 }
 
 // NewSeen returns a Seen for one scan of the servers.
@@ -20,6 +22,9 @@ func (s *Servers) NewSeen() Seen {
 	}
 	return newSeenLately(seenGeneration)
 }
+
+// NewSeenAll returns a Seen that remembers all keys, in about 10 bytes each.
+func NewSeenAll() Seen { return &seenAll{newSeenKeys(0, maphash.MakeSeed())} }
 
 // seenAll remembers all keys.
 type seenAll struct{ *seenKeys }
@@ -33,6 +38,9 @@ func (s *seenAll) First(storeKey string) bool {
 	s.add(hash)
 	return true
 }
+
+// Has implements Seen.
+func (s *seenAll) Has(storeKey string) bool { return s.has(s.hash(storeKey)) }
 
 // seenLately remembers the last of the keys. That is all there is to remember of a
 // server's SCAN: it goes through the buckets of a hash table in an order in which
@@ -62,6 +70,12 @@ func (s *seenLately) First(storeKey string) bool {
 	}
 	s.young.add(hash)
 	return true
+}
+
+// Has implements Seen.
+func (s *seenLately) Has(storeKey string) bool {
+	hash := s.young.hash(storeKey)
+	return s.young.has(hash) || s.former.has(hash)
 }
 
 // seenKeys remembers keys in 8 to 10 bytes each, by a 64-bit hash: among ten million keys

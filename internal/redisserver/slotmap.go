@@ -43,7 +43,7 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 		at, _ := slices.BinarySearchFunc(m.masters, master, byAddress)
 		m.masters, m.claims = slices.Insert(m.masters, at, master), slices.Insert(m.claims, at, claimIn(nodes))
 		if err != nil {
-			m.lost = errors.Join(m.lost, s.incomplete(err, master))
+			m.lost = errors.Join(m.lost, s.Incomplete(err, master))
 		}
 		return err
 	})
@@ -55,8 +55,8 @@ func (s *Servers) slotMap(ctx context.Context) (*slotMap, error) {
 	return m, nil
 }
 
-// incomplete names the master whose failure leaves a scan incomplete.
-func (s *Servers) incomplete(err error, master *redis.Client) error {
+// Incomplete names the master whose failure leaves a scan incomplete.
+func (s *Servers) Incomplete(err error, master *redis.Client) error {
 	address := master.Options().Addr
 	return &limiter.IncompleteError{Part: s.Redact(address), Err: s.ExplainCall(err, Call{Address: address})}
 }

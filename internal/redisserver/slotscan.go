@@ -207,7 +207,7 @@ func (s *Scan[K]) readSlots(ctx context.Context, master *redis.Client, slots []i
 		}
 	}
 	if err != nil && !LacksRight(err) && ctx.Err() == nil {
-		err = s.Servers.incomplete(err, master)
+		err = s.Servers.Incomplete(err, master)
 	}
 	return before, after, err
 }

@@ -14,6 +14,9 @@ type Adjustment struct {
 	// Kept is the value of the key's record that the caller has kept, for instance in a
 	// backup; nil for none. It is empty where the caller has kept that nothing was in use.
 	Kept []byte
+	// Parts are those of the key's record where another limiter wrote it. Those with a Dump are
+	// what the caller has kept.
+	Parts []Part
 }
 
 // Normalize fills in the defaults of a's limit and name, and reports, as an [ErrInvalid], what
@@ -55,6 +58,6 @@ type Adjusted struct {
 	// exactly if the key was left as it is.
 	Before, After int64
 	// Record is what the key held before it was changed, if that is not what the caller has
-	// kept. It has no Value otherwise.
+	// kept. It has neither Value nor Parts otherwise.
 	Record Record
 }

@@ -63,13 +63,16 @@ func (e *Entry) LimitKnown() bool {
 // RemainingKnown reports whether Allowed and Remaining are known.
 func (e *Entry) RemainingKnown() bool { return e.UsedKnown() && e.CapacityKnown() }
 
-// RetryKnown reports whether RetryAfter and Delay are known.
-func (e *Entry) RetryKnown() bool { return e.RetryTold || e.UsedKnown() && e.LimitKnown() }
+// RetryKnown reports whether RetryAfter and Delay are known. They are not, whatever is known of
+// the limit, where a key without an expiry denies.
+func (e *Entry) RetryKnown() bool {
+	return e.RetryTold || e.UsedKnown() && e.LimitKnown() && (e.Allowed || e.RetryAfter > 0)
+}
 
 // ResetKnown reports whether ResetAfter is known: by the limit, or by when the store
-// lets go of the key. Other limiters may keep a key longer than it counts.
+// lets go of the key. Other limiters may keep a key longer than it counts, or for ever.
 func (e *Entry) ResetKnown() bool {
-	return e.ResetTold || e.UsedKnown() && e.LimitKnown() || e.Layout == "" && e.TTL >= 0
+	return e.ResetTold || e.UsedKnown() && e.LimitKnown() && (e.Used == 0 || e.ResetAfter > 0) || e.Layout == "" && e.TTL >= 0
 }
 
 // IsStuck reports whether the entry has a defect that deleting its keys puts right.

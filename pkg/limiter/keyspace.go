@@ -53,6 +53,10 @@ type Query struct {
 	StoreKeys []string
 	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
+	// Foreign asks for store keys, too, that begin as those of limits do, and that no limit
+	// has. Each comes with a [ForeignError], and has what follows the prefix as its subject.
+	// Stores that hold nothing but limits have none.
+	Foreign bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
 	// not, the store looks at in a second; 0 is without bound.
 	KeysPerSecond int
@@ -100,6 +104,18 @@ type Part struct {
 	// Expires is when the store key expires by the store's clock, zero if never.
 	Expires time.Time
 }
+
+// Size is how many bytes the values of r take.
+func (r *Record) Size() int {
+	size := len(r.Value)
+	for i := range r.Parts {
+		size += len(r.Parts[i].Dump)
+	}
+	return size
+}
+
+// Holds reports whether r has what a store held, and not only names.
+func (r *Record) Holds() bool { return r.Value != nil || len(r.Parts) > 0 && r.Parts[0].Dump != nil }
 
 // WithoutValues returns r as it is needed to name what is deleted, whatever it holds then.
 func (r *Record) WithoutValues() Record {

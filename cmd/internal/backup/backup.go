@@ -16,8 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/internal/lines"
@@ -54,8 +52,7 @@ type line struct {
 	Subject string `json:"key"`
 	Name    string `json:"name"`
 	Value   []byte `json:"value"`
-	// Parts are the values of another limiter.
-	Parts []part `json:"parts,omitempty"`
+	foreignFields
 	// ExpiresMS is when the store would have dropped it, in ms since the epoch by
 	// its own clock, or -1 for never.
 	ExpiresMS int64 `json:"expires_ms"`
@@ -65,15 +62,6 @@ type line struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// Unused: nothing of the key was in use. There is no value then.
 	Unused bool `json:"unused,omitempty"`
-}
-
-// part is a [limiter.Part].
-type part struct {
-	StoreKey  []byte `json:"store_key"` // which may be no text
-	Field     []byte `json:"field,omitempty"`
-	Type      string `json:"type"`
-	Dump      []byte `json:"dump"`
-	ExpiresMS int64  `json:"expires_ms"`
 }
 
 // expiryOf writes an expiry as lines have it.
@@ -139,9 +127,7 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	for i := range records {
 		r := &records[i]
 		l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires), Amends: amends}
-		for _, p := range r.Parts {
-			l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
-		}
+		l.setForeign(r)
 		if err := w.json.Encode(l); err != nil {
 			return err
 		}
@@ -163,11 +149,29 @@ func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
 // IsUnused reports whether a record of a backup says that nothing of its key was in use.
 func IsUnused(r *limiter.Record) bool { return r.Value == nil && r.Parts == nil }
 
+// WriteEntry writes the record of an entry, with the limit where the record does not have it.
+func (w *Writer) WriteEntry(e *limiter.Entry) error {
+	r := &e.Record
+	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	if l.setForeign(r); len(r.Parts) > 0 {
+		if l.Limit = limitText(e.Limit); e.UsedKnown() {
+			l.Used = &e.Used
+		}
+	}
+	return w.json.Encode(l)
+}
+
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
-func (w *Writer) Exclude(keys ...limiter.Key) error {
-	for _, key := range keys {
-		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}); err != nil {
+func (w *Writer) Exclude(records ...limiter.Record) error {
+	for i := range records {
+		r := &records[i]
+		l := line{Subject: r.Key.Subject, Name: r.Key.Name, ExpiresMS: -1, Amends: true, Unchanged: true}
+		named := r.WithoutValues()
+		if l.setForeign(&named); len(l.Parts) > 1 {
+			l.Parts = l.Parts[:1] // which tells it from others
+		}
+		if err := w.json.Encode(l); err != nil {
 			return err
 		}
 	}
@@ -187,48 +191,32 @@ type Contents struct {
 	Damage  []error
 	// Layouts are the layouts of other limiters that records are of, by name.
 	Layouts []string
-	amended map[limiter.Key]int64 // the line that amends a key, the last of several
+	amended map[identity]int64 // the line that amends a key, the last of several
 }
 
 // Check reads a backup through. A file that is not a backup is an error.
 func Check(in io.Reader) (*Contents, error) {
-	c := &Contents{amended: map[limiter.Key]int64{}}
-	excluded := map[limiter.Key]bool{}
+	c := &Contents{amended: map[identity]int64{}}
+	excluded := map[identity]bool{}
 	err := c.read(in, func(e *entry) error {
+		id := identityOf(&e.Record)
 		if e.amends {
-			c.amended[e.Key] = e.number
+			c.amended[id] = e.number
 		} else {
 			c.Records++
 			c.addLayout(&e.Record)
 		}
-		switch was := excluded[e.Key]; {
+		switch was := excluded[id]; {
 		case e.unchanged && !was:
-			excluded[e.Key] = true
+			excluded[id] = true
 			c.Records--
 		case was && !e.unchanged: // it was changed after all
-			delete(excluded, e.Key)
+			delete(excluded, id)
 			c.Records++
 		}
 		return nil
 	})
 	return c, err
-}
-
-// maxLayouts is more than there are layouts. A damaged backup can name any.
-const maxLayouts = 100
-
-// addLayout notes the layout of a record, which the name of its key begins with.
-func (c *Contents) addLayout(r *limiter.Record) {
-	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
-		return
-	}
-	name := r.Key.Name
-	if end := strings.IndexAny(name, "/@"); end >= 0 {
-		name = name[:end]
-	}
-	if at, known := slices.BinarySearch(c.Layouts, name); !known {
-		c.Layouts = slices.Insert(c.Layouts, at, name)
-	}
 }
 
 // maxBatch is how many bytes the values of a batch have before it ends. A log of a
@@ -240,6 +228,9 @@ const maxBatch = 4 << 20
 type Batch struct {
 	Records []limiter.Record
 	Limits  []limiter.Limit
+	// Used is what was in use of each record of another limiter when it was looked at, nil
+	// where that was not known, and where the record itself says it.
+	Used []*int64
 }
 
 // Add adds a record of a limit.
@@ -251,7 +242,7 @@ func (b *Batch) Add(r limiter.Record, limit limiter.Limit) {
 func (b *Batch) Split(size int, do func(Batch) error) error {
 	for from := 0; from < len(b.Records); from += size {
 		to := min(from+size, len(b.Records))
-		if err := do(Batch{b.Records[from:to], b.Limits[from:to]}); err != nil {
+		if err := do(Batch{Records: b.Records[from:to], Limits: b.Limits[from:to]}); err != nil {
 			return err
 		}
 	}
@@ -266,11 +257,12 @@ func (c *Contents) Each(in io.Reader, size int, do func(Batch) error) error {
 	bytes := 0
 	again := Contents{}
 	err := again.read(in, func(e *entry) error {
-		if last, amended := c.amended[e.Key]; amended && e.number != last || e.unchanged {
+		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil
 		}
 		batch.Add(e.Record, e.limit)
-		bytes += len(e.Value)
+		batch.Used = append(batch.Used, e.used)
+		bytes += e.Size()
 		if len(batch.Records) < size && bytes < maxBatch {
 			return nil
 		}
@@ -292,6 +284,7 @@ const maxLine = 32 << 20
 type entry struct {
 	limiter.Record
 	limit  limiter.Limit
+	used   *int64
 	number int64 // of the line, from 1
 	amends bool
 	// unchanged: the key is not to be brought back. There is no value then.
@@ -355,16 +348,8 @@ func readEntry(text *lines.Line) (*entry, error) {
 		return nil, err
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
-	for _, p := range l.Parts {
-		expires, err := readExpiry(p.ExpiresMS)
-		if err != nil {
-			return nil, err
-		}
-		e.Parts = append(e.Parts,
-			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
-	}
-	if len(e.Parts) > 0 {
-		return e, e.Check()
+	if len(l.Parts) > 0 {
+		return e, e.foreign(l)
 	}
 	if e.unchanged || l.Unused && l.Value == nil {
 		return e, e.Key.Validate()

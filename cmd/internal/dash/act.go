@@ -17,7 +17,7 @@ type changes struct {
 	menu      *groupMenu       // where a grouping is chosen; nil if it is not open
 	form      *form            // where an override is typed in; nil if it is not open
 	lastReset *Changed         // what u undoes; nil if there is nothing to undo
-	lastKeys  []limiter.Key    // those of lastReset
+	lastKeys  []ID             // those of lastReset
 	acting    bool             // an action is under way
 	working   goroutines.Group // runs the actions
 }
@@ -40,7 +40,7 @@ func (m *model) act(do func() tea.Msg) tea.Cmd {
 type (
 	resetDone struct {
 		Changed
-		keys []limiter.Key
+		keys []ID
 		err  error
 	}
 	actionFailed struct{ err error }
@@ -54,6 +54,9 @@ type (
 		err      error
 	}
 )
+
+// questionBorder is how many columns are beside the text of a question.
+const questionBorder = 4
 
 // shownKeys is how many of the keys that are to be changed are named.
 const shownKeys = 5
@@ -81,6 +84,9 @@ func (m *model) askReset() tea.Cmd {
 		lines = append(lines, "", fmt.Sprintf("%s marked too, but not listed now. They are left as they are.", areKeys(hidden)))
 	}
 	lines = append(lines, "", "They are kept in a backup. Press u to bring them back.")
+	for _, text := range m.beyond(keys) {
+		lines = append(lines, output.Wrap(text, max(20, m.width-questionBorder))...)
+	}
 	return m.ask("Delete "+output.Plural(len(keys), "key"), lines, func() tea.Msg {
 		done, err := m.Actions.Reset(m.ctx, keys)
 		return resetDone{done, keys, err}
@@ -181,7 +187,7 @@ func (m *model) absorbReset(done resetDone) tea.Cmd {
 	return m.look()
 }
 
-func (m *model) unmark(keys []limiter.Key) {
+func (m *model) unmark(keys []ID) {
 	for _, key := range keys {
 		delete(m.keys.marked, key)
 	}

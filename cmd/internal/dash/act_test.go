@@ -171,7 +171,7 @@ func TestMarksThatAreHiddenAreLeft(t *testing.T) {
 	}
 	d.press("y<esc>")
 	full := limiter.Key{Subject: "full", Name: "token-bucket/1m"}
-	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[full] {
+	if len(d.actions.reset) != 1 || d.actions.reset[0].Subject != "near" || !d.keys.marked[own(full)] {
 		t.Errorf("reset were %v, marked are %v", d.actions.reset, d.keys.marked)
 	}
 	d = begin(t, three, nil)

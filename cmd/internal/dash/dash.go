@@ -36,6 +36,11 @@ type Options struct {
 	NodeOf func(ctx context.Context, subject string) string
 	// Actions change keys; nil where nothing may be changed.
 	Actions Actions
+	// Layouts names the layouts of other limiters by which the keys are read, as --layout takes
+	// them; empty for limitctl's own keys.
+	Layouts string
+	// Beyond says what deleting the keys of a layout does not reach; "" if there is nothing.
+	Beyond func(layout string) string
 	// Where names the store, and Context the context it is of, if any. A change
 	// in a Protected one needs its name typed.
 	Where, Context string
@@ -49,8 +54,9 @@ type Options struct {
 	// MaxKeys is how many keys are followed at most. ScanRate is how many keys a second
 	// are scanned to find them; 0 is a rate that leaves the server its work.
 	MaxKeys, ScanRate int
-	// LookYourself is the command that shows a key's value, "" if there is none.
-	LookYourself func(storeKey string) string
+	// LookYourself is the command that shows a value of a type, which the command TYPE names, ""
+	// if there is none.
+	LookYourself func(storeKey, valueType string) string
 	// Record, if set, gets every snapshot as a line of JSON; Play, if set, is such
 	// lines to be shown instead of a store.
 	Record io.Writer
@@ -66,7 +72,7 @@ type Options struct {
 // Actions are what can be done to keys from the dashboard.
 type Actions interface {
 	// Reset makes the keys unused and keeps a backup of what they were.
-	Reset(ctx context.Context, keys []limiter.Key) (Changed, error)
+	Reset(ctx context.Context, keys []ID) (Changed, error)
 	// Undo brings back what a reset deleted. Keys that were used since then are left as
 	// they are, unless replace is true.
 	Undo(ctx context.Context, reset Changed, replace bool) (Changed, error)

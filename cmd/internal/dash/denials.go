@@ -146,7 +146,8 @@ func (d *denials) lateRate(h *history, count int64, since *deniedSince) float64 
 // longNames returns the followed keys by the shorter names that the table has for them.
 func (m *model) longNames() map[limiter.Key]limiter.Key {
 	names := map[limiter.Key]limiter.Key{}
-	for key := range m.feed.rows {
+	for id := range m.feed.rows {
+		key := id.Key
 		if len(key.Subject) > limiter.MaxDenialText || len(key.Name) > limiter.MaxDenialText {
 			short := limiter.Denied{Key: key}
 			short.Shorten()
@@ -160,12 +161,12 @@ func (m *model) longNames() map[limiter.Key]limiter.Key {
 // store says that they are.
 func (m *model) followDenied() {
 	for key := range m.feed.denials.keys {
-		if m.feed.rows[key] == nil {
-			m.feed.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
+		if m.feed.rows[own(key)] == nil {
+			m.feed.rows[own(key)] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
 		}
 	}
-	for key, r := range m.feed.rows {
-		r.denial = m.feed.denials.keys[key]
+	for id, r := range m.feed.rows {
+		r.denial = m.feed.denials.keys[id.Key]
 	}
 	m.evict()
 	m.arrange()

@@ -13,7 +13,7 @@ import (
 
 // detailView is the screen about one key.
 type detailView struct {
-	key    limiter.Key
+	key    ID
 	read   *detail // nil until the store has answered
 	scroll int
 }
@@ -32,7 +32,10 @@ func (v *detailView) enter(*model) tea.Cmd { return nil }
 func (v *detailView) click(*model, int, int) tea.Cmd { return nil }
 
 func (v *detailView) hints(m *model) string {
-	if m.mayChange() {
+	switch {
+	case m.mayChange() && m.isOthers():
+		return "esc back  r reset"
+	case m.mayChange():
 		return "esc back  r reset  o override"
 	}
 	return "esc back"
@@ -42,9 +45,13 @@ func (v *detailView) lines(m *model) []line { return m.textFrom(v.scroll, v.text
 
 // detail is what is asked about a key that is looked at by itself.
 type detail struct {
-	of     limiter.Key
+	of     ID
 	record []byte
-	fits   []fit
+	// parts are the store keys of a limit of another limiter, and at when they were read, by
+	// the store's clock.
+	parts []limiter.Part
+	at    limiter.Instant
+	fits  []fit
 }
 
 // fit is when that many units fit.
@@ -64,16 +71,21 @@ func (f *fit) words(now time.Time) string {
 
 // readDetail asks when one, half and all units of a key fit, and reads its record. It
 // returns nil for a key that is unused.
-func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, error) {
-	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: []limiter.Key{key}, Records: true}) {
+func (r *reader) readDetail(ctx context.Context, id ID) (*detail, error) {
+	query := QueryOf(r.Query.Subjects, []ID{id})
+	query.Records = id.StoreKey == "" // of another limiter the parts are enough
+	for entry, err := range r.Store.Scan(ctx, query) {
 		if err != nil {
-			if isForeign(err) {
+			if isOfOneKey(err) {
 				return nil, nil
 			}
 			return nil, err
 		}
-		d := &detail{of: key, record: entry.Record.Value}
-		if !entry.LimitKnown() {
+		if idOf(&entry) != id { // its value holds several limits
+			continue
+		}
+		d := &detail{of: id, record: entry.Record.Value, parts: entry.Record.Parts, at: entry.At}
+		if !entry.LimitKnown() || entry.Layout != "" {
 			return d, nil
 		}
 		capacity := entry.Limit.Capacity()
@@ -84,7 +96,7 @@ func (r *reader) readDetail(ctx context.Context, key limiter.Key) (*detail, erro
 			}
 			asked = units
 			var decision [1]limiter.Decision
-			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: key, Limit: entry.Limit, Cost: units}},
+			if err := r.Store.Decide(ctx, limiter.Peek, []limiter.Request{{Key: id.Key, Limit: entry.Limit, Cost: units}},
 				decision[:]); err != nil {
 				return nil, err
 			}

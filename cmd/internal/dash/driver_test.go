@@ -27,14 +27,14 @@ type driver struct {
 // fakeActions delete and bring back, and fail if they are to.
 type fakeActions struct {
 	store *memorystore.Store
-	reset []limiter.Key
+	reset []ID
 	inUse int64
 	err   error
 	// nothing is found in use
 	nothing bool
 }
 
-func (a *fakeActions) Reset(ctx context.Context, keys []limiter.Key) (Changed, error) {
+func (a *fakeActions) Reset(ctx context.Context, keys []ID) (Changed, error) {
 	a.reset = keys
 	if a.err != nil {
 		return Changed{}, a.err
@@ -42,7 +42,11 @@ func (a *fakeActions) Reset(ctx context.Context, keys []limiter.Key) (Changed, e
 	if a.nothing {
 		return Changed{}, nil
 	}
-	n, _, err := a.store.Delete(ctx, limiter.Records(keys...)...)
+	var records []limiter.Record
+	for _, id := range keys {
+		records = append(records, limiter.Record{Key: id.Key})
+	}
+	n, _, err := a.store.Delete(ctx, records...)
 	return Changed{Keys: int64(n), Backup: "/backups/1.jsonl"}, err
 }
 
@@ -98,7 +102,7 @@ func begin(t *testing.T, fill func(*driver), change func(*Options)) *driver {
 		Actions: d.actions, Where: "redis://10.0.0.1:6379", Selection: `"*"`,
 		Refresh: time.Second, MaxKeys: 5000, Now: func() time.Time { return d.now },
 		Sleep:        func(context.Context, time.Duration) error { return context.Canceled }, // the test brings what is due
-		LookYourself: func(storeKey string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
+		LookYourself: func(storeKey, _ string) string { return "redis-cli GETRANGE '" + storeKey + "' 0 63" },
 		Servers: func(context.Context) []Server {
 			return []Server{{Version: "Redis 7.0.15", Role: "master", OpsPerSecond: 12_345, UsedMemory: 1_920_000,
 				RoundTrip: 400 * time.Microsecond}}
@@ -201,7 +205,7 @@ func (d *driver) subjects() string {
 	var all []string
 	for i, r := range d.keys.rows {
 		name := r.Key.Subject
-		if d.keys.marked[r.Key] {
+		if d.keys.marked[r.id()] {
 			name += "*"
 		}
 		if i == d.keys.cursor {

@@ -6,13 +6,11 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
-
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // feed is what the store said.
 type feed struct {
-	rows      map[limiter.Key]*row // the followed keys
+	rows      map[ID]*row // the followed keys
 	servers   []Server
 	coverage  Coverage
 	roundTrip history // in milliseconds
@@ -56,7 +54,7 @@ func (m *model) absorb(s fetched) {
 		f.roundTrip.add(s.Time, float32(roundTripOf(s.Servers).Seconds()*1000))
 	}
 	for i := range s.Keys {
-		key := s.Keys[i].Key
+		key := idOf(&s.Keys[i].Entry)
 		r := f.rows[key]
 		if r == nil {
 			if m.Play == nil {
@@ -77,10 +75,11 @@ func (m *model) absorb(s fetched) {
 	f.absorbAway(&s.Snapshot)
 	f.answered = s.Time
 	if m.Play != nil {
-		m.Where = s.Store
+		m.Where, m.Layouts = s.Store, s.Layouts
 	}
 	m.detail.absorb(s.detail)
 	m.forget(&s)
+	m.reunite()
 	m.arrange()
 }
 
@@ -113,9 +112,12 @@ func (m *model) scan() tea.Cmd {
 	if m.Play != nil || m.Query.Keys != nil {
 		return nil
 	}
-	p := pass{Options: &m.Options, followed: make(map[limiter.Key]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
-	for key, r := range m.feed.rows {
-		p.followed[key] = true
+	p := pass{Options: &m.Options, followed: make(map[ID]bool, len(m.feed.rows)), rate: m.scanRate(), groups: newGroupTotals()}
+	for id, r := range m.feed.rows {
+		if id.StoreKey != "" { // it is read again, as its key does not say which limit it is
+			continue
+		}
+		p.followed[id] = true
 		if !r.inUse || !m.selects(r) {
 			continue
 		}
@@ -123,7 +125,7 @@ func (m *model) scan() tea.Cmd {
 		if r.isAtLimit() {
 			p.atLimit++
 		}
-		p.groups.add(r.Key, r.isAtLimit())
+		p.groups.add(&r.Reading)
 	}
 	return p.start(m.ctx)
 }
@@ -136,11 +138,12 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 	f := &m.feed
 	f.coverage.Looked, f.coverage.Total = s.looked, s.total
 	for _, reading := range s.readings {
-		if f.rows[reading.Key] == nil {
-			f.rows[reading.Key] = newRow(reading, m.now)
+		if id := idOf(&reading.Entry); f.rows[id] == nil {
+			f.rows[id] = newRow(reading, m.now)
 		}
 	}
 	if len(s.readings) > 0 {
+		m.reunite()
 		m.evict()
 		m.arrange()
 	}
@@ -150,6 +153,7 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 	if f.scanError = s.err; s.err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
+		f.coverage.Unsure = s.unsure
 		f.coverage.Full = s.matched > int64(m.MaxKeys)
 		f.groups = s.groups
 	}
@@ -173,15 +177,15 @@ func (m *model) evict() {
 		return cmp.Or(cmp.Compare(b.deniedRate(), a.deniedRate()), closestFirst(a.Reading, b.Reading))
 	})
 	for _, r := range all[m.MaxKeys:] {
-		delete(rows, r.Key)
+		delete(rows, r.id())
 	}
 }
 
 // isPinned reports whether somebody works with a key, so that it stays followed however
 // far it is from its limit.
 func (m *model) isPinned(r *row) bool {
-	return m.keys.marked[r.Key] || m.keys.moved && r.Key == m.keys.selected ||
-		m.screen == &m.detail && r.Key == m.detail.key || m.filter.text != "" && m.filter.matches(r)
+	return m.keys.marked[r.id()] || m.keys.moved && r.id() == m.keys.selected ||
+		m.screen == &m.detail && r.id() == m.detail.key || m.filter.text != "" && m.filter.matches(r)
 }
 
 // isAway reports whether the store did not answer the last look.

@@ -42,7 +42,7 @@ func TestALostStoreLeavesTheLastFrameAndComesBack(t *testing.T) {
 	if text := d.View(); !strings.Contains(text, "no answer for 7s, retrying") || !strings.Contains(text, "\x1b[2mfull") {
 		t.Errorf("away:\n%s", text)
 	}
-	if r := d.feed.rows[limiter.Key{Subject: "full", Name: "token-bucket/1m"}]; !r.inUse {
+	if r := d.feed.rows[own(limiter.Key{Subject: "full", Name: "token-bucket/1m"})]; !r.inUse {
 		t.Error("a key is taken for unused")
 	}
 	store.away = false
@@ -130,10 +130,10 @@ func TestOnce(t *testing.T) {
 // What is asked of a key while another's answer is under way is not answered by that.
 func TestTheDetailIsOfItsKey(t *testing.T) {
 	d := begin(t, three, nil)
-	d.detail.key, d.feed.fetching = d.keys.rows[0].Key, false
+	d.detail.key, d.feed.fetching = d.keys.rows[0].id(), false
 	d.screen = &d.detail
 	look := d.look()
-	d.detail.key, d.detail.read = d.keys.rows[1].Key, nil
+	d.detail.key, d.detail.read = d.keys.rows[1].id(), nil
 	d.run(look)
 	if got := d.detail.read; got != nil {
 		t.Errorf("the detail of %v is %+v, which is of another key", d.detail.key, got)
@@ -198,8 +198,8 @@ func TestOneNodeIsAway(t *testing.T) {
 		d.take(b, "10/1h", 1)
 		d.second()
 		text := d.View()
-		if d.feed.rows[a].Used != int64(6+i) || d.feed.rows[a].stale || d.feed.rows[b].Used != 6 || !d.feed.rows[b].stale {
-			t.Errorf("%d of a and %d of b are used:\n%s", d.feed.rows[a].Used, d.feed.rows[b].Used, text)
+		if d.feed.rows[own(a)].Used != int64(6+i) || d.feed.rows[own(a)].stale || d.feed.rows[own(b)].Used != 6 || !d.feed.rows[own(b)].stale {
+			t.Errorf("%d of a and %d of b are used:\n%s", d.feed.rows[own(a)].Used, d.feed.rows[own(b)].Used, text)
 		}
 		if want := fmt.Sprintf("no answer from 10.0.0.2:6379 for %ds: 1 key marked ? as they were then", i+2); !strings.Contains(text, want) ||
 			!strings.Contains(text, "  ?b ") || strings.Contains(text, "?a") {
@@ -209,14 +209,14 @@ func TestOneNodeIsAway(t *testing.T) {
 	last := recording.String()
 	store.hangs.Store(false)
 	close(store.hung)
-	for d.feed.rows[b].stale { // the answer that hung comes at some look, and a sound one at a later one
+	for d.feed.rows[own(b)].stale { // the answer that hung comes at some look, and a sound one at a later one
 		d.second()
 	}
-	if text := d.View(); d.feed.rows[b].Used != 10 || strings.Contains(text, "no answer") {
+	if text := d.View(); d.feed.rows[own(b)].Used != 10 || strings.Contains(text, "no answer") {
 		t.Errorf("back:\n%s", text)
 	}
 	played, _ := play(t, last)
-	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[b].inUse {
+	if text := played.View(); played.failed != nil || !strings.Contains(text, "  ?b ") || !played.feed.rows[own(b)].inUse {
 		t.Errorf("played:\n%s", text)
 	}
 }

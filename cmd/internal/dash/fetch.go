@@ -9,7 +9,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/limitctl/limitctl/internal/panics"
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // reader looks at the followed keys. One look at a time is under way, so that what
@@ -25,14 +24,6 @@ type reader struct {
 	playing   *player
 }
 
-// seen is what a key was at a look, from which the next look tells what was taken.
-type seen struct {
-	at     limiter.Instant
-	used   int64
-	period time.Duration  // 0 if it is not known
-	state  *limiter.State // nil if it was not read
-}
-
 func newReader(o *Options) *reader {
 	r := &reader{Options: o, nodes: map[string]*node{}}
 	if o.Record != nil {
@@ -46,10 +37,10 @@ func newReader(o *Options) *reader {
 
 // request is what the loop wants to know.
 type request struct {
-	keys     []limiter.Key
+	keys     []ID
 	coverage Coverage
 	denials  *DenialFrame
-	detail   *limiter.Key
+	detail   *ID
 }
 
 // fetched is the answer to a request.
@@ -68,7 +59,7 @@ func (r *reader) fetch(ctx context.Context, ask request) tea.Cmd {
 			return r.playing.next(ctx)
 		}
 		begun := r.Now()
-		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Coverage: ask.coverage, Denials: ask.denials}}
+		answer := fetched{Snapshot: Snapshot{Time: begun, Store: r.Where, Layouts: r.Layouts, Coverage: ask.coverage, Denials: ask.denials}}
 		if r.Servers != nil && r.asking == nil && begun.Sub(r.askedAt) >= time.Second {
 			r.askServers(ctx, begun)
 		}
@@ -120,35 +111,24 @@ func (r *reader) awaitServers(ctx context.Context) []Server {
 }
 
 // readEach reads the keys of a node, and makes now what they are.
-func (r *reader) readEach(ctx context.Context, keys []limiter.Key, before, now map[limiter.Key]seen) (readings []Reading, err error) {
-	for entry, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys, States: true}) {
-		if isForeign(err) {
+func (r *reader) readEach(ctx context.Context, keys []ID, before, now map[ID]seen) (readings []Reading, err error) {
+	query := QueryOf(r.Query.Subjects, keys)
+	query.States = true
+	for entry, err := range r.Store.Scan(ctx, query) {
+		if isOfOneKey(err) {
 			continue
 		}
 		if err != nil {
 			return readings, err
 		}
-		s := seen{at: entry.At, used: entry.Used, period: entry.Limit.Period, state: entry.State}
+		id, s := idOf(&entry), newSeen(&entry)
 		entry.State = nil // which is for the next look alone
 		reading := Reading{Entry: entry}
-		if before, known := before[entry.Key]; known && entry.UsedKnown() {
+		if before, known := before[id]; known && entry.UsedKnown() {
 			reading.Taken = before.taken(&s)
 		}
-		now[entry.Key] = s
+		now[id] = s
 		readings = append(readings, reading)
 	}
 	return readings, nil
-}
-
-// taken returns the units that were charged since s was seen.
-func (s *seen) taken(now *seen) int64 {
-	left := s.used // of what was used then
-	switch {
-	case s.state != nil: // which says it exactly
-		left = s.state.Used(now.at)
-	case s.period > 0: // a large log, taken as even
-		elapsed := time.Duration(now.at-s.at) * time.Microsecond
-		left -= int64(float64(s.used) * min(1, float64(elapsed)/float64(s.period)))
-	}
-	return max(0, now.used-left)
 }

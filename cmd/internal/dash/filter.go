@@ -2,6 +2,7 @@ package dash
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,7 +91,16 @@ func (t *term) matches(r *row) bool {
 	case t.sign == '<':
 		return r.share() < t.share
 	case t.literal != "":
-		return strings.Contains(r.Key.Subject, t.literal) || strings.Contains(r.Key.Name, t.literal)
+		return r.anyName(func(name string) bool { return strings.Contains(name, t.literal) })
 	}
-	return t.glob.Match(r.Key.Subject) || t.glob.Match(r.Key.Name)
+	return r.anyName(t.glob.Match)
+}
+
+// anyName reports whether something is so of any name of a row: of its subject, its limit, and
+// for another limiter's also of its store key, and of the kinds of its defects.
+func (r *row) anyName(is func(name string) bool) bool {
+	if is(r.Key.Subject) || is(r.Key.Name) {
+		return true
+	}
+	return r.Layout != "" && (is(r.StoreKey) || slices.ContainsFunc(r.Defects, func(d limiter.Defect) bool { return is(string(d.Kind)) }))
 }

@@ -55,9 +55,11 @@ func TestGroupsCountAllKeys(t *testing.T) {
 func TestGroupsThatAreNotCountedAreMarked(t *testing.T) {
 	totals := newGroupTotals()
 	for i := range mostGroups + 10 {
-		totals.add(limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, i == 0)
+		e := limiter.Entry{Key: limiter.Key{Subject: fmt.Sprintf("user:%d", i), Name: "n"}, UsedUnknown: i > 0}
+		e.Limit.Count = 1
+		totals.add(&Reading{Entry: e})
 	}
-	totals.add(limiter.Key{Subject: "user:0", Name: "other"}, false)
+	totals.add(&Reading{Entry: limiter.Entry{Key: limiter.Key{Subject: "user:0", Name: "other"}}})
 	if len(totals.by[grouping{"user"}]) != mostGroups || !totals.more[grouping{"user"}] || totals.more[grouping{}] ||
 		totals.by[grouping{"user"}]["0"] != (groupTotal{2, 1}) {
 		t.Errorf("counted are %d, more: %v", len(totals.by[grouping{"user"}]), totals.more)

@@ -1,7 +1,6 @@
 package dash
 
 import (
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
@@ -29,9 +28,14 @@ func newGroupTotals() *groupTotals {
 }
 
 // add counts a key in all of its groups.
-func (t *groupTotals) add(key limiter.Key, atLimit bool) {
-	t.count(grouping{}, policy.LimitName(key), atLimit)
-	attributes := attributesOf(key)
+func (t *groupTotals) add(r *Reading) {
+	atLimit := r.atLimit()
+	name := policy.LimitName(r.Key)
+	if r.Layout != "" {
+		name = r.Key.Name
+	}
+	t.count(grouping{}, name, atLimit)
+	attributes := attributesOf(&r.Entry)
 	for i := range attributes {
 		t.count(grouping{attributes[i].Name}, attributes[i].Value, atLimit)
 	}

@@ -38,6 +38,16 @@ func (v *helpView) text(m *model) []line {
 		line{{"  ███░ ", output.Calm}, {"room is left", output.Plain}},
 		line{{"  ███░ ", output.Near}, {"80% or more is used", output.Plain}},
 		line{{"  ████ ", output.AtEnd}, {"nothing is left; RESETS says when one unit fits again (+)", output.Plain}})
+	if m.isOthers() {
+		lines = append(lines, nil, styled("other limiters", bold), nil,
+			line{{"  " + defectSign + "      ", output.AtEnd}, {"a defect that only a reset puts right, such as no expiry", output.Plain}},
+			line{{"  " + defectSign + "      ", output.Near}, {"another defect; the page of the key says which (enter)", output.Plain}},
+			nil)
+		for _, text := range output.Wrap("Keys are read by the layout "+m.Layouts+". "+
+			"Another limiter decides by them: they can be reset, and have no overrides, denials or takes here.", m.width) {
+			lines = append(lines, plain(text))
+		}
+	}
 	if m.Actions == nil && m.Play == nil {
 		lines = append(lines, nil, plain("The context is read-only: nothing can be changed from here."))
 	}

@@ -111,16 +111,16 @@ func TestResetOfHostileNames(t *testing.T) {
 			t.Errorf("asked of %q:\n%s", text, shown)
 		}
 		d.press("y")
-		if !slices.Equal(d.actions.reset, []limiter.Key{key}) {
+		if !slices.Equal(d.actions.reset, []ID{own(key)}) {
 			t.Errorf("for %q it reset %q", text, d.actions.reset)
 		}
 		d.keys.moveTo(d.model, slices.IndexFunc(d.keys.rows, func(r *row) bool { return r.Key == key }), true)
 		d.press("m")
-		if !d.keys.marked[key] || len(d.keys.marked) != 1 {
+		if !d.keys.marked[own(key)] || len(d.keys.marked) != 1 {
 			t.Errorf("for %q it marked %v", text, d.keys.marked)
 		}
 		d.press("ryu")
-		if !slices.Equal(d.changes.lastKeys, []limiter.Key{key}) {
+		if !slices.Equal(d.changes.lastKeys, []ID{own(key)}) {
 			t.Errorf("of %q it would undo %q", text, d.changes.lastKeys)
 		}
 		d.press("y")

@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
-
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // keyList is the screen that lists keys.
@@ -16,9 +14,9 @@ type keyList struct {
 	rows     []*row // those that are listed, in order
 
 	cursor, top int
-	selected    limiter.Key
+	selected    ID
 	moved       bool // the cursor stays with the selected key
-	marked      map[limiter.Key]bool
+	marked      map[ID]bool
 }
 
 // arrange lists the rows that are to be shown. Rows that are equal in the order keep
@@ -38,7 +36,7 @@ func (l *keyList) arrange(m *model) {
 			}
 			return c
 		}
-		return compareKeys(a.Key, b.Key)
+		return compareIDs(a.id(), b.id())
 	})
 }
 
@@ -56,7 +54,7 @@ func (l *keyList) shows(m *model, r *row) bool {
 // follow keeps the cursor with its key, and in sight.
 func (l *keyList) follow(m *model) {
 	if l.moved {
-		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.Key == l.selected }); i >= 0 {
+		if i := slices.IndexFunc(l.rows, func(r *row) bool { return r.id() == l.selected }); i >= 0 {
 			l.cursor = i
 		}
 	}
@@ -68,7 +66,7 @@ func (l *keyList) moveTo(m *model, i int, moved bool) {
 	l.cursor = max(0, min(i, len(l.rows)-1))
 	l.moved = moved
 	if r := l.current(); r != nil {
-		l.selected = r.Key
+		l.selected = r.id()
 	}
 	l.top = scrolled(l.top, l.cursor, len(l.rows), m.listHeight())
 }
@@ -98,7 +96,7 @@ func (l *keyList) enter(m *model) tea.Cmd {
 		return nil
 	}
 	l.moveTo(m, l.cursor, true)
-	m.detail = detailView{key: r.Key}
+	m.detail = detailView{key: r.id()}
 	m.show(&m.detail)
 	return m.look()
 }
@@ -130,7 +128,9 @@ func (l *keyList) click(m *model, x, line int) tea.Cmd {
 func (l *keyList) hints(m *model) string {
 	hints := "enter detail  / filter  s sort  g groups"
 	if m.mayChange() {
-		hints += "  r reset  o override"
+		if hints += "  r reset"; !m.isOthers() {
+			hints += "  o override"
+		}
 	}
 	return hints
 }
@@ -154,10 +154,10 @@ func (m *model) sortBy(o order) tea.Cmd {
 func (m *model) mark() tea.Cmd {
 	l := &m.keys
 	if r := l.current(); r != nil {
-		if l.marked[r.Key] {
-			delete(l.marked, r.Key)
+		if l.marked[r.id()] {
+			delete(l.marked, r.id())
 		} else {
-			l.marked[r.Key] = true
+			l.marked[r.id()] = true
 		}
 		l.move(m, 1)
 	}

@@ -41,20 +41,37 @@ func (m *model) bindings() []binding {
 		bind([]string{"+", "="}, "+", "refresh more often", nil, (*model).faster),
 		bind([]string{"-", "_"}, "-", "refresh less often", nil, (*model).slower),
 	}
-	if m.mayChange() {
-		all = append(all,
-			bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
-			bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset),
-			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride),
-			bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo),
-			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake),
-		)
+	if !m.mayChange() {
+		return append(all, m.lastBindings()...)
 	}
-	return append(all,
+	all = append(all,
+		bind([]string{"m"}, "m", "mark or unmark a key", []screen{&m.keys}, (*model).mark),
+		bind([]string{"r"}, "r", "reset the marked keys, or this one", rows, (*model).askReset))
+	undo := bind([]string{"u"}, "u", "undo the last reset", nil, (*model).askUndo)
+	if m.isOthers() {
+		why := bind([]string{"o", "t"}, "o t", "why there are no overrides and no takes here", rows, (*model).sayWhoDecides)
+		all = append(all, undo, why)
+	} else {
+		all = append(all,
+			bind([]string{"o"}, "o", "override the limit of this key for a while", rows, (*model).askOverride), undo,
+			bind([]string{"t"}, "t", "take one unit of this key, to see what happens", rows, (*model).askTake))
+	}
+	return append(all, m.lastBindings()...)
+}
+
+// sayWhoDecides says why only a reset can be done to these keys.
+func (m *model) sayWhoDecides() tea.Cmd {
+	m.say(onlyTheLimiterDecides)
+	return nil
+}
+
+// lastBindings are those that the help shows last.
+func (m *model) lastBindings() []binding {
+	return []binding{
 		bind([]string{"?"}, "?", "this help", nil, (*model).toggleHelp),
 		bind([]string{"ctrl+z"}, "ctrl+z", "suspend", nil, func(*model) tea.Cmd { return tea.Suspend }),
 		bind([]string{"q"}, "q", "leave", nil, func(*model) tea.Cmd { return tea.Quit }),
-	)
+	}
 }
 
 func (b *binding) isOn(s screen) bool {

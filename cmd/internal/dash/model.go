@@ -69,10 +69,10 @@ const noteStays = 8 * time.Second
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{
 		Options: o, ctx: ctx, width: 80, height: 24, now: o.Now(),
-		feed: feed{rows: map[limiter.Key]*row{}, answered: o.Now(),
+		feed: feed{rows: map[ID]*row{}, answered: o.Now(),
 			denials: denials{keys: map[limiter.Key]*denial{}}},
 		filter: filterLine{input: newInput()},
-		keys:   keyList{marked: map[limiter.Key]bool{}},
+		keys:   keyList{marked: map[ID]bool{}},
 	}
 	m.screen = &m.keys
 	if m.Play != nil {
@@ -86,7 +86,7 @@ func newModel(ctx context.Context, o Options) *model {
 		m.feed.denials.reader = &denialReader{Options: &m.Options, table: m.Denials}
 	}
 	for _, key := range o.Query.Keys {
-		m.feed.rows[key] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
+		m.feed.rows[own(key)] = newRow(Reading{Entry: limiter.Entry{Key: key}}, m.now)
 	}
 	return m
 }
@@ -192,19 +192,19 @@ func (m *model) current() *row {
 // chosen returns the keys that an action is about: the marked ones that are listed, or else
 // the current one. What is not seen is not changed. If only keys that are not listed are
 // marked, there are none: the one under the cursor is not what was meant.
-func (m *model) chosen() []limiter.Key {
+func (m *model) chosen() []ID {
 	if len(m.keys.marked) > 0 && m.screen != &m.detail {
-		var keys []limiter.Key
+		var keys []ID
 		for _, r := range m.keys.rows {
-			if m.keys.marked[r.Key] {
-				keys = append(keys, r.Key)
+			if m.keys.marked[r.id()] {
+				keys = append(keys, r.id())
 			}
 		}
-		slices.SortFunc(keys, compareKeys)
+		slices.SortFunc(keys, compareIDs)
 		return keys
 	}
 	if r := m.current(); r != nil {
-		return []limiter.Key{r.Key}
+		return []ID{r.id()}
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (m *model) hiddenMarks() int {
 	}
 	hidden := len(m.keys.marked)
 	for _, r := range m.keys.rows {
-		if m.keys.marked[r.Key] {
+		if m.keys.marked[r.id()] {
 			hidden--
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // node is a server that has some of the keys. Each is read by itself, so that one that does
 // not answer does not keep the keys of others from being read.
 type node struct {
-	before  map[limiter.Key]seen
+	before  map[ID]seen
 	reading chan nodeAnswer // while it is being read
 	away    bool            // it did not answer the last time
 	problem error           // why
@@ -22,9 +22,9 @@ type node struct {
 
 // nodeAnswer is what reading a node brought.
 type nodeAnswer struct {
-	keys     []limiter.Key // that were asked for
+	keys     []ID // that were asked for
 	readings []Reading
-	now      map[limiter.Key]seen
+	now      map[ID]seen
 	err      error
 }
 
@@ -40,16 +40,18 @@ type Away struct {
 type KeyName struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
+	// StoreKey is the one of another limiter.
+	StoreKey string `json:"store_key,omitempty"`
 }
 
 // read looks at the keys of a request, those of each node by themselves. For a node that did
 // not answer the last time it does not wait: its answer is taken at a later look.
 func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
-	byNode := map[string][]limiter.Key{}
+	byNode := map[string][]ID{}
 	for _, key := range ask.keys {
 		name := ""
 		if r.NodeOf != nil {
-			name = r.NodeOf(ctx, key.Subject)
+			name = r.NodeOf(ctx, key.tag())
 		}
 		byNode[name] = append(byNode[name], key)
 	}
@@ -57,7 +59,7 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 	for _, name := range names {
 		n := r.nodes[name]
 		if n == nil {
-			n = &node{before: map[limiter.Key]seen{}}
+			n = &node{before: map[ID]seen{}}
 			r.nodes[name] = n
 		}
 		if n.reading == nil {
@@ -82,10 +84,10 @@ func (r *reader) read(ctx context.Context, ask *request, answer *fetched) {
 }
 
 // readNode begins to read keys of a node.
-func (r *reader) readNode(ctx context.Context, n *node, keys []limiter.Key) {
+func (r *reader) readNode(ctx context.Context, n *node, keys []ID) {
 	reading := make(chan nodeAnswer, 1)
 	n.reading = reading
-	a := nodeAnswer{keys: keys, now: make(map[limiter.Key]seen, len(keys))}
+	a := nodeAnswer{keys: keys, now: make(map[ID]seen, len(keys))}
 	before := n.before
 	panics.Go(func() (err error) {
 		a.readings, err = r.readEach(ctx, keys, before, a.now)
@@ -138,29 +140,29 @@ func receive[T any](ctx context.Context, from <-chan T, wait bool) (value T, com
 	}
 }
 
-func newAway(name string, problem error, keys []limiter.Key) Away {
+func newAway(name string, problem error, keys []ID) Away {
 	a := Away{Node: name, Keys: make([]KeyName, len(keys))}
 	if problem != nil {
 		a.Problem = oneLine(problem)
 	}
 	for i, key := range keys {
-		a.Keys[i] = KeyName{key.Subject, key.Name}
+		a.Keys[i] = KeyName{key.Subject, key.Name, key.StoreKey}
 	}
 	return a
 }
 
 // unread are the keys that were not read for a frame, with their nodes.
-func (s *Snapshot) unread() map[limiter.Key]string {
-	nodes := map[limiter.Key]string{}
+func (s *Snapshot) unread() map[ID]string {
+	nodes := map[ID]string{}
 	for i := range s.Away {
 		for _, key := range s.Away[i].Keys {
-			nodes[limiter.Key{Subject: key.Key, Name: key.Name}] = s.Away[i].Node
+			nodes[ID{limiter.Key{Subject: key.Key, Name: key.Name}, key.StoreKey}] = s.Away[i].Node
 		}
 	}
 	return nodes
 }
 
-func (s *Snapshot) isUnread(key limiter.Key) bool {
+func (s *Snapshot) isUnread(key ID) bool {
 	_, is := s.unread()[key]
 	return is
 }

@@ -13,6 +13,7 @@ import (
 type place struct {
 	denied         float64
 	inUse, atLimit bool
+	stuck          bool
 	percent        int
 }
 
@@ -24,7 +25,7 @@ func (r *row) place() place {
 	if r.denial != nil {
 		denied = r.denial.placed
 	}
-	return place{denied, r.inUse, r.inUse && r.isAtLimit(), percent(r.share())}
+	return place{denied, r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsStuck(), percent(r.share())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.
@@ -57,7 +58,8 @@ func (o order) compare(a, b *row) int {
 		return cmp.Or(cmp.Compare(b.place().denied, a.place().denied), byCloseness.compare(a, b))
 	case byCloseness:
 		x, y := a.place(), b.place()
-		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), cmp.Compare(y.percent, x.percent))
+		return cmp.Or(compareBool(x.atLimit, y.atLimit), compareBool(x.inUse, y.inUse), compareBool(x.stuck, y.stuck),
+			cmp.Compare(y.percent, x.percent), compareUnknown(a, b))
 	case byRate:
 		return cmp.Compare(math.Round(b.rate()*10), math.Round(a.rate()*10))
 	case byUsed:
@@ -71,6 +73,15 @@ func (o order) compare(a, b *row) int {
 	default:
 		return 0 // by key, as equals are
 	}
+}
+
+// compareUnknown compares rows of the same percentage: what is known first, then what is not, by
+// what is used.
+func compareUnknown(a, b *row) int {
+	if !a.isUnknown() || !b.isUnknown() {
+		return compareBool(!a.isUnknown(), !b.isUnknown())
+	}
+	return byUsed.compare(a, b)
 }
 
 func compareBool(a, b bool) int {

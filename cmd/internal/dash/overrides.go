@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -83,7 +84,7 @@ func (r *overrideReader) refresh(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	all, version, err := r.Overrides.Overrides(ctx)
-	if err != nil && !isForeign(err) { // those that can be read are there all the same
+	if err != nil && !errors.Is(err, limiter.ErrForeign) { // those that can be read are there all the same
 		return err
 	}
 	r.read, r.version, r.list, r.ends = true, version, nil, time.Time{}

@@ -15,10 +15,12 @@ type row struct {
 	inUse   bool
 	stale   bool      // it was not read at the last look, since its node is away
 	updated time.Time // when it was last read
-	usedAt  time.Time // when it was last in use
-	shares  history   // of the limit that was used
-	taken   history   // units a second
-	parts   *policy.Parts
+	// followedSince is when it was found.
+	followedSince time.Time
+	usedAt        time.Time // when it was last in use
+	shares        history   // of the limit that was used
+	taken         history   // units a second
+	parts         *policy.Parts
 	// attributes are those of the key: of a policy's, or of a subject that is written alike.
 	attributes []policy.Attribute
 	// subjectWidth and limitWidth are the columns that its names take.
@@ -34,27 +36,36 @@ type row struct {
 	heldUntil time.Time
 }
 
+// id names the row.
+func (r *row) id() ID { return idOf(&r.Entry) }
+
 func newRow(reading Reading, now time.Time) *row {
-	r := &row{Reading: reading, usedAt: now, inUse: reading.isUsed(), taken: history{sums: true}}
+	r := &row{Reading: reading, usedAt: now, followedSince: now, inUse: reading.isUsed(), taken: history{sums: true}}
 	if reading.atLimit() {
 		r.fullAt = now
 	}
-	if parts, is := policy.ParseKey(reading.Key); is {
+	if parts, is := policy.ParseKey(reading.Key); is && reading.Layout == "" {
 		r.parts = &parts
 	}
-	r.attributes = attributesOf(reading.Key)
+	r.attributes = attributesOf(&reading.Entry)
 	r.subjectWidth, r.limitWidth = width(output.Printable(r.Key.Subject)), width(output.Printable(r.limitName()))
 	return r
 }
 
+// layoutAttribute is what the layout of another limiter is called among attributes.
+const layoutAttribute = "layout"
+
 // attributesOf returns the attributes that a key was made of: by a policy, or by somebody who
-// writes subjects like tenant:acme:user:42.
-func attributesOf(key limiter.Key) []policy.Attribute {
-	if parts, is := policy.ParseKey(key); is {
+// writes subjects like tenant:acme:user:42. For a key of another limiter the first one is its
+// layout.
+func attributesOf(e *limiter.Entry) (attributes []policy.Attribute) {
+	if e.Layout != "" {
+		attributes = append(attributes, policy.Attribute{Name: layoutAttribute, Value: e.Layout})
+	} else if parts, is := policy.ParseKey(e.Key); is {
 		return parts.Attributes
 	}
-	attributes, _ := policy.ParseSubject(key.Subject)
-	return attributes
+	ofSubject, _ := policy.ParseSubject(e.Key.Subject)
+	return append(attributes, ofSubject...)
 }
 
 // update takes in what the key is like at now.

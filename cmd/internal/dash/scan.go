@@ -13,6 +13,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // politeRate is how many keys a second are read in all, of those followed and of those
@@ -47,6 +48,7 @@ type scanned struct {
 	looked, total int64
 	matched       int64
 	atLimit       int64
+	unsure        int64 // keys that may be of another limiter, and were left out
 	done          bool
 	err           error
 	took          time.Duration
@@ -59,7 +61,7 @@ type scanned struct {
 type pass struct {
 	*Options
 	// followed are known already, and only counted.
-	followed map[limiter.Key]bool
+	followed map[ID]bool
 	// matched and atLimit are how many of those are in use, and at their limit.
 	matched, atLimit int64
 	// groups counts them all by what they have in common.
@@ -117,8 +119,8 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 	}
 	query := p.Query
 	query.KeysPerSecond = p.rate
-	query.Match = func(key limiter.Key) bool {
-		return !p.followed[key] && (p.Query.Match == nil || p.Query.Match(key))
+	query.Match = func(key limiter.Key) bool { // of another limiter's key it does not say which one it is
+		return !p.followed[own(key)] && (p.Query.Match == nil || p.Query.Match(key))
 	}
 	query.Progress = func(looked, total int64) {
 		now.looked, now.total = looked, total
@@ -127,7 +129,10 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		}
 	}
 	for entry, err := range p.Store.Scan(ctx, query) {
-		if isForeign(err) {
+		if isUnsure(err) {
+			now.unsure++
+		}
+		if isOfOneKey(err) {
 			continue
 		}
 		if now.err = err; err != nil {
@@ -141,7 +146,7 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		if reading.atLimit() {
 			now.atLimit++
 		}
-		p.groups.add(entry.Key, reading.atLimit())
+		p.groups.add(&reading)
 		now.readings = append(now.readings, reading)
 	}
 	if ctx.Err() == nil {
@@ -151,14 +156,17 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 
 // closestFirst orders readings by how close they are to their limit, then by key.
 func closestFirst(a, b Reading) int {
-	return cmp.Or(cmp.Compare(b.share(), a.share()), compareKeys(a.Key, b.Key))
+	return cmp.Or(cmp.Compare(b.share(), a.share()), compareIDs(idOf(&a.Entry), idOf(&b.Entry)))
 }
 
-func compareKeys(a, b limiter.Key) int {
-	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name))
-}
+// isOfOneKey reports whether an error is of one key alone, so that the others can be read.
+func isOfOneKey(err error) bool { return errors.Is(err, limiter.ErrForeign) || isUnsure(err) }
 
-func isForeign(err error) bool { return errors.Is(err, limiter.ErrForeign) }
+// isUnsure reports whether an error says that a key may be of a limiter.
+func isUnsure(err error) bool {
+	var unsure *foreign.UnsureError
+	return errors.As(err, &unsure)
+}
 
 // oneLine puts an error on one line of a length that a screen can have.
 func oneLine(err error) string {

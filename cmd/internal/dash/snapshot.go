@@ -1,18 +1,18 @@
 package dash
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
-	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // Snapshot is what one look at the store brought: the data of one frame.
 type Snapshot struct {
-	Time     time.Time `json:"time"`
-	Store    string    `json:"store"`
+	Time  time.Time `json:"time"`
+	Store string    `json:"store"`
+	// Layouts names the layouts of other limiters by which the keys were read; empty for
+	// limitctl's own keys.
+	Layouts  string    `json:"layouts,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"`
 	Coverage Coverage  `json:"coverage"`
 	Keys     []Reading `json:"keys"`
@@ -26,7 +26,7 @@ type Snapshot struct {
 	detail *detail
 	// asked are the keys that were looked for; those that are not among Keys are
 	// unused.
-	asked []limiter.Key
+	asked []ID
 }
 
 // Server is what one master says of itself.
@@ -54,6 +54,8 @@ type Coverage struct {
 	// among them.
 	Matched int64 `json:"matched"`
 	AtLimit int64 `json:"at_limit"`
+	// Unsure is how many keys may be of another limiter, and are left out.
+	Unsure int64 `json:"unsure,omitempty"`
 	// Full: there are more keys than are followed.
 	Full bool `json:"full"`
 }
@@ -76,79 +78,3 @@ func (r *Reading) share() float64 {
 
 // atLimit reports whether a request of one unit is denied now, as far as is known.
 func (r *Reading) atLimit() bool { return r.AtLimit() }
-
-// readingDocument is a Reading as JSON, with the names that inspect has.
-type readingDocument struct {
-	Key          string `json:"key"`
-	Name         string `json:"name"`
-	StoreKey     string `json:"store_key"`
-	Limit        string `json:"limit"` // empty if not all of it is known
-	Used         *int64 `json:"used"`  // as the following, null if it is not known
-	Remaining    *int64 `json:"remaining"`
-	RetryAfterMS *int64 `json:"retry_after_ms"`
-	ResetAfterMS *int64 `json:"reset_after_ms"`
-	TTLMS        int64  `json:"ttl_ms"` // -1: it never expires
-	Taken        int64  `json:"taken"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (r Reading) MarshalJSON() ([]byte, error) {
-	ttl := output.Milliseconds(r.TTL)
-	if r.TTL < 0 {
-		ttl = -1
-	}
-	limit := ""
-	if r.LimitKnown() {
-		limit = r.Limit.String()
-	}
-	ifKnown := func(known bool, n int64) *int64 {
-		if !known {
-			return nil
-		}
-		return &n
-	}
-	return json.Marshal(readingDocument{r.Key.Subject, r.Key.Name, r.StoreKey, limit, ifKnown(r.UsedKnown(), r.Used),
-		ifKnown(r.RemainingKnown(), r.Remaining), ifKnown(r.RetryKnown(), output.Milliseconds(r.RetryAfter)),
-		ifKnown(r.ResetKnown(), output.Milliseconds(r.ResetAfter)), ttl, r.Taken})
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *Reading) UnmarshalJSON(text []byte) error {
-	var d readingDocument
-	if err := json.Unmarshal(text, &d); err != nil {
-		return err
-	}
-	var limit limiter.Limit
-	if d.Limit != "" {
-		var err error
-		if limit, err = limiter.ParseLimit(d.Limit); err != nil {
-			return err
-		}
-	}
-	orZero := func(n *int64) int64 {
-		if n == nil {
-			return 0
-		}
-		return *n
-	}
-	used, remaining, retryAfter, resetAfter := orZero(d.Used), orZero(d.Remaining), orZero(d.RetryAfterMS), orZero(d.ResetAfterMS)
-	for _, n := range []int64{used, remaining, d.Taken, retryAfter, resetAfter, d.TTLMS + 1} {
-		if n < 0 || n > mostOfAnything {
-			return fmt.Errorf("the key %q has a count or a time out of range", output.Shorten(d.Key, 100))
-		}
-	}
-	*r = Reading{Taken: d.Taken, Entry: limiter.Entry{
-		Key: limiter.Key{Subject: d.Key, Name: d.Name}, StoreKey: d.StoreKey, Limit: limit,
-		TTL: milliseconds(d.TTLMS), UsedUnknown: d.Used == nil,
-		Decision: limiter.Decision{
-			Used: used, Remaining: remaining, RetryAfter: milliseconds(retryAfter), ResetAfter: milliseconds(resetAfter),
-		},
-	}}
-	return r.Key.Validate()
-}
-
-// mostOfAnything is more than any count or time, in milliseconds, of a limit, and
-// small enough that nothing computed with it overflows.
-const mostOfAnything = 4_000_000_000_000
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

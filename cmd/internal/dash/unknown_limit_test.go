@@ -54,7 +54,7 @@ func TestListShowsWhatIsNotKnown(t *testing.T) {
 	}
 	for by, want := range map[order]string{
 		byUsed: "whole no-period no-count used-only silent ", byRemaining: "whole no-period no-count silent used-only ",
-		byCloseness: "whole no-period no-count silent used-only ",
+		byCloseness: "whole no-period no-count used-only silent ",
 	} {
 		d.keys.order = by
 		d.arrange()

@@ -134,6 +134,9 @@ func (m *model) headLines() []line {
 		first = append(first, span{m.Context + " ", style})
 	}
 	first = append(first, span{m.Where, output.Plain})
+	if m.isOthers() {
+		first = append(first, span{"  layout " + m.Layouts, bold})
+	}
 	if len(m.feed.servers) == 1 {
 		first = append(first, span{"  " + m.feed.servers[0].words(), output.Plain})
 	} else if len(m.feed.servers) > 1 {
@@ -214,6 +217,12 @@ func (m *model) vitals() line {
 		about = "about "
 	}
 	l := line{{m.matchedText() + ", ", output.Plain}, {about + output.Thousands(atLimit) + " at the limit", style}}
+	if defective, stuck := m.defective(); defective > 0 {
+		l = append(l, span{", ", output.Plain}, span{output.Plural(defective, "defect"), output.Near})
+		if stuck > 0 {
+			l[len(l)-1].style = output.AtEnd
+		}
+	}
 	denied, of := m.deniedParts()
 	var trip, ops, memory line
 	if len(m.feed.servers) > 0 {
@@ -334,6 +343,9 @@ func (m *model) coverageText() string {
 				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
 		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+	case c.Unsure > 0:
+		return fmt.Sprintf("%s left out that may be of another limiter; inspect and doctor name some",
+			output.Plural(int(c.Unsure), "key"))
 	}
 	return ""
 }

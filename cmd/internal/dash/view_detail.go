@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
 // text is everything about the key.
@@ -54,6 +55,12 @@ func (v *detailView) text(m *model) []line {
 	} else {
 		say("", r.LimitText()+": its keys do not tell the rest of it", output.Plain)
 	}
+	if r.Layout != "" {
+		say("layout", r.Layout, output.Plain)
+		if text := whatIsKnown(&r.Entry); text != "" {
+			say("not known", text, output.Plain)
+		}
+	}
 	if r.parts != nil {
 		text := ""
 		for _, attribute := range r.parts.Attributes {
@@ -70,11 +77,14 @@ func (v *detailView) text(m *model) []line {
 		state = usedOf(r) + " used"
 	}
 	say("state", state, closeness(r))
+	sayLines("defect", defectLines(r, m.width-indent), output.AtEnd)
 	sayDenied()
 	if r.inUse {
 		ttl := "expires in " + output.Duration(r.TTL)
 		if r.TTL < 0 {
-			ttl = "never expires, because something else removed its expiry"
+			if ttl = "never expires"; r.Layout == "" {
+				ttl += ", because something else removed its expiry"
+			}
 		}
 		resets := "not known"
 		if r.ResetKnown() {
@@ -100,15 +110,43 @@ func (v *detailView) text(m *model) []line {
 		}
 		say("record", fmt.Sprintf("%d bytes: %s", len(d.record), text), output.Plain)
 	}
-	say("store key", output.Printable(r.StoreKey), output.Plain)
-	if m.LookYourself != nil {
-		if command := m.LookYourself(r.StoreKey); command != "" {
-			sayLines("look yourself", output.Break(command, m.width-indent), output.Plain)
+	if d := v.read; d != nil && len(d.parts) > 0 {
+		sayLines("store keys", partLines(d, m.width-indent), output.Plain)
+	} else {
+		say("store key", output.Printable(r.StoreKey), output.Plain)
+	}
+	for i, command := range m.looks(r, v.read) {
+		label := ""
+		if i == 0 {
+			label = "look yourself"
 		}
+		sayLines(label, output.Break(command, m.width-indent), output.Plain)
+	}
+	for _, text := range m.beyond([]ID{r.id()}) {
+		say("a reset", output.Printable(text), output.Plain)
 	}
 	const around = 3 // an empty line on each side of the graph, and the one that says what it is
 	graph := m.graphLines(r, max(3, min(12, m.bodyHeight()-len(top)-len(lines)-around)))
 	return slices.Concat(top, []line{nil}, graph, []line{nil}, lines)
+}
+
+// looks are the commands that show the values of a row. d is what was read of it, or nil.
+func (m *model) looks(r *row, d *detail) (commands []string) {
+	if m.LookYourself == nil {
+		return nil
+	}
+	parts := []limiter.Part{{StoreKey: r.StoreKey}}
+	if d != nil && len(d.parts) > 0 {
+		parts = d.parts
+	} else if r.Layout != "" { // the type is not known yet
+		return nil
+	}
+	for i := range parts {
+		if command := m.LookYourself(parts[i].StoreKey, parts[i].Type); command != "" {
+			commands = append(commands, command)
+		}
+	}
+	return commands
 }
 
 // graphLines are what was used of the key over all that is remembered, in a graph that

@@ -50,17 +50,20 @@ func tell(rows []*row, shown []column) (n names) {
 		widths[shown[i].name] = shown[i].width
 	}
 	limitsWhole := true
-	bySubject, byBoth := map[string]int{}, map[limiter.Key]int{}
+	bySubject, byBoth, byKey := map[string]int{}, map[limiter.Key]int{}, map[limiter.Key]int{}
 	for _, r := range rows {
 		limitsWhole = limitsWhole && r.limitWidth <= widths[limitColumn]
 		bySubject[r.Key.Subject]++
 		byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}]++
+		byKey[r.Key]++
 	}
 	subjects, limits := make([]string, len(rows)), make([]string, len(rows))
 	n.joined = make([]bool, len(rows))
 	for i, r := range rows {
 		subjects[i], limits[i] = output.Printable(r.Key.Subject), output.Printable(r.limitName())
 		switch n.joined[i] = true; {
+		case byKey[r.Key] > 1: // then they are of another limiter
+			subjects[i] = output.Printable(r.StoreKey)
 		case byBoth[limiter.Key{Subject: r.Key.Subject, Name: r.limitName()}] > 1:
 			subjects[i] += " " + output.Printable(r.Key.Name)
 		case bySubject[r.Key.Subject] > 1 && !limitsWhole:
@@ -144,13 +147,10 @@ func (l *keyList) arrow(m *model, of order) string {
 
 func (m *model) keyLine(r *row, fitted []column, names *names, i int, selected bool) line {
 	mark := " "
-	if m.keys.marked[r.Key] {
+	if m.keys.marked[r.id()] {
 		mark = "●"
 	}
-	sign := span{overrideSign(r.override), output.Near}
-	if r.stale {
-		sign = span{"?", output.AtEnd}
-	}
+	sign := r.sign()
 	l := line{{cursorMark(selected) + mark, bold}, sign}
 	for n, c := range fitted {
 		var cell line

@@ -29,6 +29,8 @@ type Finding struct {
 	Summary string `json:"summary"`
 	// Advice is what to do.
 	Advice string `json:"advice,omitempty"`
+	// Command is one to paste into a shell for that.
+	Command string `json:"command,omitempty"`
 	// Data has the numbers and names of the summary.
 	Data map[string]any `json:"data,omitempty"`
 }
@@ -46,6 +48,8 @@ type Options struct {
 	Store limiter.Store
 	// Transport is how what is said to a Redis travels.
 	Transport Transport
+	// Layouts say whether and how the keys of other limiters are looked at.
+	Layouts Layouts
 	// Sentinels are what each Sentinel of a URL says, none for another URL.
 	Sentinels []Sentinel
 }
@@ -75,7 +79,7 @@ func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, find
 func checks() []string {
 	return []string{"reachable", "transport", "sentinel", "version", "role", "replicas", "cluster", "persistence", "memory", "eviction",
 		"clock", "settings", "scripts", "rights", "file", "keys", "ttl", "foreign", "size", "policies",
-		"denials", "overrides", "local", "biggest", "hottest"}
+		"denials", "overrides", "layouts", "defects", "local", "biggest", "hottest"}
 }
 
 // Add adds findings, in the order in which they are shown.

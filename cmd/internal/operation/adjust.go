@@ -9,6 +9,7 @@ import (
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // Remaining says how many units a reset leaves of each limit, instead of deleting its key.
@@ -133,6 +134,9 @@ func (r *Runner) overridesInForce(ctx context.Context) (*limiter.OverrideList, e
 
 // check returns why the units cannot be left of the limit of an entry.
 func (r *Remaining) check(e *limiter.Entry) error {
+	if e.Layout != "" {
+		return r.checkForeign(e)
+	}
 	limit := r.limitOf(e.Key, e.Limit)
 	switch capacity := limit.Capacity(); {
 	case limit.Algorithm == 0 || limit.Count <= 0 || limit.Period <= 0:
@@ -141,6 +145,28 @@ func (r *Remaining) check(e *limiter.Entry) error {
 	case r.Units > capacity:
 		return limiter.Invalidf("%d remaining is more than limit %s of key %q holds; give at most %d, or select fewer keys",
 			r.Units, limit, e.StoreKey, capacity)
+	}
+	return nil
+}
+
+// checkForeign is check for the limit of another limiter.
+func (r *Remaining) checkForeign(e *limiter.Entry) error {
+	layout, err := foreign.Named(e.Layout)
+	if err != nil {
+		return err
+	}
+	storeKey := output.Printable(e.StoreKey)
+	if _, can := layout.(foreign.Setter); !can {
+		return limiter.Invalidf("the units that remain cannot be set for key %s: %s does not keep them in a form that allows it; "+
+			"reset it whole, or select keys of other layouts", storeKey, e.Layout)
+	}
+	switch {
+	case !e.RemainingKnown():
+		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known (%s); say it with --limit, or reset it whole",
+			r.Units, storeKey, e.LimitText())
+	case r.Units > e.Limit.Capacity():
+		return limiter.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
+			r.Units, e.LimitText(), storeKey, e.Limit.Capacity())
 	}
 	return nil
 }
@@ -166,10 +192,11 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		if t.backup != nil {
 			adjustments[i].Kept = batch.Records[i].Value
 		}
+		adjustments[i].Parts = batch.Records[i].Parts
 	}
 	results, err := r.Store.Adjust(ctx, adjustments...)
 	var late []limiter.Record
-	var same []limiter.Key
+	var same []limiter.Record
 	unknown := len(adjustments)
 	for i := range results {
 		a := &results[i]
@@ -180,8 +207,8 @@ func (r *Runner) adjustBatch(ctx context.Context, t *targets, batch backup.Batch
 		done.effect.count(a.Before, a.After)
 		switch {
 		case a.Before == a.After:
-			same = append(same, adjustments[i].Key)
-		case a.Record.Value != nil && a.Record.Check() == nil:
+			same = append(same, batch.Records[i])
+		case a.Record.Holds() && a.Record.Check() == nil:
 			late = append(late, a.Record)
 		}
 	}

@@ -104,8 +104,8 @@ func (b *backupFile) setStoreID(id string) error {
 }
 
 // add writes the record of a key that is to be changed.
-func (b *backupFile) add(r limiter.Record) error {
-	if err := b.writer.Write(false, r); err != nil {
+func (b *backupFile) add(e *limiter.Entry) error {
+	if err := b.writer.WriteEntry(e); err != nil {
 		return b.failed(err)
 	}
 	return nil
@@ -141,11 +141,11 @@ func (b *backupFile) sync() error {
 
 // exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
 // file when it returns.
-func (b *backupFile) exclude(keys []limiter.Key) error {
-	if len(keys) == 0 {
+func (b *backupFile) exclude(records []limiter.Record) error {
+	if len(records) == 0 {
 		return nil
 	}
-	if err := errors.Join(b.writer.Exclude(keys...), b.writer.Flush()); err != nil {
+	if err := errors.Join(b.writer.Exclude(records...), b.writer.Flush()); err != nil {
 		return b.failed(err)
 	}
 	return nil

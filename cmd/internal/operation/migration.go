@@ -225,15 +225,14 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 		return results, err
 	}
 	adjusted, err := m.runner.Store.Adjust(ctx, changes...)
-	var late []limiter.Record
-	var same []limiter.Key
+	var late, same []limiter.Record
 	for n := range adjusted {
 		key := changes[n].Key
 		results[index[n]] = adjusted[n]
 		switch a := &adjusted[n]; {
 		case changes[n].Kept == nil || !a.Done:
 		case a.Before == a.After:
-			same = append(same, key)
+			same = append(same, limiter.Record{Key: key})
 			m.seen[m.hash(key)] = leftOut
 		case a.Record.Value != nil && a.Record.Check() == nil:
 			late = append(late, a.Record)
@@ -268,7 +267,8 @@ func (m *migration) keep(changes []limiter.Adjustment, held map[limiter.Key]limi
 		case again:
 			err = m.backup.amend([]limiter.Record{held[a.Key].Record})
 		default:
-			err = m.backup.add(held[a.Key].Record)
+			entry := held[a.Key]
+			err = m.backup.add(&entry)
 		}
 		if err != nil {
 			return err

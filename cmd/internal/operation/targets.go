@@ -71,7 +71,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 	switch {
 	case t.dryRun:
 	case t.backup != nil:
-		if err := t.backup.add(e.Record); err != nil {
+		if err := t.backup.add(e); err != nil {
 			t.failed = true
 			return err
 		}
@@ -125,11 +125,7 @@ func (t *targets) leave(batch backup.Batch, stopped error) error {
 	if t.backup == nil || t.remaining == nil {
 		return stopped
 	}
-	keys := make([]limiter.Key, len(batch.Records))
-	for i := range batch.Records {
-		keys[i] = batch.Records[i].Key
-	}
-	return t.backup.exclude(keys)
+	return t.backup.exclude(batch.Records)
 }
 
 // question is what to ask before the targets are changed, after a scan that ended with scanErr.

@@ -137,7 +137,11 @@ func (p *Printer) Line(format string, args ...any) {
 
 // Milliseconds is d in whole milliseconds, rounded up, as in all JSON.
 func Milliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	whole := int64(d / time.Millisecond)
+	if d > 0 && d%time.Millisecond > 0 { // not by adding first: other limiters' keys can be kept for any time
+		whole++
+	}
+	return whole
 }
 
 // UTC is an instant as JSON has it.

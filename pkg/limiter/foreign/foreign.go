@@ -102,7 +102,7 @@ const (
 
 // MostText and MostMembers are how much of a value is read.
 const (
-	MostText    = 4096
+	MostText    = 128 << 10
 	MostMembers = 10_000
 )
 
@@ -113,8 +113,9 @@ type Value struct {
 	// Text is a string, or its first [MostText] bytes: Length says how long it is.
 	Text []byte
 	// Members are the fields of a hash, the members of a list from its beginning, or those
-	// of a sorted set with the highest scores, in ascending order. There are at most
-	// [MostMembers]: Length says how many there are. Those of a set are not read.
+	// of a sorted set with the highest scores, in ascending order. Of a list or a sorted set
+	// there are at most [MostMembers]: Length says how many there are. A hash has all of them,
+	// or it is too large to be read and no layout gets it. Those of a set are not read.
 	Members []Member
 	// Length is the whole length of Text in bytes, or the number of members.
 	Length int64

@@ -26,19 +26,27 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
-		"bucket4j":      bucket4jVectors(),
-		"boulder":       boulderVectors(),
-		"gcra-ns":       gcraNsVectors(),
-		"redis-cell":    redisCellVectors(),
-		"redis_rate-v7": redisRateWindowsVectors(),
-		"sethvargo":     sethvargoVectors(),
-		"throttled":     throttledVectors(),
-		"time-set":      timeSetVectors(),
-		"token-hash":    tokenHashVectors(),
-		"ulule":         ululeVectors(),
-		"counter":       counterVectors(),
-		"redis_rate":    redisRateVectors(),
-		"traefik":       traefikVectors(),
+		"boulder":               boulderVectors(),
+		"bucket4j":              bucket4jVectors(),
+		"counter":               counterVectors(),
+		"gcra-ns":               gcraNsVectors(),
+		"gitlab":                gitlabVectors(),
+		"laravel":               laravelVectors(),
+		"limits":                limitsVectors(),
+		"nestjs":                nestjsVectors(),
+		"rack-attack":           rackAttackVectors(),
+		"rate-limit-redis":      rateLimitRedisVectors(),
+		"rate-limiter-flexible": rateLimiterFlexibleVectors(),
+		"redis-cell":            redisCellVectors(),
+		"redis_rate":            redisRateVectors(),
+		"redis_rate-v7":         redisRateWindowsVectors(),
+		"sethvargo":             sethvargoVectors(),
+		"throttled":             throttledVectors(),
+		"time-set":              timeSetVectors(),
+		"token-hash":            tokenHashVectors(),
+		"traefik":               traefikVectors(),
+		"ulule":                 ululeVectors(),
+		"upstash":               upstashVectors(),
 	}
 }
 
@@ -52,6 +60,15 @@ func hash(storeKey string, ttl time.Duration, fields ...string) Value {
 	value := Value{StoreKey: storeKey, Type: HashValue, TTL: ttl, Length: int64(len(fields) / 2)}
 	for i := 0; i < len(fields); i += 2 {
 		value.Members = append(value.Members, Member{Name: fields[i], Text: fields[i+1]})
+	}
+	return value
+}
+
+// list is a list, of its members from the beginning.
+func list(storeKey string, ttl time.Duration, members ...string) Value {
+	value := Value{StoreKey: storeKey, Type: ListValue, TTL: ttl, Length: int64(len(members))}
+	for _, member := range members {
+		value.Members = append(value.Members, Member{Name: member})
 	}
 	return value
 }
@@ -103,5 +120,5 @@ func (v *vector) value(storeKey string) Value {
 			return v.values[i]
 		}
 	}
-	return Value{StoreKey: storeKey, Type: NoValue}
+	return Value{StoreKey: storeKey, Type: NoValue, TTL: -2} // as PTTL says it
 }

@@ -2,173 +2,159 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// foreignPart is a part of a record, for a script.
-type foreignPart struct {
-	*limiter.Part
-	record int
+// deletion is the deletion of some records.
+type deletion struct {
+	*foreignKeys
+	records []limiter.Record
+	mu      sync.Mutex
+	// outcomes are those of the parts, 0 for one that is not known, and late what parts held. Both
+	// are by the index of a part in all.
+	outcomes []byte
+	late     map[int]late
+	foreign  []error
 }
 
-// partsOf returns the parts of records, and keys for their slots.
-func partsOf(records []limiter.Record) (parts []foreignPart, tags []limiter.Key, err error) {
-	var storeKeys []string
-	for i := range records {
-		if len(records[i].Parts) == 0 {
-			return nil, nil, limiter.Invalidf("the record of key %q names no store keys", records[i].Key.Subject)
-		}
-		for j := range records[i].Parts {
-			parts = append(parts, foreignPart{&records[i].Parts[j], i})
-			storeKeys = append(storeKeys, records[i].Parts[j].StoreKey)
-		}
-	}
-	return parts, tagsOf(storeKeys), nil
+// late is what a part held when it was deleted, and the caller had not kept.
+type late struct {
+	dump    []byte
+	expires any
 }
 
-// Delete implements [limiter.Keyspace]. A record is deleted if any of its parts was there. Those of
-// several slots of a Cluster are not deleted at one instant.
+// Delete implements [limiter.Keyspace]. A record is deleted if any of its parts was there. The
+// parts of a record that lie in one slot are deleted together or, if one has become something
+// else, not at all. A part that several records share is deleted once, for all of them.
 func (f *foreignKeys) Delete(ctx context.Context, records ...limiter.Record) (deleted int, changed []limiter.Record, err error) {
-	parts, tags, err := partsOf(records)
-	if err != nil {
-		return 0, nil, err
-	}
-	var mu sync.Mutex
-	done := make([]bool, len(records))
-	late := map[int]*limiter.Record{}
-	err = f.store.eachBatch(ctx, tags, keysPerCall, func(batch []int) error {
-		storeKeys, arguments := make([]string, len(batch)), make([]any, 0, 3*len(batch))
-		for n, i := range batch {
-			storeKeys[n] = parts[i].StoreKey
-			arguments = append(arguments, parts[i].Type, parts[i].Field, keptValue(parts[i].Dump))
-		}
-		reply, err := f.store.array(ctx, true, f.store.scripts.toDeleteForeign(), storeKeys, arguments, 3)
+	var foreign []error
+	err = f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
+		units, err := f.unitsOf(records[first:end])
 		if err != nil {
-			return f.store.explain(err, "deletion", true, storeKeys)
+			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(reply) == 0 || len(text(reply[0])) != len(batch) {
-			return f.store.refuse("deletion", true)
-		}
-		for n, outcome := range text(reply[0]) {
-			done[parts[batch[n]].record] = done[parts[batch[n]].record] || outcome == '1'
-		}
-		for n := 1; n < len(reply); n += 3 {
-			at := int(integer(reply[n])) - 1
-			if at < 0 || at >= len(batch) {
-				return f.store.refuse("deletion", true)
+		d := &deletion{foreignKeys: f, records: records[first:end], late: map[int]late{}}
+		for i := range units {
+			for range units[i].parts {
+				d.outcomes = append(d.outcomes, 0)
 			}
-			part := parts[batch[at]]
-			if late[part.record] == nil {
-				record := records[part.record]
-				record.Parts = append([]limiter.Part(nil), record.Parts...)
-				late[part.record] = &record
-			}
-			amend(late[part.record], part.Part, []byte(text(reply[n+1])), reply[n+2])
 		}
-		return nil
+		err = f.eachUnits(ctx, units, func(some []foreignUnit) error { return d.call(ctx, some) })
+		gone, some := d.result(units)
+		deleted, changed, foreign = deleted+gone, append(changed, some...), append(foreign, d.foreign...)
+		return err
 	})
-	for i := range done {
-		if done[i] {
-			deleted++
-		}
-	}
-	for _, record := range late {
-		changed = append(changed, *record)
-	}
-	return deleted, changed, err
+	return deleted, changed, errors.Join(append(foreign, err)...)
 }
 
-// amend puts what a part held into a record.
-func amend(record *limiter.Record, part *limiter.Part, dump []byte, expires any) {
-	for i := range record.Parts {
-		if p := &record.Parts[i]; p.StoreKey == part.StoreKey && p.Field == part.Field {
-			p.Dump, p.Expires = dump, expiry(expires)
+// call deletes units by a script call, and by more where the values are too large for one answer.
+func (d *deletion) call(ctx context.Context, units []foreignUnit) error {
+	left, err := d.callOnce(ctx, units)
+	if err != nil {
+		return err
+	}
+	for _, unit := range left {
+		again, err := d.callOnce(ctx, []foreignUnit{unit})
+		if err != nil {
+			return err
+		}
+		if len(again) > 0 {
+			d.mu.Lock()
+			d.foreign = append(d.foreign, &limiter.ForeignError{StoreKey: unit.parts[0].StoreKey,
+				Holds: "by now more than a backup takes"})
+			d.mu.Unlock()
 		}
 	}
+	return nil
 }
 
-// Adjust implements [limiter.Keyspace].
-func (f *foreignKeys) Adjust(context.Context, ...limiter.Adjustment) ([]limiter.Adjusted, error) {
-	return nil, limiter.Invalidf("the units that remain of other limiters' limits cannot be set yet")
-}
-
-// Import implements [limiter.Keyspace].
-func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
-	for i := range records {
-		if err := records[i].Check(); err != nil {
-			return nil, err
-		}
+// callOnce deletes units, and returns those that were left since too much had to be returned.
+func (d *deletion) callOnce(ctx context.Context, units []foreignUnit) (left []foreignUnit, err error) {
+	parts, unitOf, storeKeys := flat(units)
+	kept, arguments := make([][]byte, len(parts)), make([]any, 0, 4*len(parts))
+	for i := range parts {
+		kept[i] = keptPart(parts[i].Part)
+		arguments = append(arguments, unitOf[i], parts[i].Type, parts[i].Field, kept[i])
 	}
-	parts, tags, err := partsOf(records)
+	cmd, err := d.run(ctx, "deletion", d.store.scripts.toDeleteForeign(), units, storeKeys, arguments)
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	outcomes := make([]limiter.ImportOutcome, len(records))
-	err = f.store.eachBatch(ctx, tags, keysPerCall, func(batch []int) error {
-		storeKeys, arguments := make([]string, len(batch)), []any{"0"}
-		if replace {
-			arguments[0] = "1"
-		}
-		for n, i := range batch {
-			storeKeys[n] = parts[i].StoreKey
-			expires := int64(-1)
-			if !parts[i].Expires.IsZero() {
-				expires = parts[i].Expires.UnixMilli()
-			}
-			arguments = append(arguments, parts[i].Type, parts[i].Field, parts[i].Dump, expires)
-		}
-		cmd, err := f.store.run(ctx, true, f.store.scripts.toImportForeign(), storeKeys, arguments)
-		if err != nil {
-			return f.store.explain(err, "import", true, storeKeys)
-		}
-		reply, err := cmd.Text()
-		if err != nil || len(reply) != len(batch) {
-			return f.store.refuse("import", true)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for n, i := range batch {
-			outcome, known := importOutcome(reply[n])
-			if !known {
-				return f.store.refuse("import", true)
-			}
-			record := parts[i].record
-			outcomes[record] = combined(outcomes[record], outcome)
-		}
-		return nil
-	})
-	return outcomes, err
-}
-
-// importOutcome reads a byte of the reply of an import script.
-func importOutcome(reply byte) (outcome limiter.ImportOutcome, known bool) {
-	switch reply {
-	case 'i':
-		return limiter.Imported, true
-	case 'a':
-		return limiter.AlreadyThere, true
-	case 'l':
-		return limiter.Lapsed, true
-	case 'u':
-		return limiter.InUse, true
-	case 'f':
-		return limiter.Foreign, true
+	reply, err := cmd.Slice()
+	if err != nil || len(reply)%4 != 1 || len(text(reply[0])) != len(parts) {
+		return nil, d.store.refuse("deletion", true)
 	}
-	return limiter.NotKnown, false
-}
-
-// combined is what became of a record by what became of two of its parts: what was left counts
-// more than what came back, and that more than what was there or had expired.
-func combined(a, b limiter.ImportOutcome) limiter.ImportOutcome {
-	for _, outcome := range []limiter.ImportOutcome{limiter.Foreign, limiter.InUse, limiter.Imported, limiter.AlreadyThere} {
-		if a == outcome || b == outcome {
-			return outcome
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	place, lastLeft := 0, -1
+	for i, outcome := range []byte(text(reply[0])) {
+		if i > 0 && unitOf[i] != unitOf[i-1] {
+			place = i
+		}
+		d.outcomes[units[unitOf[i]].first+i-place] = outcome
+		if outcome == 'b' && unitOf[i] != lastLeft {
+			lastLeft = unitOf[i]
+			left = append(left, units[lastLeft])
 		}
 	}
-	return max(a, b)
+	for n := 1; n < len(reply); n += 4 {
+		i := int(integer(reply[n])) - 1
+		if i < 0 || i >= len(parts) {
+			return nil, d.store.refuse("deletion", true)
+		}
+		if is := text(reply[n+1]); is != "" {
+			d.foreign = append(d.foreign, &limiter.ForeignError{StoreKey: storeKeys[i],
+				Holds: fmt.Sprintf("a %s by now, and held a %s", d.store.servers.Redact(is), parts[i].Type)})
+			continue
+		}
+		for place = i; place > 0 && unitOf[place-1] == unitOf[i]; place-- {
+		}
+		d.late[units[unitOf[i]].first+i-place] = late{dumpOf(parts[i].Part, kept[i], []byte(text(reply[n+2]))), reply[n+3]}
+	}
+	return left, nil
+}
+
+// result returns how many records were deleted, and those that held something else than what
+// the caller has kept, as they were.
+func (d *deletion) result(units []foreignUnit) (deleted int, changed []limiter.Record) {
+	type fate struct{ some, new bool }
+	fates := make([]fate, len(d.records))
+	held := make([][]limiter.Part, len(d.records)) // what was deleted
+	for i := range units {
+		for j, part := range units[i].parts {
+			n := units[i].first + j
+			for _, record := range part.records {
+				switch d.outcomes[n] {
+				case '1':
+					was := *part.Part
+					if late, is := d.late[n]; is {
+						was.Dump, was.Expires = late.dump, expiry(late.expires)
+						fates[record].new = true
+					}
+					fates[record].some = true
+					held[record] = append(held[record], was)
+				case 0: // the outcome is not known
+					held[record] = append(held[record], *part.Part)
+				default:
+					fates[record].new = fates[record].new || part.Dump != nil
+				}
+			}
+		}
+	}
+	for i := range fates {
+		if !fates[i].some {
+			continue
+		}
+		deleted++
+		if fates[i].new {
+			record := d.records[i]
+			record.Parts = held[i]
+			changed = append(changed, record)
+		}
+	}
+	return deleted, changed
 }

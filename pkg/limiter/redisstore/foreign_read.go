@@ -3,139 +3,31 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redisserver"
-	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
-// heldValue is a value of another limiter as it was read.
-type heldValue struct {
-	foreign.Value
-	dump  []byte
-	bytes int64
-}
-
-// read reads what the looks need, from a server and where else their keys are.
-func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]foreignFound, error) {
-	now, err := server.Time(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
-	if sc.store.clock != nil {
-		now = sc.store.clock()
-	}
-	var storeKeys []string
-	values := map[string]*heldValue{}
-	for _, look := range looks {
-		for _, storeKey := range look.StoreKeys(limiter.InstantOf(now)) {
-			if values[storeKey] == nil {
-				values[storeKey] = &heldValue{Value: foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}}
-				storeKeys = append(storeKeys, storeKey)
-			}
-		}
-	}
-	if sc.store.isCluster {
-		server = sc.store.client // keys that belong together can be on several masters
-	}
-	if err := sc.readValues(ctx, server, storeKeys, values); err != nil {
-		return nil, err
-	}
-	var all []foreignFound
-	for _, look := range looks {
-		found := foreignFound{}
-		found.entries, found.principal, found.err = look.Judge(func(storeKey string) foreign.Value { return values[storeKey].Value })
-		for i := range found.entries {
-			sc.complete(&found.entries[i], values, now)
-		}
-		found.entries = dropUnusedForeign(found.entries)
-		if len(found.entries) > 0 || found.err != nil {
-			all = append(all, found)
-		}
-	}
-	return all, nil
-}
-
-// dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something
-// is wrong with their keys.
-func dropUnusedForeign(entries []limiter.Entry) []limiter.Entry {
-	kept := entries[:0]
-	for i := range entries {
-		if e := &entries[i]; !e.UsedKnown() || e.Used > 0 || e.TTL < 0 || len(e.Defects) > 0 {
-			kept = append(kept, *e)
-		}
-	}
-	return kept
-}
-
-// complete adds what the query asks for besides.
-func (sc *foreignScan) complete(e *limiter.Entry, values map[string]*heldValue, now time.Time) {
-	for i := range e.Record.Parts {
-		part := &e.Record.Parts[i]
-		held := values[part.StoreKey]
-		e.Bytes += held.bytes
-		if held.TTL >= 0 {
-			part.Expires = now.Add(held.TTL)
-		}
-		if !sc.query.Records {
-			continue
-		}
-		if part.Dump = held.dump; part.Field != "" {
-			text, _ := held.Field(part.Field)
-			part.Dump = []byte(text)
-		}
-	}
-}
-
-// readValues reads values, those of strings in one round trip and others in two more.
-func (sc *foreignScan) readValues(ctx context.Context, server redis.Cmdable, storeKeys []string, values map[string]*heldValue) error {
-	pipe := server.Pipeline()
-	texts, ttls := make([]*redis.StringCmd, len(storeKeys)), make([]*redis.DurationCmd, len(storeKeys))
-	dumps, sizes := make([]*redis.StringCmd, len(storeKeys)), make([]*redis.IntCmd, len(storeKeys))
-	for i, storeKey := range storeKeys {
-		if sc.query.Records {
-			dumps[i] = pipe.Dump(ctx, storeKey)
-		}
-		texts[i] = pipe.GetRange(ctx, storeKey, 0, foreign.MostText-1)
-		ttls[i] = pipe.PTTL(ctx, storeKey)
-		if sc.query.Bytes {
-			sizes[i] = pipe.MemoryUsage(ctx, storeKey)
-		}
-	}
-	if err := execute(ctx, pipe); err != nil {
-		return err
-	}
-	var others []*heldValue
-	for i, storeKey := range storeKeys {
-		held := values[storeKey]
-		if ttls[i].Err() != nil {
-			return ttls[i].Err()
-		}
-		if held.TTL = ttls[i].Val(); held.TTL == -2 {
-			continue
-		}
-		if dumps[i] != nil {
-			held.dump, _ = dumps[i].Bytes()
-		}
-		if sizes[i] != nil {
-			held.bytes = sizes[i].Val()
-		}
-		switch text, err := texts[i].Bytes(); {
-		case redisserver.IsErrorReply(err, "WRONGTYPE"):
-			others = append(others, held)
-		case err != nil:
-			return err
-		default:
-			held.Type, held.Text, held.Length = foreign.StringValue, text, int64(len(text))
-		}
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	return sc.readOthers(ctx, server, others)
+// foreignReader reads values of other limiters. It is for one page of a scan.
+type foreignReader struct {
+	*foreignKeys
+	// dumps: what is not a string is read as DUMP has it, too, and until when each is kept.
+	dumps bool
+	// sizes: the memory of each value is asked for.
+	sizes bool
+	// hashes: most values are likely not to be strings, so their types are asked for first.
+	hashes bool
+	server redis.Cmdable // that has most of the keys
+	values map[string]*heldValue
+	// now is what the clock of server showed last.
+	now time.Time
+	// lose is told of a master that could not be asked, and whose values are marked. If it is
+	// nil or returns an error the reading ends.
+	lose func(node *redis.Client, err error) error
 }
 
 // execute runs a pipeline. An error is one of all that was asked; what single commands answer
@@ -147,60 +39,176 @@ func execute(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// readOthers reads values that are not strings.
-func (sc *foreignScan) readOthers(ctx context.Context, server redis.Cmdable, others []*heldValue) error {
-	pipe := server.Pipeline()
-	types := make([]*redis.StatusCmd, len(others))
-	for i, held := range others {
-		types[i] = pipe.Type(ctx, held.StoreKey)
-	}
-	if err := execute(ctx, pipe); err != nil {
-		return err
-	}
-	pipe = server.Pipeline()
-	lengths, members := make([]*redis.IntCmd, len(others)), make([]redis.Cmder, len(others))
-	for i, held := range others {
-		if types[i].Err() != nil {
-			return types[i].Err()
-		}
-		held.Type = foreign.ValueType(types[i].Val())
-		switch held.Type {
-		case foreign.HashValue:
-			lengths[i], members[i] = pipe.HLen(ctx, held.StoreKey), pipe.HGetAll(ctx, held.StoreKey)
-		case foreign.ListValue:
-			lengths[i], members[i] = pipe.LLen(ctx, held.StoreKey), pipe.LRange(ctx, held.StoreKey, 0, foreign.MostMembers-1)
-		case foreign.SetValue:
-			lengths[i] = pipe.SCard(ctx, held.StoreKey)
-		case foreign.SortedSetValue:
-			lengths[i], members[i] = pipe.ZCard(ctx, held.StoreKey), pipe.ZRangeWithScores(ctx, held.StoreKey, -foreign.MostMembers, -1)
-		}
-	}
-	if err := execute(ctx, pipe); err != nil {
-		return err
-	}
-	for i, held := range others {
-		if lengths[i] == nil {
+// add reads the values of store keys that are not known yet.
+func (r *foreignReader) add(ctx context.Context, storeKeys []string) error {
+	var here []*heldValue
+	var elsewhere map[*redis.Client][]*heldValue
+	for _, storeKey := range storeKeys {
+		held := &heldValue{Value: foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}}
+		r.values[storeKey] = held
+		if node, is := r.elsewhere(ctx, storeKey); is {
+			if elsewhere == nil {
+				elsewhere = map[*redis.Client][]*heldValue{}
+			}
+			elsewhere[node] = append(elsewhere[node], held)
 			continue
 		}
-		if err := lengths[i].Err(); err != nil {
+		here = append(here, held)
+	}
+	moved, err := r.readFrom(ctx, r.server, here)
+	if err != nil {
+		return err
+	}
+	for node, values := range elsewhere {
+		more, err := r.readFrom(ctx, node, values)
+		if err != nil && ctx.Err() == nil && r.lose != nil {
+			for _, held := range values {
+				held.lost = true
+			}
+			err = r.lose(node, err)
+		}
+		if err != nil {
 			return err
 		}
-		held.Length = lengths[i].Val()
-		switch cmd := members[i].(type) {
-		case *redis.MapStringStringCmd:
-			for name, text := range cmd.Val() {
-				held.Members = append(held.Members, foreign.Member{Name: name, Text: text})
-			}
-		case *redis.StringSliceCmd:
-			for _, name := range cmd.Val() {
-				held.Members = append(held.Members, foreign.Member{Name: name})
-			}
-		case *redis.ZSliceCmd:
-			for _, z := range cmd.Val() {
-				name, _ := z.Member.(string)
-				held.Members = append(held.Members, foreign.Member{Name: name, Score: z.Score})
-			}
+		moved = append(moved, more...)
+	}
+	return r.follow(ctx, moved)
+}
+
+// elsewhere returns the master that has a store key, if that is another one than the reader's.
+func (r *foreignReader) elsewhere(ctx context.Context, storeKey string) (*redis.Client, bool) {
+	if !r.store.isCluster {
+		return nil, false
+	}
+	server, err := r.store.servers.ServerOf(ctx, storeKey)
+	node, is := server.(*redis.Client)
+	return node, err == nil && is && server != r.server
+}
+
+// follow reads values of store keys that went to another master, which the Cluster's client
+// finds.
+func (r *foreignReader) follow(ctx context.Context, moved []*heldValue) error {
+	for n := 0; len(moved) > 0; n++ {
+		if n > movesFollowed || !r.store.isCluster {
+			return fmt.Errorf("key %q keeps moving: %w", moved[0].StoreKey, redisserver.ErrNoMaster)
+		}
+		var err error
+		if moved, err = r.readFrom(ctx, r.store.client, moved); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// readFrom reads values from a server in one round trip if all are strings and not long, and
+// else in three at most. It returns those that are on another one.
+func (r *foreignReader) readFrom(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	others := values
+	if !r.hashes {
+		if others, moved, err = r.readStrings(ctx, server, values); err != nil || len(others) == 0 {
+			return moved, err
+		}
+	}
+	more, err := r.readTyped(ctx, server, others)
+	return append(moved, more...), err
+}
+
+// clock asks for the time of a server: for the Cluster's client, which asks any, that of the
+// reader's server.
+func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server redis.Cmdable) func() (time.Time, error) {
+	var asked *redis.TimeCmd
+	if r.store.isCluster && server == redis.Cmdable(r.store.client) {
+		asked = r.server.Time(ctx)
+	} else {
+		asked = pipe.Time(ctx)
+	}
+	return func() (time.Time, error) {
+		now, err := asked.Result()
+		if err == nil && server == r.server {
+			r.now = now
+		}
+		return now, err
+	}
+}
+
+// lifetimeOf asks until when a key is kept.
+func (r *foreignReader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
+	if r.dumps && !r.store.scripts.noExpireTime.Load() {
+		return lifetime{pipe.PExpireTime(ctx, storeKey), true}
+	}
+	return lifetime{pipe.PTTL(ctx, storeKey), false}
+}
+
+// isTooOld reports whether an answer says that there is no PEXPIRETIME to be had. Then it is
+// not asked for again.
+func (r *foreignReader) isTooOld(l lifetime) bool {
+	if !l.until || !redisserver.IsErrorReply(l.cmd.Err(), "ERR unknown command") && !redisserver.LacksRight(l.cmd.Err()) {
+		return false
+	}
+	r.store.scripts.noExpireTime.Store(true)
+	return true
+}
+
+// stringReply is what was asked of what may be a string.
+type stringReply struct {
+	text  *redis.StringCmd
+	until lifetime
+	size  *redis.IntCmd
+}
+
+// readStrings reads values as if they were strings. others are those that are not, or may be
+// longer than what was read.
+func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (others, moved []*heldValue, err error) {
+	pipe := server.Pipeline()
+	clock := r.clock(ctx, pipe, server)
+	replies := make([]stringReply, len(values))
+	for i, held := range values {
+		replies[i].text = pipe.GetRange(ctx, held.StoreKey, 0, firstText-1)
+		replies[i].until = r.lifetimeOf(ctx, pipe, held.StoreKey)
+		if r.sizes {
+			replies[i].size = pipe.MemoryUsage(ctx, held.StoreKey)
+		}
+	}
+	if err := execute(ctx, pipe); err != nil {
+		return nil, nil, err
+	}
+	now, err := clock()
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.isTooOld(replies[0].until) {
+		return r.readStrings(ctx, server, values)
+	}
+	for i, held := range values {
+		held.at = now
+		reply := &replies[i]
+		text, err := reply.text.Bytes()
+		switch until := reply.until.cmd.Err(); {
+		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(until) || reply.size != nil && redisserver.IsElsewhere(reply.size.Err()):
+			moved = append(moved, held)
+		case redisserver.IsErrorReply(err, "WRONGTYPE") || len(text) == firstText:
+			others = append(others, held)
+		case err != nil:
+			return nil, nil, err
+		case until != nil:
+			return nil, nil, until
+		case held.keep(reply.until):
+			held.Type, held.Text, held.Length, held.read = foreign.StringValue, text, int64(len(text)), true
+			if held.bytes, err = sizeIn(reply.size); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return others, moved, nil
+}
+
+// sizeIn reads the memory of a value, 0 if it was not asked for or has gone meanwhile.
+func sizeIn(cmd *redis.IntCmd) (int64, error) {
+	if cmd == nil || errors.Is(cmd.Err(), redis.Nil) {
+		return 0, nil
+	}
+	return cmd.Result()
 }

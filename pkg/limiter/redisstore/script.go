@@ -38,7 +38,7 @@ type scripts struct {
 	deleteScript, exportScript, importScript atomic.Pointer[script]
 	adjustScript                             atomic.Pointer[script]
 	denialScript                             atomic.Pointer[script]
-	foreignDelete, foreignImport             atomic.Pointer[script]
+	foreignDelete, foreignImport, foreignSet atomic.Pointer[script]
 	setScript, revokeScript, listScript      atomic.Pointer[script] // of overrides
 	// noReadOnly is set once the server turns out to be older than Redis 7,
 	// which brought EVALSHA_RO. The scripts themselves never write on a peek.
@@ -100,6 +100,7 @@ func (s *scripts) toDeleteForeign() *script {
 func (s *scripts) toImportForeign() *script {
 	return made(&s.foreignImport, lua.ForeignImport)
 }
+func (s *scripts) toSetForeign() *script { return made(&s.foreignSet, lua.ForeignSet) }
 func (s *scripts) addingDenials() *script {
 	return made(&s.denialScript, lua.AddDenials)
 }
@@ -112,7 +113,7 @@ func (s *scripts) listingOverrides() *script { return made(&s.listScript, lua.Li
 func (s *scripts) bySHA(message string) *script {
 	slots := []*atomic.Pointer[script]{&s.manyNumbers, &s.numbers, &s.complete, &s.specialAny,
 		&s.deleteScript, &s.adjustScript, &s.exportScript, &s.importScript, &s.denialScript,
-		&s.foreignDelete, &s.foreignImport,
+		&s.foreignDelete, &s.foreignImport, &s.foreignSet,
 		&s.setScript, &s.revokeScript, &s.listScript}
 	for i := range s.one {
 		slots = append(slots, &s.one[i], &s.many[i], &s.special[i])

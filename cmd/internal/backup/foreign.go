@@ -1,0 +1,126 @@
+package backup
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// foreignFields are what a line has besides of a limit of another limiter.
+type foreignFields struct {
+	// Parts are its values.
+	Parts []part `json:"parts,omitempty"`
+	// Limit is the limit as far as it was known, and Used what was in use of it.
+	Limit string `json:"limit,omitempty"`
+	Used  *int64 `json:"used,omitempty"`
+	// KeyBytes and NameBytes are the subject and the name if these are no texts.
+	KeyBytes  []byte `json:"key_bytes,omitempty"`
+	NameBytes []byte `json:"name_bytes,omitempty"`
+}
+
+// part is a [limiter.Part].
+type part struct {
+	StoreKey  []byte `json:"store_key"` // which may be no text
+	Field     []byte `json:"field,omitempty"`
+	Type      string `json:"type"`
+	Dump      []byte `json:"dump"`
+	ExpiresMS int64  `json:"expires_ms"`
+}
+
+// setForeign fills in what is written of a record of another limiter.
+func (l *line) setForeign(r *limiter.Record) {
+	for _, p := range r.Parts {
+		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
+	}
+	if !utf8.ValidString(r.Key.Subject) {
+		l.KeyBytes = []byte(r.Key.Subject)
+	}
+	if !utf8.ValidString(r.Key.Name) {
+		l.NameBytes = []byte(r.Key.Name)
+	}
+}
+
+// foreign reads the record of another limiter from a line that has parts.
+func (e *entry) foreign(l *line) error {
+	for _, p := range l.Parts {
+		expires, err := readExpiry(p.ExpiresMS)
+		if err != nil {
+			return err
+		}
+		e.Parts = append(e.Parts,
+			limiter.Part{StoreKey: string(p.StoreKey), Field: string(p.Field), Type: p.Type, Dump: p.Dump, Expires: expires})
+	}
+	if l.KeyBytes != nil {
+		e.Key.Subject = string(l.KeyBytes)
+	}
+	if l.NameBytes != nil {
+		e.Key.Name = string(l.NameBytes)
+	}
+	if l.Limit != "" {
+		var err error
+		if e.limit, err = foreign.ParseLimit(l.Limit); err != nil {
+			return err
+		}
+		if e.limit.Period > 0 {
+			if e.limit, err = e.limit.Normalize(); err != nil {
+				return err
+			}
+		}
+	}
+	switch e.used = l.Used; {
+	case e.unchanged && e.Parts[0].StoreKey == "":
+		return errors.New("it names no store key")
+	case e.unchanged:
+		return nil
+	}
+	return e.Check()
+}
+
+// limitText writes a limit as [foreign.ParseLimit] reads it; empty if too little of it is known.
+func limitText(l limiter.Limit) string {
+	switch {
+	case l.Algorithm == 0 || l.Count <= 0:
+		return ""
+	case l.Period > 0:
+		return l.String()
+	}
+	l.Period = time.Second
+	return strings.Replace(l.String(), "/1s", "", 1)
+}
+
+// identity tells the records of a backup apart. Keys of other limiters can have the same subject
+// and name, so the first of their store keys counts, too.
+type identity struct {
+	limiter.Key
+	storeKey, field string
+}
+
+func identityOf(r *limiter.Record) identity {
+	id := identity{Key: r.Key}
+	if len(r.Parts) > 0 {
+		id.storeKey, id.field = r.Parts[0].StoreKey, r.Parts[0].Field
+	}
+	return id
+}
+
+// maxLayouts is more than there are layouts. A damaged backup can name any.
+const maxLayouts = 100
+
+// addLayout notes the layout of a record, which the name of its key begins with.
+func (c *Contents) addLayout(r *limiter.Record) {
+	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
+		return
+	}
+	name := r.Key.Name
+	if end := strings.IndexAny(name, "/@"); end >= 0 {
+		name = name[:end]
+	}
+	if at, known := slices.BinarySearch(c.Layouts, name); !known {
+		c.Layouts = slices.Insert(c.Layouts, at, name)
+	}
+}

@@ -1,0 +1,56 @@
+package dash
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// ID names a row.
+type ID struct {
+	limiter.Key
+	// StoreKey is the one that a limit of another limiter is called by: several of its limits can
+	// have the same Key. It is empty for limitctl's own limits.
+	StoreKey string
+}
+
+// idOf returns the ID of an entry.
+func idOf(e *limiter.Entry) ID {
+	if e.Layout == "" {
+		return ID{Key: e.Key}
+	}
+	return ID{e.Key, e.StoreKey}
+}
+
+// own is the ID of a limit of limitctl's own.
+func own(key limiter.Key) ID { return ID{Key: key} }
+
+func compareIDs(a, b ID) int {
+	return cmp.Or(strings.Compare(a.Subject, b.Subject), strings.Compare(a.Name, b.Name), strings.Compare(a.StoreKey, b.StoreKey))
+}
+
+// tag is what decides which node of a Cluster has the keys of a row.
+func (id ID) tag() string {
+	if id.StoreKey == "" {
+		return id.Subject
+	}
+	_, rest, opened := strings.Cut(id.StoreKey, "{")
+	if tag, _, closed := strings.Cut(rest, "}"); opened && closed && tag != "" {
+		return tag
+	}
+	return id.StoreKey
+}
+
+// QueryOf returns a query of exactly these rows. subjects are those of the whole selection, so
+// that layouts are asked for these keys as they are for all.
+func QueryOf(subjects limiter.Pattern, ids []ID) limiter.Query {
+	query := limiter.Query{Subjects: subjects, Keys: make([]limiter.Key, len(ids))}
+	for i, id := range ids {
+		query.Keys[i] = id.Key
+		if id.StoreKey != "" {
+			query.StoreKeys = append(query.StoreKeys, id.StoreKey)
+		}
+	}
+	return query
+}

@@ -1,0 +1,108 @@
+package dash
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// isOthers reports whether the keys are those of other limiters.
+func (m *model) isOthers() bool { return m.Layouts != "" }
+
+// onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
+const onlyTheLimiterDecides = "another limiter decides by these keys: they can be reset, and have no overrides, denials or takes here"
+
+// defectSign marks rows with a defect.
+const defectSign = "!"
+
+// sign is what stands before a row's subject.
+func (r *row) sign() span {
+	switch {
+	case r.stale:
+		return span{"?", output.AtEnd}
+	case r.IsStuck():
+		return span{defectSign, output.AtEnd}
+	case len(r.Defects) > 0:
+		return span{defectSign, output.Near}
+	}
+	return span{overrideSign(r.override), output.Near}
+}
+
+// defective returns how many rows have a defect, and how many of them stay so.
+func (m *model) defective() (defective, stuck int) {
+	for _, r := range m.feed.rows {
+		if !r.inUse || len(r.Defects) == 0 || !m.selects(r) {
+			continue
+		}
+		if defective++; r.IsStuck() {
+			stuck++
+		}
+	}
+	return defective, stuck
+}
+
+// defectLines are the defects of a row in words.
+func defectLines(r *row, columns int) (lines []string) {
+	for _, d := range r.Defects {
+		text := d.Text
+		if d.Stuck {
+			text += "; waiting does not help, and a reset (r) does"
+		}
+		lines = append(lines, output.Wrap(output.Printable(text), columns)...)
+	}
+	return lines
+}
+
+// partLines are the store keys that belong together, with their types and expiries.
+func partLines(d *detail, columns int) (lines []string) {
+	for i := range d.parts {
+		part := &d.parts[i]
+		about := part.Type
+		if part.Field != "" {
+			about = "the field " + output.Printable(part.Field) + " of a " + part.Type
+		}
+		if part.Expires.IsZero() {
+			about += ", never expires"
+		} else {
+			about += ", expires in " + seconds(part.Expires.Sub(d.at.Time()).Round(time.Millisecond))
+		}
+		lines = append(lines, output.Wrap(output.Printable(part.StoreKey)+"  "+about, columns)...)
+	}
+	return lines
+}
+
+// whatIsKnown says which of the limit is known, for a limit of another limiter.
+func whatIsKnown(e *limiter.Entry) string {
+	var lacks []string
+	if !e.CapacityKnown() {
+		lacks = append(lacks, "how much is allowed")
+	}
+	if e.Limit.Period <= 0 {
+		lacks = append(lacks, "in what time")
+	}
+	if !e.UsedKnown() {
+		lacks = append(lacks, "how much is used")
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	return "the keys do not tell " + strings.Join(lacks, ", ") + "; --limit can say the limit"
+}
+
+// beyond are what a reset of these rows does not reach, each once.
+func (m *model) beyond(ids []ID) (texts []string) {
+	if m.Beyond == nil {
+		return nil
+	}
+	for _, id := range ids {
+		if r := m.feed.rows[id]; r != nil && r.Layout != "" {
+			if text := m.Beyond(r.Layout); text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}

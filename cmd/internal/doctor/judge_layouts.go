@@ -1,0 +1,119 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// judge turns what was found into findings: the layouts, then what is wrong with their keys.
+func (f *layoutFacts) judge(resetStuck func(layout string) string) []Finding {
+	found := []Finding{f.judgeLayouts()}
+	if f.unsure.count > 0 {
+		found = append(found, f.judgeUnsure())
+	}
+	if f.unreadable.count > 0 {
+		found = append(found, Finding{Check: "layouts", Status: Warn,
+			Summary: fmt.Sprintf("%s left out: %s", plural(f.unreadable.count, "key"), f.unreadable.text()),
+			Advice:  "see whether these keys are of that layout",
+			Data:    map[string]any{"unreadable": f.unreadable.count, "examples": f.unreadable.examples}})
+	}
+	defects := slices.Collect(maps.Keys(f.defects))
+	slices.SortFunc(defects, func(a, b layoutDefect) int {
+		x, y := f.defects[a], f.defects[b]
+		return cmp.Or(cmp.Compare(rank(b, y), rank(a, x)), cmp.Compare(y.count, x.count), cmp.Compare(a.layout, b.layout),
+			cmp.Compare(a.Text, b.Text))
+	})
+	for _, defect := range defects {
+		found = append(found, judgeDefect(defect, f.defects[defect], resetStuck))
+	}
+	if len(defects) == 0 && len(f.layouts) > 0 {
+		found = append(found, Finding{Check: "defects", Status: OK, Summary: "nothing is wrong with the keys of other limiters"})
+	}
+	return found
+}
+
+func (f *layoutFacts) judgeLayouts() Finding {
+	names := slices.SortedFunc(maps.Keys(f.layouts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.layouts[b].limits, f.layouts[a].limits), cmp.Compare(a, b))
+	})
+	texts, data := make([]string, len(names)), map[string]any{}
+	for i, name := range names {
+		count := f.layouts[name]
+		texts[i] = fmt.Sprintf("%s %s", name, plural(count.limits, "limit"))
+		switch {
+		case count.limitUnknown == count.limits:
+			texts[i] += " (how much is allowed is not known; --limit can say it)"
+		case count.atLimit > 0 && count.limitUnknown > 0:
+			texts[i] += fmt.Sprintf(" (%d at the limit, %d not known)", count.atLimit, count.limitUnknown)
+		case count.atLimit > 0:
+			texts[i] += fmt.Sprintf(" (%d at the limit)", count.atLimit)
+		}
+		data[name] = map[string]any{"limits": count.limits, "at_limit": count.atLimit, "not_known": count.limitUnknown}
+	}
+	finding := Finding{Check: "layouts", Status: OK, Summary: cmp.Or(strings.Join(texts, ", "), "no limits of other limiters"),
+		Data: map[string]any{"layouts": data, "looked": f.looked, "total": f.total, "complete": f.complete}}
+	if !f.complete {
+		finding.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at of %s (--scan-limit 0 looks at all)", finding.Summary,
+			f.looked, plural(f.total, "key"))
+	}
+	return finding
+}
+
+func (f *layoutFacts) judgeUnsure() Finding {
+	slices.Sort(f.mayBe)
+	return Finding{Check: "layouts", Status: OK,
+		Summary: fmt.Sprintf("not sure of %s that may be of %s, and left out: %s", plural(f.unsure.count, "key"),
+			strings.Join(f.mayBe, " or "), f.unsure.text()),
+		Data: map[string]any{"unsure": f.unsure.count, "examples": f.unsure.examples, "may_be": f.mayBe}}
+}
+
+// rank says how bad a defect is: whether it denies now, and whether it stays.
+func rank(d layoutDefect, count *defectCount) int {
+	switch {
+	case d.Stuck && count.atLimit > 0:
+		return 2
+	case d.Stuck:
+		return 1
+	}
+	return 0
+}
+
+// judgeDefect makes a problem of what denies somebody now and does not pass, and a warning of
+// all else.
+func judgeDefect(d layoutDefect, count *defectCount, resetStuck func(layout string) string) Finding {
+	finding := Finding{Check: "defects", Status: Warn, Data: map[string]any{"layout": d.layout, "kind": string(d.Kind), "text": d.Text,
+		"stuck": d.Stuck, "count": count.count, "at_limit": count.atLimit, "examples": count.examples}}
+	if rank(d, count) == 2 {
+		finding.Status = Fail
+	}
+	atLimit := ""
+	if count.atLimit > 0 {
+		atLimit = fmt.Sprintf(", %d of them at the limit", count.atLimit)
+	}
+	finding.Summary = fmt.Sprintf("%s of %s%s: %s: %s", plural(count.count, "key"), d.layout, atLimit, d.Text, count.text())
+	if d.Stuck {
+		finding.Advice = "waiting does not help; delete these keys, and look first with this command, which changes nothing:"
+		finding.Command = resetStuck(d.layout)
+		return finding
+	}
+	finding.Advice = passingAdvice(d.Kind)
+	return finding
+}
+
+// passingAdvice is what helps against a defect that deleting keys does not put right.
+func passingAdvice(kind limiter.DefectKind) string {
+	switch kind {
+	case limiter.ShortTTL:
+		return "deleting keys does not help; look for a version of the limiter that keeps them longer, or set a smaller burst"
+	case limiter.NeverExpires, limiter.AbsurdTTL:
+		return "the keys take memory until somebody deletes them; those in use are left alone, and count as they should"
+	case limiter.Grows:
+		return "watch the memory that it takes; the limiter itself would have to remove what is over"
+	}
+	return "look for a version of the limiter that does not have it"
+}

@@ -1,0 +1,135 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// Layouts say how the keys of other limiters are looked at.
+type Layouts struct {
+	// Keys are those of other limiters; nil if they are not to be looked at.
+	Keys limiter.Keyspace
+	// Subjects selects among them.
+	Subjects limiter.Pattern
+	// ResetStuck is the command that shows what a reset of the stuck keys of a layout would
+	// delete.
+	ResetStuck func(layout string) string
+}
+
+// layoutFacts is what a look at the keys of other limiters found, in a size that does not grow
+// with their number.
+type layoutFacts struct {
+	looked, total int64
+	complete      bool
+	layouts       map[string]*layoutCount
+	defects       map[layoutDefect]*defectCount
+	// unsure are keys that may be of several layouts, or of none; by these.
+	unsure     sample
+	mayBe      []string
+	unreadable sample // keys of a layout that was asked for, and cannot have written them
+}
+
+// layoutCount is what there is of one layout.
+type layoutCount struct {
+	limits, atLimit, limitUnknown int64
+}
+
+// layoutDefect is a defect that keys of a layout have.
+type layoutDefect struct {
+	layout string
+	limiter.Defect
+}
+
+// defectCount is the keys that have a defect, and how many of them are at their limit.
+type defectCount struct {
+	sample
+	atLimit int64
+}
+
+// layouts looks at the keys of other limiters, if that was asked for.
+func (e *examination) layouts(ctx context.Context, _ []*server) error {
+	if e.Layouts.Keys == nil {
+		return nil
+	}
+	facts, err := e.lookByLayouts(ctx)
+	switch {
+	case limiter.IsAway(err) || ctx.Err() != nil:
+		return errors.Join(err, ctx.Err())
+	case err != nil:
+		e.report.add(Finding{Check: "layouts", Status: Warn, Summary: "the keys of other limiters cannot be looked at: " + oneLine(err),
+			Advice: "the user needs the rights to read all keys; see docs/operations.md"})
+		return nil
+	}
+	e.report.add(facts.judge(e.Layouts.ResetStuck)...)
+	return nil
+}
+
+// lookByLayouts looks at the keys, up to the limit.
+func (e *examination) lookByLayouts(ctx context.Context) (*layoutFacts, error) {
+	facts := &layoutFacts{complete: true, layouts: map[string]*layoutCount{}, defects: map[layoutDefect]*defectCount{}}
+	scanning, stop := context.WithCancel(ctx)
+	defer stop()
+	query := limiter.Query{Subjects: e.Layouts.Subjects, KeysPerSecond: e.KeysPerSecond, Progress: func(looked, total int64) {
+		facts.looked, facts.total = looked, total
+		if e.ScanLimit > 0 && looked >= int64(e.ScanLimit) && looked < total {
+			facts.complete = false
+			stop()
+		}
+	}}
+	for entry, err := range e.Layouts.Keys.Scan(scanning, query) {
+		switch unsure := (*foreign.UnsureError)(nil); {
+		case errors.As(err, &unsure):
+			facts.addUnsure(unsure)
+		case errors.Is(err, limiter.ErrForeign):
+			facts.unreadable.add(oneLine(err))
+		case err != nil && !facts.complete && ctx.Err() == nil:
+			return facts, nil // it was stopped here
+		case err != nil:
+			return facts, err
+		default:
+			facts.add(&entry)
+		}
+		if !facts.complete {
+			break
+		}
+	}
+	return facts, nil
+}
+
+func (f *layoutFacts) add(e *limiter.Entry) {
+	count := f.layouts[e.Layout]
+	if count == nil {
+		count = &layoutCount{}
+		f.layouts[e.Layout] = count
+	}
+	count.limits++
+	if e.AtLimit() {
+		count.atLimit++
+	}
+	if !e.RemainingKnown() {
+		count.limitUnknown++
+	}
+	for _, defect := range e.Defects {
+		of := layoutDefect{e.Layout, defect}
+		if f.defects[of] == nil {
+			f.defects[of] = &defectCount{}
+		}
+		f.defects[of].add(e.StoreKey)
+		if e.AtLimit() {
+			f.defects[of].atLimit++
+		}
+	}
+}
+
+func (f *layoutFacts) addUnsure(e *foreign.UnsureError) {
+	f.unsure.add(e.StoreKey)
+	for _, name := range e.Layouts {
+		if !slices.Contains(f.mayBe, name) {
+			f.mayBe = append(f.mayBe, name)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+-- What the scripts for keys of other limiters have in common: what is under a key. A value is
+-- the text of a string, what DUMP returns of anything else, or the text of a field of a hash.
+-- One that the caller has kept begins with 't' if it is a text and 'd' if it is a dump, and
+-- goes on as in kept.lua.
+
+-- held returns the type of a key, and its value if the type is kind. The value is nil if the
+-- field is not there. It is '' if nothing was kept to compare it with.
+local function held(key, kind, field, kept)
+  if field == '' and string.byte(kept) == 116 then -- 't'
+    local text = redis.pcall('GET', key)
+    if type(text) == 'string' then
+      return 'string', text
+    elseif not text then
+      return 'none'
+    end
+  end
+  local is = redis.call('TYPE', key).ok
+  if is ~= kind then
+    return is
+  elseif field ~= '' then
+    return is, redis.call('HGET', key, field) or nil
+  elseif kept == '' then
+    return is, ''
+  end
+  return is, redis.call('DUMP', key)
+end

@@ -1,0 +1,88 @@
+package foreign
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// countOf reads a counter as INCR keeps it. Nobody else's number has a sign, a zero in front or
+// a fraction.
+func countOf(value *Value) (int64, error) {
+	if value.Type != StringValue {
+		return 0, notA(value.Type, StringValue)
+	}
+	count, err := strconv.ParseInt(string(value.Text), 10, 64)
+	if err != nil || value.Length != int64(len(value.Text)) || strconv.FormatInt(count, 10) != string(value.Text) {
+		return 0, errors.New("a string that is not a whole number")
+	}
+	return count, nil
+}
+
+// countEntry is the entry of a limiter that counts requests, and begins anew after a while; less
+// than 0 if it is not known when, or never. What is below 0 was given back ahead.
+func countEntry(limit limiter.Limit, count int64, ends time.Duration) limiter.Entry {
+	entry := limiter.Entry{Limit: limit, ResetTold: ends >= 0}
+	entry.Used, entry.ResetAfter = max(0, count), max(0, ends)
+	if entry.Used == 0 {
+		entry.ResetAfter = 0
+	}
+	if !entry.CapacityKnown() {
+		return entry
+	}
+	entry.Remaining = max(0, limit.Count-count)
+	entry.Allowed = count < limit.Count
+	if !entry.Allowed {
+		entry.RetryAfter = max(0, ends)
+	}
+	entry.RetryTold = entry.Allowed || ends >= 0
+	return entry
+}
+
+// fromFirst returns what is said of a limit, as one whose window begins with its first request,
+// unless it says another algorithm.
+func fromFirst(said limiter.Limit) limiter.Limit {
+	limit := withAlgorithm(said, limiter.FixedWindow)
+	limit.FromFirst = limit.Algorithm == limiter.FixedWindow
+	return limit
+}
+
+// couldBePeriod reports whether a TTL is one that a counter of a limit can have.
+func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= limiter.MaxPeriod }
+
+// toCount returns what a counter of the limit must show so that so many units remain.
+func toCount(limit limiter.Limit, remaining int64) (int64, error) {
+	if limit.Count <= 0 {
+		return 0, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+	}
+	if remaining < 0 || remaining > limit.Count {
+		return 0, limiter.Invalidf("%d units cannot remain of %d", remaining, limit.Count)
+	}
+	return limit.Count - remaining, nil
+}
+
+// writeCount writes a counter, with an expiry if it has none, as the limiter itself would begin it.
+func writeCount(value *Value, count int64, period time.Duration) Write {
+	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
+	if value.Type == NoValue || value.TTL < 0 {
+		write.TTL = period
+	}
+	return write
+}
+
+// blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
+func blockEntry(entry *limiter.Entry, blocked time.Duration) {
+	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)
+	entry.Allowed, entry.Remaining, entry.RetryTold, entry.ResetTold = false, 0, true, true
+	if entry.Used == 0 {
+		entry.Used, entry.UsedUnknown = entry.Limit.Capacity(), !entry.CapacityKnown()
+	}
+}
+
+// isHex reports whether a text is in hexadecimal digits, as hashes are written.
+func isHex(text string) bool {
+	return strings.Trim(text, "0123456789abcdef") == ""
+}

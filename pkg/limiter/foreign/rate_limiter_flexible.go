@@ -1,0 +1,66 @@
+package foreign
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// rateLimiterFlexible is RateLimiterRedis of rate-limiter-flexible for Node.js: a counter of
+// points, which begins with the first request of a duration.
+//
+// There are no keys for blocks: whoever is blocked has more than his points in the counter, and
+// it is kept for as long as the block lasts, which may be for ever.
+type rateLimiterFlexible struct{}
+
+// Info implements [Layout].
+func (rateLimiterFlexible) Info() Info {
+	return Info{
+		Name: "rate-limiter-flexible", Writer: "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
+		Example: "rlflx:203.0.113.9", Type: "string", Prefixes: []string{"rlflx:"}, Needs: "the limit",
+		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends.",
+		Source: "github.com/animir/node-rate-limiter-flexible 3c9c8262",
+	}
+}
+
+// Match implements [Layout]. The prefix is keyPrefix and a colon, or nothing.
+func (rateLimiterFlexible) Match(storeKey string, asked bool) (limiter.Key, bool) {
+	subject, usual := strings.CutPrefix(storeKey, "rlflx:")
+	return limiter.Key{Subject: subject, Name: "rate-limiter-flexible"}, subject != "" && (usual || asked)
+}
+
+// Together implements [Layout].
+func (rateLimiterFlexible) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// Decode implements [Layout]. A counter is below 0 after rewards. One without an expiry is a
+// block for ever, or of a limiter whose duration is 0, so it is not a defect.
+func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
+	value := &found.Values[0]
+	if value.Type == NoValue {
+		return Reading{}, nil
+	}
+	points, err := countOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	entry := countEntry(fromFirst(found.Limit), points, value.TTL)
+	// The time to wait is the TTL also of a block, which is longer than the period.
+	certain := strings.HasPrefix(found.StoreKey, "rlflx:") && points >= 0 && couldBePeriod(value.TTL)
+	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
+}
+
+// SetRemaining implements [Setter]. It ends a block.
+func (rateLimiterFlexible) SetRemaining(found *Found, remaining int64) ([]Write, error) {
+	limit := fromFirst(found.Limit)
+	points, err := toCount(limit, remaining)
+	if err != nil {
+		return nil, err
+	}
+	write := writeCount(&found.Values[0], points, limit.Period)
+	if found.Values[0].TTL > limit.Period {
+		write.TTL = limit.Period
+	}
+	return []Write{write}, nil
+}

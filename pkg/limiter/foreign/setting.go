@@ -1,0 +1,67 @@
+package foreign
+
+import (
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Setting is one limit on its way to another number of units that remain: which store keys to
+// read for it, what they say, and then what to write. A store that finds other values there
+// when it is to write begins again.
+type Setting struct {
+	layout Setter
+	found  Found
+}
+
+// Setting begins to set a limit that a scan has found: its key, and one of its store keys. The
+// error is a [limiter.ErrInvalid] if its layout is not among the sources, or cannot hold any
+// number of units.
+func (s Sources) Setting(key limiter.Key, storeKey string, limit limiter.Limit) (*Setting, error) {
+	name, _, _ := strings.Cut(key.Name, "/")
+	for i := range s {
+		if s[i].Layout.Info().Name != name || !s[i].Keys.IsZero() && !s[i].Keys.Match(storeKey) {
+			continue
+		}
+		layout, can := s[i].Layout.(Setter)
+		if !can {
+			return nil, limiter.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
+				"reset it whole", storeKey, name)
+		}
+		if matched, ok := layout.Match(storeKey, true); ok {
+			return &Setting{layout, Found{StoreKey: storeKey, Key: matched, Limit: limit}}, nil
+		}
+	}
+	return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, name)
+}
+
+// StoreKeys returns the store keys to read. now is what the server's clock shows.
+func (s *Setting) StoreKeys(now limiter.Instant) []string {
+	s.found.Now = now
+	return s.layout.Together(s.found.StoreKey, s.found.Limit, now)
+}
+
+// Entry returns what values, those of StoreKeys, say of the limit with that key. in is false if
+// nothing is in use.
+func (s *Setting) Entry(key limiter.Key, values []Value) (entry limiter.Entry, in bool, err error) {
+	s.found.Values = values
+	reading, err := s.layout.Decode(&s.found)
+	if err != nil {
+		holds := err.Error() + ", which " + s.layout.Info().Name + " does not write"
+		return entry, false, &limiter.ForeignError{StoreKey: s.found.StoreKey, Holds: holds}
+	}
+	for _, entry := range reading.Entries {
+		if entry.Key == (limiter.Key{}) {
+			entry.Key = s.found.Key
+		}
+		if entry.Key == key {
+			return entry, true, nil
+		}
+	}
+	return entry, false, nil
+}
+
+// Writes returns what to write so that so many units remain.
+func (s *Setting) Writes(remaining int64) ([]Write, error) {
+	return s.layout.SetRemaining(&s.found, remaining)
+}

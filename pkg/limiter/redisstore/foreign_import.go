@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// Import implements [limiter.Keyspace]. The parts of a record that lie in one slot come back
+// together or not at all. A part that a newer server has dumped, and this one cannot read, is a
+// [limiter.ErrRefused].
+func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	for i := range records {
+		if err := checkForeign(&records[i]); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]limiter.ImportOutcome, len(records))
+	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
+		units, err := f.unitsOf(records[first:end])
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		var unread []error
+		err = f.eachUnits(ctx, units, func(some []foreignUnit) error {
+			reply, parts, err := f.importUnits(ctx, replace, some)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, part := range parts {
+				if reply[i] == 'v' {
+					unread = append(unread, f.cannotRead(part.Part))
+					continue
+				}
+				outcome, known := importOutcome(reply[i])
+				if !known {
+					return f.store.refuse("import", true)
+				}
+				for _, record := range part.records {
+					outcomes[first+record] = combined(outcomes[first+record], outcome)
+				}
+			}
+			return nil
+		})
+		if err == nil && len(unread) > 0 {
+			err = unread[0]
+		}
+		return err
+	})
+	return outcomes, err
+}
+
+// checkForeign reports, as a [limiter.ErrInvalid], what makes a record unfit to be imported.
+func checkForeign(r *limiter.Record) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if len(r.Parts) == 0 {
+		return limiter.Invalidf("the record of key %q names no store keys", r.Key.Subject)
+	}
+	for i := range r.Parts {
+		if part := &r.Parts[i]; part.Field == "" && !soundDump(part.Dump) {
+			return limiter.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
+		}
+	}
+	return nil
+}
+
+// importUnits brings back units by a script call, and returns what became of each of their parts.
+func (f *foreignKeys) importUnits(ctx context.Context, replace bool, units []foreignUnit) (reply string, parts []foreignPart, err error) {
+	parts, unitOf, storeKeys := flat(units)
+	arguments := []any{"0"}
+	if replace {
+		arguments[0] = "1"
+	}
+	for i, part := range parts {
+		expires := int64(-1)
+		if !part.Expires.IsZero() {
+			expires = part.Expires.UnixMilli()
+		}
+		value, isText := dumpedPart(part.Part)
+		arguments = append(arguments, unitOf[i], part.Type, part.Field, append([]byte{mark(isText)}, value...), expires)
+	}
+	cmd, err := f.run(ctx, "import", f.store.scripts.toImportForeign(), units, storeKeys, arguments)
+	if err != nil {
+		return "", nil, err
+	}
+	if reply, err = cmd.Text(); err != nil || len(reply) != len(parts) {
+		return "", nil, f.store.refuse("import", true)
+	}
+	return reply, parts, nil
+}
+
+// cannotRead says that the server does not take the dump of a part, which is sound.
+func (f *foreignKeys) cannotRead(part *limiter.Part) error {
+	return fmt.Errorf("%w: key %q was dumped by a newer server (format %d), and this one cannot read that; restore it to a server "+
+		"as new as the one it is from", limiter.ErrRefused, part.StoreKey, versionOf(part.Dump))
+}
+
+// importOutcome reads a byte of the reply of an import script.
+func importOutcome(reply byte) (outcome limiter.ImportOutcome, known bool) {
+	switch reply {
+	case 'i':
+		return limiter.Imported, true
+	case 'a':
+		return limiter.AlreadyThere, true
+	case 'l':
+		return limiter.Lapsed, true
+	case 'u':
+		return limiter.InUse, true
+	case 'f':
+		return limiter.Foreign, true
+	case '-': // what became of the others says why
+		return limiter.NotKnown, true
+	}
+	return limiter.NotKnown, false
+}
+
+// combined is what became of a record by what became of two of its parts: what was left counts
+// more than what came back, and that more than what was there or had expired.
+func combined(a, b limiter.ImportOutcome) limiter.ImportOutcome {
+	for _, outcome := range []limiter.ImportOutcome{limiter.Foreign, limiter.InUse, limiter.Imported, limiter.AlreadyThere} {
+		if a == outcome || b == outcome {
+			return outcome
+		}
+	}
+	return max(a, b)
+}

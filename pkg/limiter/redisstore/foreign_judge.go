@@ -1,0 +1,221 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// familiesSeen remembers what a scan has found.
+type familiesSeen struct {
+	// single are store keys that are a limit by themselves, families all those of others: the
+	// second one may come at any time after the first.
+	single, families redisserver.Seen
+}
+
+func newFamiliesSeen(servers *redisserver.Servers) *familiesSeen {
+	return &familiesSeen{servers.NewSeen(), redisserver.NewSeenAll()}
+}
+
+// isFirst reports whether what was found has not come before.
+func (s *familiesSeen) isFirst(storeKey, principal string, entries []limiter.Entry) bool {
+	several := principal != storeKey
+	for i := range entries {
+		several = several || len(entries[i].Record.Parts) > 1
+	}
+	if !several {
+		return !s.families.Has(storeKey) && s.single.First(storeKey)
+	}
+	first := !s.single.Has(principal) && s.families.First(principal)
+	for i := range entries {
+		for j := range entries[i].Record.Parts {
+			if part := entries[i].Record.Parts[j].StoreKey; part != principal && !s.families.First(part) && i == 0 {
+				first = false
+			}
+		}
+	}
+	return first
+}
+
+// read reads what the looks need, from a server and where else their keys are.
+func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]foreignFound, error) {
+	now, err := sc.about(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	r := &foreignReader{foreignKeys: sc.foreignKeys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
+		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster}
+	looks = sc.notYet(looks)
+	// Which keys belong together can depend on the time, and that is known when they are read.
+	const turns = 3
+	for range turns {
+		if added, err := r.addAll(ctx, looks); err != nil {
+			return nil, err
+		} else if !added {
+			break
+		}
+	}
+	sc.learn(server, r)
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	all := make([]foreignFound, 0, len(looks))
+	for _, look := range looks {
+		if found := sc.judge(look, r); len(found.entries) > 0 || found.err != nil {
+			all = append(all, found)
+		}
+	}
+	return all, nil
+}
+
+// notYet leaves out looks at store keys that were found together with others before.
+func (sc *foreignScan) notYet(looks []*foreign.Look) []*foreign.Look {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	left := make([]*foreign.Look, 0, len(looks))
+	for _, look := range looks {
+		if !sc.seen.families.Has(look.StoreKey) {
+			left = append(left, look)
+		}
+	}
+	return left
+}
+
+// about returns about what the clock of a server shows, by what it showed before.
+func (sc *foreignScan) about(ctx context.Context, server redis.Cmdable) (time.Time, error) {
+	sc.mu.Lock()
+	ahead, known := sc.ahead[server]
+	sc.mu.Unlock()
+	if known {
+		return time.Now().Add(ahead), nil
+	}
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return now, err
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.ahead[server] = time.Until(now)
+	return now, nil
+}
+
+// learn remembers for the next page what a server's clock shows, and what its values are.
+func (sc *foreignScan) learn(server redis.Cmdable, r *foreignReader) {
+	strings, others := 0, 0
+	for _, held := range r.values {
+		switch held.Type {
+		case foreign.StringValue:
+			strings++
+		case foreign.NoValue:
+		default:
+			others++
+		}
+	}
+	if strings+others > 0 {
+		sc.hashes.Store(others > strings)
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.ahead[server] = time.Until(r.now)
+}
+
+// instant is what limits are decided by when the server's clock shows now.
+func (f *foreignKeys) instant(now time.Time) limiter.Instant {
+	if f.store.clock != nil {
+		now = f.store.clock()
+	}
+	return limiter.InstantOf(now)
+}
+
+// addAll reads the values that looks need and that are not known yet. It reports whether there
+// were any.
+func (r *foreignReader) addAll(ctx context.Context, looks []*foreign.Look) (added bool, err error) {
+	var storeKeys []string
+	for _, look := range looks {
+		for _, storeKey := range look.StoreKeys(r.instant(r.at(look.StoreKey))) {
+			if r.values[storeKey] == nil {
+				r.values[storeKey] = &heldValue{}
+				storeKeys = append(storeKeys, storeKey)
+			}
+		}
+	}
+	for some := range slices.Chunk(storeKeys, 2*redisserver.KeysPerRead) {
+		if err := r.add(ctx, some); err != nil {
+			return false, err
+		}
+	}
+	return len(storeKeys) > 0, nil
+}
+
+// at is when the value of a store key was read, or would be now.
+func (r *foreignReader) at(storeKey string) time.Time {
+	if held := r.values[storeKey]; held != nil && !held.at.IsZero() {
+		return held.at
+	}
+	return r.now
+}
+
+// judge says what the values of a look are.
+func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound {
+	found := foreignFound{storeKey: look.StoreKey}
+	tooLarge, lost := (*heldValue)(nil), false
+	if sc.isOwn(r.values[look.StoreKey]) {
+		return found
+	}
+	entries, principal, err := look.Judge(func(storeKey string) foreign.Value {
+		held := r.values[storeKey]
+		if held == nil { // the clock has turned once more
+			return foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}
+		}
+		lost = lost || held.lost
+		if held.tooLarge != "" && tooLarge == nil {
+			tooLarge = held
+		}
+		return held.Value
+	})
+	if lost {
+		return found // its master is missing
+	}
+	if unsure := (*foreign.UnsureError)(nil); tooLarge != nil && !errors.As(err, &unsure) && (err != nil || len(entries) > 0) {
+		entries, err = nil, &limiter.ForeignError{StoreKey: tooLarge.StoreKey, Holds: tooLarge.tooLarge}
+	}
+	if len(entries) == 0 && err == nil || !sc.seen.isFirst(look.StoreKey, principal, entries) {
+		return found
+	}
+	for i := range entries {
+		sc.complete(&entries[i], r.values, len(entries))
+	}
+	found.entries, found.err = dropUnusedForeign(entries), err
+	return found
+}
+
+// dropUnusedForeign leaves out entries of which nothing is known to be in use, unless something
+// is wrong with their keys.
+func dropUnusedForeign(entries []limiter.Entry) []limiter.Entry {
+	kept := entries[:0]
+	for i := range entries {
+		if e := &entries[i]; !e.UsedKnown() || e.Used > 0 || e.TTL < 0 || len(e.Defects) > 0 {
+			kept = append(kept, *e)
+		}
+	}
+	return kept
+}
+
+// complete adds what the query asks for besides to one of several entries.
+func (sc *foreignScan) complete(e *limiter.Entry, values map[string]*heldValue, several int) {
+	for i := range e.Record.Parts {
+		part := &e.Record.Parts[i]
+		held := values[part.StoreKey]
+		part.Expires = held.expires
+		e.Bytes += held.bytes / int64(several)
+		if sc.query.Records {
+			part.Dump = held.kept(part.Field)
+		}
+	}
+}

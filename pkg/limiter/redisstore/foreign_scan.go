@@ -1,0 +1,222 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/panics"
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// foreignPage is what a scan has read in one go.
+type foreignPage struct {
+	found         []foreignFound
+	looked, total int64
+}
+
+// foreignFound is what came of one store key, or of several that belong together.
+type foreignFound struct {
+	storeKey string
+	entries  []limiter.Entry
+	err      error
+}
+
+// foreignScan is one scan. It reads from several goroutines.
+type foreignScan struct {
+	*foreignKeys
+	query limiter.Query
+	pace  *redisserver.Pacer
+	pages chan foreignPage
+	// hashes: most values that were read last are no strings.
+	hashes atomic.Bool
+	mu     sync.Mutex
+	seen   *familiesSeen
+	ahead  map[redis.Cmdable]time.Duration // how far clocks of servers are ahead of ours
+	lost   map[string]error                // what is missing, by master
+}
+
+// Scan implements [limiter.Keyspace].
+func (f *foreignKeys) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		sc := &foreignScan{foreignKeys: f, query: q, pages: make(chan foreignPage), pace: redisserver.NewPacer(q.KeysPerSecond),
+			seen: newFamiliesSeen(f.store.servers), ahead: map[redis.Cmdable]time.Duration{}, lost: map[string]error{}}
+		scanned := make(chan error, 1)
+		panics.Go(func() error { return sc.run(ctx) }, func(err error) {
+			scanned <- err
+			close(sc.pages)
+		})
+		defer func() { // leave nothing running behind the caller's back
+			cancel()
+			for range sc.pages {
+			}
+		}()
+		var looked, total int64
+		for page := range sc.pages {
+			for i := range page.found {
+				if !page.found[i].yield(yield) {
+					return
+				}
+			}
+			looked, total = looked+page.looked, total+page.total
+			q.Report(min(looked, total), total)
+		}
+		if err := sc.withLost(<-scanned); err != nil {
+			yield(limiter.Entry{}, f.store.explain(err, "scan", false, nil))
+			return
+		}
+		q.Report(total, total)
+	}
+}
+
+func (found *foreignFound) yield(yield func(limiter.Entry, error) bool) bool {
+	if found.err != nil {
+		return yield(limiter.Entry{StoreKey: found.storeKey}, found.err)
+	}
+	for i := range found.entries {
+		if !yield(found.entries[i], nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (sc *foreignScan) run(ctx context.Context) error {
+	if sc.query.StoreKeys != nil {
+		return sc.readKeys(ctx)
+	}
+	keys := redisserver.Scan[*foreign.Look]{
+		Servers: sc.store.servers, Match: sc.sources.Glob(sc.query.Subjects), Pace: sc.pace,
+		Select: func(storeKey string) (*foreign.Look, bool) {
+			look := sc.sources.Look(storeKey, &sc.query)
+			return look, look != nil && !sc.isBeside(storeKey)
+		},
+		Known: func(ctx context.Context, keys int64) error { return sc.send(ctx, foreignPage{total: keys}) },
+		Read: func(ctx context.Context, p redisserver.Page[*foreign.Look]) error {
+			return sc.readPage(ctx, p.Server, p.Keys, int64(p.Looked))
+		},
+	}
+	return keys.All(ctx)
+}
+
+// readKeys looks at exactly the query's keys.
+func (sc *foreignScan) readKeys(ctx context.Context) error {
+	if err := sc.send(ctx, foreignPage{total: int64(len(sc.query.StoreKeys))}); err != nil {
+		return err
+	}
+	return sc.store.eachBatch(ctx, tagsOf(sc.query.StoreKeys), redisserver.KeysPerRead, func(batch []int) error {
+		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
+			return err
+		}
+		var looks []*foreign.Look
+		for _, i := range batch {
+			storeKey := sc.query.StoreKeys[i]
+			if look := sc.sources.Look(storeKey, &sc.query); look != nil && !sc.isBeside(storeKey) {
+				looks = append(looks, look)
+			}
+		}
+		server, err := sc.store.servers.ServerOf(ctx, sc.query.StoreKeys[batch[0]])
+		if err != nil {
+			return err
+		}
+		err = sc.readPage(ctx, server, looks, int64(len(batch)))
+		if node, is := server.(*redis.Client); is && err != nil && sc.store.isCluster {
+			return &nodeError{err, node.Options().Addr}
+		}
+		return err
+	})
+}
+
+func (sc *foreignScan) send(ctx context.Context, p foreignPage) error {
+	select {
+	case sc.pages <- p:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readPage reads what the looks need, and sends what came of them.
+func (sc *foreignScan) readPage(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, looked int64) error {
+	page := foreignPage{looked: looked}
+	for some := range slices.Chunk(looks, redisserver.KeysPerRead) {
+		found, err := sc.read(ctx, server, some)
+		if err != nil {
+			return err
+		}
+		if page.found = append(page.found, found...); bytesOf(page.found) < bytesPerExchange {
+			continue
+		}
+		if err := sc.send(ctx, foreignPage{found: page.found}); err != nil {
+			return err
+		}
+		page.found = nil
+	}
+	return sc.send(ctx, page)
+}
+
+// bytesOf is how many bytes the values take that were found.
+func bytesOf(found []foreignFound) (bytes int) {
+	for i := range found {
+		for j := range found[i].entries {
+			bytes += found[i].entries[j].Record.Size()
+		}
+	}
+	return bytes
+}
+
+// loseMaster notes that a master could not be asked for keys that belong to others elsewhere. A
+// scan goes on without them.
+func (sc *foreignScan) loseMaster(node *redis.Client, err error) error {
+	if sc.query.StoreKeys != nil {
+		return &nodeError{err, node.Options().Addr}
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if address := node.Options().Addr; sc.lost[address] == nil {
+		sc.lost[address] = sc.store.servers.Incomplete(err, node)
+	}
+	return nil
+}
+
+// withLost returns the error of the scan, and those of masters that were asked in passing and
+// that it does not name.
+func (sc *foreignScan) withLost(err error) error {
+	if len(sc.lost) == 0 {
+		return err
+	}
+	named := partsIn(err)
+	errs := []error{err}
+	for _, lost := range sc.lost {
+		if !slices.Contains(named, partsIn(lost)[0]) {
+			errs = append(errs, lost)
+		}
+	}
+	if len(errs) == 1 {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// partsIn returns the masters that joined errors of a scan are of.
+func partsIn(err error) (parts []string) {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, err := range joined.Unwrap() {
+			parts = append(parts, partsIn(err)...)
+		}
+		return parts
+	}
+	if of := (*limiter.IncompleteError)(nil); errors.As(err, &of) {
+		return []string{of.Part}
+	}
+	return nil
+}
