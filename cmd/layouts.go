@@ -65,7 +65,7 @@ type layoutFacts struct {
 	Beyond   string   `json:"beyond"`   // what a reset does not reach; empty if it reaches all
 	// SetsRemaining: reset --to-remaining works.
 	SetsRemaining bool   `json:"sets_remaining"`
-	Source        string `json:"source"` // where the facts are from
+	Source        string `json:"source"` // where the facts are from; empty for what many write by hand
 }
 
 func describeLayout(layout foreign.Layout) layoutFacts {
@@ -142,6 +142,8 @@ func (l *layoutFacts) print(p *output.Printer) {
 	for _, fact := range [][2]string{{"written by", l.Writer}, {"example key", output.Printable(l.Example)}, {"type", l.Type},
 		{"keys begin with", prefixes}, {"needs", l.Needs}, {"--to-remaining", remaining}, {"a reset does not reach", beyond},
 		{"source", l.Source}} {
-		p.Line("  %-22s  %s", fact[0], fact[1])
+		if fact[1] != "" {
+			p.Line("  %-22s  %s", fact[0], fact[1])
+		}
 	}
 }
