@@ -10,12 +10,18 @@ import (
 // All returns the layouts, in the order of their names.
 func All() []Layout {
 	return []Layout{
+		apisix{},
 		boulder{},
 		bucket4j{},
 		counter{},
+		djangoRatelimit{},
+		drf{},
+		envoy{},
 		gcraNs{},
 		gitlab{},
+		kong{},
 		laravel{},
+		limitador{},
 		limits{},
 		nestjs{},
 		rackAttack{},
@@ -25,10 +31,12 @@ func All() []Layout {
 		redisRate{},
 		redisRateWindows{},
 		sethvargo{},
+		spring{},
 		throttled{},
 		timeSet{},
 		tokenHash{},
 		traefik{},
+		tyk{},
 		ulule{},
 		upstash{},
 	}
