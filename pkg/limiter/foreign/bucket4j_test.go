@@ -104,8 +104,12 @@ func TestBucket4jSetRemaining(t *testing.T) {
 	}
 	found.Values[0] = text("user-42", writes[0].Text, time.Hour)
 	reading, err := bucket4j{}.Decode(found)
-	if err != nil || reading.Entries[0].Remaining != 1 || reading.Entries[0].ResetAfter != 54*time.Second || reading.Entries[1].Remaining != 97 {
-		t.Errorf("read back as %+v, %v", reading.Entries, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, other := reading.Entries[0], reading.Entries[1]
+	if set.Remaining != 1 || set.ResetAfter != 54*time.Second || other.Remaining != 97 {
+		t.Errorf("read back as %+v", reading.Entries)
 	}
 	found.Key.Name = "bucket4j"
 	const several = `key "user-42" holds several limits; name one of bucket4j/per-min, bucket4j/100/1h`
@@ -115,6 +119,31 @@ func TestBucket4jSetRemaining(t *testing.T) {
 	found.Key.Name = "bucket4j/100/1h"
 	if _, err := (bucket4j{}).SetRemaining(found, 101); err == nil {
 		t.Error("more remains than the capacity")
+	}
+}
+
+// TestSettingOneOfSeveral sets one of the limits that a value holds.
+func TestSettingOneOfSeveral(t *testing.T) {
+	sources := Sources{{Layout: bucket4j{}}}
+	key := limiter.Key{Subject: "user-42", Name: "bucket4j/100/1h"}
+	setting, err := sources.Setting(key, "user-42", limiter.Limit{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting.StoreKeys(bucket4jWritten)
+	for _, remaining := range []int64{97, 50} { // what is read, then what is read of what was written
+		entry, in, err := setting.Entry(key, []Value{text("user-42", string(unhex(bucket4jThree)), time.Hour)})
+		if err != nil || !in || entry.Remaining != 97 {
+			t.Fatalf("it reads %+v, %v, %v", entry, in, err)
+		}
+		writes, err := setting.Writes(remaining)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _, _ = setting.Entry(key, []Value{text("user-42", writes[0].Text, time.Hour)})
+		if entry.Remaining != remaining {
+			t.Errorf("%d remain after %d were set", entry.Remaining, remaining)
+		}
 	}
 }
 

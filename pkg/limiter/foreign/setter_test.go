@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,12 +19,14 @@ func TestSetRemainingIsReadAgain(t *testing.T) {
 		}
 		set := 0
 		for _, v := range vectors()[layout.Info().Name] {
-			key, ok := layout.Match(v.storeKey, true)
-			if v.wrong != "" || !ok {
+			if v.wrong != "" {
 				continue
 			}
 			for i := range v.want {
-				found := v.found(layout, key)
+				if !v.want[i].RemainingKnown() || strings.Contains(v.want[i].Key.Name, "@") {
+					continue // nothing would tell, or it is of a window long past
+				}
+				found := v.found(layout)
 				if v.want[i].Key != (limiter.Key{}) {
 					found.Key = v.want[i].Key // one of several limits in a value
 				}
@@ -70,14 +73,6 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 	return true
 }
 
-func (v *vector) found(layout Layout, key limiter.Key) *Found {
-	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now, Limit: v.limit}
-	for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
-		found.Values = append(found.Values, v.value(storeKey))
-	}
-	return found
-}
-
 // apply does to the values of a limit what a store does with a write.
 func apply(t *testing.T, found *Found, write Write) {
 	t.Helper()
@@ -92,7 +87,7 @@ func apply(t *testing.T, found *Found, write Write) {
 	if write.TTL > 0 {
 		value.TTL = write.TTL
 	}
-	if write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
+	if write.Gone || write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
 		*value = Value{StoreKey: value.StoreKey, Type: NoValue, TTL: -2}
 		return
 	}

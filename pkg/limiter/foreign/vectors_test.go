@@ -26,12 +26,18 @@ type vector struct {
 // vectors are those of all layouts, by name.
 func vectors() map[string][]vector {
 	return map[string][]vector{
+		"apisix":                append(apisixVectors(), apisixOtherVectors()...),
 		"boulder":               boulderVectors(),
 		"bucket4j":              bucket4jVectors(),
 		"counter":               counterVectors(),
+		"django-ratelimit":      djangoRatelimitVectors(),
+		"drf":                   drfVectors(),
+		"envoy":                 envoyVectors(),
 		"gcra-ns":               gcraNsVectors(),
 		"gitlab":                gitlabVectors(),
+		"kong":                  append(kongVectors(), kongAdvancedVectors()...),
 		"laravel":               laravelVectors(),
+		"limitador":             limitadorVectors(),
 		"limits":                limitsVectors(),
 		"nestjs":                nestjsVectors(),
 		"rack-attack":           rackAttackVectors(),
@@ -41,10 +47,12 @@ func vectors() map[string][]vector {
 		"redis_rate":            redisRateVectors(),
 		"redis_rate-v7":         redisRateWindowsVectors(),
 		"sethvargo":             sethvargoVectors(),
+		"spring-cloud-gateway":  springVectors(),
 		"throttled":             throttledVectors(),
 		"time-set":              timeSetVectors(),
 		"token-hash":            tokenHashVectors(),
 		"traefik":               traefikVectors(),
+		"tyk":                   tykVectors(),
 		"ulule":                 ululeVectors(),
 		"upstash":               upstashVectors(),
 	}

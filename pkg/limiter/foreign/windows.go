@@ -98,11 +98,7 @@ func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		if said.Period > 0 {
-			limit = limiter.Limit{Algorithm: algorithm}
-		}
-		limit.Period, limit.Algorithm = period, cmp.Or(limit.Algorithm, algorithm)
-		return window{index, period}, limit
+		return window{index, period}, counted(limiter.Limit{Algorithm: cmp.Or(limit.Algorithm, algorithm), Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
