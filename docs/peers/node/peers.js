@@ -112,9 +112,9 @@ makers["upstash-fixed"] = upstash(Ratelimit, (o) => Ratelimit.fixedWindow(o.coun
 makers["upstash-sliding"] = upstash(Ratelimit, (o) => Ratelimit.slidingWindow(o.count, window(o)), upstashRedis);
 makers["upstash-bucket"] = upstash(Ratelimit, (o) => Ratelimit.tokenBucket(o.count, window(o), o.burst), upstashRedis);
 makers["upstash-cached"] = upstash(Ratelimit, (o) => Ratelimit.cachedFixedWindow(o.count, window(o)), upstashRedis);
-makers["upstash-regions-fixed"] = upstash(MultiRegionRatelimit, (o) => MultiRegionRatelimit.fixedWindow(o.count, window(o)), [upstashRedis]);
-makers["upstash-regions-sliding"] = upstash(MultiRegionRatelimit, (o) => MultiRegionRatelimit.slidingWindow(o.count, window(o)),
-  [upstashRedis]);
+const regions = (limiter) => upstash(MultiRegionRatelimit, limiter, [upstashRedis]);
+makers["upstash-regions-fixed"] = regions((o) => MultiRegionRatelimit.fixedWindow(o.count, window(o)));
+makers["upstash-regions-sliding"] = regions((o) => MultiRegionRatelimit.slidingWindow(o.count, window(o)));
 
 let limiter;
 const commands = {
