@@ -80,6 +80,7 @@ func (k *upstashKey) key(window bool) limiter.Key {
 // without it.
 func (u upstash) Match(storeKey string, asked bool) (limiter.Key, bool) {
 	key, ok := u.parse(storeKey)
+	ok = ok && !strings.HasSuffix(storeKey, upstashDynamic) // which is the limit of all, and nobody's count
 	return key.key(key.index >= leastUpstashWindow), ok && (asked || key.prefix != "")
 }
 

@@ -144,16 +144,7 @@ func (s *Store) readForeign(ctx context.Context, server redis.Cmdable, storeKeys
 	if err != nil {
 		return nil, 0, err
 	}
-	if s.clock != nil {
-		now = s.clock()
-	}
-	values := map[string]*heldValue{}
-	for _, storeKey := range storeKeys {
-		values[storeKey] = &heldValue{Value: foreign.Value{StoreKey: storeKey, Type: foreign.NoValue}}
-	}
-	if s.isCluster {
-		server = s.client
-	}
-	sc := foreignScan{foreignKeys: &foreignKeys{store: s}}
-	return values, limiter.InstantOf(now), sc.readValues(ctx, server, storeKeys, values)
+	r := &foreignReader{foreignKeys: &foreignKeys{store: s}, server: server, values: map[string]*heldValue{}, now: now}
+	err = r.add(ctx, storeKeys)
+	return r.values, r.instant(r.now), err
 }
