@@ -38,6 +38,15 @@ func (w *twoWindows) until(units float64) time.Duration {
 	return ends + ceilMicroseconds(min(float64(rest), passes))
 }
 
+// after returns the windows as they are some time later, in the next window at most.
+func (w twoWindows) after(d time.Duration) twoWindows {
+	if d < w.rest {
+		w.rest -= d
+		return w
+	}
+	return twoWindows{previous: w.current, size: w.size, rest: w.size - (d - w.rest)}
+}
+
 // empty returns how long it takes until nothing is in use.
 func (w *twoWindows) empty() time.Duration {
 	switch {
