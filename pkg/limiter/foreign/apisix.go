@@ -242,7 +242,7 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case kind == apisixUsed:
 		return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
 	case len(found.Values) != 2:
-		return nil, limiter.Invalidf("the window of key %q is over", found.StoreKey)
+		return nil, windowOver(found)
 	}
 	writes := []Write{writeCount(&found.Values[0], count, 2*limit.Period)}
 	if found.Values[1].Type != NoValue {
