@@ -135,18 +135,6 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
-// WriteEntry writes the record of an entry, with the limit where the record does not have it.
-func (w *Writer) WriteEntry(e *limiter.Entry) error {
-	r := &e.Record
-	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
-	if l.setForeign(r); len(r.Parts) > 0 {
-		if l.Limit = limitText(e.Limit); e.UsedKnown() {
-			l.Used = &e.Used
-		}
-	}
-	return w.json.Encode(l)
-}
-
 // WriteUnused says that nothing of keys was in use. With amends it replaces what was written of
 // the same keys before.
 func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
@@ -160,6 +148,18 @@ func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
 
 // IsUnused reports whether a record of a backup says that nothing of its key was in use.
 func IsUnused(r *limiter.Record) bool { return r.Value == nil && r.Parts == nil }
+
+// WriteEntry writes the record of an entry, with the limit where the record does not have it.
+func (w *Writer) WriteEntry(e *limiter.Entry) error {
+	r := &e.Record
+	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	if l.setForeign(r); len(r.Parts) > 0 {
+		if l.Limit = limitText(e.Limit); e.UsedKnown() {
+			l.Used = &e.Used
+		}
+	}
+	return w.json.Encode(l)
+}
 
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
