@@ -84,6 +84,10 @@ local function write(first, last)
             take_back(earlier)
           end
         end
+        if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
+          local command = ARGV[5 * i - 1] ~= '' and 'hset' or string.byte(ARGV[5 * i]) == 116 and 'set' or 'restore'
+          return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
+        end
         return done
       end
       outcomes[i] = 'i'
