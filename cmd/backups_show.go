@@ -47,8 +47,8 @@ terminal only the first 40 keys are shown; --all shows all.`,
 type backupKey struct {
 	Key       string     `json:"key"`
 	Name      string     `json:"name"`
-	Limit     string     `json:"limit"`
-	Used      int64      `json:"used"` // as of now; 0 if it would not be restored
+	Limit     string     `json:"limit"` // empty if nothing of the key was in use
+	Used      int64      `json:"used"`  // as of now; 0 if it would not be restored
 	ExpiresAt *time.Time `json:"expires_at"`
 }
 
@@ -108,7 +108,12 @@ type backupAnswer struct {
 }
 
 func (a *backupAnswer) add(r *limiter.Record, limit limiter.Limit, now limiter.Instant) {
-	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, Limit: limit.String()}
+	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name}
+	if backup.IsUnused(r) { // which says nothing of the limit
+		a.Keys = append(a.Keys, key)
+		return
+	}
+	key.Limit = limit.String()
 	if state, err := r.Decode(); err == nil {
 		key.Used = state.Used(now)
 	}

@@ -45,6 +45,8 @@ func commands() []command {
 		{"restore", newRestoreCmd},
 		{"undo", newUndoCmd},
 		{"backups", newBackupsCmd},
+		{"migrate", newMigrateCmd},
+		{"layouts", newLayoutsCmd},
 		{"override", newOverrideCmd},
 		{"block", newBlockCmd},
 		{"unblock", newUnblockCmd},

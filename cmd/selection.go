@@ -111,7 +111,7 @@ func (s *selectionOptions) selected(g *globalOptions, args []string) (selection 
 	}
 	selection.Text += s.layoutOptions.text(g)
 	selection.Query.KeysPerSecond = s.scanRate
-	selection.Foreign = s.foreign
+	selection.Foreign, selection.Query.Foreign = s.foreign, s.foreign
 	selection.Keep = s.keep(minShare)
 	for _, flag := range []struct {
 		set  bool

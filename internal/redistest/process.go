@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -191,13 +192,20 @@ func until(what string, ready func(ctx context.Context) error) error {
 	}
 }
 
+// given are the addresses that FreeAddr has returned.
+var given sync.Map
+
 // FreeAddr returns an address of the loopback at which nobody listens. Its port is below those
 // that systems choose from: one of them could become somebody's own end of a connection before
 // it is used, or while a server that was killed has not been started again. Who asks for an
-// address at which nobody listens could even be connected to himself.
+// address at which nobody listens could even be connected to himself. No address is given twice
+// in a process, since whoever got it first may not listen yet.
 func FreeAddr() (string, error) {
 	for range 1000 {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(portCount)))
+		if _, was := given.LoadOrStore(addr, true); was {
+			continue
+		}
 		if listener, err := net.Listen("tcp", addr); err == nil {
 			listener.Close()
 			return addr, nil

@@ -181,3 +181,18 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// Servers that are started one after the other are given addresses before they listen.
+func TestNoAddressIsGivenTwice(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		addr, err := FreeAddr()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[addr] {
+			t.Fatalf("%s was given twice", addr)
+		}
+		seen[addr] = true
+	}
+}

@@ -53,6 +53,10 @@ type Query struct {
 	StoreKeys []string
 	// Bytes, Records and States ask for [Entry.Bytes], [Entry.Record] and [Entry.State].
 	Bytes, Records, States bool
+	// Foreign asks for store keys, too, that begin as those of limits do, and that no limit
+	// has. Each comes with a [ForeignError], and has what follows the prefix as its subject.
+	// Stores that hold nothing but limits have none.
+	Foreign bool
 	// KeysPerSecond bounds how many keys of all that there are, selected or
 	// not, the store looks at in a second; 0 is without bound.
 	KeysPerSecond int

@@ -3,7 +3,9 @@
 //
 // It is JSON lines: a [Header], then a line for each record. A record that was
 // written again, because its key was used between being read and being deleted, is
-// marked as amending the earlier one. A line that is damaged costs its record alone.
+// marked as amending the earlier one. A key that was not in use has a line, too, where the
+// change is not a deletion: bringing it back deletes it. A line that is damaged costs its
+// record alone.
 // Backups are written as they are, and read also if they were compressed with gzip since.
 package backup
 
@@ -58,6 +60,8 @@ type line struct {
 	// Unchanged: the change that the backup was made for has left the key as it is, so there is
 	// nothing to bring back. There is no value then.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Unused: nothing of the key was in use. There is no value then.
+	Unused bool `json:"unused,omitempty"`
 }
 
 // expiryOf writes an expiry as lines have it.
@@ -143,6 +147,20 @@ func (w *Writer) WriteEntry(e *limiter.Entry) error {
 	return w.json.Encode(l)
 }
 
+// WriteUnused says that nothing of keys was in use. With amends it replaces what was written of
+// the same keys before.
+func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
+	for _, key := range keys {
+		if err := w.json.Encode(line{Subject: key.Subject, Name: key.Name, ExpiresMS: -1, Amends: amends, Unused: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsUnused reports whether a record of a backup says that nothing of its key was in use.
+func IsUnused(r *limiter.Record) bool { return r.Value == nil && r.Parts == nil }
+
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
 func (w *Writer) Exclude(records ...limiter.Record) error {
@@ -188,9 +206,13 @@ func Check(in io.Reader) (*Contents, error) {
 			c.Records++
 			c.addLayout(&e.Record)
 		}
-		if e.unchanged && !excluded[id] {
+		switch was := excluded[id]; {
+		case e.unchanged && !was:
 			excluded[id] = true
 			c.Records--
+		case was && !e.unchanged: // it was changed after all
+			delete(excluded, id)
+			c.Records++
 		}
 		return nil
 	})
@@ -329,7 +351,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 	if len(l.Parts) > 0 {
 		return e, e.foreign(l)
 	}
-	if e.unchanged {
+	if e.unchanged || l.Unused && l.Value == nil {
 		return e, e.Key.Validate()
 	}
 	state, err := e.Decode()

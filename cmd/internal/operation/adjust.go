@@ -108,8 +108,16 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 		return nil, nil
 	}
 	with := *remaining
+	var err error
+	with.overrides, err = r.overridesInForce(ctx)
+	return &with, err
+}
+
+// overridesInForce returns the overrides that are in force; nil for none. That they may not be
+// read is a warning.
+func (r *Runner) overridesInForce(ctx context.Context) (*limiter.OverrideList, error) {
 	if _, has := limiter.OverrideTableOf(r.Store); !has {
-		return &with, nil
+		return nil, nil
 	}
 	overrides, err := r.Overrides(ctx)
 	switch {
@@ -117,12 +125,11 @@ func (r *Runner) withOverrides(ctx context.Context, remaining *Remaining) (*Rema
 		if r.Warn != nil {
 			r.Warn(fmt.Errorf("overrides cannot be read, so the limits are taken to be without them: %w", err))
 		}
+		return nil, nil
 	case err != nil:
 		return nil, err
-	default:
-		with.overrides = limiter.NewOverrideList(overrides)
 	}
-	return &with, nil
+	return limiter.NewOverrideList(overrides), nil
 }
 
 // check returns why the units cannot be left of the limit of an entry.

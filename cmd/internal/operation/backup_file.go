@@ -123,6 +123,22 @@ func (b *backupFile) amend(records []limiter.Record) error {
 	return nil
 }
 
+// addUnused writes that nothing of keys that are to be changed was in use.
+func (b *backupFile) addUnused(amends bool, keys ...limiter.Key) error {
+	if err := b.writer.WriteUnused(amends, keys...); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
+// sync makes sure that all is on the disk.
+func (b *backupFile) sync() error {
+	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
+		return b.failed(err)
+	}
+	return nil
+}
+
 // exclude says that keys were left as they are, so that a restore leaves them, too. It is in the
 // file when it returns.
 func (b *backupFile) exclude(records []limiter.Record) error {
@@ -138,8 +154,8 @@ func (b *backupFile) exclude(records []limiter.Record) error {
 // each makes sure that all is on the disk, and calls do with what was written so far, a
 // batch at a time. do may amend records.
 func (b *backupFile) each(size int, do func(backup.Batch) error) error {
-	if err := errors.Join(b.writer.Flush(), b.file.Sync()); err != nil {
-		return b.failed(err)
+	if err := b.sync(); err != nil {
+		return err
 	}
 	end, err := b.file.Seek(0, io.SeekEnd)
 	if err != nil {

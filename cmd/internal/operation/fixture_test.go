@@ -240,6 +240,9 @@ func (b *brokenStore) Import(ctx context.Context, replace bool, records ...limit
 
 func (b *brokenStore) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
 	do := func(adjustments ...limiter.Adjustment) ([]limiter.Adjusted, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return b.Store.Adjust(ctx, adjustments...)
 	}
 	if b.adjust == nil {

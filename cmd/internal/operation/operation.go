@@ -87,6 +87,7 @@ const (
 	Scanning  Step = "scanning"
 	Resetting Step = "resetting"
 	Restoring Step = "restoring"
+	Migrating Step = "carrying over"
 )
 
 // Progress is told how far a step has come.

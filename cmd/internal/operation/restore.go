@@ -164,6 +164,11 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		}
 		ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), r.Timeout)
 		defer cancel()
+		unused := slices.DeleteFunc(slices.Clone(records), func(r limiter.Record) bool { return !backup.IsUnused(&r) })
+		if err := r.restoreUnused(ctx, plan, unused, result); err != nil {
+			return err
+		}
+		records = slices.DeleteFunc(records, func(r limiter.Record) bool { return backup.IsUnused(&r) })
 		outcomes, err := r.Store.Import(ctx, plan.Replace, records...)
 		for i, outcome := range outcomes {
 			result.count(outcome)
@@ -177,6 +182,48 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 		progress.Set(result.Restored+result.Already+result.left(), int64(plan.Backup.Records), 0)
 		return nil
 	})
+}
+
+// restoreUnused makes keys unused again that were so when the backup was made. Without replace
+// those that are in use are left.
+func (r *Runner) restoreUnused(ctx context.Context, plan *RestorePlan, records []limiter.Record, result *RestoreResult) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if plan.Replace {
+		deleted, _, err := r.Store.Delete(ctx, records...)
+		var foreign Foreign
+		err = foreign.take(err)
+		left := int64(len(records) - deleted - foreign.Count())
+		result.Restored += int64(deleted)
+		result.Foreign += int64(foreign.Count())
+		if err != nil {
+			result.Unknown += left
+			return err
+		}
+		result.Already += left
+		return nil
+	}
+	keys := make([]limiter.Key, len(records))
+	for i := range records {
+		keys[i] = records[i].Key
+	}
+	result.Already += int64(len(keys))
+	for e, err := range r.Store.Scan(ctx, limiter.Query{Keys: keys}) {
+		switch {
+		case errors.Is(err, limiter.ErrForeign):
+			result.Foreign++
+		case err != nil:
+			return err
+		default:
+			result.InUse++
+			if plan.InUse != nil {
+				plan.InUse(e.Key)
+			}
+		}
+		result.Already--
+	}
+	return nil
 }
 
 func (r *RestoreResult) count(outcome limiter.ImportOutcome) {

@@ -11,7 +11,7 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter/policy"
 )
 
-// Selected is what a reset is about to change.
+// Selected is what a reset or a migration is about to change.
 type Selected struct {
 	// Count is how many keys.
 	Count int
@@ -28,6 +28,8 @@ type Selected struct {
 	Effect    Effect
 	// Incomplete is why not all keys could be looked at, nil if all were.
 	Incomplete error
+	// Migration is what a migration would do; nil for a reset.
+	Migration *Migrated
 }
 
 // LimitCount is how many keys a limit has.
@@ -135,6 +137,11 @@ func (t *targets) question(scanErr error) string {
 	if scanErr == nil {
 		return question
 	}
+	return incompleteQuestion(question, scanErr)
+}
+
+// incompleteQuestion asks a question although a scan ended with scanErr.
+func incompleteQuestion(question string, scanErr error) string {
 	missing := ""
 	if parts := missingParts(scanErr); len(parts) > 0 {
 		missing = ": those of " + strings.Join(parts, " and ") + " are missing"

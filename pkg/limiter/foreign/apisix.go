@@ -36,7 +36,8 @@ const (
 // Info implements [Layout].
 func (apisix) Info() Info {
 	return Info{
-		Name: "apisix", Writer: "Apache APISIX: limit-count, limit-req, limit-conn",
+		Name: "apisix", Called: "a limit of APISIX",
+		Writer:  "Apache APISIX: limit-count, limit-req, limit-conn",
 		Example: "plugin-limit-count:v1:/apisix/routes/1:1626:203.0.113.9", Type: "string, hash or sorted set",
 		Prefixes: []string{apisixCount, apisixRequest, apisixConnects},
 		Needs:    "the limit; of limit-req with its burst and 1 as the burst, of limit-conn its conn and burst as the count",
@@ -151,7 +152,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
 	entry.Defects = lifetime{longest: limit.Period, passes: value.TTL < 0}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0}, nil
+	return Reading{Entries: []limiter.Entry{entry}, Certain: value.TTL > 0 || kind == apisixUsed}, nil
 }
 
 // decodeApisixSliding reads two windows. Denied requests do not count. The one before counts for

@@ -19,7 +19,8 @@ type bucket4j struct{}
 // Info implements [Layout].
 func (bucket4j) Info() Info {
 	return Info{
-		Name: "bucket4j", Writer: "bucket4j 7 and later", Example: "user-42", Type: "string", Needs: "nothing",
+		Name: "bucket4j", Called: "a bucket4j bucket",
+		Writer: "bucket4j 7 and later", Example: "user-42", Type: "string", Needs: "nothing",
 		Beyond: "A proxy with an optimization (delaying, predicting, skipping at zero) keeps tokens of its own, " +
 			"and can deny until it asks Redis again.",
 		Source: "github.com/bucket4j/bucket4j 731354a7",

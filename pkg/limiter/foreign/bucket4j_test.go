@@ -122,6 +122,31 @@ func TestBucket4jSetRemaining(t *testing.T) {
 	}
 }
 
+// TestSettingOneOfSeveral sets one of the limits that a value holds.
+func TestSettingOneOfSeveral(t *testing.T) {
+	sources := Sources{{Layout: bucket4j{}}}
+	key := limiter.Key{Subject: "user-42", Name: "bucket4j/100/1h"}
+	setting, err := sources.Setting(key, "user-42", limiter.Limit{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting.StoreKeys(bucket4jWritten)
+	for _, remaining := range []int64{97, 50} { // what is read, then what is read of what was written
+		entry, in, err := setting.Entry(key, []Value{text("user-42", string(unhex(bucket4jThree)), time.Hour)})
+		if err != nil || !in || entry.Remaining != 97 {
+			t.Fatalf("it reads %+v, %v, %v", entry, in, err)
+		}
+		writes, err := setting.Writes(remaining)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _, _ = setting.Entry(key, []Value{text("user-42", writes[0].Text, time.Hour)})
+		if entry.Remaining != remaining {
+			t.Errorf("%d remain after %d were set", entry.Remaining, remaining)
+		}
+	}
+}
+
 // TestBucket4jRefill holds the arithmetic to that of whole numbers of any size, as long as 64
 // bits hold the library's products: no token comes too early, too late or twice.
 func TestBucket4jRefill(t *testing.T) {

@@ -1,6 +1,8 @@
 package foreign
 
 import (
+	"errors"
+
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -31,9 +33,12 @@ func (counter) Decode(found *Found) (Reading, error) {
 	if value.Type == NoValue {
 		return Reading{}, nil
 	}
-	count, err := requestsOf(value)
+	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err
+	}
+	if count < 0 {
+		return Reading{}, errors.New("a negative count")
 	}
 	entry := ownWindowEntry(found, count)
 	entry.Defects = lifetime{longest: entry.Limit.Period}.defects(&entry, value)
@@ -42,5 +47,5 @@ func (counter) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter].
 func (counter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return countLeaving(remaining, found.StoreKey, &found.Limit)
+	return ulule{}.SetRemaining(found, remaining)
 }

@@ -56,21 +56,35 @@ func couldBePeriod(ttl time.Duration) bool { return ttl > 0 && ttl <= limiter.Ma
 // toCount returns what a counter of the limit must show so that so many units remain.
 func toCount(limit limiter.Limit, remaining int64) (int64, error) {
 	if limit.Count <= 0 {
-		return 0, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+		return 0, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Count {
-		return 0, limiter.Invalidf("%d units cannot remain of %d", remaining, limit.Count)
+		return 0, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
 	}
 	return limit.Count - remaining, nil
 }
 
-// writeCount writes a counter, with an expiry if it has none, as the limiter itself would begin it.
+// writeCount writes a counter, with an expiry after a period if it has none, as the limiter itself
+// would begin it.
 func writeCount(value *Value, count int64, period time.Duration) Write {
 	write := Write{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10)}
 	if value.Type == NoValue || value.TTL < 0 {
 		write.TTL = period
 	}
 	return write
+}
+
+// setCounter is SetRemaining of a limiter that has one counter, kept for a period if it is new.
+func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.Duration) ([]Write, error) {
+	count, err := toCount(limit, remaining)
+	if err != nil {
+		return nil, err
+	}
+	if period <= 0 && (value.Type == NoValue || value.TTL < 0) {
+		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the key needs an expiry; " +
+			"say it with --limit")
+	}
+	return []Write{writeCount(value, count, period)}, nil
 }
 
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.

@@ -32,7 +32,8 @@ const envoyJitter = 300
 // Info implements [Layout].
 func (envoy) Info() Info {
 	return Info{
-		Name: "envoy", Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320", Type: "string",
+		Name: "envoy", Called: "a counter of Envoy's rate limit service",
+		Writer: "envoyproxy/ratelimit", Example: "edge_remote_address_203.0.113.9_1795294320", Type: "string",
 		Needs:  "the limit",
 		Beyond: "With LOCAL_CACHE_SIZE_IN_BYTES each replica remembers a limit that is reached, and denies until the window ends.",
 		Source: "github.com/envoyproxy/ratelimit f2fb1577",
@@ -78,7 +79,7 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	if len(units) == 0 {
 		return Reading{}, errNoUnit
 	}
-	entry := countEntry(limiter.Limit{Algorithm: limiter.FixedWindow}, count, -1)
+	entry := countEntry(counted(limiter.Limit{Algorithm: limiter.FixedWindow}, found.Limit), count, -1)
 	entry.Key = found.Key
 	longest := units[len(units)-1]
 	if len(units) == 1 {
@@ -127,10 +128,7 @@ func envoyUnitsOf(begin int64, found *Found, value *Value) (units []envoyUnit) {
 // envoyEntry is the entry of a window of a unit.
 func envoyEntry(found *Found, count int64, unit envoyUnit, begin int64) limiter.Entry {
 	period := time.Duration(unit.seconds) * time.Second
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Period: period}
-	if found.Limit.Period == period {
-		limit.Count, limit.Burst = found.Limit.Count, found.Limit.Count
-	}
+	limit := counted(limiter.Limit{Algorithm: limiter.FixedWindow, Period: period}, found.Limit)
 	entry := countEntry(limit, count, window{begin / unit.seconds, period}.until(found.Now))
 	entry.Key = found.Key
 	return entry

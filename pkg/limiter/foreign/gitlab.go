@@ -21,7 +21,7 @@ const (
 // Info implements [Layout].
 func (gitlab) Info() Info {
 	return Info{
-		Name: "gitlab", Writer: "GitLab (ApplicationRateLimiter and labkit)",
+		Name: "gitlab", Called: "a counter of GitLab", Writer: "GitLab (ApplicationRateLimiter and labkit)",
 		Example: "application_rate_limiter:users_get_by_id:user:42:2992157", Type: "string or set",
 		Prefixes: []string{gitlabPrefix, labkitPrefix}, Needs: "the count; of labkit the limit",
 		Source: "gitlab.com/gitlab-org/gitlab 0286e4c6; of labkit its specs only",
@@ -141,9 +141,5 @@ func (gitlab) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("what remains can only be set of a counter, of a client that is not banned")
 	}
 	limit := fromFirst(found.Limit)
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(counter, count, limit.Period)}, nil
+	return setCounter(counter, limit, remaining, limit.Period)
 }

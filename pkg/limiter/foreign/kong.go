@@ -32,7 +32,8 @@ type kongWindow struct {
 // Info implements [Layout].
 func (kong) Info() Info {
 	return Info{
-		Name: "kong", Writer: "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
+		Name: "kong", Called: "a counter of Kong",
+		Writer:  "Kong: rate-limiting, response-ratelimiting, rate-limiting-advanced",
 		Example: "ratelimit:" + kongNobody + ":" + kongNobody + ":203.0.113.9:1795294320000:minute", Type: "string or hash",
 		// Hashes of rate-limiting-advanced begin with a time in seconds.
 		Prefixes: []string{kongRate, kongResponse, "1", "2"}, Needs: "the count",
@@ -191,19 +192,13 @@ func (w *kongWindow) name() string {
 }
 
 // limitOf returns what is known of the limit. What an operator says counts for windows of the
-// period that he says, a month being 28 to 31 days and a year 365 or 366.
+// period that he says, or of all if he says none. A month has 28 to 31 days and a year 365 or 366.
 func (w *kongWindow) limitOf(said limiter.Limit) limiter.Limit {
-	const day = 24 * time.Hour
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Period: w.end.Sub(w.begin)}
-	same := said.Period == limit.Period
-	switch w.period {
-	case "month":
-		same = said.Period >= 28*day && said.Period <= 31*day
-	case "year":
-		same = said.Period >= 365*day && said.Period <= 366*day
+	isMonth := w.period == "month" && said.Period >= 28*day && said.Period <= 31*day
+	isYear := w.period == "year" && said.Period >= 365*day && said.Period <= 366*day
+	if isMonth || isYear {
+		said.Period = limit.Period
 	}
-	if same {
-		limit.Count, limit.Burst = said.Count, said.Count
-	}
-	return limit
+	return counted(limit, said)
 }

@@ -53,11 +53,7 @@ func (w *kongAdvanced) together(storeKey string, now limiter.Instant) []string {
 }
 
 func (w *kongAdvanced) limitOf(said limiter.Limit) limiter.Limit {
-	limit := limiter.Limit{Algorithm: limiter.SlidingCounter, Period: w.period()}
-	if said.Period == limit.Period {
-		limit.Count, limit.Burst = said.Count, said.Count
-	}
-	return limit
+	return counted(limiter.Limit{Algorithm: limiter.SlidingCounter, Period: w.period()}, said)
 }
 
 // decodeKongAdvanced returns an entry of each client. Denied requests count, too.

@@ -34,6 +34,10 @@ func kongVectors() []vector {
 			limit: limiter.Limit{Count: 5, Period: time.Minute}, values: []Value{text(minute, "12", 51*time.Second)},
 			want: []limiter.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
 				Decision: limiter.Decision{Used: 12, ResetAfter: left, RetryAfter: left}}}},
+		{name: "a count alone", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
+			limit: limiter.Limit{Count: 5, Burst: 5}, values: []Value{text(minute, "3", 51*time.Second)},
+			want: []limiter.Entry{{Limit: window(time.Minute, 5), ResetTold: true, RetryTold: true,
+				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 2, ResetAfter: left}}}},
 		{name: "a limit of another period", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"},
 			now: now, certain: true, limit: limiter.Limit{Count: 5, Period: time.Hour}, values: []Value{text(minute, "3", 51*time.Second)},
 			want: []limiter.Entry{{Limit: window(time.Minute, 0), ResetTold: true,
@@ -89,9 +93,9 @@ func TestKongKeys(t *testing.T) {
 
 func TestKongSetRemaining(t *testing.T) {
 	v := kongVectors()[1]
-	checkSet(t, kong{}, v.found(kong{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
-	v = kongVectors()[2]
-	if _, err := (kong{}).SetRemaining(v.found(kong{}), 2); err == nil {
+	checkSet(t, kong{}, v.found(kong{}, limiter.Key{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
+	v = kongVectors()[3]
+	if _, err := (kong{}).SetRemaining(v.found(kong{}, limiter.Key{}), 2); err == nil {
 		t.Error("it sets what remains of a limit that was not said")
 	}
 }

@@ -19,7 +19,7 @@ const laravelTimer = ":timer"
 // Info implements [Layout].
 func (laravel) Info() Info {
 	return Info{
-		Name: "laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
+		Name: "laravel", Called: "a limit of Laravel", Writer: "Laravel (RateLimiter on a Redis cache, and Redis::throttle)",
 		Example: "laravel_database_laravel_cache_:da39a3ee5e6b4b0d3255bfef95601890afd80709", Type: "string or hash",
 		Needs: "the limit; of Redis::throttle the count", Source: "github.com/laravel/framework 035c7233 and 050bd033",
 	}
@@ -135,14 +135,14 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return []Write{{StoreKey: counter.StoreKey, Field: "count", Text: strconv.FormatInt(count, 10)}}, nil
 	}
 	limit := fromFirst(found.Limit)
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
+	writes, err := setCounter(counter, limit, remaining, limit.Period)
+	if err != nil || timer.Type != NoValue && timer.TTL >= 0 {
+		return writes, err
 	}
-	writes := []Write{writeCount(counter, count, limit.Period)}
-	if timer.Type == NoValue || timer.TTL < 0 { // without it the counter would count for nothing
-		opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)
-		writes = append(writes, writeCount(timer, opens, limit.Period))
+	if limit.Period <= 0 {
+		return nil, limiter.Invalidf("what remains can be set only if the period is known, since the timer is gone; say it with --limit")
 	}
-	return writes, nil
+	// Without its timer a counter would count for nothing at the limit.
+	opens := int64(found.Now)/1_000_000 + int64(limit.Period/time.Second)
+	return append(writes, writeCount(timer, opens, limit.Period)), nil
 }

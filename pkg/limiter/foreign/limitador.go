@@ -39,7 +39,8 @@ type limitadorKey struct {
 // Info implements [Layout].
 func (limitador) Info() Info {
 	return Info{
-		Name: "limitador", Writer: "Kuadrant Limitador",
+		Name: "limitador", Called: "a Limitador counter",
+		Writer: "Kuadrant Limitador",
 		Example: `namespace:{api},counter:{"limit":{"namespace":"api","seconds":60,"conditions":[],"variables":["user"]},` +
 			`"set_variables":{"user":"alice"}}`,
 		Type: "string", Prefixes: []string{limitadorText, limitadorID}, Needs: "the count, and the period of limits with an id",
@@ -179,12 +180,12 @@ func (k *limitadorKey) readSet(found *Found, value *Value) (Reading, error) {
 }
 
 // limitOf returns what is known of the limit. What an operator says counts for limits of the
-// period that he says.
+// period that he says, or of all if he says none.
 func (k *limitadorKey) limitOf(said limiter.Limit) limiter.Limit {
-	if k.period == 0 || said.Period == k.period {
+	if k.period == 0 {
 		return fromFirst(said)
 	}
-	return limiter.Limit{Algorithm: limiter.FixedWindow, Period: k.period, FromFirst: true}
+	return counted(limiter.Limit{Algorithm: limiter.FixedWindow, Period: k.period, FromFirst: true}, said)
 }
 
 // SetRemaining implements [Setter].

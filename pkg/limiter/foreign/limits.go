@@ -29,7 +29,7 @@ var limitsUnits = map[string]time.Duration{
 // Info implements [Layout].
 func (limits) Info() Info {
 	return Info{
-		Name: "limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
+		Name: "limits", Called: "a limit of Python's limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
 		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Type: "string or list", Prefixes: []string{limitsPrefix},
 		Needs: "nothing", Source: "github.com/alisaifee/limits f7d1eef5",
 	}
@@ -233,16 +233,16 @@ func slidingRetry(limit limiter.Limit, current, previous int64, currentEnds, pre
 // SetRemaining implements [Setter]. A list would have to be written anew, which is left undone.
 func (l limits) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	key, _ := l.parse(found.StoreKey, true)
-	count, err := toCount(key.limit, remaining)
-	if err != nil {
-		return nil, err
-	}
 	value := &found.Values[0]
 	switch {
 	case value.Type == ListValue:
 		return nil, limiter.Invalidf("what remains of a moving window cannot be set, since it has the time of each request")
 	case !key.braces:
-		return []Write{writeCount(value, count, key.limit.Period)}, nil
+		return setCounter(value, key.limit, remaining, key.limit.Period)
+	}
+	count, err := toCount(key.limit, remaining)
+	if err != nil {
+		return nil, err
 	}
 	// All of it counts in this window, and nothing in the one before.
 	writes := []Write{{StoreKey: value.StoreKey, Text: strconv.FormatInt(count, 10), TTL: 2 * key.limit.Period}}

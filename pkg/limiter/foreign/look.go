@@ -178,7 +178,6 @@ func (c *candidate) entries() []limiter.Entry {
 			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
 		}
 	}
-	ttl := c.ttl()
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
 		if e.Key == (limiter.Key{}) {
@@ -190,17 +189,18 @@ func (c *candidate) entries() []limiter.Entry {
 		if len(e.Record.Parts) == 0 {
 			e.Record.Parts = slices.Clone(parts)
 		}
-		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, ttl, e.Key
+		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Parts), e.Key
 	}
 	return c.reading.Entries
 }
 
-// ttl is how long the store keeps the first of the values, or for ever if it keeps any so.
-func (c *candidate) ttl() (ttl time.Duration) {
+// ttl is how long the store keeps the first of an entry's parts, or for ever if it keeps any so.
+// Values that were read and are no part of it, such as what all limits have in common, do not count.
+func (c *candidate) ttl(parts []limiter.Part) (ttl time.Duration) {
 	first := true
 	for i := range c.found.Values {
 		switch value := &c.found.Values[i]; {
-		case value.Type == NoValue:
+		case !slices.ContainsFunc(parts, func(p limiter.Part) bool { return p.StoreKey == value.StoreKey }):
 		case value.TTL < 0:
 			return value.TTL
 		case first:

@@ -16,7 +16,8 @@ const nestjsHits, nestjsBlocked = "}:hits", "}:blocked"
 // Info implements [Layout].
 func (nestjs) Info() Info {
 	return Info{
-		Name: "nestjs", Writer: "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
+		Name: "nestjs", Called: "a counter of NestJS' throttler",
+		Writer:  "@nest-lab/throttler-storage-redis and nestjs-throttler-storage-redis",
 		Example: "{" + strings.Repeat("9f8a7b6c", 8) + ":default}:hits", Type: "string", Prefixes: []string{"{"}, Needs: "the limit",
 		Source: "github.com/jmcdo29/nest-lab 4ed4b21c",
 	}
@@ -88,11 +89,10 @@ func (nestjs) Decode(found *Found) (Reading, error) {
 // SetRemaining implements [Setter]. It ends a block.
 func (nestjs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	limit := fromFirst(found.Limit)
-	hits, err := toCount(limit, remaining)
+	writes, err := setCounter(&found.Values[0], limit, remaining, limit.Period)
 	if err != nil {
 		return nil, err
 	}
-	writes := []Write{writeCount(&found.Values[0], hits, limit.Period)}
 	if block := &found.Values[1]; block.Type != NoValue {
 		writes = append(writes, Write{StoreKey: block.StoreKey, Text: "1", TTL: time.Millisecond})
 	}

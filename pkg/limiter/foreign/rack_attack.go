@@ -17,7 +17,8 @@ const rackAttackPrefix = "rack::attack:"
 // Info implements [Layout]. Its keys may have the namespace of Rails in front.
 func (rackAttack) Info() Info {
 	return Info{
-		Name: "rack-attack", Writer: "Rack::Attack", Example: "rack::attack:29921572:req/ip:203.0.113.9", Type: "string",
+		Name: "rack-attack", Called: "a counter or ban of Rack::Attack",
+		Writer: "Rack::Attack", Example: "rack::attack:29921572:req/ip:203.0.113.9", Type: "string",
 		Needs: "the count", Source: "github.com/rack/rack-attack 728d610d",
 	}
 }
@@ -135,12 +136,8 @@ func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("what remains can only be set of a counter")
 	}
 	w, limit := windowOf(found.Limit, limiter.FixedWindow, index, time.Second, 0, found.Now)
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
 	if w.period == 0 || w.age(found.Now) > 0 {
 		return nil, limiter.Invalidf("its window is over, so all of it remains")
 	}
-	return []Write{writeCount(value, count, w.until(found.Now)+time.Second)}, nil
+	return setCounter(value, limit, remaining, w.until(found.Now)+time.Second)
 }

@@ -14,7 +14,8 @@ type rateLimitRedis struct{}
 // Info implements [Layout].
 func (rateLimitRedis) Info() Info {
 	return Info{
-		Name: "rate-limit-redis", Writer: "rate-limit-redis, the store of express-rate-limit", Example: "rl:203.0.113.9",
+		Name: "rate-limit-redis", Called: "a counter of express-rate-limit",
+		Writer: "rate-limit-redis, the store of express-rate-limit", Example: "rl:203.0.113.9",
 		Type: "string", Prefixes: []string{"rl:"}, Needs: "the limit", Source: "github.com/express-rate-limit/rate-limit-redis 570da544",
 	}
 }
@@ -69,9 +70,5 @@ func isClient(subject string) bool {
 // SetRemaining implements [Setter].
 func (rateLimitRedis) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	limit := fromFirst(found.Limit)
-	hits, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], hits, limit.Period)}, nil
+	return setCounter(&found.Values[0], limit, remaining, limit.Period)
 }

@@ -16,7 +16,8 @@ type rateLimiterFlexible struct{}
 // Info implements [Layout].
 func (rateLimiterFlexible) Info() Info {
 	return Info{
-		Name: "rate-limiter-flexible", Writer: "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
+		Name: "rate-limiter-flexible", Called: "a counter of rate-limiter-flexible",
+		Writer:  "rate-limiter-flexible for Node.js (RateLimiterRedis, RateLimiterValkey)",
 		Example: "rlflx:203.0.113.9", Type: "string", Prefixes: []string{"rlflx:"}, Needs: "the limit",
 		Beyond: "Processes with inMemoryBlockOnConsumed go on denying from their own memory until that block ends.",
 		Source: "github.com/animir/node-rate-limiter-flexible 3c9c8262",
@@ -54,13 +55,9 @@ func (rateLimiterFlexible) Decode(found *Found) (Reading, error) {
 // SetRemaining implements [Setter]. It ends a block.
 func (rateLimiterFlexible) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	limit := fromFirst(found.Limit)
-	points, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
+	writes, err := setCounter(&found.Values[0], limit, remaining, limit.Period)
+	if err == nil && found.Values[0].TTL > limit.Period {
+		writes[0].TTL = limit.Period
 	}
-	write := writeCount(&found.Values[0], points, limit.Period)
-	if found.Values[0].TTL > limit.Period {
-		write.TTL = limit.Period
-	}
-	return []Write{write}, nil
+	return writes, err
 }

@@ -77,28 +77,24 @@ func (redisRateWindows) Together(storeKey string, _ limiter.Limit, _ limiter.Ins
 // Decode implements [Layout].
 func (l redisRateWindows) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
-	switch {
-	case value.Type == NoValue:
+	if value.Type == NoValue {
 		return Reading{}, nil
-	case value.Type != StringValue:
-		return Reading{}, notA(value.Type, StringValue)
 	}
-	count, err := strconv.ParseInt(string(value.Text), 10, 64)
-	if err != nil || count < 1 {
-		return Reading{}, errors.New("not a count")
+	count, err := countOf(value)
+	if err != nil {
+		return Reading{}, err
+	}
+	if count < 0 {
+		return Reading{}, errors.New("a negative count")
 	}
 	w, limit := l.windowOf(found)
-	entry := limiter.Entry{Key: found.Key, Limit: limit}
-	switch {
-	case w.period == 0:
-		entry.UsedUnknown = true
-		return Reading{Entries: []limiter.Entry{entry}}, nil
-	case w.age(found.Now) > 0: // it counts for nothing any more
-		entry.Key.Name += "@" + strconv.FormatInt(w.index, 10)
-		entry.Remaining, entry.Allowed, entry.ResetTold = limit.Count, limit.Count > 0, true
-	default:
-		entry.Used, entry.ResetTold, entry.ResetAfter = count, true, w.until(found.Now)
-		countedEntry(&entry, entry.ResetAfter)
+	if w.period == 0 {
+		return Reading{Entries: []limiter.Entry{{Limit: limit, UsedUnknown: true}}}, nil
+	}
+	entry := countEntry(limit, count, w.until(found.Now))
+	if w.age(found.Now) > 0 { // it counts for nothing any more
+		entry = countEntry(limit, 0, 0)
+		entry.Key = limiter.Key{Subject: found.Key.Subject, Name: found.Key.Name + "@" + strconv.FormatInt(w.index, 10)}
 	}
 	entry.Defects = lifetime{longest: w.period + redisRateKept, needed: entry.ResetAfter, passes: true}.defects(&entry, value)
 	// Each request has the key kept for 30 seconds more than the period, which nobody else does.
@@ -122,36 +118,15 @@ func (l redisRateWindows) windowOf(found *Found) (w window, limit limiter.Limit)
 	return window{n.number, n.period}, limit
 }
 
-// countedEntry fills in what follows of a count of requests that ends after a while, for a
-// limiter that denies a request if it would be more than the count of the limit.
-func countedEntry(entry *limiter.Entry, ends time.Duration) {
-	if !entry.CapacityKnown() {
-		return
-	}
-	entry.Remaining = max(0, entry.Limit.Count-entry.Used)
-	if entry.Allowed = entry.Remaining > 0; !entry.Allowed {
-		entry.RetryAfter = ends
-	}
-	entry.RetryTold = entry.ResetTold
-}
-
 // SetRemaining implements [Setter].
 func (l redisRateWindows) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	w, limit := l.windowOf(found)
 	if w.period == 0 || w.age(found.Now) > 0 {
 		return nil, limiter.Invalidf("key %s is of a window that is over", found.StoreKey)
 	}
-	return countLeaving(remaining, found.StoreKey, &limit)
-}
-
-// countLeaving writes the count of requests that leaves so many of a limit. The key's expiry
-// stays, since it is the end of the window.
-func countLeaving(remaining int64, storeKey string, limit *limiter.Limit) ([]Write, error) {
-	switch {
-	case limit.Count == 0:
-		return nil, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
-	case remaining < 0 || remaining > limit.Count:
-		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Count)
+	count, err := toCount(limit, remaining)
+	if err != nil {
+		return nil, err
 	}
-	return []Write{{StoreKey: storeKey, Text: strconv.FormatInt(limit.Count-remaining, 10)}}, nil
+	return []Write{writeCount(&found.Values[0], count, w.period+redisRateKept)}, nil
 }

@@ -26,3 +26,12 @@ func ParseLimit(text string) (limiter.Limit, error) {
 	limit.Period = 0
 	return limit, nil
 }
+
+// counted returns a limit whose period is known, with the count that an operator says: of limits
+// of that period, or of any.
+func counted(limit, said limiter.Limit) limiter.Limit {
+	if said.Period == 0 || said.Period == limit.Period {
+		limit.Count, limit.Burst = said.Count, said.Count
+	}
+	return limit
+}

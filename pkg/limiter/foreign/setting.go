@@ -12,6 +12,7 @@ import (
 type Setting struct {
 	layout Setter
 	found  Found
+	key    limiter.Key // of the entry
 }
 
 // Setting begins to set a limit that a scan has found: its key, and one of its store keys. The
@@ -29,7 +30,7 @@ func (s Sources) Setting(key limiter.Key, storeKey string, limit limiter.Limit) 
 				"reset it whole", storeKey, name)
 		}
 		if matched, ok := layout.Match(storeKey, true); ok {
-			return &Setting{layout, Found{StoreKey: storeKey, Key: matched, Limit: limit}}, nil
+			return &Setting{layout, Found{StoreKey: storeKey, Key: matched, Limit: limit}, key}, nil
 		}
 	}
 	return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, name)
@@ -63,5 +64,7 @@ func (s *Setting) Entry(key limiter.Key, values []Value) (entry limiter.Entry, i
 
 // Writes returns what to write so that so many units remain.
 func (s *Setting) Writes(remaining int64) ([]Write, error) {
-	return s.layout.SetRemaining(&s.found, remaining)
+	found := s.found
+	found.Key = s.key // a value can hold several limits
+	return s.layout.SetRemaining(&found, remaining)
 }

@@ -40,9 +40,12 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	if value.Type == NoValue {
 		return Reading{}, nil
 	}
-	count, err := requestsOf(value)
+	count, err := countOf(value)
 	if err != nil {
 		return Reading{}, err
+	}
+	if count < 0 {
+		return Reading{}, errors.New("a negative count")
 	}
 	entry := ownWindowEntry(found, count)
 	entry.Defects = lifetime{longest: entry.Limit.Period, never: "ulule/limiter#233"}.defects(&entry, value)
@@ -50,33 +53,21 @@ func (ulule) Decode(found *Found) (Reading, error) {
 	return Reading{Entries: []limiter.Entry{entry}, Certain: usual && isAddress(address) && value.TTL >= 0 && value.TTL < longestLimit}, nil
 }
 
-// requestsOf reads a count of requests, of which none were given back ahead.
-func requestsOf(value *Value) (count int64, err error) {
-	if count, err = countOf(value); err == nil && count < 0 {
-		err = errors.New("a negative count")
-	}
-	return count, err
-}
-
-// ownWindowEntry is the entry of a counter whose window begins with its first request, and ends
-// with its key. A key that does not expire would get an expiry at the next count from 0 on, so
-// the window of an unknown end lasts the period at least.
+// ownWindowEntry is the entry of a counter whose window ends with its key. Of a key that never
+// expires nothing better can be said than that it lasts a period, as the library does.
 func ownWindowEntry(found *Found, count int64) limiter.Entry {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.FixedWindow), Decision: limiter.Decision{Used: count}}
-	if entry.Limit == (limiter.Limit{}) {
-		entry.Limit.Algorithm = limiter.FixedWindow
+	limit, ends := fromFirst(found.Limit), found.Values[0].TTL
+	if ends < 0 && limit.Period > 0 {
+		ends = limit.Period
 	}
-	entry.Limit.FromFirst = entry.Limit.Algorithm == limiter.FixedWindow
-	ends := found.Values[0].TTL
-	if entry.ResetTold = ends >= 0; !entry.ResetTold {
-		ends = entry.Limit.Period
-	}
-	entry.ResetAfter = ends
-	countedEntry(&entry, ends)
-	return entry
+	return countEntry(limit, count, ends)
 }
 
 // SetRemaining implements [Setter].
 func (ulule) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return countLeaving(remaining, found.StoreKey, &found.Limit)
+	count, err := toCount(found.Limit, remaining)
+	if err != nil {
+		return nil, err
+	}
+	return []Write{writeCount(&found.Values[0], count, found.Limit.Period)}, nil
 }

@@ -12,7 +12,7 @@ func ululeVectors() []vector {
 	return append(countedVectors(storeKey, key, true, " (ulule/limiter#233)"),
 		vector{name: "a user", storeKey: "limiter:user:9", key: limiter.Key{Subject: "user:9", Name: "ulule"}, now: arrivalNow,
 			values: []Value{text("limiter:user:9", "3", 40*time.Second)},
-			want: []limiter.Entry{{Limit: limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}, ResetTold: true,
+			want: []limiter.Entry{{ResetTold: true,
 				Decision: limiter.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
 		vector{name: "a prefix of one's own", storeKey: "api:203.0.113.9", key: key, now: arrivalNow})
 }
@@ -26,7 +26,6 @@ func counterVectors() []vector {
 func countedVectors(storeKey string, key limiter.Key, certain bool, issue string) []vector {
 	said := limiter.Limit{Count: 10, Period: time.Minute}
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10, FromFirst: true}
-	unknown := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true}
 	return []vector{
 		{name: "three counted", storeKey: storeKey, key: key, limit: said, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
@@ -38,15 +37,16 @@ func countedVectors(storeKey string, key limiter.Key, certain bool, issue string
 				Decision: limiter.Decision{Used: 13, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second}}}},
 		{name: "without the limit", storeKey: storeKey, key: key, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
-			want:   []limiter.Entry{{Limit: unknown, ResetTold: true, Decision: limiter.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
+			want:   []limiter.Entry{{ResetTold: true, Decision: limiter.Decision{Used: 3, ResetAfter: 40 * time.Second}}}},
 		{name: "with the count alone", storeKey: storeKey, key: key, limit: limiter.Limit{Count: 3}, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 40*time.Second)},
 			want: []limiter.Entry{{Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 3, Burst: 3, FromFirst: true}, ResetTold: true,
 				RetryTold: true, Decision: limiter.Decision{Used: 3, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second}}}},
 		{name: "no expiry", storeKey: storeKey, key: key, limit: said, now: arrivalNow,
 			values: []Value{text(storeKey, "10", -1)},
-			want: []limiter.Entry{{Limit: limit, Decision: limiter.Decision{Used: 10, ResetAfter: time.Minute, RetryAfter: time.Minute},
-				Defects: []limiter.Defect{{Kind: limiter.NeverExpires, Text: "no expiry, so it denies for ever" + issue, Stuck: true}}}}},
+			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
+				Decision: limiter.Decision{Used: 10, ResetAfter: time.Minute, RetryAfter: time.Minute},
+				Defects:  []limiter.Defect{{Kind: limiter.NeverExpires, Text: "no expiry, so it denies for ever" + issue, Stuck: true}}}}},
 		{name: "milliseconds given as seconds", storeKey: storeKey, key: key, limit: said, now: arrivalNow, certain: certain,
 			values: []Value{text(storeKey, "3", 59_000*time.Second)},
 			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,

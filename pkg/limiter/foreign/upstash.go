@@ -26,7 +26,8 @@ const (
 // Info implements [Layout].
 func (upstash) Info() Info {
 	return Info{
-		Name: "upstash", Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572", Type: "string or hash",
+		Name: "upstash", Called: "a limit of Upstash",
+		Writer: "@upstash/ratelimit", Example: "@upstash/ratelimit:203.0.113.9:29921572", Type: "string or hash",
 		Prefixes: []string{upstashPrefix}, Needs: "the count; of a token bucket the limit and the burst",
 		Beyond: "Processes with an ephemeral cache, which is the default, go on denying until the time that they were told; " +
 			"cachedFixedWindow counts in their memory.",
@@ -80,6 +81,7 @@ func (k *upstashKey) key(window bool) limiter.Key {
 // without it.
 func (u upstash) Match(storeKey string, asked bool) (limiter.Key, bool) {
 	key, ok := u.parse(storeKey)
+	ok = ok && !strings.HasSuffix(storeKey, upstashDynamic) // which is the limit of all, and nobody's count
 	return key.key(key.index >= leastUpstashWindow), ok && (asked || key.prefix != "")
 }
 
@@ -277,10 +279,10 @@ func (upstash) bucket(found *Found, said limiter.Limit, value *Value) (Reading, 
 func (upstash) setBucket(found *Found, said limiter.Limit, value *Value, remaining int64) ([]Write, error) {
 	limit := withAlgorithm(said, limiter.TokenBucket)
 	if limit.Count <= 0 || limit.Period <= 0 {
-		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell it")
+		return nil, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")
 	}
 	if remaining < 0 || remaining > limit.Capacity() {
-		return nil, limiter.Invalidf("%d units cannot remain of %d", remaining, limit.Capacity())
+		return nil, limiter.Invalidf("%d units cannot remain of a limit of %d", remaining, limit.Capacity())
 	}
 	b := upstashBucket{refilledAt: int64(found.Now) / 1000}
 	if value.Type != NoValue {

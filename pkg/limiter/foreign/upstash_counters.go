@@ -157,10 +157,6 @@ func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values
 	if err != nil {
 		return nil, err
 	}
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
 	if alone {
 		return nil, limiter.Invalidf("its window is over, so all of it remains")
 	}
@@ -177,5 +173,6 @@ func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values
 			writes = append(writes, Write{StoreKey: values[1].StoreKey, Text: "0"})
 		}
 	}
-	return append(writes, writeCount(&values[0], count, kept)), nil
+	counter, err := setCounter(&values[0], limit, remaining, kept)
+	return append(counter, writes...), err
 }

@@ -30,6 +30,8 @@ func vectors() map[string][]vector {
 		"boulder":               boulderVectors(),
 		"bucket4j":              bucket4jVectors(),
 		"counter":               counterVectors(),
+		"django-ratelimit":      djangoRatelimitVectors(),
+		"drf":                   drfVectors(),
 		"envoy":                 envoyVectors(),
 		"gcra-ns":               gcraNsVectors(),
 		"gitlab":                gitlabVectors(),
@@ -50,6 +52,7 @@ func vectors() map[string][]vector {
 		"time-set":              timeSetVectors(),
 		"token-hash":            tokenHashVectors(),
 		"traefik":               traefikVectors(),
+		"tyk":                   tykVectors(),
 		"ulule":                 ululeVectors(),
 		"upstash":               upstashVectors(),
 	}

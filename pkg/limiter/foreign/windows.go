@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -82,7 +83,8 @@ func (w window) until(now limiter.Instant) time.Duration {
 
 // windowOf returns the window that a key has the number of, and what is known of its limit. What
 // an operator says of the limit counts for windows of the said period. The number tells if the
-// key is of another period. Then the limit is another one, too, and its count is not known.
+// key is of another period. Then the limit is another one, too, and its count is not known. A
+// count that is said without a period counts for windows of any.
 // The window's period is 0 if it is not known.
 func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit, kept time.Duration, now limiter.Instant) (
 	w window, limit limiter.Limit) {
@@ -96,10 +98,14 @@ func windowOf(said limiter.Limit, algorithm limiter.Algorithm, index int64, unit
 		}
 	}
 	if period, known := periodOfWindow(index, unit, kept, now); known {
-		return window{index, period}, limiter.Limit{Algorithm: algorithm, Period: period}
+		return window{index, period}, counted(limiter.Limit{Algorithm: cmp.Or(limit.Algorithm, algorithm), Period: period}, said)
 	}
 	if said.Period > 0 && w.age(now) > 0 {
 		return w, limit // a window long past, whose key was not deleted
 	}
-	return window{index: index}, limiter.Limit{Algorithm: algorithm}
+	if said.Period > 0 {
+		limit = limiter.Limit{}
+	}
+	limit.Algorithm = cmp.Or(limit.Algorithm, algorithm)
+	return window{index: index}, limit
 }

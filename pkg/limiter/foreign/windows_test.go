@@ -109,6 +109,7 @@ func TestWindowOf(t *testing.T) {
 		"said, of the window before": {said, minute - 1, time.Minute, all},
 		"said, of a clock ahead":     {said, minute + 1, time.Minute, all},
 		"not said":                   {limiter.Limit{}, minute, time.Minute, limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Minute}},
+		"the count said":             {limiter.Limit{Count: 10}, minute, time.Minute, all},
 		"said of other keys":         {said, hour, time.Hour, limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Hour}},
 		"long past":                  {said, minute - 300_000, time.Minute, all},
 		"long past, not said":        {limiter.Limit{}, minute - 300_000, 0, limiter.Limit{Algorithm: limiter.FixedWindow}},

@@ -36,7 +36,7 @@ func (s *Store) Adjust(ctx context.Context, adjustments ...limiter.Adjustment) (
 		}
 		first = end
 	}
-	return results, errors.Join(foreign...)
+	return results, s.recognised(ctx, errors.Join(foreign...))
 }
 
 // firstRepeated returns the index of the first key that is there before, or -1.

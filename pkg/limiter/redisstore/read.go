@@ -151,13 +151,14 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		}
 		switch {
 		case redisserver.IsErrorReply(err, "WRONGTYPE"):
-			f.err = sc.wrongType(ctx, server, f.entry.StoreKey)
+			f.err = &limiter.ForeignError{StoreKey: f.entry.StoreKey} // what it holds comes later
 		case err != nil:
 			return nil, nil, err
 		case ttls[i].Err() != nil:
 			return nil, nil, ttls[i].Err()
 		case ttls[i].Val() == -2: // it expired since the scan
 			continue
+		case f.err != nil: // no limit has the key
 		default:
 			ttl, expires := ttls[i].Val(), time.Time{}
 			switch {
@@ -179,6 +180,7 @@ func (sc *scan) readFrom(ctx context.Context, server redis.Cmdable, selected []f
 		kept = append(kept, f)
 	}
 	err = sc.describeLargeLogs(ctx, kept, largeLogs)
+	sc.recognise(ctx, server, kept)
 	return dropUnused(kept), moved, err
 }
 
@@ -244,13 +246,4 @@ func (sc *scan) describeLargeLogs(ctx context.Context, page []found, logs []int)
 		})
 	}
 	return errors.Join(append(errs, asking.Wait())...)
-}
-
-// wrongType says what a key holds that is not a string.
-func (sc *scan) wrongType(ctx context.Context, server redis.Cmdable, storeKey string) error {
-	kind, err := server.Type(ctx, storeKey).Result()
-	if err != nil {
-		kind = "value of another type"
-	}
-	return foreignIf(fmt.Errorf("a %s, which is not a limit record", sc.servers.Redact(kind)), storeKey)
 }

@@ -93,7 +93,7 @@ func (s *Store) Delete(ctx context.Context, records ...limiter.Record) (deleted 
 		gone, some, left, err = s.deleteBatch(ctx, records[:n])
 		deleted, changed, foreign, records = deleted+gone, append(changed, some...), append(foreign, left...), records[n:]
 	}
-	return deleted, changed, errors.Join(append(foreign, err)...)
+	return deleted, changed, s.recognised(ctx, errors.Join(append(foreign, err)...))
 }
 
 // smallBytes is how large values can be and still come back at any time.

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"iter"
+	"strings"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,6 +37,8 @@ type scan struct {
 	query limiter.Query
 	pace  *redisserver.Pacer
 	pages chan page
+	// explained is how many foreign values were looked at.
+	explained atomic.Int64
 }
 
 // Scan implements [limiter.Keyspace] with SCAN on the server, on every master
@@ -82,7 +86,9 @@ func (sc *scan) run(ctx context.Context) error {
 		Read: func(ctx context.Context, p redisserver.Page[found]) error {
 			return sc.readAndSend(ctx, p.Server, scannedKeys{p.Keys, int64(p.Looked)})
 		}}
-	if subject, exact := sc.query.Subjects.Exact(); exact {
+	if sc.query.Foreign {
+		keys.Match = limiter.EscapeGlob(string(sc.own)) + ":*"
+	} else if subject, exact := sc.query.Subjects.Exact(); exact {
 		return keys.Tag(ctx, subject)
 	}
 	return keys.All(ctx)
@@ -91,7 +97,12 @@ func (sc *scan) run(ctx context.Context) error {
 // selects reports whether the query selects a key.
 func (sc *scan) selects(storeKey string) (found, bool) {
 	key, ok := sc.own.Match(storeKey)
-	return found{entry: limiter.Entry{Key: key, StoreKey: storeKey}}, ok && sc.query.Selects(key)
+	f := found{entry: limiter.Entry{Key: key, StoreKey: storeKey}}
+	if !ok && sc.query.Foreign {
+		f.entry.Key.Subject, ok = strings.CutPrefix(storeKey, string(sc.own)+":")
+		f.err = &limiter.ForeignError{StoreKey: storeKey} // what it holds comes later
+	}
+	return f, ok && sc.query.Selects(f.entry.Key)
 }
 
 // known tells the caller how many more keys are now known to exist.

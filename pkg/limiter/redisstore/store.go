@@ -35,6 +35,8 @@ type Store struct {
 	large     chan struct{} // holds the one call whose answer may be large
 	works     sync.Pool     // of *work
 	ahead     atomic.Int64  // ms that the server's clock is ahead of ours, as far as known
+	// recognising: somebody looks at what a foreign value is.
+	recognising atomic.Bool
 }
 
 // settings are what options change.
@@ -178,6 +180,15 @@ func (s *Store) Close() error {
 // subject do; others are decided slot by slot, in the order given, and what was
 // taken is given back once a later slot denies. Until then others can see it taken.
 func (s *Store) Decide(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
+	err := s.decideAny(ctx, op, reqs, decisions)
+	if err != nil {
+		err = s.recognised(ctx, err)
+	}
+	return err
+}
+
+// decideAny is Decide for requests as they come.
+func (s *Store) decideAny(ctx context.Context, op limiter.Op, reqs []limiter.Request, decisions []limiter.Decision) error {
 	w := s.newWork()
 	var err error
 	if w.reqs, err = limiter.NormalizeAll(w.reqs[:0], op, reqs); err != nil {

@@ -1,0 +1,222 @@
+package operation
+
+import (
+	"context"
+	"errors"
+
+	"github.com/limitctl/limitctl/cmd/internal/outcome"
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// MigratePlan says which usage of another limiter is carried over, and into which limits.
+type MigratePlan struct {
+	// From has the limits of the other limiter, the old ones. It is only read.
+	From limiter.Keyspace
+	// Selection is which of them.
+	Selection Selection
+	// Into returns the requests whose limits are to have the usage of an old one: one, or those
+	// of a policy. A [limiter.ErrInvalid] says why there are none.
+	Into func(*limiter.Entry) ([]limiter.Request, error)
+	// Text is what is carried over, in words, for the trail and the backup.
+	Text string
+	// KeepGoing carries over what was found if not all old keys could be looked at, also where
+	// nobody is asked. Without it that is an error then, and nothing is changed.
+	KeepGoing bool
+	// DryRun finds out what would be changed and changes nothing.
+	DryRun bool
+	// Backup is where the new keys are kept as they were; nil for nowhere.
+	Backup  *BackupPlan
+	Consent Consent
+}
+
+// MigrateResult is what a migration came to.
+type MigrateResult struct {
+	// Migrated is what became of the old limits, or in a dry run would become.
+	Migrated
+	// Unsure are keys that may be of a limiter, and were left out. Unreadable are those whose values
+	// the layout cannot read.
+	Unsure     Unsure
+	Unreadable int64
+	// Unknown is of how many old limits it is not known if they were carried over, at most.
+	Unknown int64
+	// Incomplete is why not all old keys could be looked at, nil if all were.
+	Incomplete error
+	// Undo is the way back, nil if nothing was changed or without a backup.
+	Undo *Undo
+}
+
+// Missing names the parts of the store whose keys could not be looked at, as far as that is
+// known: the addresses of masters.
+func (r *MigrateResult) Missing() []string { return missingParts(r.Incomplete) }
+
+// Migrate carries the usage of another limiter over into limits of the runner's store, so that
+// in each of them at least as much is in use as the other limiter counted when its keys were
+// read, up to what the limit holds. It never lowers what is in use, so that it can be run
+// again, and while others take units. The old keys are left alone. Without a result nothing
+// was changed.
+//
+// It reads the old keys twice. The first time it only counts, so that whoever is asked knows what
+// about. The second time each batch is charged right after it was read, as much may have been
+// counted since.
+func (r *Runner) Migrate(ctx context.Context, plan *MigratePlan, observer Observer) (*MigrateResult, error) {
+	overrides, err := r.overridesInForce(ctx)
+	if err != nil {
+		return nil, outcome.WithProgress(err, "nothing was changed")
+	}
+	look := &migration{runner: r, plan: plan, overrides: overrides}
+	found, scanErr := look.run(ctx, observer)
+	if scanErr != nil && (ctx.Err() != nil || look.failed) {
+		return nil, nothingChanged(&found, scanErr)
+	}
+	result := &MigrateResult{Migrated: look.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()),
+		Incomplete: found.WithProgress(scanErr)}
+	if scanErr != nil && result.Matched == 0 {
+		return result, nothingChanged(&found, scanErr)
+	}
+	observer.Selected(&Selected{Count: int(result.Matched), Incomplete: result.Incomplete, Migration: &result.Migrated})
+	if plan.DryRun || result.Raised == 0 {
+		return result, result.err(&found, scanErr, nil)
+	}
+	if scanErr != nil && !plan.KeepGoing && plan.Consent.Covers(r.Place.Access) {
+		return result, &BrokenScanError{nothingChanged(&found, scanErr)}
+	}
+	return r.migrate(ctx, plan, observer, overrides, result)
+}
+
+// migrate asks and carries over. result is what was found out before.
+func (r *Runner) migrate(ctx context.Context, plan *MigratePlan, observer Observer, overrides *limiter.OverrideList,
+	result *MigrateResult) (*MigrateResult, error) {
+	entry := r.newEntry("migrate", plan.Text)
+	entry.Matched = result.Matched
+	m := &migration{runner: r, plan: plan, overrides: overrides, writes: true}
+	if plan.Backup != nil {
+		of, _ := r.identify(ctx) // a backup of what is known of it
+		var err error
+		if m.backup, err = r.createBackup(plan.Backup, entry, true, &of); err != nil {
+			return nil, err
+		}
+		defer m.backup.discard() // unless it is kept
+	}
+	c := &change{entry: entry, consent: plan.Consent, question: result.question(result.Incomplete)}
+	c.make = func() error {
+		if m.backup != nil {
+			if err := m.backup.setStoreID(c.storeID); err != nil {
+				entry.Backup = "" // nothing was changed
+				return err
+			}
+		}
+		found, err := m.run(ctx, &stepping{observer, Migrating})
+		planned := result.Matched
+		*result = MigrateResult{Migrated: m.Migrated, Unsure: found.Unsure, Unreadable: int64(found.Foreign.Count()), Unknown: m.unknown}
+		entry.Backup = "" // unless it is kept
+		if m.backup != nil && (m.Raised > 0 || m.unknown > 0) {
+			err = m.backup.keep(err)
+			result.Undo = &Undo{Backup: m.backup.path, Replace: true}
+			entry.Backup = result.Undo.Backup
+			observer.Undoable(*result.Undo)
+		}
+		entry.Matched, entry.Changed, entry.Unknown = m.Matched, m.Raised, m.unknown
+		if err != nil && !m.failed && ctx.Err() == nil {
+			result.Incomplete = found.WithProgress(err)
+			return result.err(&found, err, nil)
+		}
+		return result.err(&found, nil, result.withProgress(err, planned))
+	}
+	made, err := r.change(ctx, observer, c)
+	if !made {
+		return nil, err
+	}
+	return result, err
+}
+
+// stepping is an observer to which all steps are one.
+type stepping struct {
+	Observer
+	step Step
+}
+
+func (s *stepping) Begin(Step) Progress { return s.Observer.Begin(s.step) }
+
+// Migrated counts limits of another limiter by what became of their usage.
+type Migrated struct {
+	// Matched is how many were selected.
+	Matched int64
+	// Raised is of how many a limit of ours got more in use, and Already of how many as much was
+	// in use there before.
+	Raised, Already int64
+	// Filled is how many of these two had used more than the limit holds, which is all in use now.
+	Filled int64
+	// Shared is how many of these two went into a limit together with another one before. The most
+	// used of them counts there.
+	Shared int64
+	// UsageUnknown is of how many nobody can tell what is in use without the old limit. Unfit is
+	// how many limitctl can have no key for, and Occupied how many whose key holds what limitctl
+	// did not write. Their usage was not carried over.
+	UsageUnknown, Unfit, Occupied int64
+	// Stuck is how many have a defect that deleting their keys puts right.
+	Stuck int64
+	// FirstUnfit are why there is no key, of the first few.
+	FirstUnfit []error
+	// Sample are the first few that are carried over.
+	Sample []Carried
+}
+
+// Carried is the usage of a limit of another limiter on its way into one of ours.
+type Carried struct {
+	Old limiter.Entry
+	Key limiter.Key
+	// Before and After are the units in use of Key.
+	Before, After int64
+}
+
+// Carried is how many old limits are in force in ours.
+func (m *Migrated) Carried() int64 { return m.Raised + m.Already }
+
+// Left is how many were not carried over.
+func (m *Migrated) Left() int64 { return m.UsageUnknown + m.Unfit + m.Occupied }
+
+// question is what to ask before the usage is carried over, after a scan that ended with scanErr.
+func (m *Migrated) question(scanErr error) string {
+	question := "Carry over what " + output.Plural(int(m.Carried()), "old limit")
+	if m.Carried() == 1 {
+		question += " has used"
+	} else {
+		question += " have used"
+	}
+	if scanErr == nil {
+		return question
+	}
+	return incompleteQuestion(question, scanErr)
+}
+
+// withProgress says of the error that ended a migration how much of it was done.
+func (r *MigrateResult) withProgress(err error, planned int64) error {
+	if err == nil {
+		return nil
+	}
+	done := "carried over"
+	if errors.Is(err, limiter.ErrOutcomeUnknown) {
+		done = "known to be carried over"
+	}
+	return outcome.WithProgress(err, "%d of %s %s", r.Carried(), output.Plural(int(max(planned, r.Matched)), "old limit"), done)
+}
+
+// err is the error that a migration ends with: that of the store, else of the scan, else that some
+// usage could not be carried over.
+func (r *MigrateResult) err(found *Found, scanErr, changeErr error) error {
+	err := changeErr
+	switch {
+	case changeErr != nil:
+	case scanErr != nil:
+		err = found.WithProgress(scanErr)
+	default:
+		if err = found.Foreign.Err(r.Carried() > 0); r.Left() > 0 {
+			err = errors.Join(err, &NotCarriedError{r.Migrated})
+		}
+	}
+	if err != nil && r.Carried() > 0 {
+		return outcome.Partly(err)
+	}
+	return err
+}

@@ -1,0 +1,357 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// migration goes once through the old limits, a batch at a time. Unless writes is set it only
+// finds out what would happen.
+type migration struct {
+	Migrated
+	runner    *Runner
+	plan      *MigratePlan
+	overrides *limiter.OverrideList // those in force; nil for none
+	writes    bool
+	backup    *backupFile
+	// unknown is of how many old limits the store has not said what became of them.
+	unknown int64
+	// failed: the store that is written to failed, or the backup.
+	failed bool
+	batch  migrationBatch
+	// seen are our keys of all batches so far, by a hash, and what the backup has of them. A hash of
+	// two keys would cost one of them its backup; among a million keys there is one in one
+	// of ten million migrations.
+	seen map[uint64]inBackup
+	seed maphash.Seed
+}
+
+// inBackup is what the backup of a migration says of a key.
+type inBackup uint8
+
+const (
+	notInBackup inBackup = iota
+	leftOut              // it was left as it was, so it is not to be brought back
+	bringsBack
+)
+
+// migrationBatch is some old limits, and what to do with our keys for them.
+type migrationBatch struct {
+	old []oldLimit
+	// adjustments are of different keys. index finds them.
+	adjustments []limiter.Adjustment
+	index       map[limiter.Key]int
+}
+
+// oldLimit is an old limit on its way.
+type oldLimit struct {
+	entry   limiter.Entry
+	targets []int   // the adjustments
+	wanted  []int64 // what has to be in use of each
+	filled  bool
+}
+
+// run goes through the old limits. An error of what is written sets failed.
+func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
+	m.seed, m.seen = maphash.MakeSeed(), map[uint64]inBackup{}
+	selection := m.plan.Selection
+	found, err := Scan(ctx, m.plan.From, &selection, observer, func(e *limiter.Entry, _ error) error {
+		if err := m.add(e); err != nil {
+			return err
+		}
+		if len(m.batch.old) < keysPerBatch {
+			return nil
+		}
+		return m.flush(ctx)
+	})
+	if ctx.Err() == nil && !m.failed { // what was found before the scan broke off is as good as the rest
+		err = errors.Join(err, m.flush(ctx))
+	}
+	return found, err
+}
+
+// add puts an old limit into the batch, or counts why it cannot be carried over.
+func (m *migration) add(e *limiter.Entry) error {
+	m.Matched++
+	if e.IsStuck() {
+		m.Stuck++
+	}
+	if !e.UsedKnown() {
+		m.UsageUnknown++
+		return nil
+	}
+	reqs, err := m.plan.Into(e)
+	for i := 0; i < len(reqs) && err == nil; i++ {
+		err = reqs[i].Normalize(limiter.Charge)
+	}
+	switch {
+	case errors.Is(err, limiter.ErrInvalid):
+		if m.Unfit++; len(m.FirstUnfit) < keptForeign {
+			m.FirstUnfit = append(m.FirstUnfit, err)
+		}
+		return nil
+	case err != nil:
+		m.failed = true
+		return err
+	}
+	old, shared := oldLimit{entry: *e}, false
+	old.entry.Record = limiter.Record{} // which may be large
+	for i := range reqs {
+		hash := m.hash(reqs[i].Key)
+		if _, has := m.seen[hash]; has {
+			shared = true
+		} else {
+			m.seen[hash] = notInBackup
+		}
+		n := m.batch.adjustmentOf(reqs[i].Key, m.limitOf(&reqs[i]))
+		a := &m.batch.adjustments[n]
+		wanted := min(max(0, e.Used), a.Limit.Capacity())
+		a.Used = max(a.Used, wanted)
+		old.targets, old.wanted = append(old.targets, n), append(old.wanted, wanted)
+		old.filled = old.filled || wanted < e.Used
+	}
+	if shared {
+		m.Shared++
+	}
+	m.batch.old = append(m.batch.old, old)
+	return nil
+}
+
+// limitOf is the limit that applies to a request, with the override in force.
+func (m *migration) limitOf(req *limiter.Request) limiter.Limit {
+	if m.overrides == nil {
+		return req.Limit
+	}
+	o := m.overrides.For(req.Key)
+	if o == nil {
+		return req.Limit
+	}
+	if limit, err := o.Apply(req.Limit).Normalize(); err == nil {
+		return limit
+	}
+	return req.Limit
+}
+
+// adjustmentOf returns the index of the adjustment of a key.
+func (b *migrationBatch) adjustmentOf(key limiter.Key, limit limiter.Limit) int {
+	if n, has := b.index[key]; has {
+		return n
+	}
+	if b.index == nil {
+		b.index = map[limiter.Key]int{}
+	}
+	n := len(b.adjustments)
+	b.index[key] = n
+	b.adjustments = append(b.adjustments, limiter.Adjustment{Key: key, Limit: limit, OnlyMore: true})
+	return n
+}
+
+// flush finds out what our keys hold, charges what is missing, and counts what became of the batch.
+// A batch that has begun is finished, also if the migration is interrupted meanwhile.
+func (m *migration) flush(ctx context.Context) error {
+	batch := m.batch
+	m.batch = migrationBatch{}
+	if len(batch.old) == 0 {
+		return nil
+	}
+	ctx, cancel := limiter.BudgetContext(context.WithoutCancel(ctx), m.runner.Timeout)
+	defer cancel()
+	held, occupied, err := m.held(ctx, &batch)
+	if err != nil {
+		m.failed = true
+		return err
+	}
+	results := make([]limiter.Adjusted, len(batch.adjustments))
+	if !m.writes {
+		for i := range results {
+			a := &batch.adjustments[i]
+			before := held[a.Key].Used
+			results[i] = limiter.Adjusted{Done: !occupied[a.Key], Before: before, After: a.Wanted(before)}
+		}
+	} else if results, err = m.charge(ctx, &batch, held, occupied); err != nil {
+		m.failed = true
+	}
+	m.count(&batch, results, errors.Is(err, limiter.ErrOutcomeUnknown))
+	return err
+}
+
+// held returns what our keys hold, and which of them hold what limitctl did not write.
+func (m *migration) held(ctx context.Context, batch *migrationBatch) (held map[limiter.Key]limiter.Entry, occupied map[limiter.Key]bool,
+	err error) {
+	query := limiter.Query{Records: m.backup != nil}
+	for i := range batch.adjustments {
+		query.Keys = append(query.Keys, batch.adjustments[i].Key)
+	}
+	held, occupied = map[limiter.Key]limiter.Entry{}, map[limiter.Key]bool{}
+	for e, err := range m.runner.Store.Scan(ctx, query) {
+		switch {
+		case errors.Is(err, limiter.ErrForeign):
+			occupied[e.Key] = true
+		case err != nil:
+			return nil, nil, err
+		default:
+			held[e.Key] = e
+		}
+	}
+	return held, occupied, nil
+}
+
+// charge keeps what our keys hold, and charges what is missing. What the store has said is among
+// the results, also with an error.
+func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[limiter.Key]limiter.Entry, occupied map[limiter.Key]bool) (
+	[]limiter.Adjusted, error) {
+	results := make([]limiter.Adjusted, len(batch.adjustments))
+	var changes []limiter.Adjustment
+	var index []int
+	for i := range batch.adjustments {
+		a := batch.adjustments[i]
+		if occupied[a.Key] || a.Used == 0 {
+			results[i] = limiter.Adjusted{Done: !occupied[a.Key], Before: held[a.Key].Used, After: held[a.Key].Used}
+			continue
+		}
+		if m.backup != nil && m.seen[m.hash(a.Key)] != bringsBack {
+			a.Kept = append([]byte{}, held[a.Key].Record.Value...) // empty if nothing is in use
+		}
+		changes, index = append(changes, a), append(index, i)
+	}
+	if err := m.keep(changes, held); err != nil {
+		return results, err
+	}
+	adjusted, err := m.runner.Store.Adjust(ctx, changes...)
+	var late []limiter.Record
+	var same []limiter.Record
+	for n := range adjusted {
+		key := changes[n].Key
+		results[index[n]] = adjusted[n]
+		switch a := &adjusted[n]; {
+		case changes[n].Kept == nil || !a.Done:
+		case a.Before == a.After:
+			same = append(same, limiter.Record{Key: key})
+			m.seen[m.hash(key)] = leftOut
+		case a.Record.Value != nil && a.Record.Check() == nil:
+			late = append(late, a.Record)
+		}
+	}
+	if m.backup != nil {
+		if err := errors.Join(m.backup.amend(late), m.backup.exclude(same)); err != nil {
+			return results, err
+		}
+	}
+	var foreign Foreign
+	return results, foreign.take(err) // those are counted as occupied
+}
+
+// keep writes what our keys hold to the backup, each once.
+func (m *migration) keep(changes []limiter.Adjustment, held map[limiter.Key]limiter.Entry) error {
+	if m.backup == nil || len(changes) == 0 {
+		return nil
+	}
+	for i := range changes {
+		a := &changes[i]
+		if a.Kept == nil {
+			continue
+		}
+		hash := m.hash(a.Key)
+		again := m.seen[hash] == leftOut // and may not be this time
+		m.seen[hash] = bringsBack
+		var err error
+		switch {
+		case len(a.Kept) == 0:
+			err = m.backup.addUnused(again, a.Key)
+		case again:
+			err = m.backup.amend([]limiter.Record{held[a.Key].Record})
+		default:
+			entry := held[a.Key]
+			err = m.backup.add(&entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return m.backup.sync()
+}
+
+func (m *migration) hash(key limiter.Key) uint64 { return maphash.Comparable(m.seed, key) }
+
+// count counts what became of the old limits of a batch. unknown: what the store has not told
+// may have happened all the same.
+func (m *migration) count(batch *migrationBatch, results []limiter.Adjusted, unknown bool) {
+	for i := range batch.old {
+		old := &batch.old[i]
+		done, raised := true, false
+		for n, target := range old.targets {
+			r := &results[target]
+			done = done && r.Done && r.After >= old.wanted[n]
+			raised = raised || r.After > r.Before
+		}
+		switch {
+		case !done && unknown:
+			m.unknown++
+			continue
+		case !done && m.failed:
+			continue
+		case !done:
+			m.Occupied++
+			continue
+		case raised:
+			m.Raised++
+		default:
+			m.Already++
+		}
+		if old.filled {
+			m.Filled++
+		}
+		if len(m.Sample) < sampled {
+			r := &results[old.targets[0]]
+			m.Sample = append(m.Sample, Carried{Old: old.entry, Key: batch.adjustments[old.targets[0]].Key, Before: r.Before, After: r.After})
+		}
+	}
+}
+
+// NotCarriedError says how much usage could not be carried over, and why.
+type NotCarriedError struct{ Migrated }
+
+// Error says how many and why.
+func (e *NotCarriedError) Error() string {
+	var parts []string
+	if e.UsageUnknown > 0 {
+		parts = append(parts, fmt.Sprintf("of %s nobody can tell what is used without the limit",
+			output.Plural(int(e.UsageUnknown), "old limit")))
+	}
+	if e.Unfit > 0 {
+		text := "there can be no key for " + output.Plural(int(e.Unfit), "old limit")
+		if len(e.FirstUnfit) > 0 {
+			text += fmt.Sprintf(" (%s)", e.FirstUnfit[0])
+		}
+		parts = append(parts, text)
+	}
+	if e.Occupied > 0 {
+		parts = append(parts, fmt.Sprintf("the keys for %s hold what limitctl did not write", output.Plural(int(e.Occupied), "old limit")))
+	}
+	return fmt.Sprintf("%s not carried over: %s", output.Plural(int(e.Left()), "old limit"), strings.Join(parts, "; "))
+}
+
+// Is makes it the error of a request that cannot be, or of foreign data.
+func (e *NotCarriedError) Is(target error) bool {
+	if e.UsageUnknown+e.Unfit > 0 {
+		return target == limiter.ErrInvalid
+	}
+	return target == limiter.ErrForeign
+}
+
+// Names returns the names of the old limits that m is about, as far as its sample shows.
+func (m *Migrated) Names() (names []string) {
+	for i := range m.Sample {
+		if name := m.Sample[i].Old.Key.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,140 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// Where a value is met that limitctl did not write, in a scan or by a script, only that is
+// known. It takes one more look, with commands that read, to tell whose it is. The look is for
+// people: it is bounded, there is one at a time, and it is left out if it fails.
+
+const (
+	// mostRecognised is how many values of a call or a scan are looked at, unless more are asked for.
+	mostRecognised = 20
+	// recognisedWithin bounds how long a call that has failed waits for it.
+	recognisedWithin = time.Second
+)
+
+// recognised returns err, whose foreign values say what they look like. Of many only the first do.
+func (s *Store) recognised(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(err, limiter.ErrForeign) || !s.recognising.CompareAndSwap(false, true) {
+		return err
+	}
+	defer s.recognising.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, recognisedWithin)
+	defer cancel()
+	values := foreignIn(err)
+	s.recognise(ctx, s.client, values[:min(len(values), mostRecognised)])
+	return err
+}
+
+// foreignIn returns the foreign values that an error is about.
+func foreignIn(err error) (values []*limiter.ForeignError) {
+	switch err := err.(type) {
+	case *limiter.ForeignError:
+		return []*limiter.ForeignError{err}
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			values = append(values, foreignIn(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return foreignIn(err.Unwrap())
+	}
+	return values
+}
+
+// recognise tells of foreign values of a page what they are, and if the query is for these what
+// they look like. Otherwise the first of a scan do: nobody is shown more.
+func (sc *scan) recognise(ctx context.Context, server redis.Cmdable, page []found) {
+	var values, others []*limiter.ForeignError
+	for i := range page {
+		for _, value := range foreignIn(page[i].err) {
+			if sc.query.Foreign || sc.explained.Add(1) <= mostRecognised {
+				values = append(values, value)
+			} else if value.Holds == "" {
+				others = append(others, value)
+			}
+		}
+	}
+	for some := range slices.Chunk(values, mostRecognised) {
+		sc.Store.recognise(ctx, server, some)
+	}
+	for some := range slices.Chunk(others, redisserver.KeysPerRead) {
+		sc.nameTypes(ctx, server, some)
+	}
+}
+
+// nameTypes says of values what types they have.
+func (s *Store) nameTypes(ctx context.Context, server redis.Cmdable, values []*limiter.ForeignError) {
+	pipe := server.Pipeline()
+	types := make([]*redis.StatusCmd, len(values))
+	for i := range values {
+		types[i] = pipe.Type(ctx, values[i].StoreKey)
+	}
+	pipe.Exec(ctx) // a type that could not be had stays unknown
+	for i := range values {
+		values[i].Holds = s.holds(foreign.ValueType(types[i].Val()))
+	}
+}
+
+// recognise looks at values and says in each error what it looks like. An error that says
+// nothing yet gets at least the type.
+func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*limiter.ForeignError) {
+	storeKeys := make([]string, len(values))
+	for i := range values {
+		storeKeys[i] = values[i].StoreKey
+	}
+	r := &foreignReader{foreignKeys: &foreignKeys{store: s}, server: server, values: map[string]*heldValue{}}
+	err := r.add(ctx, storeKeys)
+	for _, value := range values {
+		held := r.values[value.StoreKey]
+		if value.Holds == "" {
+			value.Holds = s.holds("")
+			if err == nil {
+				value.Holds = s.holdsValue(&held.Value)
+			}
+		}
+		if err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
+			continue
+		}
+		switch is := foreign.Describe(&held.Value, r.instant(r.at(value.StoreKey))); {
+		case is.Layout == "":
+		case is.ByValue:
+			value.Holds = "what looks like " + is.Text + ", which is not a limit record"
+		default:
+			value.Holds = is.Text + ", which is not a limit record"
+		}
+	}
+}
+
+// holdsValue says what a value is that no limit has.
+func (s *Store) holdsValue(value *foreign.Value) string {
+	if value.Type != foreign.StringValue {
+		return s.holds(value.Type)
+	}
+	if _, err := limiter.DecodeRecordLimit(value.Text); err == nil {
+		return "a limit record, under a key that no limit has"
+	}
+	return fmt.Sprintf("%d bytes that are not a limit record", value.Length)
+}
+
+// holds says what a value of a type is, which is empty if it is not known.
+func (s *Store) holds(kind foreign.ValueType) string {
+	switch kind {
+	case "":
+		kind = "value of another type"
+	case foreign.NoValue:
+		return "nothing any more"
+	}
+	return "a " + s.servers.Redact(string(kind)) + ", which is not a limit record"
+}

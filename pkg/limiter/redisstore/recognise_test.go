@@ -1,0 +1,185 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// traefikBucket puts a bucket as Traefik writes it under a store key.
+func traefikBucket(server *redistest.Server, storeKey string) {
+	server.Do("HSET", storeKey, "last", time.Now().UnixMicro(), "tokens", "0.4")
+	server.Do("EXPIRE", storeKey, 2000)
+}
+
+const looksLikeTraefik = "what looks like a Traefik bucket, which is not a limit record"
+
+// Whatever meets a value of another limiter says whose it looks like, and leaves it.
+func TestErrorsTellWhoseAValueIs(t *testing.T) {
+	server := redistest.Start(t)
+	store := newStore(t, server.Client())
+	limit, err := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := limiter.Key{Subject: "u", Name: "n"}
+	traefikBucket(server, "rl:{u}:n")
+	before := fmt.Sprint(server.Do("DUMP", "rl:{u}:n"))
+	request := []limiter.Request{{Key: key, Limit: limit, Cost: 1}}
+	tokened := []limiter.Request{{Key: key, Limit: limit, Cost: 1, Token: "t", TokenTTL: time.Minute}}
+	decide := func(op limiter.Op, reqs []limiter.Request) error {
+		return store.Decide(ctx, op, reqs, make([]limiter.Decision, len(reqs)))
+	}
+	for name, do := range map[string]func() error{
+		"take":              func() error { return decide(limiter.Take, request) },
+		"peek":              func() error { return decide(limiter.Peek, request) },
+		"refund":            func() error { return decide(limiter.Refund, request) },
+		"take with a token": func() error { return decide(limiter.Take, tokened) },
+		"two limits": func() error {
+			return decide(limiter.Take, append(request, limiter.Request{Key: limiter.Key{Subject: "u", Name: "m"}, Limit: limit, Cost: 1}))
+		},
+		"delete": func() error { _, _, err := store.Delete(ctx, limiter.Records(key)...); return err },
+		"adjust": func() error {
+			_, err := store.Adjust(ctx, limiter.Adjustment{Key: key, Limit: limit, Used: 1})
+			return err
+		},
+		"scan": func() error {
+			for _, err := range store.Scan(ctx, limiter.Query{Subjects: exactly(t, "u")}) {
+				return err
+			}
+			return nil
+		},
+	} {
+		var foreign *limiter.ForeignError
+		if err := do(); !errors.As(err, &foreign) || foreign.StoreKey != "rl:{u}:n" || foreign.Holds != looksLikeTraefik {
+			t.Errorf("%s: got error %v, want one about %s", name, err, looksLikeTraefik)
+		}
+	}
+	if after := fmt.Sprint(server.Do("DUMP", "rl:{u}:n")); after != before {
+		t.Error("the value has changed")
+	}
+}
+
+// Somebody who may only read what decisions need still learns that a value is foreign.
+func TestErrorsWithoutTheRightToLook(t *testing.T) {
+	server := redistest.Start(t)
+	traefikBucket(server, "rl:{u}:n")
+	server.Do("ACL", "SETUSER", "service", "on", "nopass", "~rl:*", "+@all", "-hgetall", "-hscan", "-hlen")
+	client := server.Client()
+	options := *client.Options()
+	client.Close()
+	options.Username, options.Password = "service", "x"
+	store := newStore(t, redis.NewClient(&options))
+	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute}
+	_, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u", Name: "n"}, limit, 1)
+	var foreign *limiter.ForeignError
+	if !errors.As(err, &foreign) || foreign.Holds != "a hash, which is not a limit record" {
+		t.Errorf("got error %v", err)
+	}
+}
+
+// held scans for foreign values, and returns what each store key holds.
+func held(t *testing.T, store limiter.Keyspace, subjects string) map[string]string {
+	t.Helper()
+	p, err := limiter.ParsePattern(subjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := map[string]string{}
+	for entry, err := range store.Scan(ctx, limiter.Query{Subjects: p, Foreign: true}) {
+		var foreign *limiter.ForeignError
+		switch {
+		case errors.As(err, &foreign):
+			if entry.StoreKey != foreign.StoreKey || holds[foreign.StoreKey] != "" {
+				t.Errorf("%q has error %v", entry.StoreKey, err)
+			}
+			holds[foreign.StoreKey] = foreign.Holds
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	return holds
+}
+
+func TestScanForForeignKeys(t *testing.T) {
+	server := redistest.Start(t)
+	store := newStore(t, server.Client())
+	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Hour}
+	if _, err := limiter.New(store).Take(ctx, limiter.Key{Subject: "u", Name: "n"}, limit, 1); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("COPY", "rl:{u}:n", "rl:copy")
+	server.Do("SET", "rl:user:1", "hello")
+	server.Do("SET", "rl:{u}:m", "hello")
+	server.Do("RPUSH", "rl:\xff\n", "1")
+	server.Do("SET", "other:1", "hello")
+	traefikBucket(server, "rl:mw")
+	if _, err := store.EnsureStoreID(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"rl:copy":   "a limit record, under a key that no limit has",
+		"rl:user:1": "5 bytes that are not a limit record",
+		"rl:{u}:m":  "5 bytes that are not a limit record",
+		"rl:\xff\n": "a list, which is not a limit record",
+		"rl:mw":     looksLikeTraefik,
+	}
+	if got := held(t, store, "*"); !maps.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := held(t, store, "user:*"); !maps.Equal(got, map[string]string{"rl:user:1": want["rl:user:1"]}) {
+		t.Errorf("of user:* it finds %q", got)
+	}
+	if got := held(t, store, "user:1"); len(got) != 1 {
+		t.Errorf("of user:1 it finds %q", got)
+	}
+}
+
+// A scan for limits meets thousands of foreign values, and looks closer at the first few; one for
+// foreign values at all.
+func TestScanLooksAtFewForeignValues(t *testing.T) {
+	const values = 700
+	server := redistest.Start(t)
+	store := newStore(t, server.Client())
+	for i := range values {
+		traefikBucket(server, "rl:{"+strconv.Itoa(i)+"}:n")
+	}
+	told := 0
+	all, err := limiter.ParsePattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range store.Scan(ctx, limiter.Query{Subjects: all}) {
+		var foreign *limiter.ForeignError
+		switch {
+		case !errors.As(err, &foreign):
+			t.Fatalf("got error %v", err)
+		case foreign.Holds == looksLikeTraefik:
+			told++
+		case foreign.Holds != "a hash, which is not a limit record":
+			t.Errorf("it holds %s", foreign.Holds)
+		}
+	}
+	if calls := server.CommandCalls("hgetall") + server.CommandCalls("hscan"); told != 20 || calls != 20 {
+		t.Errorf("%d are told, by %d reads", told, calls)
+	}
+	looks := 0
+	for _, holds := range slices.Collect(maps.Values(held(t, store, "*"))) {
+		if strings.HasPrefix(holds, "what looks like") {
+			looks++
+		}
+	}
+	if looks != values {
+		t.Errorf("%d are told, and there are %d", looks, values)
+	}
+}
