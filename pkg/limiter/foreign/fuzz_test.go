@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -90,6 +91,9 @@ func unpackValues(packed []byte, storeKeys []string) (values []Value) {
 			member.Score = math.Float64frombits(binary.BigEndian.Uint64(score[:]))
 			v.Members = append(v.Members, member)
 		}
+		if v.Type == SortedSetValue { // as every server has it
+			slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.Score, b.Score) })
+		}
 		values = append(values, v)
 	}
 	return values
@@ -170,7 +174,7 @@ func sortedKeys(keys []string) []string {
 func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []string) {
 	switch {
 	case e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 || e.Delay < 0:
-		t.Fatalf("something is negative: %+v", e)
+		t.Fatalf("of %s something is negative: %+v", layout.Info().Name, e)
 	case e.Limit.Count < 0 || e.Limit.Period < 0 || e.Limit.Burst < 0 || e.Limit.Capacity() < 0:
 		t.Fatalf("the limit cannot be: %+v", e.Limit)
 	case e.Allowed && e.RetryAfter > 0:
