@@ -70,7 +70,12 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 	return true
 }
 
+// found is what a store would give to the layout's Decode, of the key that Match says unless
+// it is said.
 func (v *vector) found(layout Layout, key limiter.Key) *Found {
+	if key == (limiter.Key{}) {
+		key, _ = layout.Match(v.storeKey, true)
+	}
 	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now, Limit: v.limit}
 	for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
 		found.Values = append(found.Values, v.value(storeKey))
