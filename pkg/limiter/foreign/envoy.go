@@ -159,6 +159,9 @@ func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if len(units) != 1 {
 		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell its unit")
 	}
+	if (begin+units[0].seconds)*1_000_000 <= int64(found.Now) {
+		return nil, limiter.Invalidf("its window is over, so all of it remains")
+	}
 	limit := envoyEntry(found, 0, units[0], begin).Limit
 	count, err := toCount(limit, remaining)
 	if err != nil {

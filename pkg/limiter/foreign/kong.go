@@ -103,6 +103,9 @@ func (kong) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if !ok {
 		return setKongAdvanced(found, remaining)
 	}
+	if w.end.UnixMicro() <= int64(found.Now) {
+		return nil, limiter.Invalidf("its window is over, so all of it remains")
+	}
 	count, err := toCount(w.limitOf(found.Limit), remaining)
 	if err != nil {
 		return nil, err
