@@ -112,7 +112,8 @@ func FuzzLayouts(f *testing.F) {
 		}
 	}
 	for i, alike := range corpus() {
-		f.Add(uint8(i), alike.StoreKey, false, packValues([]Value{alike.Value}), int64(corpusNow), int64(i%3), int64(time.Minute), int64(0), int64(0))
+		f.Add(uint8(i), alike.StoreKey, false, packValues([]Value{alike.Value}), int64(corpusNow), int64(i%3), int64(time.Minute),
+			int64(0), int64(0))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, storeKey string, asked bool, packed []byte, now, count, period, burst, remaining int64) {
 		layout := all[int(which)%len(all)]
