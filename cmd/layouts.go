@@ -15,13 +15,12 @@ func newLayoutsCmd(global *globalOptions) *cobra.Command {
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",
 		Long: `Layouts lists the rate limiters whose keys in Redis limitctl can read, reset and
-migrate: the names that --layout and migrate --from take, what writes such keys, a key as
-an example, what has to be said with --limit (the rest is in the keys), and what
-a reset does not reach. With a NAME it shows all that is known of that one.`,
+migrate: the names that --layout and migrate --from take, what writes such keys,
+a key as an example, what has to be said with --limit (the rest is in the keys),
+and what a reset does not reach. With a NAME it shows all that is known of it.`,
 		Example: `  limitctl layouts
-  limitctl layouts kong
-  limitctl layouts -o json
-  limitctl inspect '*' --layout auto`,
+  limitctl layouts traefik
+  limitctl layouts -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("layouts takes one NAME, or none for all")
@@ -66,7 +65,7 @@ type layoutFacts struct {
 	Beyond   string   `json:"beyond"`   // what a reset does not reach; empty if it reaches all
 	// SetsRemaining: reset --to-remaining works.
 	SetsRemaining bool   `json:"sets_remaining"`
-	Source        string `json:"source"` // where the facts are from
+	Source        string `json:"source"` // where the facts are from; empty for what many write by hand
 }
 
 func describeLayout(layout foreign.Layout) layoutFacts {
@@ -143,6 +142,8 @@ func (l *layoutFacts) print(p *output.Printer) {
 	for _, fact := range [][2]string{{"written by", l.Writer}, {"example key", output.Printable(l.Example)}, {"type", l.Type},
 		{"keys begin with", prefixes}, {"needs", l.Needs}, {"--to-remaining", remaining}, {"a reset does not reach", beyond},
 		{"source", l.Source}} {
-		p.Line("  %-22s  %s", fact[0], fact[1])
+		if fact[1] != "" {
+			p.Line("  %-22s  %s", fact[0], fact[1])
+		}
 	}
 }

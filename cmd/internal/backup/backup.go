@@ -315,7 +315,7 @@ func (c *Contents) damaged(number int64, err error) {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
-func readExpiry(ms int64) (time.Time, error) {
+func readExpiry(ms, latest int64) (time.Time, error) {
 	switch {
 	case ms < -1 || ms > latest:
 		return time.Time{}, fmt.Errorf("expires_ms %d is neither a time in ms since 1970 nor -1 for never", ms)
@@ -344,7 +344,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 		return nil, errors.New("it names no limit")
 	}
 	var err error
-	if e.Expires, err = readExpiry(l.ExpiresMS); err != nil {
+	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {
 		return nil, err
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value

@@ -108,7 +108,8 @@ func FuzzLayouts(f *testing.F) {
 			for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
 				values = append(values, v.value(storeKey))
 			}
-			f.Add(uint8(i), v.storeKey, true, packValues(values), int64(v.now), v.limit.Count, int64(v.limit.Period), v.limit.Burst, int64(1))
+			f.Add(uint8(i), v.storeKey, true, packValues(values), int64(v.now), v.limit.Count, int64(v.limit.Period),
+				v.limit.Burst, int64(1))
 		}
 	}
 	for i, alike := range corpus() {
