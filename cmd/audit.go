@@ -48,6 +48,8 @@ A run is written down before its first change and after its last. "begun" says
 that nothing is known of its end: it still goes on, or it was killed. If it has
 a backup, "limitctl restore" brings back what it has changed so far.
 
+With --layout only runs are shown that were about keys of that limiter.
+
 Without --limit-rows these are the last 10,000. A store keeps the latest 2,500
 entries, two a run. Those of this machine are in limitctl/audit.jsonl in the
 state directory ($XDG_STATE_HOME, else ~/.local/state). Damaged ones are left

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/limitctl/limitctl/cmd/internal/backup"
 	"github.com/limitctl/limitctl/cmd/internal/output"
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -27,7 +29,8 @@ func newBackupsShowCmd(global *globalOptions) *cobra.Command {
 		Use:   "show BACKUP",
 		Short: "Show what a backup holds",
 		Long: `Show prints the keys of a backup, each with its limit, how much of it would be
-in use now, and when it expires. BACKUP is a file or the name of a backup. On a
+in use now, and when it expires. Of keys of other limiters it is how much was in
+use when the backup was made. BACKUP is a file or the name of a backup. On a
 terminal only the first 40 keys are shown; --all shows all.`,
 		Example: "  limitctl backups show 20261122T031405.120Z-4711.jsonl\n  limitctl backups show backup.jsonl --all",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -45,10 +48,13 @@ terminal only the first 40 keys are shown; --all shows all.`,
 
 // backupKey is a key in a backup.
 type backupKey struct {
-	Key       string     `json:"key"`
-	Name      string     `json:"name"`
-	Limit     string     `json:"limit"` // empty if nothing of the key was in use
-	Used      int64      `json:"used"`  // as of now; 0 if it would not be restored
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	Limit string `json:"limit"` // empty if it is not known, or nothing of the key was in use
+	Used  *int64 `json:"used"`  // as of now; 0 if it would not be restored
+	// StoreKeys are those of another limiter's limit. Used is then what was in use when the
+	// backup was made, null if that was not known.
+	StoreKeys []string   `json:"store_keys,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 }
 
@@ -68,7 +74,8 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 		return usagef("%s: %s", path, err)
 	}
 	answer := &backupAnswer{SchemaVersion: output.SchemaVersion, Path: path, Header: contents.Header, Bytes: info.Size(),
-		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Keys: []backupKey{}}
+		Whole: !contents.Torn && contents.Damaged == 0, Damaged: contents.Damaged, Count: contents.Records, Layouts: contents.Layouts,
+		Keys: []backupKey{}}
 	if o.env.OutIsTerminal && o.format.String() == "table" && !o.all {
 		answer.most = shownKeys
 	}
@@ -83,7 +90,7 @@ func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) err
 	err = contents.Each(file, batchSize, func(batch backup.Batch) error {
 		for i := range batch.Records {
 			if answer.most == 0 || len(answer.Keys) < answer.most {
-				answer.add(&batch.Records[i], batch.Limits[i], now)
+				answer.add(&batch, i, now)
 			}
 		}
 		return ctx.Err()
@@ -103,25 +110,43 @@ type backupAnswer struct {
 	Whole   bool        `json:"whole"`
 	Damaged int         `json:"damaged_lines"`
 	Count   int         `json:"records"`
+	Layouts []string    `json:"layouts,omitempty"` // of other limiters
 	Keys    []backupKey `json:"keys"`
 	most    int         // how many keys are shown; 0 is all
 }
 
-func (a *backupAnswer) add(r *limiter.Record, limit limiter.Limit, now limiter.Instant) {
+func (a *backupAnswer) add(batch *backup.Batch, i int, now limiter.Instant) {
+	r := &batch.Records[i]
 	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name}
-	if backup.IsUnused(r) { // which says nothing of the limit
-		a.Keys = append(a.Keys, key)
-		return
+	expires := r.Expires
+	if len(r.Parts) > 0 {
+		e := limiter.Entry{Limit: batch.Limits[i]}
+		if e.CapacityKnown() {
+			key.Limit = e.LimitText()
+		}
+		key.Used, expires = batch.Used[i], r.Parts[0].Expires
+		for j := range r.Parts {
+			key.StoreKeys = append(key.StoreKeys, r.Parts[j].StoreKey)
+		}
+	} else if none := int64(0); backup.IsUnused(r) { // which says nothing of the limit
+		key.Used = &none
+	} else if state, err := r.Decode(); err == nil {
+		used := state.Used(now)
+		key.Limit, key.Used = batch.Limits[i].String(), &used
 	}
-	key.Limit = limit.String()
-	if state, err := r.Decode(); err == nil {
-		key.Used = state.Used(now)
-	}
-	if !r.Expires.IsZero() {
-		expires := r.Expires.UTC()
+	if !expires.IsZero() {
+		expires = expires.UTC()
 		key.ExpiresAt = &expires
 	}
 	a.Keys = append(a.Keys, key)
+}
+
+// used is what was in use, or unknown.
+func (k *backupKey) used(unknown string) string {
+	if k.Used == nil {
+		return unknown
+	}
+	return number(*k.Used)
 }
 
 // Document implements output.Answer.
@@ -139,9 +164,16 @@ func (a *backupAnswer) Lines() []any {
 // Records implements output.Answer.
 func (a *backupAnswer) Records() [][]string {
 	records := [][]string{{"key", "name", "limit", "used", "expires_at"}}
+	if a.Layout != "" {
+		records[0] = append(records[0], "store_keys")
+	}
 	for i := range a.Keys {
 		k := &a.Keys[i]
-		records = append(records, []string{k.Key, k.Name, k.Limit, number(k.Used), k.expires(time.RFC3339, "")})
+		row := []string{k.Key, k.Name, k.Limit, k.used(""), k.expires(time.RFC3339, "")}
+		if a.Layout != "" {
+			row = append(row, shell.Command(k.StoreKeys...))
+		}
+		records = append(records, row)
 	}
 	return records
 }
@@ -171,12 +203,20 @@ func (a *backupAnswer) Print(p *output.Printer) {
 	if a.StoreID != "" {
 		where += ", id " + a.StoreID
 	}
-	p.Line("%s at %s in %s, prefix %s", output.Printable(strings.TrimSpace(a.Command+" "+a.Selection)), clockTime(a.Time),
-		output.Printable(where), output.Printable(a.Prefix))
+	of := "prefix " + a.Prefix
+	if a.Layout != "" {
+		of = "keys of " + strings.Join(a.Layouts, ", ")
+	}
+	p.Line("%s at %s in %s, %s", output.Printable(strings.TrimSpace(a.Command+" "+a.Selection)), clockTime(a.Time),
+		output.Printable(where), output.Printable(of))
 	rows := make([][]output.Cell, 0, len(a.Keys))
 	for i := range a.Keys {
 		k := &a.Keys[i]
-		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: k.Limit}, {Text: number(k.Used)},
+		limit := k.Limit
+		if len(k.StoreKeys) > 0 {
+			limit = cmp.Or(limit, notKnown)
+		}
+		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(notKnown)},
 			{Text: k.expires("2006-01-02 15:04:05", "never")}})
 	}
 	if len(rows) > 0 {

@@ -27,7 +27,7 @@ func (c completer) keys(cmd *cobra.Command, args []string, begun string) ([]stri
 	if len(args) > 0 || begun != "" && !shell.IsPlain(begun) {
 		return nil, directive
 	}
-	pattern, err := limiter.ParsePattern(limiter.EscapeGlob(begun) + "*")
+	pattern, err := limiter.ParseStoreKeyPattern(limiter.EscapeGlob(begun) + "*")
 	if err != nil {
 		return nil, directive
 	}

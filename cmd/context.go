@@ -24,6 +24,10 @@ allowed there. Contexts are in the user's own configuration file, or in one
 that --config names. They are not allowed in the limitctl.yaml of a working
 directory.
 
+A context can also say by which layouts the keys of other limiters are read
+there. Commands that show or reset keys then do so without --layout. The others
+work with limitctl's own keys, and say so.
+
 --context NAME uses a context for one command. "context use" chooses one for
 all commands from now on.`,
 		Example: `  limitctl context list

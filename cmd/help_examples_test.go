@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/internal/redistest"
 )
 
 // The examples in the help texts work as they stand, pasted into a shell.
@@ -44,6 +45,9 @@ func TestHelpExamplesWork(t *testing.T) {
 					term.press("q")
 					term.checkLeft(exitYes)
 					return
+				}
+				if strings.HasPrefix(line, "limitctl migrate") { // the keys of other limiters are in a Redis
+					line = "LIMITCTL_STORE=redis://" + redistest.Start(t).Addr + " " + line
 				}
 				if before := beforeExample(line); before != "" {
 					if output, err := run(before); err != nil {

@@ -68,6 +68,8 @@ for limits without a name with usual periods. If it finds any, it says so with
   limitctl inspect '*' --sort denied --limit-rows 10
   limitctl inspect '*' --summary
   limitctl inspect '*' --summary --by tenant
+  limitctl inspect '*' --layout auto
+  limitctl inspect 'login:*' --layout redis_rate --limit 10/1m
   limitctl inspect -q --policy api --at-limit --fail-if-any
   limitctl inspect '*' -o csv > limits.csv`,
 		Args: o.arguments,

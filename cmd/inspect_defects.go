@@ -80,7 +80,10 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int) {
 		p.Line("%s %s: %s", defectMark, output.Plural(counts[i].keys, "key"), counts[i].Text)
 	}
 	if stuck > 0 {
-		p.Line("%s waiting does not help %s: reset --stuck deletes such keys; look first with --dry-run", defectMark,
-			output.Plural(stuck, "key"))
+		stay, them := "keys stay", "them"
+		if stuck == 1 {
+			stay, them = "key stays", "it"
+		}
+		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with --dry-run", defectMark, stuck, stay, them)
 	}
 }

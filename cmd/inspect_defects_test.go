@@ -39,7 +39,7 @@ b        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10  
 c        kong/minute  fixed-window:10/1m  ███░░░░░░░  3/10          0  !         1m
 ! 2 keys: no expiry, so it denies for ever
 ! 1 key: expires before its units have come back
-! waiting does not help 2 keys: reset --stuck deletes such keys; look first with --dry-run
+! 2 keys stay so until somebody deletes them: reset --stuck does that; look first with --dry-run
 `},
 		{[][]limiter.Defect{{early}},
 			`SUBJECT  NAME         LIMIT                           USED  REMAINING     RESETS IN

@@ -68,24 +68,28 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 	if int64(len(keys)) < u.Count {
 		keys = append(keys, "…")
 	}
+	name, pattern := asksFor(u.First[0])
 	g.note("%s may be of %s and %s %s: %s; ask for %s with --layout %s", output.Plural(int(u.Count), "key"),
 		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
-		shell.Command(layouts[0], asksFor(u.First, layouts[0])))
+		shell.Command(name, pattern))
 }
 
-// asksFor is a pattern that asks a layout for the first of some unsure keys, and for those with
-// the same usual prefix.
-func asksFor(keys []*foreign.UnsureError, name string) string {
-	key := keys[slices.IndexFunc(keys, func(key *foreign.UnsureError) bool { return slices.Contains(key.Layouts, name) })].StoreKey
-	if layout, err := foreign.Named(name); err == nil {
+// asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:
+// all keys with the layout's usual prefix if the key has that, else the key.
+func asksFor(key *foreign.UnsureError) (name, pattern string) {
+	for _, name := range key.Layouts {
+		layout, err := foreign.Named(name)
+		if err != nil {
+			continue
+		}
 		for _, prefix := range layout.Info().Prefixes {
-			if strings.HasPrefix(key, prefix) {
-				return limiter.EscapeGlob(prefix) + "*"
+			if strings.HasPrefix(key.StoreKey, prefix) && len(prefix) > 1 { // one character says too little
+				return name, limiter.EscapeGlob(prefix) + "*"
 			}
 		}
 	}
-	if len(key) > longestShown {
-		return limiter.EscapeGlob(key[:longestShown]) + "*"
+	if len(key.StoreKey) > longestShown {
+		return key.Layouts[0], limiter.EscapeGlob(key.StoreKey[:longestShown]) + "*"
 	}
-	return limiter.EscapeGlob(key)
+	return key.Layouts[0], limiter.EscapeGlob(key.StoreKey)
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/limitctl/limitctl/cmd/internal/config"
+	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
@@ -92,10 +94,36 @@ func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
 	if slices.Equal(names, []string{config.OwnLayout}) {
 		names = nil
 	}
+	if len(names) > 0 {
+		if err := checkHasLayouts(g); err != nil {
+			return nil, err
+		}
+	}
 	if len(names) == 0 && l.saidLimit != "" {
 		return nil, usagef("--limit says what the keys of another limiter do not tell; give it with --layout")
 	}
 	return names, nil
+}
+
+// parseStoreKeys reads a pattern of subjects or store keys of other limiters.
+func parseStoreKeys(text string, exact bool) (limiter.Pattern, error) {
+	if exact {
+		return limiter.ExactStoreKeyPattern(text)
+	}
+	return limiter.ParseStoreKeyPattern(text)
+}
+
+// checkHasLayouts reports that the chosen store cannot have keys of other limiters.
+func checkHasLayouts(g *globalOptions) error {
+	s, err := g.settings()
+	if err != nil || isRedis(s.store.value) {
+		return err
+	}
+	store := "the store " + output.Printable(s.store.value)
+	if s.store.origin == byDefault {
+		store = "no --store is given, and the file that is used then"
+	}
+	return usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis", store)
 }
 
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some

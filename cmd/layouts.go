@@ -15,13 +15,12 @@ func newLayoutsCmd(global *globalOptions) *cobra.Command {
 		Use:   "layouts [NAME]",
 		Short: "List the rate limiters whose keys limitctl can read",
 		Long: `Layouts lists the rate limiters whose keys in Redis limitctl can read, reset and
-migrate: the names that --layout and migrate --from take, what writes such keys, a key as
-an example, what has to be said with --limit (the rest is in the keys), and what
-a reset does not reach. With a NAME it shows all that is known of that one.`,
+migrate: the names that --layout and migrate --from take, what writes such keys,
+a key as an example, what has to be said with --limit (the rest is in the keys),
+and what a reset does not reach. With a NAME it shows all that is known of it.`,
 		Example: `  limitctl layouts
-  limitctl layouts kong
-  limitctl layouts -o json
-  limitctl inspect '*' --layout auto`,
+  limitctl layouts traefik
+  limitctl layouts -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("layouts takes one NAME, or none for all")

@@ -43,6 +43,10 @@ If not all keys can be looked at, for instance because a master of a Cluster is
 lost, nothing is changed. --keep-going changes the keys that were found. If
 somebody is asked, the question says what is missing.
 
+With --layout it deletes all keys of a limit that belong together. It says what
+that does not reach, such as a cache in the limiter's processes. --to-remaining
+needs the limit to be known: give --limit, or write it in the configuration.
+
 It first writes the keys that it is about to change to a backup, and prints the
 command that brings them back. It also writes a line to the audit (see
 limitctl audit).
@@ -54,6 +58,7 @@ limitctl audit).
   limitctl reset --policy api tenant=acme --yes
   limitctl reset --exact 'tenant:*' --yes
   limitctl reset user:42 --to-remaining 100 --yes
+  limitctl reset 203.0.113.9 --layout auto --dry-run
   limitctl reset 'tenant:acme:*' --to-remaining 50 --at-least --yes`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {

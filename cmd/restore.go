@@ -38,7 +38,8 @@ asks for the context's name, or takes it from --confirm.
 BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
 backups list" print it. --last takes the last backup of this store. Records go
 back into the store that they came from. For another store give
---into-other-store.`,
+--into-other-store. A backup of other limiters' keys says which layout they
+have, so no --layout is needed.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore 20261122T031405.120Z-4711.jsonl
   limitctl restore --last

@@ -23,7 +23,13 @@ With --policy the arguments are attributes instead. They select every key of the
 policy that has them; its other attributes may be anything. Keys whose names
 follow from the configuration are reached directly, without a scan. With a glob
 for POLICY, such as 'api*', all keys are looked at, also those of an earlier
-configuration.`
+configuration.
+
+With --layout the keys are those that other limiters wrote to a Redis. PATTERN is
+then a glob over subjects, as the limiter's keys have them, or over whole keys
+of the store. Without --layout the context in use says which; "--layout limitctl"
+asks for limitctl's own. Keys that are not certainly of a limiter are told and
+left out, unless PATTERN or the configuration names them.`
 
 // selectionOptions say which keys a command is for.
 type selectionOptions struct {
@@ -140,7 +146,11 @@ func (s *selectionOptions) keep(minShare float64) func(*limiter.Entry) bool {
 // byPattern selects by a pattern of subjects, or with layouts also of store keys.
 func (s *selectionOptions) byPattern(text string, layouts bool) (selection operation.Selection, err error) {
 	query := &selection.Query
-	if query.Subjects, err = parseSubjects(text, s.exact); err != nil {
+	parse, parseName := parseSubjects, limiter.ParsePattern
+	if layouts {
+		parse, parseName = parseStoreKeys, limiter.ParseStoreKeyPattern
+	}
+	if query.Subjects, err = parse(text, s.exact); err != nil {
 		return selection, err
 	}
 	selection.Text, selection.Words = shell.Command(text), []string{longestLiteral(text)}
@@ -150,7 +160,7 @@ func (s *selectionOptions) byPattern(text string, layouts bool) (selection opera
 	if s.name == "" {
 		return selection, nil
 	}
-	name, err := limiter.ParsePattern(s.name)
+	name, err := parseName(s.name)
 	if err != nil {
 		return selection, usagef("--limit-name: %s", err)
 	}

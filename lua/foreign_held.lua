@@ -4,14 +4,22 @@
 -- goes on as in kept.lua.
 
 -- held returns the type of a key, and its value if the type is kind. The value is nil if the
--- field is not there. It is '' if nothing was kept to compare it with.
-local function held(key, kind, field, kept)
+-- field is not there. It is '' if nothing was kept to compare it with. same, if it is given,
+-- tells of a value whether that is what was kept, which then has its type.
+local function held(key, kind, field, kept, same)
   if field == '' and string.byte(kept) == 116 then -- 't'
     local text = redis.pcall('GET', key)
     if type(text) == 'string' then
       return 'string', text
     elseif not text then
       return 'none'
+    end
+  elseif field == '' and kept ~= '' and same then
+    local dump = redis.call('DUMP', key)
+    if not dump then
+      return 'none'
+    elseif same(string.sub(kept, 2), dump) then
+      return kind, dump
     end
   end
   local is = redis.call('TYPE', key).ok

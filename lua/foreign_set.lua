@@ -16,7 +16,7 @@ local function has_changed(i)
   if kind == '' then
     return false
   end
-  local is, has = held(KEYS[i], kind, '', value)
+  local is, has = held(KEYS[i], kind, '', value, stands_for)
   return is ~= kind or value ~= '' and not stands_for(string.sub(value, 2), has)
 end
 

@@ -1,52 +1,253 @@
 package peers
 
 import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
-	"github.com/sethvargo/go-redisstore"
-	"github.com/throttled/throttled/v2"
-	"github.com/throttled/throttled/v2/store/goredisstore.v9"
-	ulule "github.com/ulule/limiter/v3"
-	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/limitctl/limitctl/internal/redistest"
-	ours "github.com/limitctl/limitctl/pkg/limiter/redisstore"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
 )
 
-// Every library is there, and works with a server of the test's own.
-func TestThePeersAreThere(t *testing.T) {
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "32") // callers wait for most of their time
+	os.Exit(m.Run())
+}
+
+// caller is a peer's caller and limitctl on one server.
+type caller struct {
+	t      *testing.T
+	client *redis.Client
+	random *rand.Rand
+	// clock, unless zero, is what limitctl takes for the time: that of the library's answer.
+	clock time.Time
+	store *redisstore.Store
+	keys  limiter.Keyspace // by the layout, which is asked for
+	auto  limiter.Keyspace // by all layouts
+	// layout, storeKey and said are what the sequence is about.
+	layout   foreign.Layout
+	storeKey string
+	said     limiter.Limit
+}
+
+// sequences runs a random sequence of calls so many times, each for a caller and a key of its own.
+func sequences(t *testing.T, n int, layout, storeKey string, run func(*caller)) {
 	server := redistest.Start(t)
-	client := server.Client()
-	if _, err := ours.New(client); err != nil {
-		t.Fatal(err)
-	}
-	result, err := redis_rate.NewLimiter(client).Allow(t.Context(), "a", redis_rate.PerMinute(10))
-	if err != nil || result.Remaining != 9 {
-		t.Errorf("redis_rate: %+v, %v", result, err)
-	}
-	store, err := goredisstore.NewCtx(client, "b:")
+	client, ours := server.Client(), server.Client()
+	known, err := foreign.Named(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gcra, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(10), MaxBurst: 9})
+	for i := range n {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			c := &caller{t: t, client: client, random: rand.New(rand.NewPCG(uint64(i), 0)), layout: known}
+			c.storeKey = fmt.Sprintf(storeKey, i)
+			var err error
+			c.store, err = redisstore.New(ours, redisstore.WithClock(c.now), redisstore.WithoutHooks())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all foreign.Sources
+			for _, layout := range foreign.All() {
+				all = append(all, foreign.Source{Layout: layout})
+			}
+			c.auto = c.store.Foreign(all)
+			run(c)
+		})
+	}
+}
+
+// now is the clock of limitctl's store.
+func (c *caller) now() time.Time {
+	if c.clock.IsZero() {
+		return c.serverTime()
+	}
+	return c.clock
+}
+
+func (c *caller) serverTime() time.Time {
+	now, err := c.client.Time(c.t.Context()).Result()
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	if _, answer, err := gcra.RateLimitCtx(t.Context(), "a", 1); err != nil || answer.Remaining != 9 {
-		t.Errorf("throttled: %+v, %v", answer, err)
-	}
-	windows, err := ululeredis.NewStore(client)
+	return now
+}
+
+// say has an operator say what the limit is.
+func (c *caller) say(limit limiter.Limit) {
+	c.said = limit
+	pattern, err := limiter.ExactStoreKeyPattern(c.storeKey)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	counted, err := ulule.New(windows, ulule.Rate{Period: time.Minute, Limit: 10}).Get(t.Context(), "a")
-	if err != nil || counted.Remaining != 9 {
-		t.Errorf("ulule: %+v, %v", counted, err)
+	c.keys = c.store.Foreign(foreign.Sources{{Layout: c.layout, Keys: pattern, Limit: limit}})
+}
+
+// look returns what limitctl says of the key at an instant, by the server's clock if it is zero.
+// has is false if nothing is in use.
+func (c *caller) look(at time.Time) (entry limiter.Entry, has bool) {
+	c.t.Helper()
+	c.clock = at
+	key, ok := c.layout.Match(c.storeKey, true)
+	if !ok {
+		c.t.Fatalf("%q does not match", c.storeKey)
 	}
-	ticks, err := redisstore.New(&redisstore.Config{Tokens: 10, Interval: time.Minute, Dial: nil})
-	if err != nil || ticks == nil {
-		t.Errorf("sethvargo: %v", err)
+	query := limiter.Query{Keys: []limiter.Key{key}, StoreKeys: []string{c.storeKey}, Records: true}
+	for found, err := range c.keys.Scan(c.t.Context(), query) {
+		if err != nil {
+			c.t.Fatalf("of %q: %v", c.storeKey, err)
+		}
+		entry, has = found, true
+	}
+	return entry, has
+}
+
+// mustLook is look for a key that has something in use, unless it has expired meanwhile. Then
+// it returns false.
+func (c *caller) mustLook(at time.Time) (entry limiter.Entry, is bool) {
+	c.t.Helper()
+	entry, has := c.look(at)
+	if !has && c.exists() {
+		c.t.Fatalf("%q has nothing in use", c.storeKey)
+	}
+	return entry, has
+}
+
+func (c *caller) exists() bool {
+	n, err := c.client.Exists(c.t.Context(), c.storeKey).Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n > 0
+}
+
+// recognise has all layouts together say whose the key is. take has something in use.
+func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
+	c.t.Helper()
+	pattern, err := limiter.ExactStoreKeyPattern(c.storeKey)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.clock = time.Time{}
+	for {
+		if _, err := take(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+		for entry, err := range c.auto.Scan(c.t.Context(), limiter.Query{Subjects: pattern}) {
+			if err != nil || entry.Layout != as {
+				c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
+			}
+			return
+		}
+	}
+}
+
+// copied has the key copied under another name, for a library whose own peek writes.
+func (c *caller) copied(storeKey string) {
+	c.t.Helper()
+	if err := c.client.Copy(c.t.Context(), c.storeKey, storeKey, 0, true).Err(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// reset deletes the key as limitctl reset does. take has something in use.
+func (c *caller) reset(take func(context.Context) (bool, error)) {
+	c.t.Helper()
+	for {
+		if _, err := take(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+		entry, has := c.look(time.Time{})
+		if !has {
+			continue // it has come back meanwhile
+		}
+		if n, changed, err := c.keys.Delete(c.t.Context(), entry.Record); n != 1 || len(changed) > 0 || err != nil {
+			c.t.Fatalf("deleted %d of %q, %v, %v", n, c.storeKey, changed, err)
+		}
+		if c.exists() {
+			c.t.Fatalf("%q is still there", c.storeKey)
+		}
+		return
+	}
+}
+
+// setRemaining sets how many units remain, in what is there.
+func (c *caller) setRemaining(remaining int64) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	found := foreign.Found{StoreKey: c.storeKey, Now: limiter.InstantOf(c.serverTime()), Limit: c.said, Values: []foreign.Value{c.value()}}
+	writes, err := c.layout.(foreign.Setter).SetRemaining(&found, remaining)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, write := range writes {
+		if write.Field != "" {
+			err = c.client.HSet(ctx, write.StoreKey, write.Field, write.Text).Err()
+		} else {
+			err = c.client.Set(ctx, write.StoreKey, write.Text, redis.KeepTTL).Err()
+		}
+		if err == nil && write.TTL > 0 {
+			err = c.client.PExpire(ctx, write.StoreKey, write.TTL).Err()
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// value returns what the key holds, as far as the layouts here need it.
+func (c *caller) value() foreign.Value {
+	c.t.Helper()
+	ctx := c.t.Context()
+	value := foreign.Value{StoreKey: c.storeKey, TTL: c.client.PTTL(ctx, c.storeKey).Val()}
+	switch value.Type = foreign.ValueType(c.client.Type(ctx, c.storeKey).Val()); value.Type {
+	case foreign.StringValue:
+		value.Text = []byte(c.client.Get(ctx, c.storeKey).Val())
+		value.Length = int64(len(value.Text))
+	case foreign.HashValue:
+		for name, text := range c.client.HGetAll(ctx, c.storeKey).Val() {
+			value.Members = append(value.Members, foreign.Member{Name: name, Text: text})
+		}
+		value.Length = int64(len(value.Members))
+	}
+	return value
+}
+
+// wait waits for up to most.
+func (c *caller) wait(most time.Duration) {
+	time.Sleep(time.Duration(c.random.Int64N(int64(most))))
+}
+
+// between returns a random number, small ones as often as large ones.
+func (c *caller) between(least, most int64) int64 {
+	n := least + c.random.Int64N(most-least+1)
+	for c.random.IntN(2) == 0 {
+		n = least + (n-least)/4
+	}
+	return n
+}
+
+// admits counts how many requests a library admits until it denies one.
+func admits(ctx context.Context, t *testing.T, take func(context.Context) (bool, error)) (n int64) {
+	t.Helper()
+	for {
+		allowed, err := take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !allowed {
+			return n
+		}
+		n++
 	}
 }

@@ -135,18 +135,6 @@ func (w *Writer) Write(amends bool, records ...limiter.Record) error {
 	return nil
 }
 
-// WriteEntry writes the record of an entry, with the limit where the record does not have it.
-func (w *Writer) WriteEntry(e *limiter.Entry) error {
-	r := &e.Record
-	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
-	if l.setForeign(r); len(r.Parts) > 0 {
-		if l.Limit = limitText(e.Limit); e.UsedKnown() {
-			l.Used = &e.Used
-		}
-	}
-	return w.json.Encode(l)
-}
-
 // WriteUnused says that nothing of keys was in use. With amends it replaces what was written of
 // the same keys before.
 func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
@@ -160,6 +148,18 @@ func (w *Writer) WriteUnused(amends bool, keys ...limiter.Key) error {
 
 // IsUnused reports whether a record of a backup says that nothing of its key was in use.
 func IsUnused(r *limiter.Record) bool { return r.Value == nil && r.Parts == nil }
+
+// WriteEntry writes the record of an entry, with the limit where the record does not have it.
+func (w *Writer) WriteEntry(e *limiter.Entry) error {
+	r := &e.Record
+	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
+	if l.setForeign(r); len(r.Parts) > 0 {
+		if l.Limit = limitText(e.Limit); e.UsedKnown() {
+			l.Used = &e.Used
+		}
+	}
+	return w.json.Encode(l)
+}
 
 // Exclude says that keys which were written before are not to be brought back, since the change
 // has left them as they are.
@@ -315,7 +315,7 @@ func (c *Contents) damaged(number int64, err error) {
 // latest is later than any record expires, and no later than a store can be told.
 const latest = 253402300799999 // the last of the year 9999, in ms since the epoch
 
-func readExpiry(ms int64) (time.Time, error) {
+func readExpiry(ms, latest int64) (time.Time, error) {
 	switch {
 	case ms < -1 || ms > latest:
 		return time.Time{}, fmt.Errorf("expires_ms %d is neither a time in ms since 1970 nor -1 for never", ms)
@@ -344,7 +344,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 		return nil, errors.New("it names no limit")
 	}
 	var err error
-	if e.Expires, err = readExpiry(l.ExpiresMS); err != nil {
+	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {
 		return nil, err
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value

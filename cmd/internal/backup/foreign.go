@@ -35,7 +35,7 @@ type part struct {
 // setForeign fills in what is written of a record of another limiter.
 func (l *line) setForeign(r *limiter.Record) {
 	for _, p := range r.Parts {
-		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, expiryOf(p.Expires)})
+		l.Parts = append(l.Parts, part{[]byte(p.StoreKey), []byte(p.Field), p.Type, p.Dump, min(expiryOf(p.Expires), latestOfOthers)})
 	}
 	if !utf8.ValidString(r.Key.Subject) {
 		l.KeyBytes = []byte(r.Key.Subject)
@@ -45,10 +45,15 @@ func (l *line) setForeign(r *limiter.Record) {
 	}
 }
 
+// latestOfOthers is the latest that an expiry of another limiter is kept as, in ms since the
+// epoch: more than that the scripts of Redis cannot count exactly. Some limiters are known to set
+// expiries in tens of thousands of years.
+const latestOfOthers = 1 << 53
+
 // foreign reads the record of another limiter from a line that has parts.
 func (e *entry) foreign(l *line) error {
 	for _, p := range l.Parts {
-		expires, err := readExpiry(p.ExpiresMS)
+		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func readMapping(r *yamlfile.Reader, v yamlfile.Value) (m Mapping) {
 	if keysSaid {
 		if text, ok := r.Text(keys, "keys", "a glob over whole keys, such as rate:login:*"); ok {
 			var err error
-			if m.Keys, err = limiter.ParsePattern(text); err != nil {
+			if m.Keys, err = limiter.ParseStoreKeyPattern(text); err != nil {
 				r.Mistake(keys, "%s", err)
 			}
 		}

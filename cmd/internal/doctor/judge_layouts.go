@@ -41,22 +41,21 @@ func (f *layoutFacts) judgeLayouts() Finding {
 	names := slices.SortedFunc(maps.Keys(f.layouts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.layouts[b].limits, f.layouts[a].limits), cmp.Compare(a, b))
 	})
-	texts, data := make([]string, len(names)), map[string]any{}
+	texts, data, unknown := make([]string, len(names)), map[string]any{}, int64(0)
 	for i, name := range names {
 		count := f.layouts[name]
 		texts[i] = fmt.Sprintf("%s %s", name, plural(count.limits, "limit"))
-		switch {
-		case count.limitUnknown == count.limits:
-			texts[i] += " (how much is allowed is not known; --limit can say it)"
-		case count.atLimit > 0 && count.limitUnknown > 0:
-			texts[i] += fmt.Sprintf(" (%d at the limit, %d not known)", count.atLimit, count.limitUnknown)
-		case count.atLimit > 0:
+		if count.atLimit > 0 {
 			texts[i] += fmt.Sprintf(" (%d at the limit)", count.atLimit)
 		}
+		unknown += count.limitUnknown
 		data[name] = map[string]any{"limits": count.limits, "at_limit": count.atLimit, "not_known": count.limitUnknown}
 	}
 	finding := Finding{Check: "layouts", Status: OK, Summary: cmp.Or(strings.Join(texts, ", "), "no limits of other limiters"),
 		Data: map[string]any{"layouts": data, "looked": f.looked, "total": f.total, "complete": f.complete}}
+	if unknown > 0 {
+		finding.Summary += fmt.Sprintf("; of %s it is not known how much is allowed, and --limit can say it", plural(unknown, "limit"))
+	}
 	if !f.complete {
 		finding.Summary = fmt.Sprintf("stopped early: %s among the %d keys looked at of %s (--scan-limit 0 looks at all)", finding.Summary,
 			f.looked, plural(f.total, "key"))

@@ -225,8 +225,7 @@ func (m *migration) charge(ctx context.Context, batch *migrationBatch, held map[
 		return results, err
 	}
 	adjusted, err := m.runner.Store.Adjust(ctx, changes...)
-	var late []limiter.Record
-	var same []limiter.Record
+	var late, same []limiter.Record
 	for n := range adjusted {
 		key := changes[n].Key
 		results[index[n]] = adjusted[n]

@@ -150,22 +150,22 @@ func TestApisixKeys(t *testing.T) {
 
 func TestApisixSetRemaining(t *testing.T) {
 	v := apisixVectors()
-	checkSet(t, apisix{}, v[1].found(apisix{}), 6, Write{StoreKey: v[1].storeKey, Text: "4"})
-	checkSet(t, apisix{}, v[4].found(apisix{}), 6, Write{StoreKey: v[4].storeKey, Text: "6"})
-	checkSet(t, apisix{}, v[8].found(apisix{}), 6, Write{StoreKey: v[8].values[0].StoreKey, Text: "4"},
+	checkSet(t, apisix{}, v[1].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[1].storeKey, Text: "4"})
+	checkSet(t, apisix{}, v[4].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[4].storeKey, Text: "6"})
+	checkSet(t, apisix{}, v[8].found(apisix{}, limiter.Key{}), 6, Write{StoreKey: v[8].values[0].StoreKey, Text: "4"},
 		Write{StoreKey: v[8].values[1].StoreKey, Text: "0"})
-	if _, err := (apisix{}).SetRemaining(v[11].found(apisix{}), 6); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[11].found(apisix{}, limiter.Key{}), 6); err == nil {
 		t.Error("it sets what remains of a window past")
 	}
 	v = apisixOtherVectors()
-	checkSet(t, apisix{}, v[1].found(apisix{}), 3, Write{StoreKey: v[1].storeKey, Field: "excess", Text: "0"},
+	checkSet(t, apisix{}, v[1].found(apisix{}, limiter.Key{}), 3, Write{StoreKey: v[1].storeKey, Field: "excess", Text: "0"},
 		Write{StoreKey: v[1].storeKey, Field: "last", Text: "1795294335000"})
-	checkSet(t, apisix{}, v[4].found(apisix{}), 0, Write{StoreKey: v[4].values[0].StoreKey, Text: "3000"},
+	checkSet(t, apisix{}, v[4].found(apisix{}, limiter.Key{}), 0, Write{StoreKey: v[4].values[0].StoreKey, Text: "3000"},
 		Write{StoreKey: v[4].values[1].StoreKey, Text: "1795294335000"})
-	if _, err := (apisix{}).SetRemaining(v[1].found(apisix{}), 4); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[1].found(apisix{}, limiter.Key{}), 4); err == nil {
 		t.Error("it writes a state that is none after a request")
 	}
-	if _, err := (apisix{}).SetRemaining(v[7].found(apisix{}), 1); err == nil {
+	if _, err := (apisix{}).SetRemaining(v[7].found(apisix{}, limiter.Key{}), 1); err == nil {
 		t.Error("it sets what remains of connections")
 	}
 }

@@ -29,7 +29,7 @@ func Describe(value *Value, now limiter.Instant) Description {
 		is := Description{Layout: info.Name, Text: info.called()}
 		if !isCertainly(layout, value.StoreKey, value, now) {
 			is.ByValue = true
-			if isPlain(value) || !isCertainly(layout, info.Example, value, now) {
+			if !tells(value) || !isCertainly(layout, info.Example, value, now) {
 				continue
 			}
 		}
@@ -65,13 +65,14 @@ func isCertainly(layout Layout, storeKey string, value *Value, now limiter.Insta
 	return err == nil && reading.Certain && len(reading.Entries) > 0
 }
 
-// isPlain reports whether a value is a whole number, which says nothing without its key.
-func isPlain(value *Value) bool {
+// tells reports whether a value can say whose it is without its key: one that is built of
+// several parts, and not a number or a list of anything.
+func tells(value *Value) bool {
 	if value.Type != StringValue {
-		return false
+		return value.Type == HashValue
 	}
 	_, err := strconv.ParseInt(string(value.Text), 10, 64)
-	return err == nil
+	return err != nil
 }
 
 // called is what a value of the layout is called.

@@ -107,7 +107,7 @@ func TestDrfLongList(t *testing.T) {
 
 func TestDrfSetRemaining(t *testing.T) {
 	v := drfVectors()[0]
-	found := v.found(drf{})
+	found := v.found(drf{}, limiter.Key{})
 	checkSet(t, drf{}, found, 1, Write{StoreKey: v.storeKey, Text: pickleTimes([]float64{1795294535.25})})
 	checkSet(t, drf{}, found, 0, Write{StoreKey: v.storeKey, Text: pickleTimes([]float64{1795294536.5, 1795294535.25}), TTL: time.Minute})
 	found.Limit.Count = math.MaxInt64

@@ -70,9 +70,9 @@ func TestEnvoyKeys(t *testing.T) {
 
 func TestEnvoySetRemaining(t *testing.T) {
 	v := envoyVectors()[1]
-	checkSet(t, envoy{}, v.found(envoy{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
+	checkSet(t, envoy{}, v.found(envoy{}, limiter.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
 	v = envoyVectors()[2]
-	if _, err := (envoy{}).SetRemaining(v.found(envoy{}), 6); err == nil {
+	if _, err := (envoy{}).SetRemaining(v.found(envoy{}, limiter.Key{}), 6); err == nil {
 		t.Error("it sets what remains of a limit whose unit is not known")
 	}
 }

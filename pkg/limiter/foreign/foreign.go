@@ -42,8 +42,8 @@ type Layout interface {
 // Setter is a [Layout] whose values can be written so that any number of units remains.
 type Setter interface {
 	Layout
-	// SetRemaining returns what to write so that remaining units are left at found.Now. The
-	// error is an [limiter.ErrInvalid] that says what is not known, or does not fit.
+	// SetRemaining returns what to write so that remaining units are left at found.Now, for
+	// values that Decode can read. The error is an [limiter.ErrInvalid] that says what is not known, or does not fit.
 	SetRemaining(found *Found, remaining int64) ([]Write, error)
 }
 

@@ -64,7 +64,7 @@ func TestKongAdvancedKeys(t *testing.T) {
 // TestKongAdvancedPartlyRead: of a hash that is too long to be read whole, no count is known.
 func TestKongAdvancedPartlyRead(t *testing.T) {
 	v := kongAdvancedVectors()[0]
-	found := v.found(kong{})
+	found := v.found(kong{}, limiter.Key{})
 	found.Values[1].Length++
 	reading, err := kong{}.Decode(found)
 	if err != nil || len(reading.Entries) != 3 || reading.Entries[0].UsedKnown() {
@@ -74,7 +74,7 @@ func TestKongAdvancedPartlyRead(t *testing.T) {
 
 func TestKongAdvancedSetRemaining(t *testing.T) {
 	v := kongAdvancedVectors()[0]
-	found := v.found(kong{})
+	found := v.found(kong{}, limiter.Key{})
 	found.Key.Subject = "alice"
 	checkSet(t, kong{}, found, 7, Write{StoreKey: v.values[0].StoreKey, Field: "alice", Text: "3"},
 		Write{StoreKey: v.values[1].StoreKey, Field: "alice", Text: "0"})

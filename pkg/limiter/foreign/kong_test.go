@@ -93,9 +93,9 @@ func TestKongKeys(t *testing.T) {
 
 func TestKongSetRemaining(t *testing.T) {
 	v := kongVectors()[1]
-	checkSet(t, kong{}, v.found(kong{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
+	checkSet(t, kong{}, v.found(kong{}, limiter.Key{}), 2, Write{StoreKey: v.storeKey, Text: "3"})
 	v = kongVectors()[3]
-	if _, err := (kong{}).SetRemaining(v.found(kong{}), 2); err == nil {
+	if _, err := (kong{}).SetRemaining(v.found(kong{}, limiter.Key{}), 2); err == nil {
 		t.Error("it sets what remains of a limit that was not said")
 	}
 }

@@ -76,11 +76,11 @@ func TestLimitadorKeys(t *testing.T) {
 
 func TestLimitadorSetRemaining(t *testing.T) {
 	v := limitadorVectors()[1]
-	checkSet(t, limitador{}, v.found(limitador{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
+	checkSet(t, limitador{}, v.found(limitador{}, limiter.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4"})
 	v = limitadorVectors()[3]
-	checkSet(t, limitador{}, v.found(limitador{}), 6, Write{StoreKey: v.storeKey, Text: "4", TTL: time.Minute})
+	checkSet(t, limitador{}, v.found(limitador{}, limiter.Key{}), 6, Write{StoreKey: v.storeKey, Text: "4", TTL: time.Minute})
 	v = limitadorVectors()[7]
-	if _, err := (limitador{}).SetRemaining(v.found(limitador{}), 6); err == nil {
+	if _, err := (limitador{}).SetRemaining(v.found(limitador{}, limiter.Key{}), 6); err == nil {
 		t.Error("it sets what remains of a set")
 	}
 }

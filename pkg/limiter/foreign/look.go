@@ -13,16 +13,17 @@ type Look struct {
 	StoreKey   string
 	candidates []candidate
 	query      *limiter.Query
+	keys       []limiter.Key // that were asked for instead of the query's
 	now        limiter.Instant
 }
 
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the
 // query selects none of the limits that it can be of. A pattern of subjects selects store keys,
-// too. Query.Keys is for [Sources.LookFor].
+// too; without one all are selected. The query's Keys do not matter here, see [Sources.LookFor].
 func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
-		if query.Keys != nil || c.key.Subject == "" || look.selects(c.key, storeKey) {
+		if c.key.Subject == "" || look.selects(c.key, storeKey) {
 			look.candidates = append(look.candidates, c)
 		}
 	}
@@ -32,24 +33,30 @@ func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 	return &look
 }
 
-// LookFor begins to look at a store key of which it is known whose it is: key is the Key of an
-// entry that a scan found there. It returns nil if the layout that the key names is not one of
-// the sources, or cannot have made the store key.
-func (s Sources) LookFor(storeKey string, key limiter.Key) *Look {
-	c, ok := s.named(storeKey, layoutOf(key))
-	if !ok {
+// LookFor begins to look at a store key for limits that a scan found there: keys are those of the
+// entries, with their names. It returns nil if the layouts that the names begin with are not
+// among the sources, or cannot have made the store key.
+func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
+	look := Look{StoreKey: storeKey, keys: keys}
+	for _, key := range keys {
+		c, ok := s.named(storeKey, layoutOf(key))
+		if ok && !slices.ContainsFunc(look.candidates, func(other candidate) bool { return other.Layout == c.Layout }) {
+			look.candidates = append(look.candidates, c)
+		}
+	}
+	if len(look.candidates) == 0 {
 		return nil
 	}
-	return &Look{StoreKey: storeKey, candidates: []candidate{c}, query: &limiter.Query{Keys: []limiter.Key{key}}}
+	return &look
 }
 
-// selects reports whether the query is of a key that a store key has.
+// selects reports whether a key that a store key has was asked for.
 func (l *Look) selects(key limiter.Key, storeKey string) bool {
-	q := l.query
-	if q.Keys != nil {
-		return slices.Contains(q.Keys, key)
+	if l.keys != nil {
+		return slices.Contains(l.keys, key)
 	}
-	return (q.Subjects.Match(key.Subject) || q.Subjects.Match(storeKey)) &&
+	q := l.query
+	return (q.Subjects.IsZero() || q.Subjects.Match(key.Subject) || q.Subjects.Match(storeKey)) &&
 		(q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
 }
 
@@ -101,7 +108,7 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entr
 	}
 	return slices.DeleteFunc(claim.entries(), func(e limiter.Entry) bool {
 		// What the store key says was asked for by Look; an entry can say more of itself.
-		return (e.Key != claim.key || l.query.Keys != nil) && !l.selects(e.Key, e.StoreKey)
+		return (e.Key != claim.key || l.keys != nil) && !l.selects(e.Key, e.StoreKey)
 	}), claim.together[0], nil
 }
 

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -25,14 +26,18 @@ func TestNoLimitIsClaimedTwice(t *testing.T) {
 				}
 				look.StoreKeys(v.now)
 				entries, _, err := look.Judge(v.value)
-				for j := range entries {
-					if entries[j].Layout != name {
-						t.Errorf("%s claims it: %+v", entries[j].Layout, entries[j])
-					}
+				claims := ""
+				if len(entries) > 0 {
+					claims = entries[0].Layout
 				}
-				_, isUsual := layout.Match(v.storeKey, false)
-				if wanted := v.certain && isUsual && v.wrong == "" && len(v.want) > 0; wanted != (len(entries) > 0) {
-					t.Errorf("it is claimed: %v, want %v; the error is %v", len(entries) > 0, wanted, err)
+				wants := ""
+				if v.isCertain(layout) {
+					wants = name
+				}
+				// Of limiters that write the same nobody can tell which one it is.
+				isSame := claims == "gcra-ns" && slices.Contains([]string{"throttled", "redis-cell", "boulder"}, name)
+				if claims != wants && !isSame {
+					t.Errorf("it is claimed by %q, want %q; the error is %v", claims, wants, err)
 				}
 				if errors.Is(err, limiter.ErrForeign) {
 					t.Errorf("nobody asked, and the error is %v", err)
@@ -40,4 +45,15 @@ func TestNoLimitIsClaimedTwice(t *testing.T) {
 			})
 		}
 	}
+}
+
+// isCertain reports whether a layout is certain of a vector when nobody says anything.
+func (v *vector) isCertain(layout Layout) bool {
+	key, isUsual := layout.Match(v.storeKey, false)
+	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now}
+	for _, storeKey := range layout.Together(v.storeKey, limiter.Limit{}, v.now) {
+		found.Values = append(found.Values, v.value(storeKey))
+	}
+	reading, err := layout.Decode(found)
+	return isUsual && err == nil && reading.Certain && len(reading.Entries) > 0
 }

@@ -103,7 +103,9 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 		after, since := steps.take(1)
 		entry.UsedUnknown = false
 		entry.Remaining = max(0, int64(left))
-		entry.Used = entry.Limit.Capacity() - int64(math.Floor(left))
+		if entry.ResetAfter > 0 { // floats can say of a full bucket that it is not quite
+			entry.Used = entry.Limit.Capacity() - int64(math.Floor(left))
+		}
 		if entry.Allowed = after >= 0; !entry.Allowed {
 			entry.RetryAfter = luaSeconds(-since)
 		}

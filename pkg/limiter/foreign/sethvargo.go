@@ -111,8 +111,8 @@ func (l sethvargo) Decode(found *Found) (Reading, error) {
 	case t.interval > 0:
 		current, next := t.at(now)
 		heldEntry(&entry, current.tokens)
-		entry.Used = max(0, entry.Used) // an operator may have given more tokens than the limit
-		entry.ResetAfter = time.Duration(int64(min(next, math.MaxInt64)) - now)
+		entry.Used = max(0, entry.Used)                                       // an operator may have given more tokens than the limit
+		entry.ResetAfter = max(0, time.Duration(int64(min(next, 1<<62))-now)) // a float may be some ns early, or anything
 		if entry.Allowed = current.tokens > 0; !entry.Allowed {
 			entry.RetryAfter = entry.ResetAfter
 		}

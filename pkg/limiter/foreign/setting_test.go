@@ -5,16 +5,6 @@ import (
 	"testing"
 )
 
-// found is what a store would give to the layout's Decode.
-func (v *vector) found(layout Layout) *Found {
-	key, _ := layout.Match(v.storeKey, true)
-	found := &Found{StoreKey: v.storeKey, Key: key, Now: v.now, Limit: v.limit}
-	for _, storeKey := range layout.Together(v.storeKey, v.limit, v.now) {
-		found.Values = append(found.Values, v.value(storeKey))
-	}
-	return found
-}
-
 // checkSet checks what a layout writes so that so many units remain, and that it then reads so
 // many of the values. found has them afterwards.
 func checkSet(t *testing.T, layout Setter, found *Found, remaining int64, want ...Write) {

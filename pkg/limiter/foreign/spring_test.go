@@ -45,7 +45,7 @@ func springVectors() []vector {
 // TestSpringSetRemaining writes both keys, as the limiter itself would.
 func TestSpringSetRemaining(t *testing.T) {
 	v := springVectors()[1]
-	found := v.found(spring{})
+	found := v.found(spring{}, limiter.Key{})
 	checkSet(t, spring{}, found, 4, Write{StoreKey: v.values[0].StoreKey, Text: "4", TTL: 10 * time.Second},
 		Write{StoreKey: v.values[1].StoreKey, Text: "1795294331", TTL: 10 * time.Second})
 	if _, err := (spring{}).SetRemaining(found, 11); err == nil {

@@ -65,7 +65,7 @@ func tykVectors() []vector {
 func TestTykLongWindow(t *testing.T) {
 	v := tykVectors()[0]
 	v.limit.Period = time.Minute
-	found := v.found(tyk{})
+	found := v.found(tyk{}, limiter.Key{})
 	found.Values[0].Length = 20_000
 	reading, err := tyk{}.Decode(found)
 	if err != nil || reading.Entries[0].UsedKnown() {
@@ -75,8 +75,8 @@ func TestTykLongWindow(t *testing.T) {
 
 func TestTykSetRemaining(t *testing.T) {
 	v := tykVectors()
-	checkSet(t, tyk{}, v[6].found(tyk{}), 99, Write{StoreKey: v[6].storeKey, Text: "1"})
-	if _, err := (tyk{}).SetRemaining(v[0].found(tyk{}), 1); err == nil {
+	checkSet(t, tyk{}, v[6].found(tyk{}, limiter.Key{}), 99, Write{StoreKey: v[6].storeKey, Text: "1"})
+	if _, err := (tyk{}).SetRemaining(v[0].found(tyk{}, limiter.Key{}), 1); err == nil {
 		t.Error("it sets what remains of a rolling window")
 	}
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,23 +47,26 @@ func (h *heldValue) gone() {
 // lifetime is the command that tells until when a key is kept: one that says an instant where
 // that can be had and matters, else for how long.
 type lifetime struct {
-	cmd   *redis.DurationCmd
+	cmd   *redis.IntCmd
 	until bool
 }
 
 // keep notes until when the value is kept. It reports whether there is one.
 func (h *heldValue) keep(l lifetime) (there bool) {
-	switch value := l.cmd.Val(); {
+	switch value := l.cmd.Val(); { // in ms, as other limiters set expiries that no Duration can have
 	case value == -2:
 		h.gone()
 		return false
 	case value < 0:
 		h.TTL, h.expires = -1, time.Time{}
 	case l.until:
-		h.expires = time.UnixMilli(value.Milliseconds())
+		h.expires = time.UnixMilli(value)
 		h.TTL = max(0, h.expires.Sub(h.at))
 	default:
-		h.TTL, h.expires = value, h.at.Add(value)
+		h.TTL = time.Duration(min(value, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		if h.expires = h.at.Add(h.TTL); h.TTL.Milliseconds() < value {
+			h.expires = time.UnixMilli(h.at.UnixMilli() + value)
+		}
 	}
 	return true
 }

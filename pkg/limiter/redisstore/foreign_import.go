@@ -9,7 +9,8 @@ import (
 )
 
 // Import implements [limiter.Keyspace]. The parts of a record that lie in one slot come back
-// together or not at all. A part that a newer server has dumped, and this one cannot read, is a
+// together or not at all. A large hash or set has its members in no order, so that one which is
+// there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [limiter.ErrRefused].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	for i := range records {

@@ -137,9 +137,16 @@ func (r *foreignReader) clock(ctx context.Context, pipe redis.Pipeliner, server 
 // lifetimeOf asks until when a key is kept.
 func (r *foreignReader) lifetimeOf(ctx context.Context, pipe redis.Pipeliner, storeKey string) lifetime {
 	if r.dumps && !r.store.scripts.noExpireTime.Load() {
-		return lifetime{pipe.PExpireTime(ctx, storeKey), true}
+		return lifetime{askInt(ctx, pipe, "pexpiretime", storeKey), true}
 	}
-	return lifetime{pipe.PTTL(ctx, storeKey), false}
+	return lifetime{askInt(ctx, pipe, "pttl", storeKey), false}
+}
+
+// askInt asks what a store key has, in the numbers that the server says it in.
+func askInt(ctx context.Context, pipe redis.Pipeliner, command, storeKey string) *redis.IntCmd {
+	cmd := redis.NewIntCmd(ctx, command, storeKey)
+	_ = pipe.Process(ctx, cmd) // the error is that of the pipeline
+	return cmd
 }
 
 // isTooOld reports whether an answer says that there is no PEXPIRETIME to be had. Then it is

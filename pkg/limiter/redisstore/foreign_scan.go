@@ -108,32 +108,52 @@ func (sc *foreignScan) run(ctx context.Context) error {
 	return keys.All(ctx)
 }
 
-// readKeys looks at exactly the query's keys.
+// readKeys looks at exactly the query's keys. A store key can have several of them.
 func (sc *foreignScan) readKeys(ctx context.Context) error {
 	if err := sc.send(ctx, foreignPage{total: int64(len(sc.query.StoreKeys))}); err != nil {
 		return err
 	}
-	return sc.store.eachBatch(ctx, tagsOf(sc.query.StoreKeys), redisserver.KeysPerRead, func(batch []int) error {
+	storeKeys, keys := sc.query.StoreKeys, map[string][]limiter.Key{}
+	if len(sc.query.Keys) == len(storeKeys) {
+		storeKeys = nil
+		for i, storeKey := range sc.query.StoreKeys {
+			if keys[storeKey] == nil {
+				storeKeys = append(storeKeys, storeKey)
+			}
+			keys[storeKey] = append(keys[storeKey], sc.query.Keys[i])
+		}
+	}
+	return sc.store.eachBatch(ctx, tagsOf(storeKeys), redisserver.KeysPerRead, func(batch []int) error {
 		if err := sc.pace.Wait(ctx, len(batch)); err != nil {
 			return err
 		}
 		var looks []*foreign.Look
+		looked := 0
 		for _, i := range batch {
-			storeKey := sc.query.StoreKeys[i]
-			if look := sc.sources.Look(storeKey, &sc.query); look != nil && !sc.isBeside(storeKey) {
+			looked += max(1, len(keys[storeKeys[i]]))
+			if look := sc.lookAt(storeKeys[i], keys[storeKeys[i]]); look != nil && !sc.isBeside(storeKeys[i]) {
 				looks = append(looks, look)
 			}
 		}
-		server, err := sc.store.servers.ServerOf(ctx, sc.query.StoreKeys[batch[0]])
+		server, err := sc.store.servers.ServerOf(ctx, storeKeys[batch[0]])
 		if err != nil {
 			return err
 		}
-		err = sc.readPage(ctx, server, looks, int64(len(batch)))
+		err = sc.readPage(ctx, server, looks, int64(looked))
 		if node, is := server.(*redis.Client); is && err != nil && sc.store.isCluster {
 			return &nodeError{err, node.Options().Addr}
 		}
 		return err
 	})
+}
+
+// lookAt looks at one of the query's store keys. Of keys without a name only whom they are of is
+// known, and the query says that.
+func (sc *foreignScan) lookAt(storeKey string, keys []limiter.Key) *foreign.Look {
+	if len(keys) == 0 || keys[0].Name == "" {
+		return sc.sources.Look(storeKey, &sc.query)
+	}
+	return sc.sources.LookFor(storeKey, keys...)
 }
 
 func (sc *foreignScan) send(ctx context.Context, p foreignPage) error {

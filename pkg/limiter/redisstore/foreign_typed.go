@@ -14,8 +14,11 @@ import (
 // in it, as far as that is not too much. It returns those that are on another server.
 func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, values []*heldValue) (moved []*heldValue, err error) {
 	const patience = 3 // looks at values that change their type meanwhile
-	for range patience {
-		there, elsewhere, err := r.types(ctx, server, values)
+	for try := range 1 + patience {
+		if try == 0 && !r.hashes {
+			continue
+		}
+		there, elsewhere, err := r.types(ctx, server, values, try == 0)
 		if err == nil {
 			err = r.measure(ctx, server, there)
 		}
@@ -42,19 +45,27 @@ func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, val
 	return moved, nil
 }
 
-// types asks for the types and the sizes of values.
-func (r *foreignReader) types(ctx context.Context, server redis.Cmdable, values []*heldValue) (there, moved []*heldValue, err error) {
+// types asks for the types and the sizes of values. With guess they are taken to be hashes. Those
+// that are not come to light when they are read.
+func (r *foreignReader) types(ctx context.Context, server redis.Cmdable, values []*heldValue, guess bool) (
+	there, moved []*heldValue, err error,
+) {
 	pipe := server.Pipeline()
 	types, sizes := make([]*redis.StatusCmd, len(values)), make([]*redis.IntCmd, len(values))
 	for i, held := range values {
-		types[i] = pipe.Type(ctx, held.StoreKey)
+		if !guess {
+			types[i] = pipe.Type(ctx, held.StoreKey)
+		}
 		sizes[i] = pipe.MemoryUsage(ctx, held.StoreKey)
 	}
 	if err := execute(ctx, pipe); err != nil {
 		return nil, nil, err
 	}
 	for i, held := range values {
-		kind, err := types[i].Result()
+		kind, err := string(foreign.HashValue), error(nil)
+		if !guess {
+			kind, err = types[i].Result()
+		}
 		size, sizeErr := sizeIn(sizes[i])
 		switch {
 		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(sizeErr):
@@ -65,7 +76,7 @@ func (r *foreignReader) types(ctx context.Context, server redis.Cmdable, values 
 		case sizeErr != nil && (r.sizes || !redisserver.LacksRight(sizeErr)):
 			return nil, nil, sizeErr
 		}
-		if held.Type = foreign.ValueType(kind); held.Type == foreign.NoValue {
+		if held.Type = foreign.ValueType(kind); held.Type == foreign.NoValue || errors.Is(sizes[i].Err(), redis.Nil) {
 			held.gone()
 			continue
 		}

@@ -94,19 +94,20 @@ func (s *Store) recognise(ctx context.Context, server redis.Cmdable, values []*l
 	for i := range values {
 		storeKeys[i] = values[i].StoreKey
 	}
-	held, now, err := s.readForeign(ctx, server, storeKeys)
+	r := &foreignReader{foreignKeys: &foreignKeys{store: s}, server: server, values: map[string]*heldValue{}}
+	err := r.add(ctx, storeKeys)
 	for _, value := range values {
-		found := held[value.StoreKey]
+		held := r.values[value.StoreKey]
 		if value.Holds == "" {
 			value.Holds = s.holds("")
 			if err == nil {
-				value.Holds = s.holdsValue(&found.Value)
+				value.Holds = s.holdsValue(&held.Value)
 			}
 		}
-		if err != nil || found.Type == foreign.NoValue {
+		if err != nil || held.Type == foreign.NoValue || held.tooLarge != "" {
 			continue
 		}
-		switch is := foreign.Describe(&found.Value, now); {
+		switch is := foreign.Describe(&held.Value, r.instant(r.at(value.StoreKey))); {
 		case is.Layout == "":
 		case is.ByValue:
 			value.Holds = "what looks like " + is.Text + ", which is not a limit record"
@@ -136,15 +137,4 @@ func (s *Store) holds(kind foreign.ValueType) string {
 		return "nothing any more"
 	}
 	return "a " + s.servers.Redact(string(kind)) + ", which is not a limit record"
-}
-
-// readForeign reads what is under store keys, and when.
-func (s *Store) readForeign(ctx context.Context, server redis.Cmdable, storeKeys []string) (map[string]*heldValue, limiter.Instant, error) {
-	now, err := server.Time(ctx).Result()
-	if err != nil {
-		return nil, 0, err
-	}
-	r := &foreignReader{foreignKeys: &foreignKeys{store: s}, server: server, values: map[string]*heldValue{}, now: now}
-	err = r.add(ctx, storeKeys)
-	return r.values, r.instant(r.now), err
 }

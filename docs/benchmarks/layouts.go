@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+)
+
+// layoutKeys is how many keys each kind has.
+const layoutKeys = 1_000_000
+
+// layoutKind is a kind of keys in a database of its own.
+type layoutKind struct {
+	name    string
+	options string // of a command that reads them
+	limits  int    // how many limits the keys are
+	fill    func(pipe redis.Pipeliner, i int, now time.Time)
+}
+
+// layoutKinds are those that are compared. The first is our own.
+func layoutKinds() []layoutKind {
+	ahead := func() time.Duration { return 2*time.Hour + rand.N(2*time.Hour) }
+	return []layoutKind{
+		{"limitctl's own", "", layoutKeys, nil},
+		{"redis_rate: a string", " --layout redis_rate --limit 100/4h", layoutKeys, func(pipe redis.Pipeliner, i int, now time.Time) {
+			left := ahead()
+			arrival := float64(now.Add(left).UnixMicro())/1e6 - 1_483_228_800
+			pipe.SetArgs(context.Background(), fmt.Sprintf("rate:user:%d", i), strconv.FormatFloat(arrival, 'f', 6, 64),
+				redis.SetArgs{ExpireAt: now.Add(left + time.Second)})
+		}},
+		{"spring-cloud-gateway: two strings", " --layout spring-cloud-gateway --limit 1/1m,burst=300", layoutKeys / 2,
+			func(pipe redis.Pipeliner, i int, now time.Time) {
+				if i%2 == 1 {
+					return
+				}
+				name := fmt.Sprintf("request_rate_limiter.{route.user%d}.", i/2)
+				pipe.Set(context.Background(), name+"tokens", rand.IntN(100), 10*time.Hour)
+				pipe.Set(context.Background(), name+"timestamp", now.Unix(), 10*time.Hour)
+			}},
+		{"traefik: a hash", " --layout traefik --limit 1/1m,burst=300", layoutKeys, func(pipe redis.Pipeliner, i int, now time.Time) {
+			storeKey := fmt.Sprintf("rate:limit@file:user%d", i)
+			pipe.HSet(context.Background(), storeKey, "last", now.UnixMicro(), "tokens", 100*rand.Float64())
+			pipe.Expire(context.Background(), storeKey, 10*time.Hour)
+		}},
+	}
+}
+
+// layoutsSection reads and resets the keys of other limiters beside as many of our own, on one
+// server and in turns.
+func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "limitctl-benchmarks")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary, err := buildLimitctl(ctx, dir)
+	if err != nil {
+		return err
+	}
+	server, err := redistest.Launch()
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	kinds := layoutKinds()
+	commands := []string{"inspect '*' --summary", "reset '*' --yes"}
+	took, memory := make([][][]float64, len(commands)), make([][]int64, len(commands))
+	for c := range commands {
+		took[c], memory[c] = make([][]float64, len(kinds)), make([]int64, len(kinds))
+	}
+	for round := range p.rounds {
+		for k := range kinds { // what a reset has deleted
+			progress("layouts: round %d of %d, filling %s", round+1, p.rounds, kinds[k].name)
+			if err := kinds[k].plant(ctx, server.Addr, k); err != nil {
+				return err
+			}
+		}
+		for c, command := range commands {
+			for n := range kinds {
+				k := (n + round) % len(kinds)
+				text := binary + " " + command + kinds[k].options + " --store redis://" + server.Addr + "/" + strconv.Itoa(k)
+				seconds, resident, err := layoutRun(ctx, dir, text, kinds[k].limits)
+				if err != nil {
+					return err
+				}
+				took[c][k] = append(took[c][k], seconds)
+				memory[c][k] = max(memory[c][k], resident)
+			}
+		}
+	}
+	for c, title := range []string{"`inspect '*' --summary`", "`reset '*'`, with its backup"} {
+		fmt.Fprintf(out, "#### %s of %d keys\n\n|  | seconds | its ÷ ours | memory of limitctl |\n|---|---:|---:|---:|\n", title, layoutKeys)
+		for k := range kinds {
+			ratios := make([]float64, p.rounds)
+			for round := range ratios {
+				ratios[round] = took[c][k][round] / took[c][0][round]
+			}
+			fmt.Fprintf(out, "| %s | %.2f | **%.2f** (%.2f–%.2f) | %d MiB |\n", kinds[k].name, median(took[c][k]), median(ratios),
+				slices.Min(ratios), slices.Max(ratios), memory[c][k]>>10)
+		}
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+// plant writes the keys of a kind into a database, which is emptied before.
+func (k *layoutKind) plant(ctx context.Context, addr string, database int) error {
+	client := redis.NewClient(&redis.Options{Addr: addr, DB: database, DisableIdentity: true, ReadTimeout: time.Minute})
+	defer client.Close()
+	if err := client.FlushDB(ctx).Err(); err != nil {
+		return err
+	}
+	if k.fill == nil {
+		return fillTenants(ctx, client, 0, layoutKeys)
+	}
+	now := time.Now()
+	for first := 0; first < layoutKeys; first += 10_000 {
+		pipe := client.Pipeline()
+		for i := first; i < first+10_000; i++ {
+			k.fill(pipe, i, now)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	if keys := client.DBSize(ctx).Val(); keys != layoutKeys {
+		return fmt.Errorf("%s has %d keys, want %d", k.name, keys, layoutKeys)
+	}
+	return nil
+}
+
+// layoutRun runs a command that has to find so many limits. It returns how long that took and
+// how many KiB of memory it had.
+func layoutRun(ctx context.Context, dir, command string, limits int) (seconds float64, resident int64, err error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	begin := time.Now()
+	text, err := cmd.CombinedOutput()
+	seconds = time.Since(begin).Seconds()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w\n%s", command, err, text)
+	}
+	if !strings.Contains(string(text), strconv.Itoa(limits)) {
+		return 0, 0, fmt.Errorf("%s did not find %d limits:\n%s", command, limits, text)
+	}
+	if usage, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
+		resident = usage.Maxrss
+	}
+	return seconds, resident, os.RemoveAll(filepath.Join(dir, "state"))
+}

@@ -1,0 +1,130 @@
+package peers
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// redisRate is a caller of redis_rate.
+type redisRate struct {
+	*caller
+	limiter *redis_rate.Limiter
+	limit   redis_rate.Limit
+}
+
+func (r *redisRate) subject() string { return strings.TrimPrefix(r.storeKey, "rate:") }
+
+// asked is an answer of redis_rate.
+type asked struct {
+	*redis_rate.Result
+	// at is when it decided, by the server's clock. It is zero if that cannot be told.
+	at time.Time
+}
+
+// ask asks for n units of a key. The instant at which the script decided is not in the answer.
+// It is the arrival time, which is what the key holds, less the time until then, which is what
+// the answer says. Both are floats of which the instant's whole µs can be told, unless the
+// arrival time was past.
+func (r *redisRate) ask(subject string, n int) asked {
+	r.t.Helper()
+	const epoch = 1483228800 // 2017
+	before := r.serverTime()
+	result, err := r.limiter.AllowN(r.t.Context(), subject, r.limit, n)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	after := r.serverTime()
+	text := r.client.Get(r.t.Context(), "rate:"+subject).Val()
+	if text == "" || result.ResetAfter == 0 {
+		return asked{Result: result}
+	}
+	arrival, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	seconds := arrival - result.ResetAfter.Seconds()
+	at := time.UnixMicro(int64(math.Round(seconds*1e6)) + epoch*1e6)
+	if at.Before(before) || at.After(after) {
+		r.t.Fatalf("decided at %v, which is not from %v to %v", at, before, after)
+	}
+	return asked{result, at}
+}
+
+func TestRedisRate(t *testing.T) {
+	sequences(t, 200, "redis_rate", "rate:user:%d", func(c *caller) {
+		r := &redisRate{caller: c, limiter: redis_rate.NewLimiter(c.client)}
+		r.limit = redis_rate.Limit{Rate: int(c.between(1, 1000)), Period: time.Duration(c.between(1, 600)) * 100 * time.Millisecond}
+		r.limit.Burst = int(c.between(1, 2*int64(r.limit.Rate)))
+		c.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
+		for range 15 {
+			if c.random.IntN(4) == 0 {
+				c.wait(min(20*time.Millisecond, r.limit.Period/time.Duration(r.limit.Rate)*3))
+			}
+			r.step(int(c.between(1, int64(r.limit.Burst))))
+		}
+		c.recognise("redis_rate", r.take)
+		r.giveBack()
+	})
+}
+
+// step takes, and compares what the library says of that, and by a peek and by a further take on
+// copies of the key, with what limitctl says at the same instants.
+func (r *redisRate) step(n int) {
+	r.t.Helper()
+	taken := r.ask(r.subject(), n)
+	if taken.at.IsZero() { // denied since floats say that a bucket which was full is not quite
+		return
+	}
+	if entry, is := r.mustLook(taken.at); is && (entry.ResetAfter != taken.ResetAfter ||
+		taken.Allowed > 0 && (entry.Remaining != int64(taken.Remaining) || entry.Used != int64(r.limit.Burst-taken.Remaining))) {
+		r.t.Errorf("%v: limitctl says\n%+v, the library of %d\n%+v", r.limit, entry.Decision, n, taken.Result)
+	}
+	r.copied(r.storeKey + ":peek")
+	if peek := r.ask(r.subject()+":peek", 0); !peek.at.IsZero() {
+		entry, is := r.mustLook(peek.at)
+		if is && (entry.Remaining != int64(peek.Remaining) || entry.ResetAfter != peek.ResetAfter) {
+			r.t.Errorf("%v: limitctl says\n%+v, the library's peek\n%+v", r.limit, entry.Decision, peek.Result)
+		}
+	}
+	r.copied(r.storeKey + ":one")
+	if one := r.ask(r.subject()+":one", 1); !one.at.IsZero() {
+		entry, is := r.look(one.at) // nothing may be in use any more
+		if (entry.Allowed || !is) != (one.Allowed == 1) || is && !entry.Allowed && entry.RetryAfter != one.RetryAfter {
+			r.t.Errorf("%v: limitctl says\n%+v, the library of one more\n%+v", r.limit, entry.Decision, one.Result)
+		}
+	}
+}
+
+// take takes one unit.
+func (r *redisRate) take(ctx context.Context) (bool, error) {
+	result, err := r.limiter.Allow(ctx, r.subject(), r.limit)
+	return err == nil && result.Allowed > 0, err
+}
+
+// giveBack sets what remains, and resets. A unit must take longer to come back than all of it.
+func (r *redisRate) giveBack() {
+	r.t.Helper()
+	r.reset(r.take)
+	r.limit = redis_rate.Limit{Rate: int(r.between(1, 10)), Period: 1000 * time.Hour, Burst: int(r.between(1, 30))}
+	r.say(limiter.Limit{Count: int64(r.limit.Rate), Period: r.limit.Period, Burst: int64(r.limit.Burst)})
+	if n := admits(r.t.Context(), r.t, r.take); n != int64(r.limit.Burst) {
+		r.t.Errorf("after a reset %d of %d are admitted", n, r.limit.Burst)
+	}
+	remaining := r.random.Int64N(int64(r.limit.Burst) + 1)
+	r.setRemaining(remaining)
+	// Of a bucket that is full the library's floats say that it is not quite.
+	if entry, has := r.look(time.Time{}); has && entry.Remaining != remaining && remaining < int64(r.limit.Burst) {
+		r.t.Errorf("%d remain, want %d", entry.Remaining, remaining)
+	}
+	if n := admits(r.t.Context(), r.t, r.take); n != remaining {
+		r.t.Errorf("%d of %v are admitted, want the %d that remain", n, r.limit, remaining)
+	}
+}

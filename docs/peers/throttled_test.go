@@ -1,0 +1,130 @@
+package peers
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// clockedStore is throttled's store, and keeps what time it told last: that of the server, by
+// which the library decides.
+type clockedStore struct {
+	throttled.GCRAStoreCtx
+	told time.Time
+}
+
+func (s *clockedStore) GetWithTime(ctx context.Context, key string) (value int64, now time.Time, err error) {
+	value, now, err = s.GCRAStoreCtx.GetWithTime(ctx, key)
+	s.told = now
+	return value, now, err
+}
+
+// throttledCaller is a caller of throttled.
+type throttledCaller struct {
+	*caller
+	store    *clockedStore
+	limiter  *throttled.GCRARateLimiterCtx
+	maxBurst int
+}
+
+// limitTo makes the limit one of so many units a period, and burst at once.
+func (c *throttledCaller) limitTo(count int, period time.Duration, burst int) {
+	c.t.Helper()
+	var err error
+	c.maxBurst = burst - 1
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(count, period), MaxBurst: c.maxBurst}
+	if c.limiter, err = throttled.NewGCRARateLimiterCtx(c.store, quota); err != nil {
+		c.t.Fatal(err)
+	}
+	c.say(limiter.Limit{Count: int64(count), Period: period, Burst: int64(burst)})
+}
+
+func (c *throttledCaller) ask(key string, n int) (limited bool, result throttled.RateLimitResult) {
+	c.t.Helper()
+	limited, result, err := c.limiter.RateLimitCtx(c.t.Context(), key, n)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return limited, result
+}
+
+func TestThrottled(t *testing.T) {
+	sequences(t, 200, "throttled", "throttled:203.0.113.%d\nget\n/\n", func(c *caller) {
+		store, err := goredisstore.NewCtx(c.client, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: store}}
+		count, period := int(c.between(1, 1000)), time.Duration(c.between(1, 600))*100*time.Millisecond
+		th.limitTo(count, period, int(c.between(1, int64(2*count))))
+		for range 15 {
+			if c.random.IntN(4) == 0 {
+				c.wait(min(20*time.Millisecond, period/time.Duration(count)*3))
+			}
+			th.step(int(c.between(1, int64(th.maxBurst+1))))
+		}
+		c.recognise("throttled", th.take)
+		th.giveBack()
+	})
+}
+
+// step takes, and compares what the library says of that, and by a peek of a copy of the key,
+// with what limitctl says at the same instants.
+func (c *throttledCaller) step(n int) {
+	c.t.Helper()
+	limited, taken := c.ask(c.storeKey, n)
+	if entry, is := c.mustLook(c.store.told); is {
+		wrong := entry.Remaining != int64(taken.Remaining) || entry.ResetAfter != taken.ResetAfter ||
+			entry.Used != int64(taken.Limit-taken.Remaining)
+		if wrong || limited && n == 1 && (entry.Allowed || entry.RetryAfter != taken.RetryAfter) {
+			c.t.Errorf("limitctl says\n%+v, the library of %d\n%+v", entry.Decision, n, taken)
+		}
+	}
+	c.copied(c.storeKey + "peek")
+	if _, peek := c.ask(c.storeKey+"peek", 0); peek.ResetAfter > 0 {
+		entry, is := c.mustLook(c.store.told)
+		if is && (entry.Remaining != int64(peek.Remaining) || entry.ResetAfter != peek.ResetAfter ||
+			entry.Allowed != (peek.RetryAfter < 0) || !entry.Allowed && entry.RetryAfter != peek.RetryAfter) {
+			c.t.Errorf("limitctl says\n%+v, the library's peek\n%+v", entry.Decision, peek)
+		}
+	}
+}
+
+// take takes one unit.
+func (c *throttledCaller) take(ctx context.Context) (bool, error) {
+	limited, _, err := c.limiter.RateLimitCtx(ctx, c.storeKey, 1)
+	return !limited, err
+}
+
+// giveBack sets what remains, and resets. A unit must take longer to come back than all of it.
+func (c *throttledCaller) giveBack() {
+	c.t.Helper()
+	c.reset(c.take)
+	c.limitTo(int(c.between(1, 10)), 1000*time.Hour, int(c.between(1, 30)))
+	if n := admits(c.t.Context(), c.t, c.take); n != int64(c.maxBurst+1) {
+		c.t.Errorf("after a reset %d of %d are admitted", n, c.maxBurst+1)
+	}
+	remaining := c.random.Int64N(int64(c.maxBurst) + 2)
+	c.setRemaining(remaining)
+	if n := admits(c.t.Context(), c.t, c.take); n != remaining {
+		c.t.Errorf("%d of %d are admitted, want the %d that remain", n, c.maxBurst+1, remaining)
+	}
+}
+
+// Under a key that could be anybody's the value says what it is.
+func TestThrottledUnderAnyKey(t *testing.T) {
+	sequences(t, 10, "throttled", "user:%d", func(c *caller) {
+		store, err := goredisstore.NewCtx(c.client, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := &throttledCaller{caller: c, store: &clockedStore{GCRAStoreCtx: store}}
+		th.limitTo(int(c.between(1, 10)), 30*time.Second, int(c.between(1, 10)))
+		c.recognise("gcra-ns", th.take)
+	})
+}

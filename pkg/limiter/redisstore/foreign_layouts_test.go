@@ -1,0 +1,218 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// tenAMinute is what an operator says of the limits of the layouts of these tests.
+var tenAMinute = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Period: time.Minute}
+
+// layout is the base of layouts for tests, whose store keys are "<name>:<subject>", with
+// something behind it.
+type layout string
+
+func (l layout) Info() foreign.Info {
+	return foreign.Info{Name: string(l), Prefixes: []string{string(l) + ":"}}
+}
+
+func (l layout) Match(storeKey string, _ bool) (limiter.Key, bool) {
+	subject, ok := strings.CutPrefix(storeKey, string(l)+":")
+	return limiter.Key{Subject: strings.TrimSuffix(subject, ":timer"), Name: string(l)}, ok
+}
+
+func (l layout) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+// counted is the entry of a counter.
+func counted(found *foreign.Found, text string) (limiter.Entry, error) {
+	used, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return limiter.Entry{}, errors.New("not a counter")
+	}
+	return limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: used, Remaining: max(0, found.Limit.Capacity()-used)}}, nil
+}
+
+func reading(err error, entries ...limiter.Entry) (foreign.Reading, error) {
+	return foreign.Reading{Entries: entries, Certain: true}, err
+}
+
+// pair is a counter and its timer, under two store keys.
+type pair struct{ layout }
+
+func (p pair) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	counter := strings.TrimSuffix(storeKey, ":timer")
+	return []string{counter, counter + ":timer"}
+}
+
+func (p pair) Decode(found *foreign.Found) (foreign.Reading, error) {
+	counter := &found.Values[0]
+	if counter.Type == foreign.NoValue {
+		return reading(nil)
+	}
+	if counter.Type != foreign.StringValue {
+		return reading(fmt.Errorf("a %s", counter.Type))
+	}
+	e, err := counted(found, string(counter.Text))
+	return reading(err, e)
+}
+
+func (p pair) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
+	return []foreign.Write{{StoreKey: found.Values[0].StoreKey, Text: text}}, nil
+}
+
+// bucket is a hash with one number, n.
+type bucket struct{ layout }
+
+func (b bucket) Decode(found *foreign.Found) (foreign.Reading, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.NoValue {
+		return reading(nil)
+	}
+	if value.Type != foreign.HashValue {
+		return reading(fmt.Errorf("a %s", value.Type))
+	}
+	text, _ := value.Field("n")
+	e, err := counted(found, text)
+	return reading(err, e)
+}
+
+func (b bucket) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
+	return []foreign.Write{{StoreKey: found.StoreKey, Field: "n", Text: text}}, nil
+}
+
+// shared is a hash that has a counter of each subject in a field.
+type shared struct{ layout }
+
+func (s shared) Decode(found *foreign.Found) (foreign.Reading, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.NoValue {
+		return reading(nil)
+	}
+	if value.Type != foreign.HashValue {
+		return reading(fmt.Errorf("a %s", value.Type))
+	}
+	var entries []limiter.Entry
+	for i := range value.Members {
+		e, err := counted(found, value.Members[i].Text)
+		if err != nil {
+			return reading(err)
+		}
+		e.Key = limiter.Key{Subject: value.Members[i].Name, Name: string(s.layout)}
+		e.Record.Parts = []limiter.Part{{StoreKey: found.StoreKey, Field: value.Members[i].Name, Type: "hash"}}
+		entries = append(entries, e)
+	}
+	return reading(nil, entries...)
+}
+
+// double is a string with two numbers, each of a limit.
+type double struct{ layout }
+
+func (d double) Decode(found *foreign.Found) (foreign.Reading, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.NoValue {
+		return reading(nil)
+	}
+	if value.Type != foreign.StringValue {
+		return reading(fmt.Errorf("a %s", value.Type))
+	}
+	var entries []limiter.Entry
+	for i, text := range strings.Split(string(value.Text), ",") {
+		e, err := counted(found, text)
+		if err != nil {
+			return reading(err)
+		}
+		e.Key = limiter.Key{Subject: found.Key.Subject, Name: fmt.Sprintf("%s/%d", d.layout, i)}
+		entries = append(entries, e)
+	}
+	return reading(nil, entries...)
+}
+
+func (d double) SetRemaining(found *foreign.Found, remaining int64) ([]foreign.Write, error) {
+	text := strconv.FormatInt(found.Limit.Capacity()-remaining, 10)
+	return []foreign.Write{{StoreKey: found.StoreKey, Text: text + "," + text}}, nil
+}
+
+// times is a set of times, of any type that has members, or a string of some length.
+type times struct{ layout }
+
+func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.NoValue {
+		return reading(nil)
+	}
+	return reading(nil, limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: value.Length, Remaining: int64(len(value.Members))}})
+}
+
+// testLayouts are all of them.
+func testLayouts() foreign.Sources {
+	var sources foreign.Sources
+	for _, l := range []foreign.Layout{pair{"pair"}, bucket{"bucket"}, shared{"shared"}, double{"double"}, times{"times"}} {
+		sources = append(sources, foreign.Source{Layout: l, Limit: tenAMinute})
+	}
+	return sources
+}
+
+// foreignOn returns the keyspace of the test layouts in the servers of a client.
+func foreignOn(t testing.TB, client redis.UniversalClient, options ...redisstore.Option) limiter.Keyspace {
+	t.Helper()
+	store, err := redisstore.New(client, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Foreign(testLayouts())
+}
+
+// foreignAt returns the keyspace of the test layouts on a server.
+func foreignAt(t testing.TB, server *redistest.Server) limiter.Keyspace {
+	t.Helper()
+	return foreignOn(t, server.Client())
+}
+
+// scanned returns the entries that a scan gives by their keys, and its errors. A key that
+// comes twice fails the test.
+func scanned(t testing.TB, keys limiter.Keyspace, q limiter.Query) (entries map[limiter.Key]limiter.Entry, errs []error) {
+	t.Helper()
+	if q.Subjects.IsZero() {
+		q.Subjects = everyKey
+	}
+	entries = map[limiter.Key]limiter.Entry{}
+	for e, err := range keys.Scan(ctx, q) {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, has := entries[e.Key]; has {
+			t.Errorf("%v comes twice", e.Key)
+		}
+		entries[e.Key] = e
+	}
+	return entries, errs
+}
+
+// recordsOf returns the records of a scan that must not fail.
+func recordsOf(t testing.TB, keys limiter.Keyspace) (records []limiter.Record) {
+	t.Helper()
+	entries, errs := scanned(t, keys, limiter.Query{Records: true})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, e := range entries {
+		records = append(records, e.Record)
+	}
+	return records
+}

@@ -1,0 +1,314 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// held is a server's keys: what DUMP says of each, and until when it is kept.
+func held(t testing.TB, client redis.UniversalClient) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	add := func(server redis.Cmdable) {
+		keys, err := server.Keys(ctx, "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			switch kind := server.Type(ctx, key).Val(); kind {
+			case "hash": // whose fields have no order
+				all[key] = fmt.Sprint(server.HGetAll(ctx, key).Val())
+			default:
+				all[key] = kind + server.Dump(ctx, key).Val()
+			}
+			all[key] += " " + server.PExpireTime(ctx, key).String()
+		}
+	}
+	cluster, is := client.(*redis.ClusterClient)
+	if !is {
+		add(client)
+		return all
+	}
+	masters, err := cluster.ClusterSlots(ctx).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range masters {
+		if seen[m.Nodes[0].Addr] {
+			continue
+		}
+		seen[m.Nodes[0].Addr] = true
+		node := redis.NewClient(&redis.Options{Addr: m.Nodes[0].Addr, DisableIdentity: true})
+		add(node)
+		node.Close()
+	}
+	return all
+}
+
+// plant plants random families of all layouts, and returns how many keys a scan finds.
+func plant(t testing.TB, client redis.UniversalClient, random *rand.Rand, n int) (limits int) {
+	t.Helper()
+	pipe := client.Pipeline()
+	ttl := func() time.Duration { return time.Duration(60+random.IntN(6000)) * time.Second }
+	for i := range n {
+		tag := fmt.Sprint(i)
+		if random.IntN(2) == 0 {
+			tag = "{" + tag + "}"
+		}
+		switch kept := ttl(); random.IntN(5) {
+		case 0:
+			pipe.Set(ctx, "pair:"+tag, 1+random.IntN(100), kept)
+			limits++
+			if random.IntN(3) > 0 {
+				pipe.Set(ctx, "pair:"+tag+":timer", 1, ttl())
+			}
+		case 1:
+			pipe.HSet(ctx, "bucket:"+tag, "n", 1+random.IntN(100), "other", strings.Repeat("x", random.IntN(60)))
+			pipe.Expire(ctx, "bucket:"+tag, kept)
+			limits++
+		case 2:
+			for j := range 1 + random.IntN(4) {
+				pipe.HSet(ctx, "shared:"+tag, fmt.Sprintf("%s/%d", tag, j), 1+random.IntN(100))
+				limits++
+			}
+			pipe.Expire(ctx, "shared:"+tag, kept)
+		case 3:
+			pipe.Set(ctx, "double:"+tag, fmt.Sprintf("%d,%d", 1+random.IntN(9), 1+random.IntN(9)), kept)
+			limits += 2
+		case 4:
+			limits++
+			switch random.IntN(4) {
+			case 0:
+				pipe.RPush(ctx, "times:"+tag, "1", "2")
+			case 1:
+				pipe.SAdd(ctx, "times:"+tag, 7, 3)
+			case 2:
+				pipe.ZAdd(ctx, "times:"+tag, redis.Z{Score: 1, Member: "a"})
+			case 3: // which is not read in one go, and compressed where it is dumped
+				pipe.Set(ctx, "times:"+tag, strings.Repeat("ab", 3000+random.IntN(9000)), 0)
+			}
+			if random.IntN(2) == 0 {
+				pipe.Expire(ctx, "times:"+tag, kept)
+			}
+		}
+		if random.IntN(4) == 0 {
+			pipe.Set(ctx, "else:"+tag, "somebody's", 0)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
+// Whatever families there are, each limit comes once. Deleting all leaves what is not a limit,
+// and importing the records brings back every value and expiry, whether it is done once or twice.
+func TestForeignFamiliesComeAndGoWhole(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	client := server.Client()
+	keys := foreignAt(t, server)
+	for round := range 6 {
+		server.Do("FLUSHALL")
+		limits := plant(t, client, random, 700)
+		comeAndGo(t, client, keys, limits, fmt.Sprint("round ", round))
+	}
+}
+
+func comeAndGo(t *testing.T, client redis.UniversalClient, keys limiter.Keyspace, limits int, when string) {
+	t.Helper()
+	before := held(t, client)
+	others := maps.Clone(before)
+	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
+	for _, q := range []limiter.Query{{}, {Records: true}, {Bytes: true}} {
+		entries, errs := scanned(t, keys, q)
+		if len(entries) != limits || len(errs) > 0 {
+			t.Fatalf("%s: %d limits were found of %d, and errors %v", when, len(entries), limits, errs)
+		}
+		for _, e := range entries {
+			if q.Bytes && e.Bytes == 0 {
+				t.Errorf("%s: %v takes no memory", when, e.Key)
+			}
+		}
+	}
+	records := recordsOf(t, keys)
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.AlreadyThere] != limits {
+		t.Errorf("%s: importing what is there came to %v, %v", when, tally(outcomes), err)
+	}
+	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
+		t.Fatalf("%s: deleted %d of %d, changed %v, %v", when, deleted, limits, changed, err)
+	}
+	if left := held(t, client); !maps.Equal(left, others) {
+		t.Errorf("%s: %d keys are left, want %d", when, len(left), len(others))
+	}
+	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
+		t.Fatalf("%s: deleted %d again, changed %v, %v", when, deleted, changed, err)
+	}
+	for _, replace := range []bool{false, true} {
+		outcomes, err := keys.Import(ctx, replace, records...)
+		want := limiter.Imported
+		if replace {
+			want = limiter.AlreadyThere
+		}
+		if err != nil || tally(outcomes)[want] != limits {
+			t.Errorf("%s: importing came to %v, %v", when, tally(outcomes), err)
+		}
+	}
+	after := held(t, client)
+	for key, value := range before {
+		if after[key] != value {
+			t.Errorf("%s: %s held %.100q, and is back as %.100q", when, key, value, after[key])
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%s: there were %d keys, and are %d", when, len(before), len(after))
+	}
+}
+
+// A scan of strings takes a round trip for each page, as that of our own does, and one more for
+// the time.
+func TestAForeignScanOfStringsIsOneRoundTripAPage(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	pipe := client.Pipeline()
+	const limits = 5000
+	for i := range limits {
+		pipe.Set(ctx, fmt.Sprintf("pair:%d", i), 1, time.Hour)
+	}
+	pipe.Exec(ctx)
+	for _, records := range []bool{false, true} {
+		keys := foreignAt(t, server)
+		times, reads := server.CommandCalls("time"), server.CommandCalls("getrange")
+		if entries, errs := scanned(t, keys, limiter.Query{Records: records}); len(entries) != limits || len(errs) > 0 {
+			t.Fatalf("%d limits, %v", len(entries), errs)
+		}
+		pages := server.CommandCalls("time") - times
+		if reads = server.CommandCalls("getrange") - reads; reads < 2*limits || reads > 2*limits+200 { // each has a timer that is not there
+			t.Errorf("%d values were read of %d keys", reads, limits)
+		}
+		if most := limits/250 + limits/1000 + 12; pages > most {
+			t.Errorf("it took %d round trips, and at most %d would do", pages, most)
+		}
+		for _, command := range []string{"dump", "type", "memory|usage"} {
+			if calls := server.CommandCalls(command); calls > 0 {
+				t.Errorf("%s was called %d times for strings", command, calls)
+			}
+		}
+	}
+}
+
+// Keys of our own are not looked at as another limiter's, but keys that only look like ours are.
+func TestForeignLeavesOutWhatIsOurs(t *testing.T) {
+	server := redistest.Start(t)
+	own := connected(t, server, redis.Options{})
+	if _, err := own.Take(ctx, user, hundred, 1); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("SET", "rl:{somebody}:hits", 5)
+	server.Do("HSET", "rl!{id}", "a", "b")
+	store := newStore(t, server.Client())
+	sources := testLayouts()[:1]
+	sources[0].Layout = pair{"rl"}
+	sources[0].Keys = mustPattern("rl*")
+	entries, errs := scanned(t, store.Foreign(sources), limiter.Query{})
+	names := slices.Collect(maps.Keys(entries))
+	if len(errs) > 0 || len(names) != 1 || names[0].Subject != "{somebody}:hits" {
+		t.Errorf("found are %v, %v", names, errs)
+	}
+}
+
+// A family of which one part has become something else stays whole. What has changed since, or
+// gone, is told as it was.
+func TestAForeignDeletionChecks(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	for _, name := range []string{"same", "used", "alien", "halved", "gone"} {
+		server.Do("SET", "pair:"+name, 3, "EX", 1000)
+		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
+	}
+	server.Do("HSET", "bucket:h", "n", 3)
+	server.Do("HSET", "shared:h", "a", 3, "b", 4)
+	records := recordsOf(t, keys)
+	server.Do("INCR", "pair:used")
+	server.Do("DEL", "pair:alien:timer", "pair:halved:timer", "pair:gone", "pair:gone:timer")
+	server.Do("RPUSH", "pair:alien:timer", "a")
+	server.Do("HINCRBY", "bucket:h", "n", 1)
+	server.Do("HSET", "shared:h", "a", 9, "c", 1)
+	deleted, changed, err := keys.Delete(ctx, records...)
+	var foreign *limiter.ForeignError
+	if deleted != 6 || !errors.As(err, &foreign) || foreign.StoreKey != "pair:alien:timer" || !strings.Contains(err.Error(), "holds a list") {
+		t.Errorf("deleted %d, %v", deleted, err)
+	}
+	got := map[string]int{}
+	for i := range changed {
+		got[changed[i].Key.Subject] = len(changed[i].Parts)
+	}
+	if want := map[string]int{"used": 2, "halved": 1, "h": 1, "a": 1}; !maps.Equal(got, want) {
+		t.Errorf("changed are %v, want %v", got, want)
+	}
+	if left := server.Do("KEYS", "*"); len(left.([]any)) != 3 || server.Do("GET", "pair:alien") != "3" ||
+		server.Do("HGET", "shared:h", "c") != "1" || server.Do("HLEN", "shared:h") != int64(1) {
+		t.Errorf("left are %v", left)
+	}
+	server.Do("DEL", "pair:alien:timer", "pair:alien", "shared:h")
+	if outcomes, err := keys.Import(ctx, false, changed...); err != nil || tally(outcomes)[limiter.Imported] != 4 {
+		t.Errorf("importing came to %v, %v", tally(outcomes), err)
+	}
+	if server.Do("GET", "pair:used") != "4" || server.Do("HGET", "bucket:h", "n") != "4" || server.Do("HGET", "shared:h", "a") != "9" ||
+		server.Do("EXISTS", "pair:halved:timer") != int64(0) || server.Do("TTL", "pair:used:timer").(int64) < 900 {
+		t.Errorf("what was deleted has not come back as it was")
+	}
+}
+
+// A family comes back whole or stays away, nothing in use is overwritten, and a field that comes
+// back into a hash leaves the expiry of that.
+func TestAForeignImportChecks(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	for _, name := range []string{"used", "alien", "lapsed", "fine"} {
+		server.Do("SET", "pair:"+name, 3, "EX", 1000)
+		server.Do("SET", "pair:"+name+":timer", 7, "EX", 1000)
+	}
+	server.Do("HSET", "shared:h", "a", 3, "b", 4)
+	server.Do("EXPIRE", "shared:h", 500)
+	records := recordsOf(t, keys)
+	if deleted, _, err := keys.Delete(ctx, records...); deleted != 6 || err != nil {
+		t.Fatal(deleted, err)
+	}
+	server.Do("SET", "pair:used", 1)
+	server.Do("RPUSH", "pair:alien:timer", 1)
+	server.Do("HSET", "shared:h", "c", 3)
+	server.Do("EXPIRE", "shared:h", 77)
+	for i := range records {
+		if records[i].Key.Subject == "lapsed" {
+			records[i].Parts[1].Expires = time.Now().Add(-time.Second)
+		}
+	}
+	outcomes, err := keys.Import(ctx, false, records...)
+	if counts := tally(outcomes); err != nil || counts[limiter.InUse] != 1 || counts[limiter.Foreign] != 1 || counts[limiter.Imported] != 4 {
+		t.Errorf("importing came to %v, %v", counts, err)
+	}
+	if server.Do("EXISTS", "pair:used:timer", "pair:alien", "pair:lapsed:timer") != int64(0) || server.Do("GET", "pair:used") != "1" {
+		t.Error("half a family has come back")
+	}
+	if ttl := server.Do("TTL", "shared:h").(int64); ttl > 77 || server.Do("HLEN", "shared:h") != int64(3) {
+		t.Errorf("the shared hash is kept for %d s", ttl)
+	}
+	outcomes, err = keys.Import(ctx, true, records...)
+	if counts := tally(outcomes); err != nil || counts[limiter.Imported] != 1 || counts[limiter.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
+		t.Errorf("replacing came to %v, %v", counts, err)
+	}
+}
