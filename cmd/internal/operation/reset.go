@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -240,6 +241,9 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 	})
 	if stopped != nil && (err == nil || errors.Is(err, stopped)) {
 		return done, stopped
+	}
+	if left := t.count - tried; stopped == nil && err == nil && left > 0 { // their records cannot be read again
+		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Plural(left, "key"))
 	}
 	return done, errors.Join(stopped, err)
 }
