@@ -21,9 +21,10 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, a middleware of Node.js
+setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh
 	@sh docs/probed/install-node-modules.sh
+	@sh docs/peers/install-node-modules.sh
 
 test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...

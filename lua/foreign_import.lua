@@ -82,7 +82,13 @@ local function write(first, last)
         for earlier = first, i - 1 do
           if outcomes[earlier] == 'i' then
             take_back(earlier)
+            outcomes[earlier] = 'w'
           end
+        end
+        outcomes[i] = 'v'
+        if string.find(done.err, 'can\'t run this command', 1, true) or string.find(done.err, '^NOPERM') then
+          local command = ARGV[5 * i - 1] ~= '' and 'hset' or string.byte(ARGV[5 * i]) == 116 and 'set' or 'restore'
+          return { err = 'NOPERM this user has no permissions to run the \'' .. command .. '\' command' }
         end
         return done
       end
@@ -107,9 +113,7 @@ while first <= #KEYS do
     return failure
   end
   for i = first, last do
-    if failure then
-      outcomes[i] = 'v'
-    elseif outcomes[i] == 'w' then
+    if outcomes[i] == 'w' then
       outcomes[i] = '-'
     end
   end

@@ -54,7 +54,8 @@ func (u *ululeCaller) count() int64 {
 // step takes, and then compares what limitctl says with the library's peek, which does not write.
 // The library tells a second at which the window ends, by its own clock; limitctl tells how long
 // that takes in ms. Both come of the expiry of the key, which is less each ms. So limitctl's is
-// held between what it is before and after, and the library's second is too.
+// held between what it is before and after, and the library's second is too. The server counts from
+// the last whole ms of its clock, and limitctl from the µs.
 func (u *ululeCaller) step(n int64) {
 	u.t.Helper()
 	ctx := u.t.Context()
@@ -72,7 +73,7 @@ func (u *ululeCaller) step(n int64) {
 	if shortest < 0 {
 		return // the window ended meanwhile
 	}
-	if !has || entry.Used != count || entry.Remaining != peek.Remaining || entry.ResetAfter > longest || entry.ResetAfter < shortest {
+	if !has || entry.Used != count || entry.Remaining != peek.Remaining || entry.ResetAfter > longest || entry.ResetAfter < shortest-time.Millisecond {
 		u.t.Errorf("limitctl says\n%+v, of a count of %d until %v to %v, the library\n%+v", entry.Decision, count, shortest, longest, peek)
 	}
 	if peek.Reset < began.Add(shortest).Unix() || peek.Reset > time.Now().Add(longest).Unix() {

@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,12 +19,14 @@ func TestSetRemainingIsReadAgain(t *testing.T) {
 		}
 		set := 0
 		for _, v := range vectors()[layout.Info().Name] {
-			key, ok := layout.Match(v.storeKey, true)
-			if v.wrong != "" || !ok {
+			if v.wrong != "" {
 				continue
 			}
 			for i := range v.want {
-				found := v.found(layout, key)
+				if !v.want[i].RemainingKnown() || strings.Contains(v.want[i].Key.Name, "@") {
+					continue // nothing would tell, or it is of a window long past
+				}
+				found := v.found(layout, limiter.Key{})
 				if v.want[i].Key != (limiter.Key{}) {
 					found.Key = v.want[i].Key // one of several limits in a value
 				}
@@ -97,7 +100,7 @@ func apply(t *testing.T, found *Found, write Write) {
 	if write.TTL > 0 {
 		value.TTL = write.TTL
 	}
-	if write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
+	if write.Gone || write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
 		*value = Value{StoreKey: value.StoreKey, Type: NoValue, TTL: -2}
 		return
 	}

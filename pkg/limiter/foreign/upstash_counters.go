@@ -73,7 +73,8 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 	if w.period == 0 {
 		entry := limiter.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, &values[0])
-		return Reading{Entries: []limiter.Entry{entry}}, nil
+		// One that stays is likely of a window long past.
+		return Reading{Entries: []limiter.Entry{entry}, Certain: values[0].TTL < 0 && key.index >= leastUpstashWindow}, nil
 	}
 	var unknown bool
 	counts, read := [2]int64{}, make([]*Value, len(values))

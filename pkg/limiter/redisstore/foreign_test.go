@@ -16,8 +16,8 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// held is a server's keys: what DUMP says of each, and until when it is kept.
-func held(t testing.TB, client redis.UniversalClient) map[string]string {
+// keysIn is a server's keys: what DUMP says of each, and until when it is kept.
+func keysIn(t testing.TB, client redis.UniversalClient) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	add := func(server redis.Cmdable) {
@@ -130,7 +130,7 @@ func TestForeignFamiliesComeAndGoWhole(t *testing.T) {
 
 func comeAndGo(t *testing.T, client redis.UniversalClient, keys limiter.Keyspace, limits int, when string) {
 	t.Helper()
-	before := held(t, client)
+	before := keysIn(t, client)
 	others := maps.Clone(before)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !strings.HasPrefix(key, "else:") })
 	for _, q := range []limiter.Query{{}, {Records: true}, {Bytes: true}} {
@@ -151,7 +151,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys limiter.Keyspace
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
 		t.Fatalf("%s: deleted %d of %d, changed %v, %v", when, deleted, limits, changed, err)
 	}
-	if left := held(t, client); !maps.Equal(left, others) {
+	if left := keysIn(t, client); !maps.Equal(left, others) {
 		t.Errorf("%s: %d keys are left, want %d", when, len(left), len(others))
 	}
 	if deleted, changed, err := keys.Delete(ctx, records...); deleted != 0 || len(changed) > 0 || err != nil {
@@ -167,7 +167,7 @@ func comeAndGo(t *testing.T, client redis.UniversalClient, keys limiter.Keyspace
 			t.Errorf("%s: importing came to %v, %v", when, tally(outcomes), err)
 		}
 	}
-	after := held(t, client)
+	after := keysIn(t, client)
 	for key, value := range before {
 		if after[key] != value {
 			t.Errorf("%s: %s held %.100q, and is back as %.100q", when, key, value, after[key])

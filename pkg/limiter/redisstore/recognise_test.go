@@ -89,7 +89,7 @@ func TestErrorsWithoutTheRightToLook(t *testing.T) {
 }
 
 // held scans for foreign values, and returns what each store key holds.
-func held(t *testing.T, store limiter.Keyspace, subjects string) map[string]string {
+func heldByStore(t *testing.T, store limiter.Keyspace, subjects string) map[string]string {
 	t.Helper()
 	p, err := limiter.ParsePattern(subjects)
 	if err != nil {
@@ -134,13 +134,13 @@ func TestScanForForeignKeys(t *testing.T) {
 		"rl:\xff\n": "a list, which is not a limit record",
 		"rl:mw":     looksLikeTraefik,
 	}
-	if got := held(t, store, "*"); !maps.Equal(got, want) {
+	if got := heldByStore(t, store, "*"); !maps.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got := held(t, store, "user:*"); !maps.Equal(got, map[string]string{"rl:user:1": want["rl:user:1"]}) {
+	if got := heldByStore(t, store, "user:*"); !maps.Equal(got, map[string]string{"rl:user:1": want["rl:user:1"]}) {
 		t.Errorf("of user:* it finds %q", got)
 	}
-	if got := held(t, store, "user:1"); len(got) != 1 {
+	if got := heldByStore(t, store, "user:1"); len(got) != 1 {
 		t.Errorf("of user:1 it finds %q", got)
 	}
 }
@@ -174,7 +174,7 @@ func TestScanLooksAtFewForeignValues(t *testing.T) {
 		t.Errorf("%d are told, by %d reads", told, calls)
 	}
 	looks := 0
-	for _, holds := range slices.Collect(maps.Values(held(t, store, "*"))) {
+	for _, holds := range slices.Collect(maps.Values(heldByStore(t, store, "*"))) {
 		if strings.HasPrefix(holds, "what looks like") {
 			looks++
 		}

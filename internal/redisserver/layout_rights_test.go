@@ -1,0 +1,142 @@
+package redisserver_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redisserver"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// anyValue is a layout for tests, of values of all types under "any:", each of which is a limit.
+type anyValue struct{}
+
+func (anyValue) Info() foreign.Info { return foreign.Info{Name: "any", Prefixes: []string{"any:"}} }
+
+func (anyValue) Match(storeKey string, _ bool) (limiter.Key, bool) {
+	subject, ok := strings.CutPrefix(storeKey, "any:")
+	return limiter.Key{Subject: subject, Name: "any"}, ok
+}
+
+func (anyValue) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []string {
+	return []string{storeKey}
+}
+
+func (anyValue) Decode(found *foreign.Found) (foreign.Reading, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.NoValue {
+		return foreign.Reading{}, nil
+	}
+	e := limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: max(1, value.Length)}}
+	if strings.HasSuffix(found.StoreKey, "field") {
+		e.Record.Parts = []limiter.Part{{StoreKey: found.StoreKey, Field: "f", Type: "hash"}}
+	}
+	return foreign.Reading{Entries: []limiter.Entry{e}, Certain: true}, nil
+}
+
+func (anyValue) SetRemaining(found *foreign.Found, _ int64) ([]foreign.Write, error) {
+	value := &found.Values[0]
+	if value.Type == foreign.HashValue {
+		return []foreign.Write{{StoreKey: value.StoreKey, Field: "f", Text: "2", TTL: time.Hour}}, nil
+	}
+	return []foreign.Write{{StoreKey: value.StoreKey, Text: "2"}}, nil
+}
+
+// operateLayout does with the keys of another limiter what a role is for.
+func operateLayout(store *redisstore.Store, role *redisserver.Role) error {
+	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Period: time.Minute}
+	keys := store.Foreign(foreign.Sources{{Layout: anyValue{}, Limit: limit}})
+	var records []limiter.Record
+	for e, err := range keys.Scan(ctx, limiter.Query{Subjects: everyKey, Records: role.Writes, Bytes: true}) {
+		if err != nil {
+			return err
+		}
+		records = append(records, e.Record)
+	}
+	if len(records) != 6 {
+		return fmt.Errorf("found are %d limits, want 6", len(records))
+	}
+	if !role.Writes {
+		return nil
+	}
+	var adjustments []limiter.Adjustment
+	for i := range records {
+		if kind := records[i].Parts[0].Type; kind == "string" || kind == "hash" {
+			adjustments = append(adjustments, limiter.Adjustment{Key: records[i].Key, Limit: limit, Used: 50, Parts: records[i].Parts})
+		}
+	}
+	_, err := keys.Adjust(ctx, adjustments...)
+	deleted, changed, err2 := keys.Delete(ctx, records...)
+	if err := errors.Join(err, err2); err != nil || deleted != 6 || len(changed) != 3 {
+		return fmt.Errorf("deleted are %d, changed %d: %w", deleted, len(changed), err)
+	}
+	for _, replace := range []bool{false, true} {
+		if outcomes, err := keys.Import(ctx, replace, records...); err != nil {
+			return fmt.Errorf("importing came to %v, %w", outcomes, err)
+		}
+	}
+	return nil
+}
+
+// With the documented rights a reader can look at the keys of other limiters and an operator can
+// change them, and both are refused nothing on the way. Without any one of them they are.
+func TestDocumentedRightsOfLayouts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	owner := server.Client()
+	for _, role := range redisserver.Roles() {
+		if role.Name == "writer" {
+			continue
+		}
+		try := func(words []string) (refused []string, err error) {
+			owner.FlushAll(ctx)
+			owner.Set(ctx, "any:string", 5, time.Hour)
+			owner.HSet(ctx, "any:hash", "f", 5)
+			owner.HSet(ctx, "any:field", "f", 5, "g", 6)
+			owner.RPush(ctx, "any:list", 5)
+			owner.SAdd(ctx, "any:set", 5)
+			owner.ZAdd(ctx, "any:zset", redis.Z{Score: 5, Member: "a"})
+			command := []any{"ACL", "SETUSER", "tried", "reset", "on", ">pw"}
+			for _, word := range words {
+				command = append(command, word)
+			}
+			server.Do(command...)
+			server.Do("ACL", "LOG", "RESET")
+			client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
+			defer client.Close()
+			store, err := redisstore.New(client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = operateLayout(store, &role)
+			log, _ := server.Do("ACL", "LOG").([]any)
+			for _, entry := range log {
+				refused = append(refused, fmt.Sprint(entry.(map[any]any)["object"]))
+			}
+			return refused, err
+		}
+		rule := append(role.Rule("rl"), role.LayoutRule("any:")...)
+		if refused, err := try(rule); err != nil || len(refused) > 0 {
+			t.Errorf("with the rights of the %s: %v; refused was %q", role.Name, err, refused)
+		}
+		for _, right := range redisserver.LayoutRights("any:none") {
+			if !role.Needs(right) || right.Command == "hlen" { // which is needed only for a large hash
+				continue
+			}
+			without := slices.DeleteFunc(slices.Clone(rule), func(word string) bool { return word == "+"+right.Command })
+			refused, err := try(without)
+			if !slices.Contains(refused, right.Command) || err == nil || !strings.Contains(err.Error(), right.Command) {
+				t.Errorf("the %s does without the right to %s: %v; refused was %q", role.Name, right.Command, err, refused)
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/hostile"
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// sent is how many bytes a server has sent.
+func sent(server *redistest.Server) int64 {
+	_, rest, _ := strings.Cut(fmt.Sprint(server.Do("INFO", "stats")), "total_net_output_bytes:")
+	digits, _, _ := strings.Cut(rest, "\r")
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return n
+}
+
+// Values that no limiter has are not fetched, whatever their type. Each is told in one line, and
+// the others come as ever. Long lists and sorted sets are read as far as is needed.
+func TestLargeForeignValuesAreNotFetched(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	server.Do("SETRANGE", "times:string", 100_000_000, "x")
+	pipe := server.Client().Pipeline()
+	for i := 0; i < 1_000_000; i += 1000 {
+		var fields, members []any
+		var scores []redis.Z
+		for j := i; j < i+1000; j++ {
+			fields = append(fields, fmt.Sprint("field", j), j)
+			members = append(members, fmt.Sprint("member", j))
+			scores = append(scores, redis.Z{Score: float64(j), Member: fmt.Sprint("member", j)})
+		}
+		pipe.HSet(ctx, "times:hash", fields...)
+		if i < 300_000 {
+			pipe.ZAdd(ctx, "times:zset", scores...)
+			pipe.RPush(ctx, "times:list", members...)
+			pipe.SAdd(ctx, "times:set", members...)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("EVAL", "for i = 1, 9 do redis.call('HSET', 'times:wide', i, string.rep('x', 9000000)) end", 0)
+	server.Do("SETRANGE", "pair:long", 200_000, "x")
+	server.Do("SET", "times:middle", strings.Repeat("x", 100_000))
+	server.Do("SET", "pair:fine", 5)
+	for _, records := range []bool{false, true} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		had := sent(server)
+		entries, errs := scanned(t, keys, limiter.Query{Records: records, Bytes: true})
+		if bytes := sent(server) - had; bytes > 24<<20 || !records && bytes > 3<<20 {
+			t.Errorf("records %v: the server has sent %d bytes", records, bytes)
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 150<<20 {
+			t.Errorf("records %v: it took %d bytes of memory", records, took)
+		}
+		want := map[string]string{
+			"times:string": "100000001 bytes, and limitctl takes at most 131072", "times:hash": "bytes of memory, and limitctl takes at most 4194304",
+			"times:wide": "bytes of memory, and limitctl takes at most 4194304", "pair:long": "a string of 200001 bytes, and",
+		}
+		if records {
+			want["times:zset"], want["times:list"], want["times:set"] = "into a backup", "", "into a backup"
+			delete(want, "times:list")
+		}
+		for _, err := range errs {
+			var of *limiter.ForeignError
+			if !errors.As(err, &of) || want[of.StoreKey] == "" || !strings.Contains(of.Holds, want[of.StoreKey]) {
+				t.Errorf("records %v: %v", records, err)
+				continue
+			}
+			delete(want, of.StoreKey)
+		}
+		if len(want) > 0 {
+			t.Errorf("records %v: nothing is said of %v", records, want)
+		}
+		for subject, members := range map[string]int64{"zset": 10_000, "list": 10_000, "set": 0} {
+			e, has := entries[limiter.Key{Subject: subject, Name: "times"}]
+			if has != (!records || subject == "list") || has && (e.Used < 300_000 || e.Remaining != members) {
+				t.Errorf("records %v: of the %s came %v, %+v", records, subject, has, e.Decision)
+			}
+		}
+		if e := entries[limiter.Key{Subject: "fine", Name: "pair"}]; e.Used != 5 {
+			t.Errorf("records %v: what is beside came as %+v", records, e)
+		}
+		if e := entries[limiter.Key{Subject: "middle", Name: "times"}]; e.Used != 100_000 {
+			t.Errorf("records %v: a long string came as %+v", records, e.Decision)
+		}
+	}
+}
+
+// Without the right to MEMORY USAGE the number of fields says what is too much.
+func TestLargeForeignHashesWithoutTheirSize(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("EVAL", "for i = 1, 30000 do redis.call('HSET', 'times:hash', i, i) end", 0)
+	server.Do("HSET", "times:small", 1, 1)
+	server.Do("ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-memory")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "blind", Password: "pw", DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	entries, errs := scanned(t, foreignOn(t, client), limiter.Query{})
+	if len(entries) != 1 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "a hash of 30000 fields, and limitctl takes at most 10000") {
+		t.Errorf("found are %v, %v", entries, errs)
+	}
+}
+
+// A value may grow between the scan and its deletion beyond what an answer can have. It stays.
+func TestAForeignValueThatGrewIsNotDeletedUnseen(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	for _, name := range []string{"a", "b", "c"} {
+		server.Do("SET", "pair:"+name, 1)
+	}
+	records := recordsOf(t, keys)
+	server.Do("SETRANGE", "pair:a", 3_000_000, "x")
+	server.Do("SETRANGE", "pair:b", 3_000_000, "x")
+	server.Do("SETRANGE", "pair:c", 30_000_000, "x")
+	deleted, changed, err := keys.Delete(ctx, records...)
+	if deleted != 2 || len(changed) != 2 || err == nil || !strings.Contains(err.Error(), `"pair:c" holds by now more than a backup takes`) ||
+		server.Do("STRLEN", "pair:c") != int64(30_000_001) {
+		t.Errorf("deleted %d, changed %d, %v", deleted, len(changed), err)
+	}
+	if _, err := keys.Import(ctx, false, changed...); err != nil || server.Do("STRLEN", "pair:a") != int64(3_000_001) {
+		t.Errorf("it did not come back: %v", err)
+	}
+}
+
+// What a newer server has dumped is refused in one line, and of a family nothing comes back then.
+// So it is if the backup is damaged, or there is no memory.
+func TestAForeignImportIsRefusedWhole(t *testing.T) {
+	server := redistest.Start(t)
+	keys := foreignAt(t, server)
+	server.Do("SET", "pair:a", 1)
+	server.Do("SET", "pair:a:timer", 1)
+	server.Do("ZADD", "times:z", 1, "a")
+	pairs := recordsOf(t, keys)
+	server.Do("FLUSHALL")
+	var pair, zset limiter.Record
+	for _, r := range pairs {
+		if r.Key.Name == "pair" {
+			pair = r
+		} else {
+			zset = r
+		}
+	}
+	family := limiter.Record{Key: pair.Key, Parts: append(pair.Parts[:1:1], zset.Parts...)} // a string, then a sorted set
+	newer := family
+	newer.Parts = append([]limiter.Part(nil), family.Parts...)
+	newer.Parts[1].Dump = redisstore.NewerDump(zset.Parts[0].Dump)
+	for _, holds := range []any{nil, "0"} {
+		if holds != nil {
+			server.Do("SET", "pair:a", holds, "EX", 500)
+		}
+		outcomes, err := keys.Import(ctx, true, newer)
+		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), `key "times:z" was dumped by a newer server (format 99)`) ||
+			outcomes[0] == limiter.Imported {
+			t.Errorf("it came to %v, %v", outcomes, err)
+		}
+		if got := server.Do("GET", "pair:a"); got != holds || holds != nil && server.Do("TTL", "pair:a").(int64) < 490 {
+			t.Errorf("half a family has come back: %v", got)
+		}
+	}
+	damaged := family
+	damaged.Parts = append([]limiter.Part(nil), family.Parts...)
+	damaged.Parts[1].Dump = append([]byte("x"), zset.Parts[0].Dump...)
+	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, limiter.ErrInvalid) || !strings.Contains(err.Error(), "is damaged in the backup") {
+		t.Errorf("a damaged dump: %v", err)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	if _, err := keys.Import(ctx, true, family); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("without memory: %v", err)
+	}
+	if deleted, _, err := keys.Delete(ctx, pair); deleted != 1 || err != nil { // which helps
+		t.Errorf("without memory: deleted %d, %v", deleted, err)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "0")
+	if outcomes, err := keys.Import(ctx, false, family); err != nil || outcomes[0] != limiter.Imported {
+		t.Errorf("it came to %v, %v", outcomes, err)
+	}
+}
+
+// Whatever a server answers to what a scan asks, the scan ends, in time and within its bounds.
+func TestAForeignScanOfAHostileServer(t *testing.T) {
+	t.Parallel()
+	sound := redistest.Start(t)
+	sound.Do("SET", "pair:a", 1)
+	sound.Do("HSET", "bucket:a", "n", 1)
+	sound.Do("ZADD", "times:a", 1, 1)
+	for _, command := range []string{"SCAN", "GETRANGE", "PEXPIRETIME", "TYPE", "MEMORY", "HGETALL", "ZCARD", "ZRANGE", "DUMP", "TIME"} {
+		for _, is := range hostile.Behaviours() {
+			t.Run(command+"/"+is.Name, func(t *testing.T) {
+				t.Parallel()
+				server := hostile.Start(t, sound.Addr, is, command)
+				client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, MaxRetries: -1, Protocol: 2,
+					ReadTimeout: 200 * time.Millisecond, ContextTimeoutEnabled: true})
+				t.Cleanup(func() { client.Close() })
+				entries, errs := scanned(t, foreignOn(t, client), limiter.Query{Records: true})
+				if len(errs) == 0 && len(entries) == 0 && !is.Sound {
+					t.Error("it found nothing and says that all is well")
+				}
+				for _, err := range errs {
+					if len(err.Error()) > 2000 {
+						t.Errorf("the error has %d bytes", len(err.Error()))
+					}
+				}
+			})
+		}
+	}
+}
