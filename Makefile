@@ -21,9 +21,10 @@ build: ## build bin/limitctl
 demo: build ## show the main job on the embedded file store; needs no server
 	@sh docs/demo.sh bin/limitctl
 
-setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, a middleware of Node.js
+setup: ## install what the tests run and is missing: redis-server, chromium, shells, PyYAML, proxies, packages of Node.js
 	@sh docs/install-test-tools.sh
 	@sh docs/probed/install-node-modules.sh
+	@sh docs/peers/install-node-modules.sh
 
 test: setup ## every test; installs first what they run and is missing
 	go test -timeout 20m ./...
@@ -51,6 +52,7 @@ fuzz: setup ## every fuzz target, 30 seconds each
 	go test ./cmd/internal/dash -run '^$$' -fuzz '^FuzzPlay$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./internal/redisserver -run '^$$' -fuzz '^FuzzAnswers$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./cmd/internal/connect -run '^$$' -fuzz FuzzURLs -fuzztime 30s -fuzzminimizetime 20x
+	go test ./pkg/limiter/foreign -run '^$$' -fuzz '^FuzzLayouts$$' -fuzztime 30s -fuzzminimizetime 20x
 	go test ./pkg/limiter/policy -run '^$$' -fuzz '^FuzzParseKey$$' -fuzztime 30s -fuzzminimizetime 20x
 	@for target in Parse MistakesHoldNoPassword; do \
 		go test ./cmd/internal/config -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime 30s -fuzzminimizetime 20x || exit 1; \

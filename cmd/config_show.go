@@ -25,8 +25,8 @@ func newConfigShowCmd(global *globalOptions) *cobra.Command {
 		Use:   "show",
 		Short: "Show what is configured, with all defaults",
 		Long: `Show prints the settings that commands have here: the store, the prefix, and
-all policies, layouts and contexts. With --origin, it says where each value comes from:
-a line of a file, a flag, an environment variable, or the default.`,
+all policies, layouts and contexts. With --origin, it says where each value
+comes from: a line of a file, a flag, an environment variable, or the default.`,
 		Example:           "  limitctl config show\n  limitctl config show --origin\n  limitctl config show -o yaml",
 		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runConfigShow(o) },

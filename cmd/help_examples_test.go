@@ -18,6 +18,7 @@ import (
 // The examples in the help texts work as they stand, pasted into a shell.
 func TestHelpExamplesWork(t *testing.T) {
 	n := 0
+	layouts := redistest.Start(t)
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for line := range strings.Lines(cmd.Example) {
@@ -27,7 +28,11 @@ func TestHelpExamplesWork(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				writeExampleConfig(t, dir)
-				run := func(line string) ([]byte, error) { return shellIn(dir, line).CombinedOutput() }
+				var env []string
+				if strings.Contains(line, " --layout ") || strings.Contains(line, " --from ") { // the keys are in a Redis
+					env = []string{"LIMITCTL_STORE=redis://" + layouts.Addr}
+				}
+				run := func(line string) ([]byte, error) { return shellIn(dir, line, env...).CombinedOutput() }
 				if strings.HasPrefix(line, "limitctl serve") || strings.HasPrefix(line, "curl") {
 					serveExample(t, dir, line)
 					return
@@ -40,7 +45,7 @@ func TestHelpExamplesWork(t *testing.T) {
 						t.Fatalf("%v\n%s", err, output)
 					}
 					term := openTerminal(t)
-					term.run(shellIn(dir, strings.Replace(line, "--play incident", "--play played", 1)))
+					term.run(shellIn(dir, strings.Replace(line, "--play incident", "--play played", 1), env...))
 					term.wait(0, `\? help`)
 					term.press("q")
 					term.checkLeft(exitYes)
@@ -75,10 +80,10 @@ func TestHelpExamplesWork(t *testing.T) {
 }
 
 // shellIn is a shell that runs a line in a directory, and keeps what it keeps there.
-func shellIn(dir, line string) *exec.Cmd {
+func shellIn(dir, line string, env ...string) *exec.Cmd {
 	shell := exec.Command("sh", "-c", line)
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	shell.Env = append(append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir), env...)
 	return shell
 }
 

@@ -25,11 +25,11 @@ follow from the configuration are reached directly, without a scan. With a glob
 for POLICY, such as 'api*', all keys are looked at, also those of an earlier
 configuration.
 
-With --layout the keys are those that other limiters wrote to a Redis. PATTERN is
-then a glob over subjects, as the limiter's keys have them, or over whole keys
-of the store. Without --layout the context in use says which; "--layout limitctl"
-asks for limitctl's own. Keys that are not certainly of a limiter are told and
-left out, unless PATTERN or the configuration names them.`
+With --layout the keys are those that other limiters wrote to a Redis. PATTERN
+is then a glob over subjects, as the limiter's keys have them, or over whole
+keys of the store. Without --layout the context in use says which. --layout
+limitctl asks for limitctl's own. Keys that are not certainly of a limiter are
+told and left out, unless PATTERN or the configuration names them.`
 
 // selectionOptions say which keys a command is for.
 type selectionOptions struct {

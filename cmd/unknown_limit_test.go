@@ -15,7 +15,8 @@ import (
 func inspecting(t *testing.T, change func(*inspectOptions)) *inspectOptions {
 	t.Helper()
 	w := newWorld(t)
-	o := &inspectOptions{globalOptions: &globalOptions{env: w.Env, globalFlags: globalFlags{quiet: true}}}
+	o := &inspectOptions{globalOptions: &globalOptions{env: w.Env, globalFlags: globalFlags{quiet: true,
+		changed: func(string) bool { return false }}}}
 	if change != nil {
 		change(o)
 	}
@@ -46,9 +47,9 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 		"SUBJECT NAME LIMIT USED REMAINING RESETS IN",
 		"whole hits fixed-window:10/1m ██████████ 10/10 0 30s",
 		"no-period hits fixed-window:10/? █████████░ 9/10 1 30s",
-		"no-count hits fixed-window:?/1m 8/? ? 30s", // no share: these come last, by name
-		"silent hits unknown ?/? ? no TTL",
+		"no-count hits fixed-window:?/1m 8/? ? 30s", // no share: these come last, by what is used
 		"used-only hits unknown 7/? ? 30s",
+		"silent hits unknown ?/? ? no TTL",
 	} {
 		if got := strings.Join(strings.Fields(table[i]), " "); got != want {
 			t.Errorf("line %d of the table is %q, want %q", i, got, want)
@@ -111,7 +112,7 @@ func TestInspectShowsWhatIsNotKnown(t *testing.T) {
 
 func TestOrdersPutWhatIsNotKnownLast(t *testing.T) {
 	for order, want := range map[string]string{
-		"share":     "whole no-period no-count silent used-only",
+		"share":     "whole no-period no-count used-only silent",
 		"used":      "whole no-period no-count used-only silent",
 		"remaining": "whole no-period no-count silent used-only",
 		"reset":     "no-count no-period used-only whole silent",

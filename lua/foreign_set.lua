@@ -4,7 +4,7 @@
 -- KEYS      the keys, those of a family next to each other; a key can come several times
 -- ARGV      for each key seven: the number of its family; the type that it had, 'none' for
 --           nothing; its value as in foreign_held.lua, or '' not to look at it; what to do, 's'
---           to set a string, 'h' a field of a hash, '' nothing; the field; the text; for how
+--           to set a string, 'h' a field of a hash, 'd' to delete it, '' nothing; the field; the text; for how
 --           many ms to keep the key, '0' for as long as it is kept now
 -- Returns   a string of one byte a key: '1' the family was written, 'c' it has changed
 -- Cost      a GET, a PTTL and a SET a key; a TYPE, a DUMP and a HSET for what is no string
@@ -36,6 +36,8 @@ local function set(i)
     else
       redis.call('SET', key, text)
     end
+  elseif what == 'd' then
+    redis.call('UNLINK', key)
   end
 end
 

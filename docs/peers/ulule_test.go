@@ -73,7 +73,8 @@ func (u *ululeCaller) step(n int64) {
 	if shortest < 0 {
 		return // the window ended meanwhile
 	}
-	if !has || entry.Used != count || entry.Remaining != peek.Remaining || entry.ResetAfter > longest || entry.ResetAfter < shortest-time.Millisecond {
+	inTime := entry.ResetAfter <= longest && entry.ResetAfter >= shortest-time.Millisecond
+	if !has || !inTime || entry.Used != count || entry.Remaining != peek.Remaining {
 		u.t.Errorf("limitctl says\n%+v, of a count of %d until %v to %v, the library\n%+v", entry.Decision, count, shortest, longest, peek)
 	}
 	if peek.Reset < began.Add(shortest).Unix() || peek.Reset > time.Now().Add(longest).Unix() {

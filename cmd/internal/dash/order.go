@@ -25,7 +25,7 @@ func (r *row) place() place {
 	if r.denial != nil {
 		denied = r.denial.placed
 	}
-	return place{denied, r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.IsStuck(), percent(r.share())}
+	return place{denied, r.inUse, r.inUse && r.isAtLimit(), r.inUse && r.isUsed() && r.IsStuck(), percent(r.share())}
 }
 
 // hold keeps the row in its place for a while, so that the result of an action is seen.

@@ -89,7 +89,7 @@ func (r *row) update(reading Reading, now time.Time) {
 // empty makes the key unused as of now.
 func (r *row) empty(now time.Time) {
 	r.Used, r.Remaining, r.RetryAfter, r.ResetAfter, r.TTL, r.Taken = 0, 0, 0, 0, 0, 0
-	r.inUse, r.updated, r.fullAt = false, now, time.Time{}
+	r.inUse, r.updated, r.fullAt, r.Defects = false, now, time.Time{}, nil
 	if r.UsedUnknown = false; r.CapacityKnown() {
 		r.Remaining = r.Limit.Capacity()
 	}

@@ -13,7 +13,7 @@ import (
 func (m *model) isOthers() bool { return m.Layouts != "" }
 
 // onlyTheLimiterDecides is why nothing but a reset can be done to keys of other limiters.
-const onlyTheLimiterDecides = "another limiter decides by these keys: they can be reset, and have no overrides, denials or takes here"
+const onlyTheLimiterDecides = "another limiter decides by these keys; from here they can only be reset"
 
 // defectSign marks rows with a defect.
 const defectSign = "!"

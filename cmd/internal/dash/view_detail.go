@@ -123,7 +123,7 @@ func (v *detailView) text(m *model) []line {
 		sayLines(label, output.Break(command, m.width-indent), output.Plain)
 	}
 	for _, text := range m.beyond([]ID{r.id()}) {
-		say("a reset", output.Printable(text), output.Plain)
+		say("reset", "It does not reach everything. "+output.Printable(text), output.Plain)
 	}
 	const around = 3 // an empty line on each side of the graph, and the one that says what it is
 	graph := m.graphLines(r, max(3, min(12, m.bodyHeight()-len(top)-len(lines)-around)))

@@ -14,14 +14,18 @@ const examples = 3
 // keyFacts is what a look at the keys found, in a size that does not grow with
 // their number.
 type keyFacts struct {
-	prefix           string
-	layout           limiter.OwnLayout
-	looked, total    int64 // keys of the store, be they ours or not
-	counted          bool  // whether total could be had
-	complete         bool
-	limits, bytes    int64
-	noSize           error // why bytes could not be had
-	noTTL, foreign   sample
+	prefix         string
+	layout         limiter.OwnLayout
+	looked, total  int64 // keys of the store, be they ours or not
+	counted        bool  // whether total could be had
+	complete       bool
+	limits, bytes  int64
+	noSize         error // why bytes could not be had
+	noTTL, foreign sample
+	// describe, if set, says what the value of a foreign key looks like, and others is how many of
+	// the examples look like other limiters'.
+	describe         func(storeKey string) string
+	others           int
 	perPolicy        map[string]int64
 	biggest, hottest ranking
 	byFrequency      bool  // that is how hot a key is, and else how idle
@@ -76,21 +80,33 @@ func (f *keyFacts) heatQuestion() string {
 func (f *keyFacts) classify(held *limiter.Held, err error, now limiter.Instant) (share float64, ours bool) {
 	key, matched := f.layout.Match(held.StoreKey)
 	if !matched {
-		f.foreign.add(held.StoreKey + " (not the key of a limit)")
+		f.addForeign(held.StoreKey, "not the key of a limit")
 		return 0, false
 	}
 	if err != nil {
-		f.foreign.add(held.StoreKey + " (not a string)")
+		f.addForeign(held.StoreKey, "not a string")
 		return 0, false
 	}
 	entry, err := f.layout.Entry(key, held, now)
 	if err != nil {
-		f.foreign.add(held.StoreKey + " (" + err.Error() + ")")
+		f.addForeign(held.StoreKey, err.Error())
 		return 0, false
 	}
 	f.perPolicy[groupOf(&entry)]++
 	share, _ = entry.Share()
 	return share, true
+}
+
+// addForeign counts a foreign key, of which something is wrong. Of an example it is told what it
+// looks like, if that is another limiter's.
+func (f *keyFacts) addForeign(storeKey, wrong string) {
+	if f.describe != nil && len(f.foreign.examples) < examples {
+		if is := f.describe(storeKey); is != "" {
+			wrong = "looks like " + is
+			f.others++
+		}
+	}
+	f.foreign.add(storeKey + " (" + wrong + ")")
 }
 
 // groupOf names what limits are counted under: "api/user" of a policy, or the

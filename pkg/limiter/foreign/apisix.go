@@ -200,9 +200,13 @@ func apisixSlidingEntry(limit limiter.Limit, current, previous int64, rest time.
 	// A request is allowed while less than the limit is in use, be it by a fraction.
 	entry.Allowed = w.used() < float64(limit.Count)
 	if entry.RetryAfter = 0; !entry.Allowed {
+		w.current = min(w.current, float64(limit.Count)) // as it counts in the next window
 		entry.RetryAfter = w.until(float64(limit.Count))
-		if entry.RetryAfter = max(entry.RetryAfter, time.Microsecond); current >= limit.Count {
+		if current >= limit.Count {
 			entry.RetryAfter = rest
+		}
+		if later := w.after(entry.RetryAfter); later.used() >= float64(limit.Count) {
+			entry.RetryAfter += time.Microsecond
 		}
 	}
 	return entry
@@ -238,7 +242,7 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	case kind == apisixUsed:
 		return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
 	case len(found.Values) != 2:
-		return nil, limiter.Invalidf("the window of key %q is over", found.StoreKey)
+		return nil, windowOver(found)
 	}
 	writes := []Write{writeCount(&found.Values[0], count, 2*limit.Period)}
 	if found.Values[1].Type != NoValue {

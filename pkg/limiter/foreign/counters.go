@@ -87,6 +87,11 @@ func setCounter(value *Value, limit limiter.Limit, remaining int64, period time.
 	return []Write{writeCount(value, count, period)}, nil
 }
 
+// cannotSet says why what remains cannot be set of values that the limiter does not write.
+func cannotSet(found *Found, err error) error {
+	return limiter.Invalidf("key %q holds %s", found.StoreKey, err)
+}
+
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
 func blockEntry(entry *limiter.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)

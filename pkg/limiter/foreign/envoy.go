@@ -90,8 +90,7 @@ func (envoy) Decode(found *Found) (Reading, error) {
 		names = append(names, unit.name)
 	}
 	entry.Key.Name = "envoy/" + strings.Join(names, "-or-")
-	isOver := func(unit envoyUnit) bool { return int64(found.Now) >= (begin+unit.seconds)*1_000_000 }
-	if isOver(longest) {
+	if longest.isOver(begin, found.Now) {
 		entry.Key.Name += "@" + strconv.FormatInt(begin, 10)
 		entry.Used, entry.ResetAfter, entry.RetryAfter, entry.ResetTold, entry.RetryTold = 0, 0, 0, true, true
 		entry.Allowed, entry.Remaining = entry.CapacityKnown(), entry.Limit.Count
@@ -99,6 +98,11 @@ func (envoy) Decode(found *Found) (Reading, error) {
 	longestKept := time.Duration(longest.seconds+envoyJitter) * time.Second
 	entry.Defects = lifetime{longest: longestKept, passes: true}.defects(&entry, value)
 	return Reading{Entries: []limiter.Entry{entry}, Certain: isEnvoyDescriptor(descriptor) && value.TTL > 0 && value.TTL <= longestKept}, nil
+}
+
+// isOver reports whether a window of the unit is over.
+func (u envoyUnit) isOver(begin int64, now limiter.Instant) bool {
+	return int64(now) >= (begin+u.seconds)*1_000_000
 }
 
 // envoyUnitsOf returns the units that a window can have, the shortest first. If an operator says
@@ -158,6 +162,9 @@ func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	units := envoyUnitsOf(begin, found, value)
 	if len(units) != 1 {
 		return nil, limiter.Invalidf("the limit has to be said, since the key does not tell its unit")
+	}
+	if units[0].isOver(begin, found.Now) {
+		return nil, windowOver(found)
 	}
 	limit := envoyEntry(found, 0, units[0], begin).Limit
 	count, err := toCount(limit, remaining)

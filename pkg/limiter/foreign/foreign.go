@@ -159,4 +159,6 @@ type Write struct {
 	Text  string
 	// TTL is how long the key is to be kept. 0 keeps the expiry that it has.
 	TTL time.Duration
+	// Gone: the store key is to be deleted, and the rest says nothing.
+	Gone bool
 }

@@ -103,6 +103,9 @@ func (kong) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if !ok {
 		return setKongAdvanced(found, remaining)
 	}
+	if !found.Now.Time().Before(w.end) {
+		return nil, windowOver(found)
+	}
 	count, err := toCount(w.limitOf(found.Limit), remaining)
 	if err != nil {
 		return nil, err

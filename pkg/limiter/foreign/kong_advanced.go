@@ -146,7 +146,7 @@ func (w *twoWindows) entry(limit limiter.Limit) limiter.Entry {
 func setKongAdvanced(found *Found, remaining int64) ([]Write, error) {
 	w, ok := parseKongAdvanced(found.StoreKey)
 	if !ok || len(found.Values) != 2 {
-		return nil, limiter.Invalidf("the window of key %q is over", found.StoreKey)
+		return nil, windowOver(found)
 	}
 	count, err := toCount(w.limitOf(found.Limit), remaining)
 	if err != nil {

@@ -122,7 +122,7 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if counter.Type == HashValue {
 		reading, err := l.duration(found, counter)
 		if err != nil {
-			return nil, err
+			return nil, cannotSet(found, err)
 		}
 		entry := &reading.Entries[0]
 		count, err := toCount(entry.Limit, remaining)

@@ -155,7 +155,8 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 		}
 	}
 	is := Describe(value, now)
-	if is.Layout != "" && !is.ByValue && !slices.ContainsFunc(likely, func(c *candidate) bool { return c.Layout.Info().Name == is.Layout }) {
+	isLikely := slices.ContainsFunc(likely, func(c *candidate) bool { return c.Layout.Info().Name == is.Layout })
+	if is.Layout != "" && !is.ByValue && !isLikely {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
 	if v.asked != nil && v.asked.wrong != nil {

@@ -94,7 +94,7 @@ func (nestjs) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, err
 	}
 	if block := &found.Values[1]; block.Type != NoValue {
-		writes = append(writes, Write{StoreKey: block.StoreKey, Text: "1", TTL: time.Millisecond})
+		writes = append(writes, Write{StoreKey: block.StoreKey, Gone: true})
 	}
 	return writes, nil
 }

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -9,7 +10,7 @@ import (
 // isOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a
 // limit, or what it keeps with limits.
 func isOwn(value *Value) bool {
-	if value.Type == StringValue && strings.HasPrefix(string(value.Text[:min(len(value.Text), len(limiter.RecordMagic))]), limiter.RecordMagic) {
+	if value.Type == StringValue && bytes.HasPrefix(value.Text, []byte(limiter.RecordMagic)) {
 		if _, err := limiter.DecodeRecordLimit(value.Text); err == nil {
 			return true
 		}

@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,9 @@ func TestSetRemainingIsReadAgain(t *testing.T) {
 				continue
 			}
 			for i := range v.want {
+				if !v.want[i].RemainingKnown() || strings.Contains(v.want[i].Key.Name, "@") {
+					continue // nothing would tell, or it is of a window long past
+				}
 				found := v.found(layout, key)
 				if v.want[i].Key != (limiter.Key{}) {
 					found.Key = v.want[i].Key // one of several limits in a value
@@ -64,7 +68,7 @@ func setAndRead(t *testing.T, layout Setter, name string, found *Found, number i
 		t.Fatalf("%s: it reads %+v, %v", name, reading, err)
 	}
 	e := &reading.Entries[number]
-	if e.Remaining != remaining || e.Allowed != (remaining > 0) {
+	if e.RemainingKnown() && (e.Remaining != remaining || e.Allowed != (remaining > 0)) {
 		t.Errorf("%s: %d remain (allowed: %v) after %d were set by %+v", name, e.Remaining, e.Allowed, remaining, writes)
 	}
 	return true
@@ -97,7 +101,7 @@ func apply(t *testing.T, found *Found, write Write) {
 	if write.TTL > 0 {
 		value.TTL = write.TTL
 	}
-	if write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
+	if write.Gone || write.TTL > 0 && write.TTL <= time.Millisecond { // it expires at once
 		*value = Value{StoreKey: value.StoreKey, Type: NoValue, TTL: -2}
 		return
 	}

@@ -3,7 +3,14 @@ package foreign
 import (
 	"math"
 	"time"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
 )
+
+// windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
+func windowOver(found *Found) error {
+	return limiter.Invalidf("the window of key %q is over", found.StoreKey)
+}
 
 // twoWindows are two counters that together stand for a sliding window: the current one counts
 // in full, the previous one for the part of it that the sliding window still covers.
@@ -36,6 +43,15 @@ func (w *twoWindows) until(units float64) time.Duration {
 	// It is so when the rest of the window is size·(units−current)/previous.
 	passes := float64(rest) - float64(w.size)*(units-current)/previous
 	return ends + ceilMicroseconds(min(float64(rest), passes))
+}
+
+// after returns the windows as they are some time later, in the next window at most.
+func (w twoWindows) after(d time.Duration) twoWindows {
+	if d < w.rest {
+		w.rest -= d
+		return w
+	}
+	return twoWindows{previous: w.current, size: w.size, rest: w.size - (d - w.rest)}
 }
 
 // empty returns how long it takes until nothing is in use.

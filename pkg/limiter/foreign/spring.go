@@ -113,20 +113,14 @@ func springEntry(found *Found, tokens float64, counted int64) limiter.Entry {
 // SetRemaining implements [Setter].
 func (spring) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	limit := withAlgorithm(found.Limit, limiter.TokenBucket)
-	kept := time.Duration(0)
-	if limit.Count > 0 && limit.Period > 0 {
-		if remaining > limit.Capacity() {
-			return nil, limiter.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
-		}
-		fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
-		kept = time.Duration(math.Floor(2*fill)) * time.Second
+	switch {
+	case limit.Count <= 0 || limit.Period <= 0:
+		return nil, limiter.Invalidf("the limit has to be said, since the keys do not tell it")
+	case remaining < 0 || remaining > limit.Capacity():
+		return nil, limiter.Invalidf("%d units cannot remain of a bucket of %d", remaining, limit.Capacity())
 	}
-	if remaining < 0 {
-		return nil, limiter.Invalidf("%d units cannot remain", remaining)
-	}
-	if kept == 0 && (found.Values[0].Type == NoValue || found.Values[1].Type == NoValue) {
-		return nil, limiter.Invalidf("the limit has to be said, since one of the two keys is missing")
-	}
+	fill := float64(limit.Capacity()) / (float64(limit.Count) / limit.Period.Seconds())
+	kept := time.Duration(math.Floor(2*fill)) * time.Second
 	seconds := int64(found.Now) / int64(time.Second/time.Microsecond)
 	return []Write{
 		{StoreKey: found.Values[0].StoreKey, Text: strconv.FormatInt(remaining, 10), TTL: kept},

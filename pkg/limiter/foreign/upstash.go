@@ -181,7 +181,7 @@ func (u upstash) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	key, _ := u.parse(found.StoreKey)
 	values, dynamic, err := u.split(found)
 	if err != nil {
-		return nil, err
+		return nil, cannotSet(found, err)
 	}
 	if _, is := values[0].Field("refilledAt"); is || key.index == 0 {
 		said := found.Limit
@@ -288,7 +288,7 @@ func (upstash) setBucket(found *Found, said limiter.Limit, value *Value, remaini
 	if value.Type != NoValue {
 		var err error
 		if b, err = upstashBucketOf(value); err != nil {
-			return nil, err
+			return nil, cannotSet(found, err)
 		}
 	}
 	b.refill(limit, found.Now)

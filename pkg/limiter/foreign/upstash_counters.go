@@ -71,9 +71,14 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		return Reading{}, err
 	}
 	if w.period == 0 {
+		if _, _, err := upstashSum(&values[0]); err != nil {
+			return Reading{}, err
+		}
 		entry := limiter.Entry{Limit: limit, UsedUnknown: true}
 		entry.Defects = lifetime{passes: true, never: upstashNever}.defects(&entry, &values[0])
-		return Reading{Entries: []limiter.Entry{entry}}, nil
+		// One that stays is likely of a window long past.
+		certain := values[0].TTL < 0 && values[0].Type == StringValue && key.index >= leastUpstashWindow
+		return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
 	}
 	var unknown bool
 	counts, read := [2]int64{}, make([]*Value, len(values))

@@ -107,7 +107,10 @@ func (a *foreignAdjustment) words(together func(a, b string) bool) (all []setWor
 	for i := range a.writes {
 		w := &a.writes[i]
 		what := "s"
-		if w.Field != "" {
+		switch {
+		case w.Gone:
+			what = "d"
+		case w.Field != "":
 			what = "h"
 		}
 		ttl := strconv.FormatInt(int64(w.TTL.Milliseconds()), 10)

@@ -1,0 +1,216 @@
+package dash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
+
+// othersStore is a keyspace of other limiters: what is under a store key is read by that alone.
+type othersStore struct {
+	limiter.Keyspace
+	entries []limiter.Entry
+	unsure  []string
+}
+
+func (s *othersStore) Scan(_ context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		if q.StoreKeys == nil && q.Keys != nil {
+			yield(limiter.Entry{}, fmt.Errorf("%w: keys without store keys", limiter.ErrInvalid))
+			return
+		}
+		for _, e := range s.entries {
+			if q.StoreKeys == nil || slices.Contains(q.StoreKeys, e.StoreKey) {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		if q.StoreKeys == nil {
+			for _, storeKey := range s.unsure {
+				if !yield(limiter.Entry{StoreKey: storeKey}, &foreign.UnsureError{StoreKey: storeKey, Layouts: []string{"counter"}}) {
+					return
+				}
+			}
+		}
+		q.Report(int64(len(s.entries)), int64(len(s.entries)))
+	}
+}
+
+// otherEntry is an entry of another limiter, a window of ten in a minute.
+func otherEntry(layout, subject, storeKey string, used int64, defects ...limiter.Defect) limiter.Entry {
+	e := limiter.Entry{Key: limiter.Key{Subject: subject, Name: layout + "/minute"}, Layout: layout, StoreKey: storeKey, TTL: time.Minute,
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Period: time.Minute, Burst: 10}, Defects: defects,
+		Record: limiter.Record{Parts: []limiter.Part{{StoreKey: storeKey, Type: "string"}}}}
+	e.Used, e.Remaining, e.Allowed, e.ResetAfter = used, max(0, 10-used), used < 10, 30*time.Second
+	return e
+}
+
+func forEver() limiter.Defect {
+	return limiter.Defect{Kind: limiter.NeverExpires, Text: "no expiry, so it denies for ever (Kong/kong#5763)", Stuck: true}
+}
+
+// some are limits of several layouts, of which one is stuck, one of an unknown limit, two have the
+// same names, and one is of a key that nobody can print.
+func some() *othersStore {
+	unknown := otherEntry("redis_rate", "user:1", "rate:user:1", 0)
+	unknown.Key.Name, unknown.Limit, unknown.UsedUnknown, unknown.ResetTold = "redis_rate", limiter.Limit{Algorithm: limiter.TokenBucket}, true, true
+	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
+		limiter.Defect{Kind: limiter.ShortTTL, Text: "expires before its units have come back"})
+	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
+	timer.Record.Parts = append(timer.Record.Parts, limiter.Part{StoreKey: "app:a\nb:timer", Type: "hash"})
+	stuck := otherEntry("kong", "203.0.113.9", "ratelimit:203.0.113.9:1:minute", 12, forEver())
+	stuck.TTL = -1
+	return &othersStore{unsure: []string{"rate:x", "rate:y"}, entries: []limiter.Entry{unknown, early, timer, stuck,
+		otherEntry("kong", "203.0.113.1", "ratelimit:route-a:203.0.113.1:1:minute", 3),
+		otherEntry("kong", "203.0.113.1", "ratelimit:route-b:203.0.113.1:1:minute", 7)}}
+}
+
+func beginWithOthers(t *testing.T, store *othersStore, change func(*Options)) *driver {
+	t.Helper()
+	d := begin(t, nil, func(o *Options) {
+		o.Store, o.Layouts, o.Denials, o.Overrides = store, "auto", nil, nil
+		o.LookYourself = func(storeKey, valueType string) string { return "redis-cli " + valueType + " '" + storeKey + "'" }
+		o.Beyond = func(layout string) string {
+			return map[string]string{"kong": "Workers have counts of their own."}[layout]
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+	d.second()
+	return d
+}
+
+// Each view of other limiters' keys, small and large.
+func TestFramesOfOtherLimiters(t *testing.T) {
+	for _, view := range []struct{ name, keys string }{
+		{"layouts", ""}, {"layouts-detail", "<enter>"}, {"layouts-pair", "/laravel<enter><enter>"}, {"layouts-unknown", "/redis_rate<enter><enter>"},
+		{"layouts-groups", "glayout"}, {"layouts-reset", "r"}, {"layouts-help", "?<end>"}, {"layouts-override", "o"},
+	} {
+		for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 120, Height: 40}, {Width: 40, Height: 10}} {
+			d := beginWithOthers(t, some(), nil)
+			d.Color = false
+			d.send(size)
+			d.press(strings.Replace(view.keys, "glayout", "g2", 1))
+			name := fmt.Sprintf("%s-%dx%d", view.name, size.Width, size.Height)
+			d.checkSize(name, d.View())
+			golden(t, name+".txt", d.View())
+		}
+	}
+}
+
+// Limits of the same name under two store keys are two rows, and a reset is of the one that was chosen.
+func TestRowsOfTheSameNameAreTwo(t *testing.T) {
+	d := beginWithOthers(t, some(), nil)
+	d.send(tea.WindowSizeMsg{Width: 160, Height: 40})
+	for _, route := range []string{"route-a", "route-b"} {
+		if text := d.View(); !strings.Contains(text, route) {
+			t.Errorf("there is no row of %s:\n%s", route, text)
+		}
+	}
+	d.actions.nothing = true
+	d.press("/route-b<enter>ry")
+	want := ID{limiter.Key{Subject: "203.0.113.1", Name: "kong/minute"}, "ratelimit:route-b:203.0.113.1:1:minute"}
+	if !slices.Equal(d.actions.reset, []ID{want}) {
+		t.Errorf("reset were %v", d.actions.reset)
+	}
+}
+
+// When a window's number changes in the key, the row goes on with its history, mark and page.
+func TestARowGoesOnInTheNextWindow(t *testing.T) {
+	store := &othersStore{entries: []limiter.Entry{otherEntry("kong", "a", "ratelimit:a:1", 5), otherEntry("kong", "b", "ratelimit:b:1", 4)}}
+	d := beginWithOthers(t, store, nil)
+	for range 5 {
+		d.second()
+	}
+	d.press("m<up><enter>") // a is marked, and its page is open
+	if d.current().Key.Subject != "a" {
+		t.Fatalf("the page is of %v", d.current().Key)
+	}
+	store.entries[0] = otherEntry("kong", "a", "ratelimit:a:2", 1)
+	d.second()
+	d.second()
+	of := ID{limiter.Key{Subject: "a", Name: "kong/minute"}, "ratelimit:a:2"}
+	r := d.feed.rows[of]
+	if r == nil || len(d.feed.rows) != 2 || !d.keys.marked[of] || d.detail.key != of || d.keys.selected != of {
+		t.Fatalf("rows %v, marked %v, page of %v", d.feed.rows, d.keys.marked, d.detail.key)
+	}
+	if values := len(r.shares.values); values < 7 {
+		t.Errorf("%d seconds are remembered", values)
+	}
+	// One that was there beside another all the time is not its next window.
+	store.entries = append(store.entries, otherEntry("kong", "b", "ratelimit:b:other", 2))
+	d.second()
+	d.second()
+	store.entries = slices.DeleteFunc(store.entries, func(e limiter.Entry) bool { return e.StoreKey == "ratelimit:b:1" })
+	d.second()
+	d.second()
+	if len(d.feed.rows) != 3 {
+		t.Errorf("there are %d rows", len(d.feed.rows))
+	}
+}
+
+// Units a second are told as far as each algorithm lets one tell.
+func TestUnitsThatWereTakenOfOthers(t *testing.T) {
+	at := limiter.Instant(1_800_000_000_000_000)
+	look := func(algorithm limiter.Algorithm, after time.Duration, used int64, resets time.Duration) *seen {
+		e := otherEntry("x", "a", "k", used)
+		e.Limit.Algorithm, e.At, e.ResetAfter = algorithm, at+limiter.Instant(after/time.Microsecond), resets
+		s := newSeen(&e)
+		return &s
+	}
+	for name, test := range map[string]struct {
+		before, now *seen
+		want        int64
+	}{
+		"a window":            {look(limiter.FixedWindow, 0, 3, 30*time.Second), look(limiter.FixedWindow, time.Second, 8, 29*time.Second), 5},
+		"the next window":     {look(limiter.FixedWindow, 0, 3, time.Second), look(limiter.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
+		"a window of less":    {look(limiter.FixedWindow, 0, 9, 30*time.Second), look(limiter.FixedWindow, time.Second, 2, 29*time.Second), 2},
+		"a bucket":            {look(limiter.TokenBucket, 0, 5, 30*time.Second), look(limiter.TokenBucket, 6*time.Second, 7, 42*time.Second), 3},
+		"a bucket at rest":    {look(limiter.TokenBucket, 0, 5, 30*time.Second), look(limiter.TokenBucket, 6*time.Second, 4, 24*time.Second), 0},
+		"a bucket, full anew": {look(limiter.TokenBucket, 0, 1, 6*time.Second), look(limiter.TokenBucket, time.Minute, 2, 12*time.Second), 2},
+		"one that was unused": {&seen{}, look(limiter.TokenBucket, 0, 2, 12*time.Second), 2},
+		"a sliding window":    {look(limiter.SlidingCounter, 0, 6, time.Minute), look(limiter.SlidingCounter, 10*time.Second, 7, time.Minute), 2},
+	} {
+		if got := test.before.taken(test.now); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// A recording keeps the layouts, and what is known and wrong of the keys.
+func TestARecordingKeepsLayouts(t *testing.T) {
+	var recording bytes.Buffer
+	store := some()
+	store.entries[3].TTL, store.entries[3].ResetAfter = 1<<63-1, 1<<63-1
+	d := beginWithOthers(t, store, func(o *Options) { o.Record = &recording })
+	d.second()
+	played, _ := play(t, recording.String())
+	played.send(tea.WindowSizeMsg{Width: 160, Height: 40})
+	if played.failed != nil || len(played.feed.rows) != len(store.entries) {
+		t.Fatalf("%v, %d rows", played.failed, len(played.feed.rows))
+	}
+	text := played.View()
+	for _, want := range []string{"layout auto", "!203.0.113.9", "2 defects", "redis_rate", `a\nb`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	if r := played.feed.rows[idOf(&store.entries[0])]; r == nil || !r.UsedUnknown || r.Limit.Algorithm != limiter.TokenBucket || !r.ResetKnown() {
+		t.Errorf("the row of what is not known is %+v", r)
+	}
+	if r := played.feed.rows[idOf(&store.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {
+		t.Errorf("the stuck row is %+v", r)
+	}
+}

@@ -1,0 +1,387 @@
+package peers
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// process is a library in a process of its own, which speaks JSON lines; see node/peers.js.
+type process struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// answer is what a library says of a request.
+type answer struct {
+	Allowed   bool
+	Used      *int64 // nil if it does not say
+	Remaining int64
+	ResetMs   float64
+	Error     string
+}
+
+// startProcess starts a program, which ends with the test.
+func startProcess(t *testing.T, program string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v; make setup installs what the tests run", err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	return &process{in, bufio.NewScanner(out)}
+}
+
+func (p *process) ask(t *testing.T, command map[string]any) (a answer) {
+	t.Helper()
+	line, err := json.Marshal(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	if !p.out.Scan() {
+		t.Fatal("the library's process has ended; make setup installs its packages")
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &a); err != nil || a.Error != "" {
+		t.Fatalf("%s is answered with %s", line, p.out.Bytes())
+	}
+	return a
+}
+
+// peer is a library beside limitctl, on one server. The clocks that both see stand still until
+// the test sets them. What expires in the server is then brought as much nearer.
+type peer struct {
+	t       *testing.T
+	start   func() *process
+	process *process
+	make    map[string]any
+	server  *redistest.Server
+	client  *redis.Client
+	keys    limiter.Keyspace
+	limit   limiter.Limit
+	now     time.Time
+}
+
+// newPeer starts a library of a layout with a limit.
+func newPeer(t *testing.T, layout string, limit limiter.Limit, program string, script string, making map[string]any) *peer {
+	t.Helper()
+	server := redistest.Start(t)
+	client := server.Client()
+	p := &peer{t: t, server: server, client: client, limit: limit, make: making, now: time.Now().Truncate(time.Millisecond)}
+	store, err := redisstore.New(client, redisstore.WithClock(func() time.Time { return p.now }), redisstore.WithoutHooks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := foreign.Named(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.keys = store.Foreign(foreign.Sources{{Layout: known, Limit: limit}})
+	p.start = func() *process { return startProcess(t, program, script, server.Addr) }
+	p.restart()
+	return p
+}
+
+// restart starts the library in a new process, so that it knows nothing but what the server holds.
+func (p *peer) restart() {
+	p.t.Helper()
+	p.process = p.start()
+	p.process.ask(p.t, p.make)
+	p.advance(0)
+}
+
+func (p *peer) take(key string, cost int64) answer {
+	p.t.Helper()
+	return p.process.ask(p.t, map[string]any{"do": "take", "key": key, "cost": cost})
+}
+
+// advance lets time go on for all.
+func (p *peer) advance(by time.Duration) {
+	p.t.Helper()
+	ctx := p.t.Context()
+	p.now = p.now.Add(by)
+	p.process.ask(p.t, map[string]any{"do": "at", "ms": p.now.UnixMilli()})
+	for _, storeKey := range p.client.Keys(ctx, "*").Val() {
+		if ttl := p.client.PTTL(ctx, storeKey).Val(); ttl > 0 && by > 0 {
+			if err := p.client.PExpire(ctx, storeKey, ttl-by).Err(); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// look returns what limitctl says of a subject. Of one that is not in use it says nothing.
+func (p *peer) look(subject string) (entry limiter.Entry, has bool) {
+	p.t.Helper()
+	pattern, err := limiter.ExactPattern(subject)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	limit := p.limit
+	if limit.Burst == 0 {
+		limit.Burst = limit.Count
+	}
+	unused := limiter.Entry{Limit: limit, Decision: limiter.Decision{Allowed: true, Remaining: limit.Burst}}
+	for found, err := range p.keys.Scan(p.t.Context(), limiter.Query{Subjects: pattern, Records: true}) {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if strings.Contains(found.Key.Name, "@") {
+			continue // a window long past, whose key never expires
+		}
+		if has {
+			p.t.Fatalf("%s has two limits: %+v and %+v", subject, entry, found)
+		}
+		entry, has = found, true
+	}
+	if !has {
+		return unused, false
+	}
+	return entry, true
+}
+
+// reset does what limitctl reset does.
+func (p *peer) reset(subject string) {
+	p.t.Helper()
+	entry, has := p.look(subject)
+	if !has {
+		return
+	}
+	if n, _, err := p.keys.Delete(p.t.Context(), entry.Record); err != nil || n != 1 {
+		p.t.Fatalf("the deletion of %+v: %d, %v", entry.Record.Parts, n, err)
+	}
+}
+
+// setRemaining does what limitctl reset --to-remaining does.
+func (p *peer) setRemaining(subject string, remaining int64) {
+	p.t.Helper()
+	entry, has := p.look(subject)
+	if !has {
+		p.t.Fatalf("%s is not in use", subject)
+	}
+	done, err := p.keys.Adjust(p.t.Context(), limiter.Adjustment{Key: entry.Key, Limit: entry.Limit,
+		Used: entry.Limit.Capacity() - remaining, Parts: entry.Record.Parts})
+	if err != nil || !done[0].Done && entry.Remaining != remaining {
+		p.t.Fatalf("%d of %+v could not be set: %+v, %v", remaining, entry, done, err)
+	}
+}
+
+// admits takes units one by one until one is denied, and returns how many were admitted.
+func (p *peer) admits(subject string) (n int64) {
+	p.t.Helper()
+	for p.take(subject, 1).Allowed {
+		n++
+	}
+	return n
+}
+
+// scenario is a limiter of a library.
+type scenario struct {
+	kind, layout string
+	limit        limiter.Limit
+	cost         int64 // the highest of a request
+	options      map[string]any
+	// seconds: the library tells whole seconds, rounded up.
+	seconds bool
+	// settable: what remains can be set.
+	settable bool
+	// waits: the time to retry is when the window, or its block, is over, which the library tells.
+	waits bool
+}
+
+func TestNode(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Fatal("node is missing; make setup installs it")
+	}
+	second := func(count, n int64) limiter.Limit {
+		return limiter.Limit{Count: count, Period: time.Duration(n) * time.Second}
+	}
+	for _, s := range []scenario{
+		{kind: "rate-limiter-flexible", limit: second(7, 60), cost: 3, settable: true, waits: true},
+		{kind: "rate-limiter-flexible", limit: second(3, 60), cost: 1, settable: true, waits: true, options: map[string]any{"blockMs": 90_000}},
+		{kind: "rate-limit-redis", limit: second(5, 60), cost: 1, settable: true, waits: true},
+		{kind: "nestjs", limit: second(5, 60), cost: 1, seconds: true, settable: true},
+		{kind: "nestjs", limit: second(4, 60), cost: 1, seconds: true, settable: true, options: map[string]any{"blockMs": 20_000}},
+		{kind: "upstash-fixed", layout: "upstash", limit: second(6, 10), cost: 3, settable: true, waits: true},
+		{kind: "upstash-cached", layout: "upstash", limit: second(6, 10), cost: 1, settable: true, waits: true,
+			options: map[string]any{"memory": true}},
+		{kind: "upstash-sliding", layout: "upstash", limit: second(9, 10), cost: 1, settable: true},
+		{kind: "upstash-bucket", layout: "upstash", limit: limiter.Limit{Count: 2, Period: 3 * time.Second, Burst: 8}, cost: 4, settable: true},
+		{kind: "upstash-regions-fixed", layout: "upstash", limit: second(6, 10), cost: 2, waits: true},
+		{kind: "upstash-regions-sliding", layout: "upstash", limit: second(9, 10), cost: 2},
+	} {
+		making := map[string]any{"do": "make", "kind": s.kind, "count": s.limit.Count, "burst": s.limit.Burst,
+			"periodMs": s.limit.Period.Milliseconds()}
+		name := s.kind
+		for option, value := range s.options {
+			making[option] = value
+			name += fmt.Sprintf(" %s %v", option, value)
+		}
+		if s.layout == "" {
+			s.layout = s.kind
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, s.layout, s.limit, "node", "node/peers.js", making)
+			denied := 0
+			for i := range 40 {
+				denied += s.sequence(p, i)
+			}
+			if denied < 40 {
+				t.Errorf("only %d requests were denied", denied)
+			}
+			s.operations(p)
+		})
+	}
+}
+
+// subject is whom a sequence is about: an address, as express-rate-limit and limitctl have it,
+// or a key of nestjs.
+func (s *scenario) subject(i int) string {
+	if s.kind == "nestjs" {
+		return fmt.Sprintf("%064x", i)
+	}
+	return fmt.Sprintf("10.0.0.%d", i)
+}
+
+// sequence takes, is denied and waits at random, and compares after each step.
+func (s *scenario) sequence(p *peer, number int) (denied int) {
+	p.t.Helper()
+	random := rand.New(rand.NewPCG(uint64(number), 7))
+	subject := s.subject(number)
+	for range 25 {
+		if random.IntN(4) == 0 {
+			p.advance(time.Duration(random.Int64N(int64(s.limit.Period)*3/4)) / time.Millisecond * time.Millisecond)
+		}
+		cost := 1 + random.Int64N(s.cost)
+		before, _ := p.look(subject)
+		began := time.Now()
+		said := p.take(subject, cost)
+		after, _ := p.look(subject)
+		took := time.Since(began) + time.Millisecond
+		fits := before.Remaining >= cost && before.Allowed
+		if s.kind == "upstash-sliding" {
+			fits = before.Allowed // it only asks whether there is room for one
+		}
+		if said.Allowed != fits {
+			p.t.Fatalf("step of %s for %d: the library says %+v, limitctl said before %+v", subject, cost, said, before)
+		}
+		s.compare(p, said, cost, &after, took)
+		if !said.Allowed {
+			denied++
+			if cost == 1 && random.IntN(3) == 0 {
+				s.retry(p, subject, &after)
+			}
+		}
+		if p.t.Failed() {
+			p.t.FailNow()
+		}
+	}
+	return denied
+}
+
+// compare holds what limitctl says to what the library has just said.
+func (s *scenario) compare(p *peer, said answer, cost int64, e *limiter.Entry, took time.Duration) {
+	p.t.Helper()
+	if said.Used != nil && e.Used != *said.Used {
+		p.t.Errorf("%d are used by the library, %d by limitctl", *said.Used, e.Used)
+	}
+	if said.Allowed || cost == 1 {
+		if said.Remaining = max(0, said.Remaining); e.Remaining != said.Remaining {
+			p.t.Errorf("%d remain by the library, %d by limitctl: %+v", said.Remaining, e.Remaining, e)
+		}
+	} else if e.Remaining >= cost {
+		p.t.Errorf("%d remain by limitctl, and %d were denied", e.Remaining, cost)
+	}
+	reset := time.Duration(said.ResetMs * float64(time.Millisecond))
+	least, most := reset-took, reset
+	if s.seconds {
+		least -= time.Second
+	}
+	if e.Used > 0 && (e.ResetAfter < least || e.ResetAfter > most) {
+		p.t.Errorf("the library resets in %s, limitctl in %s (%s later)", reset, e.ResetAfter, took)
+	}
+	if !said.Allowed && cost == 1 && s.waits && (e.RetryAfter < least || e.RetryAfter > most) {
+		p.t.Errorf("the library retries in %s, limitctl in %s (%s later)", reset, e.RetryAfter, took)
+	}
+}
+
+// retry waits until limitctl says that a request is admitted. Shortly before it is denied, where
+// a denied request leaves all as it is.
+func (s *scenario) retry(p *peer, subject string, e *limiter.Entry) {
+	p.t.Helper()
+	wait := e.RetryAfter.Truncate(time.Millisecond)
+	if e.RetryAfter > wait {
+		wait += time.Millisecond
+	}
+	switch s.kind {
+	case "upstash-sliding", "upstash-bucket", "upstash-regions-sliding":
+		p.advance(wait - time.Millisecond)
+		if said := p.take(subject, 1); said.Allowed {
+			p.t.Errorf("a millisecond before limitctl says %s the library admits: %+v", e.RetryAfter, said)
+		}
+		p.advance(time.Millisecond)
+	default:
+		p.advance(wait)
+	}
+	if said := p.take(subject, 1); !said.Allowed {
+		p.t.Errorf("after the %s that limitctl says the library denies: %+v", e.RetryAfter, said)
+	}
+}
+
+// operations holds what an operator does to what the library admits then.
+func (s *scenario) operations(p *peer) {
+	p.t.Helper()
+	for i := range int64(8) {
+		subject := s.subject(100 + int(i))
+		if n := p.admits(subject); n != p.limit.Capacity() {
+			p.t.Fatalf("%d of %d were admitted at first", n, p.limit.Capacity())
+		}
+		p.reset(subject)
+		if s.options["memory"] != nil {
+			p.restart()
+		}
+		if n := p.admits(subject); n != p.limit.Capacity() {
+			p.t.Errorf("%d of %d were admitted after a reset", n, p.limit.Capacity())
+		}
+		if !s.settable {
+			continue
+		}
+		remaining := i % (p.limit.Capacity() + 1)
+		p.setRemaining(subject, remaining)
+		if s.options["memory"] != nil {
+			p.restart()
+		}
+		if n := p.admits(subject); n != remaining {
+			p.t.Errorf("%d were admitted after %d were set to remain", n, remaining)
+		}
+	}
+}
