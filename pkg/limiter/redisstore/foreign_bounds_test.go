@@ -68,8 +68,8 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 		}
 		want := map[string]string{
 			"times:string": "100000001 bytes, and limitctl takes at most 131072",
-			"times:hash": "bytes of memory, and limitctl takes at most 4194304",
-			"times:wide": "bytes of memory, and limitctl takes at most 4194304",
+			"times:hash":   "bytes of memory, and limitctl takes at most 4194304",
+			"times:wide":   "bytes of memory, and limitctl takes at most 4194304",
 		}
 		if records {
 			want["times:zset"], want["times:list"], want["times:set"] = "into a backup", "", "into a backup"

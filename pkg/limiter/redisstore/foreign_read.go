@@ -179,7 +179,9 @@ type stringReply struct {
 
 // readStrings reads values as if they were strings. others are those that are not, or may be
 // longer than what was read.
-func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (others, moved []*heldValue, err error) {
+func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (
+	others, moved []*heldValue, err error,
+) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	replies := make([]stringReply, len(values))
