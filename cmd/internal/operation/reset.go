@@ -93,6 +93,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	selection := plan.Selection
 	selection.Query.Records = targets.backup != nil
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
+	found.Matched = int64(targets.count)
 	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
