@@ -11,7 +11,8 @@ import (
 var usual = []string{
 	`{"key":"a:1","name":"n","value":"UkwB","expires_ms":1795372468499}`,
 	`{"key":"müller","name":"n","value":"","expires_ms":-1}`,
-	`{"key":"a","name":"kong/minute","value":null,"parts":[{"store_key":"cmF0","type":"string","dump":"ABI=","expires_ms":5}],"expires_ms":-1}`,
+	`{"key":"a","name":"kong/minute","value":null,"parts":[{"store_key":"cmF0","type":"string","dump":"ABI=","expires_ms":5}],` +
+		`"expires_ms":-1}`,
 	`{"key":"a","name":"n","value":null,"parts":[{"store_key":"cmF0","field":"YQ==","type":"hash","dump":"ABI=","expires_ms":-1},` +
 		`{"store_key":"YWI=","type":"zset","dump":"","expires_ms":0}],"limit":"token-bucket:10/1m","used":7,"expires_ms":-1}`,
 }
