@@ -308,7 +308,8 @@ func TestAForeignImportChecks(t *testing.T) {
 		t.Errorf("the shared hash is kept for %d s", ttl)
 	}
 	outcomes, err = keys.Import(ctx, true, records...)
-	if counts := tally(outcomes); err != nil || counts[limiter.Imported] != 1 || counts[limiter.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
+	counts := tally(outcomes)
+	if err != nil || counts[limiter.Imported] != 1 || counts[limiter.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
 		t.Errorf("replacing came to %v, %v", counts, err)
 	}
 }
