@@ -90,7 +90,7 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // that looks like nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
 	value := values(l.StoreKey)
-	if isOwn(&value) {
+	if IsOwn(&value) {
 		return nil, l.StoreKey, nil
 	}
 	var verdict verdict

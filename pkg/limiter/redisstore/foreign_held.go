@@ -61,7 +61,7 @@ func (h *heldValue) keep(l lifetime) (there bool) {
 		h.TTL, h.expires = -1, time.Time{}
 	case l.until:
 		h.expires = time.UnixMilli(value)
-		h.TTL = max(0, h.expires.Sub(h.at))
+		h.TTL = max(0, h.expires.Sub(h.at)) // which is the longest there is if it is longer
 	default:
 		h.TTL = time.Duration(min(value, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 		if h.expires = h.at.Add(h.TTL); h.TTL.Milliseconds() < value {
