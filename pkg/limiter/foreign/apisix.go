@@ -88,6 +88,7 @@ func (apisix) Match(storeKey string, _ bool) (limiter.Key, bool) {
 		return limiter.Key{Subject: key, Name: "apisix/limit-req"}, key != ""
 	case apisixConnections:
 		return limiter.Key{Subject: key, Name: "apisix/limit-conn"}, true
+	default: // the others go on below
 	}
 	object, value, found := strings.Cut(key, ":")
 	if version, rest, ok := strings.Cut(value, ":"); ok && strings.HasPrefix(object, "/") && isDigits(version) {
@@ -114,6 +115,7 @@ func (apisix) Together(storeKey string, limit limiter.Limit, now limiter.Instant
 		}
 		current := index + w.age(now)
 		return []string{apisixSlidingKey(key, current), apisixSlidingKey(key, current-1)}
+	default: // the others go on below
 	}
 	return []string{storeKey}
 }
@@ -132,6 +134,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		return decodeApisixConnections(found)
 	case apisixSliding:
 		return decodeApisixSliding(found, index)
+	default: // the others go on below
 	}
 	value := &found.Values[0]
 	if value.Type == NoValue {
@@ -232,6 +235,7 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("the connections of key %q cannot be set; they end by themselves", found.StoreKey)
 	case apisixSliding:
 		_, limit = windowOf(found.Limit, limiter.SlidingCounter, index, time.Second, 0, found.Now)
+	default: // the others go on below
 	}
 	count, err := toCount(limit, remaining)
 	switch {

@@ -95,6 +95,7 @@ func gitlabCount(value *Value) (int64, error) {
 		return value.Length, nil
 	case StringValue:
 		return countOf(value)
+	default: // the others go on below
 	}
 	return 0, notA(value.Type, StringValue, SetValue)
 }

@@ -135,6 +135,7 @@ func (s *Store) holds(kind foreign.ValueType) string {
 		kind = "value of another type"
 	case foreign.NoValue:
 		return "nothing any more"
+	default: // the others go on below
 	}
 	return "a " + s.servers.Redact(string(kind)) + ", which is not a limit record"
 }
