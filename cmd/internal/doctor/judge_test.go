@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,27 @@ func roleFacts(name string) rightFacts {
 		}
 	}
 	return r
+}
+
+func TestRightsOfLayouts(t *testing.T) {
+	of := func(lacks ...string) rightFacts {
+		r := rightFacts{user: "u", prefix: "rl", rights: redisserver.LayoutRights("rl:{limitctl}:no-such-limit")}
+		for _, right := range r.rights {
+			is := allowed
+			if slices.Contains(lacks, right.Command) {
+				is = denied
+			}
+			r.verdicts = append(r.verdicts, is)
+		}
+		return r
+	}
+	checkVerdicts(t, []verdictTest{
+		{"all", judgeLayoutRights(of()), OK, "can inspect, reset and restore the keys of other limiters", ""},
+		{"a reader", judgeLayoutRights(of("dump", "restore", "hset", "hdel", "hget", "unlink")), OK, "cannot reset or restore keys",
+			"redis-cli ACL SETUSER u +dump +hget +hset +hdel +unlink +restore"},
+		{"no restore", judgeLayoutRights(of("restore")), Warn, "cannot restore keys", "+restore"},
+		{"no zrange", judgeLayoutRights(of("zrange")), Fail, "cannot inspect or reset keys", "+zrange"},
+	})
 }
 
 func TestRights(t *testing.T) {

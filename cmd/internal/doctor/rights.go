@@ -27,6 +27,7 @@ const (
 type rightFacts struct {
 	user     string
 	prefix   string
+	asked    string // the name that the server knows the user by
 	rights   []redisserver.Right
 	verdicts []verdict // of each
 	tried    bool      // by trying, not by asking
@@ -42,7 +43,7 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 	}
 	user, err := s.client.ACLWhoAmI(ctx).Result()
 	if err == nil {
-		facts.user = e.servers.Redact(user)
+		facts.asked, facts.user = user, e.servers.Redact(user)
 		facts.verdicts, err = dryRun(ctx, s.client, user, facts.rights)
 	}
 	if err != nil && !redisserver.IsReply(err) {
@@ -55,6 +56,11 @@ func (e *examination) rights(ctx context.Context, s *server) (readOnly bool, err
 		}
 	}
 	e.add(s, judgeRights(facts))
+	if e.Layouts.Keys != nil {
+		if err := e.layoutRights(ctx, s, facts.asked); err != nil {
+			return false, err
+		}
+	}
 	at := slices.IndexFunc(facts.rights, func(r redisserver.Right) bool { return r.Command == "evalsha_ro" })
 	return facts.verdicts[at] != unknown, nil
 }

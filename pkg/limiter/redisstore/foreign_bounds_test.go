@@ -47,9 +47,9 @@ func TestLargeForeignValuesAreNotFetched(t *testing.T) {
 			pipe.RPush(ctx, "times:list", members...)
 			pipe.SAdd(ctx, "times:set", members...)
 		}
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		t.Fatal(err)
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	server.Do("EVAL", "for i = 1, 9 do redis.call('HSET', 'times:wide', i, string.rep('x', 9000000)) end", 0)
 	server.Do("SET", "times:middle", strings.Repeat("x", 100_000))
