@@ -276,3 +276,46 @@ type prefixed struct {
 }
 
 func (p *prefixed) Info() Info { return Info{Name: "prefixed", Prefixes: p.prefixes} }
+
+// Every limit is found by its own subject and its own name, also where only the value tells them.
+func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
+	all := vectors()
+	all["upstash"] = append(all["upstash"], vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
+		values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens", "3")}})
+	for name, vectors := range all {
+		layout, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range vectors {
+			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
+			judge := func(q limiter.Query) []limiter.Entry {
+				look := sources.Look(v.storeKey, &q)
+				if look == nil {
+					return nil
+				}
+				look.StoreKeys(v.now)
+				entries, _, _ := look.Judge(v.value)
+				return entries
+			}
+			for _, e := range judge(limiter.Query{}) {
+				subject, err := limiter.ExactStoreKeyPattern(e.Key.Subject)
+				if err != nil {
+					continue // nobody is limited by it
+				}
+				entryName, err := limiter.ExactStoreKeyPattern(e.Key.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has := func(other limiter.Entry) bool { return other.Key == e.Key }
+				if !slices.ContainsFunc(judge(limiter.Query{Subjects: subject, Names: entryName}), has) {
+					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)
+				}
+				entryName, _ = limiter.ExactStoreKeyPattern(e.Key.Name + "-other")
+				if found := judge(limiter.Query{Names: entryName}); len(found) > 0 {
+					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
+				}
+			}
+		}
+	}
+}
