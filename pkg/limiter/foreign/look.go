@@ -177,7 +177,7 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
 	if v.asked != nil && v.asked.wrong != nil {
-		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: v.asked.doesNotWrite()}
+		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
 	unsure := &UnsureError{StoreKey: value.StoreKey}
 	if len(likely) == 0 {
@@ -190,19 +190,23 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	return unsure
 }
 
-// doesNotWrite says what is wrong with the values.
-func (c *candidate) doesNotWrite() string {
-	return c.wrong.Error() + ", which " + c.Layout.Info().Name + " does not write"
+// notWritten says what values are that a layout cannot read.
+func notWritten(layout Layout, wrong error) string {
+	return wrong.Error() + ", which " + layout.Info().Name + " does not write"
+}
+
+// partsOf returns those of values that are there, whole.
+func partsOf(values []Value) (parts []limiter.Part) {
+	for i := range values {
+		if value := &values[i]; value.Type != NoValue {
+			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+		}
+	}
+	return parts
 }
 
 // entries are those of the reading, with what the layout left to us.
 func (c *candidate) entries() []limiter.Entry {
-	var parts []limiter.Part
-	for i := range c.found.Values {
-		if value := &c.found.Values[i]; value.Type != NoValue {
-			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
-		}
-	}
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
 		if e.Key == (limiter.Key{}) {
@@ -212,7 +216,7 @@ func (c *candidate) entries() []limiter.Entry {
 			e.StoreKey = c.together[0]
 		}
 		if len(e.Record.Parts) == 0 {
-			e.Record.Parts = slices.Clone(parts)
+			e.Record.Parts = partsOf(c.found.Values)
 		}
 		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Parts), e.Key
 	}

@@ -148,11 +148,7 @@ func (u upstash) Decode(found *Found) (Reading, error) {
 	}
 	reading.Certain = reading.Certain && key.prefix != ""
 	entry := &reading.Entries[0]
-	for i := range values { // and not the count of all
-		if values[i].Type != NoValue {
-			entry.Record.Parts = append(entry.Record.Parts, limiter.Part{StoreKey: values[i].StoreKey, Type: string(values[i].Type)})
-		}
-	}
+	entry.Record.Parts = partsOf(values) // and not the count of all
 	return reading, nil
 }
 
