@@ -237,10 +237,10 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == apisixLeft:
-		return []Write{writeCount(&found.Values[0], remaining, limit.Period)}, nil
+	case kind == apisixLeft: // the counter shows what remains
+		return setCounter(&found.Values[0], limit, limit.Count-remaining, limit.Period)
 	case kind == apisixUsed:
-		return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
+		return setCounter(&found.Values[0], limit, remaining, limit.Period)
 	case len(found.Values) != 2:
 		return nil, windowOver(found)
 	}

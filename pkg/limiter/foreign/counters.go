@@ -3,7 +3,6 @@ package foreign
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -92,6 +91,11 @@ func cannotSet(found *Found, err error) error {
 	return limiter.Invalidf("key %q holds %s", found.StoreKey, err)
 }
 
+// windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
+func windowOver(found *Found) error {
+	return limiter.Invalidf("the window of key %q is over, so all of it remains", found.StoreKey)
+}
+
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
 func blockEntry(entry *limiter.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)
@@ -99,9 +103,4 @@ func blockEntry(entry *limiter.Entry, blocked time.Duration) {
 	if entry.Used == 0 {
 		entry.Used, entry.UsedUnknown = entry.Limit.Capacity(), !entry.CapacityKnown()
 	}
-}
-
-// isHex reports whether a text is in hexadecimal digits, as hashes are written.
-func isHex(text string) bool {
-	return strings.Trim(text, "0123456789abcdef") == ""
 }

@@ -147,7 +147,7 @@ func (sethvargo) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	t, err := parseTicks(found)
 	switch {
 	case err != nil:
-		return nil, limiter.Invalidf("key %s holds %s", found.StoreKey, err.Error())
+		return nil, cannotSet(found, err)
 	case t.interval == 0:
 		return nil, limiter.Invalidf("what remains can be set only if the period is known; say it with --limit")
 	case remaining < 0 || remaining > int64(t.most):

@@ -57,7 +57,7 @@ func (upstash) parse(storeKey string) (key upstashKey, ok bool) {
 			return key, false
 		}
 	}
-	if before, number, has := cutLast(rest); has && before != "" {
+	if before, number, has := cutLastColon(rest); has && before != "" {
 		if index, is := windowNumber(number); is {
 			key.id, key.index = before, index
 			key.before = strings.TrimSuffix(storeKey, number)

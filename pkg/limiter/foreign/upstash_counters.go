@@ -163,7 +163,7 @@ func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values
 		return nil, err
 	}
 	if alone {
-		return nil, limiter.Invalidf("its window is over, so all of it remains")
+		return nil, windowOver(found)
 	}
 	for i := range values {
 		if values[i].Type == HashValue {
