@@ -62,16 +62,6 @@ func (l *layoutOptions) use(g *globalOptions) error {
 	return err
 }
 
-// sources returns the layouts by which keys are read, as --layout and --limit, the context in use
-// and the configuration say. It is nil for limitctl's own keys.
-func (l *layoutOptions) sources(g *globalOptions) (foreign.Sources, error) {
-	names, err := l.names(g)
-	if err != nil {
-		return nil, err
-	}
-	return l.sourcesOf(g, names)
-}
-
 // names returns which layouts are asked for: those of --layout, else of the context in use. There
 // are none for limitctl's own keys.
 func (l *layoutOptions) names(g *globalOptions) ([]string, error) {

@@ -147,7 +147,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	case value.TTL < 0: // APISIX begins anew
 		entry = countEntry(limit, 0, 0)
 	case kind == apisixLeft && limit.Count > 0:
-		entry = countEntry(limit, limit.Count-count, value.TTL)
+		entry = countEntry(limit, limit.Count-max(count, -limiter.MaxUsage), value.TTL)
 	case kind == apisixLeft:
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}

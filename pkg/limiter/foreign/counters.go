@@ -25,6 +25,7 @@ func countOf(value *Value) (int64, error) {
 // than 0 if it is not known when, or never. What is below 0 was given back ahead.
 func countEntry(limit limiter.Limit, count int64, ends time.Duration) limiter.Entry {
 	entry := limiter.Entry{Limit: limit, ResetTold: ends >= 0}
+	count = max(count, -limiter.MaxUsage) // nobody gives back more
 	entry.Used, entry.ResetAfter = max(0, count), max(0, ends)
 	if entry.Used == 0 {
 		entry.ResetAfter = 0

@@ -41,7 +41,7 @@ func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
 	look := Look{StoreKey: storeKey, keys: keys}
 	for _, key := range keys {
-		c, ok := s.named(storeKey, layoutOf(key))
+		c, ok := s.named(storeKey, LayoutOf(key))
 		if ok && !slices.ContainsFunc(look.candidates, func(other candidate) bool { return other.Layout == c.Layout }) {
 			look.candidates = append(look.candidates, c)
 		}

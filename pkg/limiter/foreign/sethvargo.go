@@ -56,7 +56,7 @@ func parseTicks(found *Found) (t ticks, err error) {
 			return t, errors.New("a hash with other fields than s, t, i, m and k")
 		}
 		number, err := strconv.ParseFloat(member.Text, 64)
-		if err != nil || math.IsNaN(number) || math.Abs(number) > math.MaxInt64 {
+		if err != nil || !(math.Abs(number) < math.MaxInt64/4) {
 			return t, errors.New("a hash with a field that is not a number")
 		}
 		*fields[member.Name] = number

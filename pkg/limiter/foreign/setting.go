@@ -17,14 +17,14 @@ type Setting struct {
 // error is a [limiter.ErrInvalid] if its layout is not among the sources, or cannot hold any
 // number of units.
 func (s Sources) Setting(key limiter.Key, storeKey string, limit limiter.Limit) (*Setting, error) {
-	c, ok := s.named(storeKey, layoutOf(key))
+	c, ok := s.named(storeKey, LayoutOf(key))
 	if !ok {
-		return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, layoutOf(key))
+		return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
 	}
 	layout, can := c.Layout.(Setter)
 	if !can {
 		return nil, limiter.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
-			"reset it whole", storeKey, layoutOf(key))
+			"reset it whole", storeKey, LayoutOf(key))
 	}
 	return &Setting{layout, Found{StoreKey: storeKey, Key: c.key, Limit: limit}, key}, nil
 }
