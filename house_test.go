@@ -285,6 +285,7 @@ func TestHintsAreWrittenByShellCommand(t *testing.T) {
 		`"--on-error " + onError`,                                         // one of three words
 		`parseCount("--values "+name`, `so --values %s=%d does not apply`, // attributes' names are letters, digits, - and _
 		`(ACL SETUSER … +" + strings.ToLower`, // no command, and words of our own
+		`"; see --layout " + layouts`,         // layouts' names are letters, digits, - and _
 	}
 	n := 0
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {

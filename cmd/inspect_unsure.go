@@ -69,9 +69,9 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		keys = append(keys, "…")
 	}
 	name, pattern := asksFor(u.First[0])
-	g.note("%s may be of %s and %s %s: %s; ask for %s with --layout %s", output.Plural(int(u.Count), "key"),
+	g.note("%s may be of %s and %s %s: %s; ask for %s with %s", output.Plural(int(u.Count), "key"),
 		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
-		shell.Command(name, pattern))
+		shell.Command("--layout", name, pattern))
 }
 
 // asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:

@@ -113,7 +113,8 @@ func checkHasLayouts(g *globalOptions) error {
 	if s.store.origin == byDefault {
 		store = "no --store is given, and the file that is used then"
 	}
-	return usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis", store)
+	return usagef("%s holds limits of limitctl alone; --layout is for the keys of other limiters in a Redis, "+
+		"as --store redis://HOST:PORT names it", store)
 }
 
 // sourcesOf returns the sources of layouts by their names: what the configuration says of some

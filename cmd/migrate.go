@@ -56,7 +56,7 @@ and why, and exits with 5.`,
 		Example: `  limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --dry-run
   limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --yes
   limitctl migrate 'rate:login:*' --from auto --to 10/1m --subject 'user:{subject}' --yes
-  limitctl migrate '*' --from limits --to-policy api tenant='{subject}' route='{name}' --yes
+  limitctl migrate 'LIMITS:LIMITER/*' --from limits --to-policy llm team='{subject}' --yes
   limitctl migrate 'rl:*' --from rate-limit-redis --limit 100/15m --to fixed-window:100/15m --into prod --confirm prod`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,7 +109,8 @@ func (o *migrateOptions) arguments(cmd *cobra.Command, args []string) error {
 	case o.layoutName == "":
 		return usagef("no layout given; say with --from whose keys they are, or --from auto; see `limitctl layouts`")
 	case o.layoutName == config.OwnLayout:
-		return usagef("--from %s are limitctl's own keys, whose usage stays when their limit changes; name another limiter's layout", o.layoutName)
+		return usagef("--from %s are limitctl's own keys, whose usage stays when their limit changes; name another limiter's layout",
+			o.layoutName)
 	case config.CheckLayouts(strings.Split(o.layoutName, ",")) != nil:
 		return usagef("--from: %s", config.CheckLayouts(strings.Split(o.layoutName, ",")))
 	case len(o.target.limits) == 0 && o.target.policy == "":
@@ -291,8 +292,8 @@ func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migra
 			countOf(n, "old limit went together", "old limits went together"))
 	}
 	if n := result.Stuck; n > 0 {
-		m.note("warning: %s that never comes back by itself: see `limitctl doctor --layout %s`",
-			countOf(n, "old limit has usage", "old limits have usage"), m.layoutName)
+		m.note("warning: %s that never comes back by itself: see `%s`",
+			countOf(n, "old limit has usage", "old limits have usage"), shell.Command("limitctl", "doctor", "--layout", m.layoutName))
 	}
 	m.noteUnsure(&result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {

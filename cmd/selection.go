@@ -188,8 +188,8 @@ func (s *selectionOptions) byPattern(text string, layouts bool) (selection opera
 // byPolicy selects the keys of policies that have the attributes given as arguments.
 func (s *selectionOptions) byPolicy(g *globalOptions, args []string) (selection operation.Selection, err error) {
 	if g.layouts != nil && s.layoutName == "" {
-		return selection, usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add --layout %s",
-			g.chosen.context.Name, g.layoutsName, config.OwnLayout)
+		return selection, usagef("--policy selects limitctl's own keys, and the context %s reads those of %s; add %s",
+			g.chosen.context.Name, g.layoutsName, shell.Command("--layout", config.OwnLayout))
 	} else if g.layouts != nil {
 		return selection, usagef("--policy selects limitctl's own keys, and --layout those of other limiters; give one of them")
 	}

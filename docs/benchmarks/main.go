@@ -33,7 +33,8 @@ type section struct {
 var sections = []section{
 	{"redis", redisSection}, {"hotkey", hotKeySection}, {"denials", denialsSection}, {"limits", limitsSection},
 	{"latency", latencySection}, {"script", scriptSection}, {"memory", memorySection}, {"file", fileSection},
-	{"bytes", bytesSection}, {"reset", resetSection}, {"layouts", layoutsSection}, {"loadtest", loadtestSection}, {"openloop", openLoopSection},
+	{"bytes", bytesSection}, {"reset", resetSection}, {"layouts", layoutsSection},
+	{"loadtest", loadtestSection}, {"openloop", openLoopSection},
 	{"start", startSection}, {"serve", serveSection}, {"http", httpSection},
 	{"overrides", operatorsSection}, {"drills", drillsSection}, {"failures", failuresSection},
 }

@@ -86,8 +86,8 @@ func ContextObject() *yamlfile.Object {
 		{Name: "password_file", About: "The file with the password. A relative path starts at this file's directory, ~ is the home " +
 			"directory.", Schema: text},
 		{Name: "password_env", About: "The environment variable with the password.", Schema: text},
-		{Name: "layout", About: "The layout of another limiter, or a list of layouts, by which commands read the keys there if --layout " +
-			"is not given; auto is all of them, each recognised by itself.", Schema: textOrTexts},
+		{Name: "layout", About: "The layout of another limiter, or a list of layouts, by which commands read the keys there without " +
+			"--layout; auto is all of them, each recognised by itself.", Schema: textOrTexts},
 		{Name: "read_only", About: "Refuse all writes.", Schema: yesOrNo},
 		{Name: "protected", About: "Ask for the context's name before anything is deleted or overwritten.", Schema: yesOrNo},
 	}}

@@ -325,12 +325,13 @@ func readExpiry(ms, latest int64) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-func readEntry(text *lines.Line) (*entry, error) {
-	if text.TooLong {
-		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
+// readLine reads a line, of any form.
+func readLine(text []byte) (*line, error) {
+	if l, ok := quickLine(text); ok {
+		return l, nil
 	}
 	l := &line{}
-	decoder := json.NewDecoder(bytes.NewReader(text.Text))
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(l); err != nil {
 		return nil, fmt.Errorf("it is not a record: %w", err)
@@ -338,12 +339,22 @@ func readEntry(text *lines.Line) (*entry, error) {
 	if decoder.More() {
 		return nil, errors.New("it is more than one record")
 	}
+	return l, nil
+}
+
+func readEntry(text *lines.Line) (*entry, error) {
+	if text.TooLong {
+		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
+	}
+	l, err := readLine(text.Text)
+	if err != nil {
+		return nil, err
+	}
 	e := &entry{number: text.Number, amends: l.Amends, unchanged: l.Unchanged}
 	switch {
 	case l.Name == "":
 		return nil, errors.New("it names no limit")
 	}
-	var err error
 	if e.Expires, err = readExpiry(l.ExpiresMS, latest); err != nil {
 		return nil, err
 	}

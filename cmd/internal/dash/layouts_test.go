@@ -64,7 +64,8 @@ func forEver() limiter.Defect {
 // same names, and one is of a key that nobody can print.
 func some() *othersStore {
 	unknown := otherEntry("redis_rate", "user:1", "rate:user:1", 0)
-	unknown.Key.Name, unknown.Limit, unknown.UsedUnknown, unknown.ResetTold = "redis_rate", limiter.Limit{Algorithm: limiter.TokenBucket}, true, true
+	unknown.Key.Name, unknown.Limit = "redis_rate", limiter.Limit{Algorithm: limiter.TokenBucket}
+	unknown.UsedUnknown, unknown.ResetTold = true, true
 	early := otherEntry("traefik", "10.0.0.1", "rate:mw@file:10.0.0.1", 4,
 		limiter.Defect{Kind: limiter.ShortTTL, Text: "expires before its units have come back"})
 	timer := otherEntry("laravel", "a\nb", "app:a\nb", 3)
@@ -95,7 +96,8 @@ func beginWithOthers(t *testing.T, store *othersStore, change func(*Options)) *d
 // Each view of other limiters' keys, small and large.
 func TestFramesOfOtherLimiters(t *testing.T) {
 	for _, view := range []struct{ name, keys string }{
-		{"layouts", ""}, {"layouts-detail", "<enter>"}, {"layouts-pair", "/laravel<enter><enter>"}, {"layouts-unknown", "/redis_rate<enter><enter>"},
+		{"layouts", ""}, {"layouts-detail", "<enter>"}, {"layouts-pair", "/laravel<enter><enter>"},
+		{"layouts-unknown", "/redis_rate<enter><enter>"},
 		{"layouts-groups", "glayout"}, {"layouts-reset", "r"}, {"layouts-help", "?<end>"}, {"layouts-override", "o"},
 	} {
 		for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 120, Height: 40}, {Width: 40, Height: 10}} {
@@ -207,7 +209,8 @@ func TestARecordingKeepsLayouts(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	if r := played.feed.rows[idOf(&store.entries[0])]; r == nil || !r.UsedUnknown || r.Limit.Algorithm != limiter.TokenBucket || !r.ResetKnown() {
+	r := played.feed.rows[idOf(&store.entries[0])]
+	if r == nil || !r.UsedUnknown || r.Limit.Algorithm != limiter.TokenBucket || !r.ResetKnown() {
 		t.Errorf("the row of what is not known is %+v", r)
 	}
 	if r := played.feed.rows[idOf(&store.entries[3])]; r == nil || !r.IsStuck() || r.TTL < 100*365*24*time.Hour {

@@ -83,7 +83,8 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 	}
 	want := []verdictTest{
 		{"layouts", Finding{}, OK,
-			"kong 4 limits (2 at the limit), traefik 1 limit, ulule 1 limit; of 1 limit it is not known how much is allowed, and --limit can say it", ""},
+			"kong 4 limits (2 at the limit), traefik 1 limit, ulule 1 limit; " +
+				"of 1 limit it is not known how much is allowed, and --limit can say it", ""},
 		{"unsure", Finding{}, OK, "not sure of 1 key that may be of redis_rate or traefik, and left out: rate:x", ""},
 		{"unreadable", Finding{}, Warn, "1 key left out: ", "see whether these keys are of that layout"},
 		{"for ever", Finding{}, Fail, "2 keys of kong, 2 of them at the limit: no expiry, so it denies for ever (Kong/kong#5763): kong:2, kong:3",

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -92,6 +93,7 @@ func (r *Runner) Reset(ctx context.Context, plan *ResetPlan, observer Observer) 
 	selection := plan.Selection
 	selection.Query.Records = targets.backup != nil
 	found, scanErr := Scan(ctx, r.Store, &selection, observer, targets.add)
+	found.Matched = int64(targets.count)
 	if scanErr != nil && (ctx.Err() != nil || targets.failed) {
 		return nil, nothingChanged(&found, scanErr)
 	}
@@ -240,6 +242,9 @@ func (r *Runner) resetTargets(ctx context.Context, observer Observer, t *targets
 	})
 	if stopped != nil && (err == nil || errors.Is(err, stopped)) {
 		return done, stopped
+	}
+	if left := t.count - tried; stopped == nil && err == nil && left > 0 { // their records cannot be read again
+		err = fmt.Errorf("%s could not be kept in the backup: left unchanged", output.Plural(left, "key"))
 	}
 	return done, errors.Join(stopped, err)
 }

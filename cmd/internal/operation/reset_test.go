@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/connect"
 	"github.com/limitctl/limitctl/cmd/internal/outcome"
@@ -411,5 +412,36 @@ func TestRefund(t *testing.T) {
 	s.Store = &brokenStore{Store: s.memory, decide: func([]limiter.Request) error { return limiter.ErrUnavailable }}
 	if result, err := s.Refund(t.Context(), &RefundPlan{}, &watcher{}); result != nil || !limiter.IsAway(err) {
 		t.Errorf("without a store it came to %+v, %v", result, err)
+	}
+}
+
+// farFuture is a store where one key expires later than a backup can say.
+type farFuture struct{ connect.Store }
+
+func (f *farFuture) Scan(ctx context.Context, q limiter.Query) iter.Seq2[limiter.Entry, error] {
+	return func(yield func(limiter.Entry, error) bool) {
+		for entry, err := range f.Store.Scan(ctx, q) {
+			if entry.Key == key("far") {
+				entry.Record.Expires = time.UnixMilli(1 << 60)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// A key whose record cannot be brought back stays, and that is said.
+func TestAKeyThatNoBackupHoldsStays(t *testing.T) {
+	s := newSite(t)
+	s.take(t, "far", 3)
+	s.take(t, "near", 3)
+	s.Store = &farFuture{s.memory}
+	result, err := s.Reset(t.Context(), s.planToReset(t), &watcher{})
+	if !errors.Is(err, outcome.ErrPartly) || !strings.Contains(err.Error(), "1 key could not be kept") || result.Changed != 1 {
+		t.Errorf("it came to %+v, %v", result, err)
+	}
+	if s.used(t, "far") != 3 || s.used(t, "near") != 0 {
+		t.Errorf("%d and %d are in use", s.used(t, "far"), s.used(t, "near"))
 	}
 }

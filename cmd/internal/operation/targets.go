@@ -51,6 +51,7 @@ type targets struct {
 	sample    []limiter.Entry
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
+	last      []limiter.Part // those of the entry before, if another limiter wrote it
 	effect    Effect         // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
@@ -69,6 +70,8 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 		}
 	}
 	switch {
+	case t.isLast(e):
+		return nil
 	case t.dryRun:
 	case t.backup != nil:
 		if err := t.backup.add(e); err != nil {
@@ -98,6 +101,19 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 		t.layouts = slices.Insert(t.layouts, at, e.Layout)
 	}
 	return nil
+}
+
+// isLast reports whether an entry is of the same store keys as the one before, and so is deleted
+// with it: other limiters can have several limits in one value, which come one after the other.
+func (t *targets) isLast(e *limiter.Entry) bool {
+	if len(e.Record.Parts) == 0 || t.remaining != nil {
+		return false
+	}
+	last := t.last
+	t.last = e.Record.Parts
+	return slices.EqualFunc(last, e.Record.Parts, func(a, b limiter.Part) bool {
+		return a.StoreKey == b.StoreKey && a.Field == b.Field
+	})
 }
 
 // selected is what to show of the targets.

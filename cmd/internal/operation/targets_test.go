@@ -25,3 +25,28 @@ func TestNothingIsLeftRemainingOfAnUnknownLimit(t *testing.T) {
 		}
 	}
 }
+
+// Several limits of one value of another limiter are one key to delete, and several to set.
+func TestLimitsOfOneValue(t *testing.T) {
+	of := func(name, storeKey, field string) *limiter.Entry {
+		e := &limiter.Entry{Key: limiter.Key{Subject: "a", Name: name}, Layout: "bucket4j", Limit: tenAnHour}
+		e.Record.Parts = []limiter.Part{{StoreKey: storeKey, Field: field, Type: "hash", Dump: []byte("x")}}
+		return e
+	}
+	entries := []*limiter.Entry{of("bucket4j/a", "k", ""), of("bucket4j/b", "k", ""), of("bucket4j/a", "l", "f"), of("bucket4j/a", "l", "g")}
+	for _, remaining := range []*Remaining{nil, {Units: 5}} {
+		targets := &targets{remaining: remaining}
+		for _, e := range entries {
+			if err := targets.add(e, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := 3
+		if remaining != nil {
+			want = 4
+		}
+		if targets.count != want || len(targets.held.Records) != want {
+			t.Errorf("%d keys are to be changed, and %d are held, want %d", targets.count, len(targets.held.Records), want)
+		}
+	}
+}

@@ -56,17 +56,6 @@ func (f *foreignKeys) isBeside(storeKey string) bool {
 	return strings.HasPrefix(storeKey, string(f.store.own)+"!")
 }
 
-// isOwn reports whether a value is a limit of limitctl's own: by the name and what is there,
-// since another limiter's keys may look like ours.
-func (f *foreignKeys) isOwn(held *heldValue) bool {
-	if held.Type != foreign.StringValue || len(held.Text) < limiter.RecordHeaderSize ||
-		string(held.Text[:len(limiter.RecordMagic)]) != limiter.RecordMagic {
-		return false
-	}
-	_, is := f.store.own.Match(held.StoreKey)
-	return is
-}
-
 // tagsOf returns keys whose subjects lie in the slots of store keys.
 func tagsOf(storeKeys []string) []limiter.Key {
 	keys := make([]limiter.Key, len(storeKeys))

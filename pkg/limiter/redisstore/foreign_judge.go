@@ -44,14 +44,31 @@ func (s *familiesSeen) isFirst(storeKey, principal string, entries []limiter.Ent
 	return first
 }
 
-// read reads what the looks need, from a server and where else their keys are.
-func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]foreignFound, error) {
+// read reads what the looks need, from a server and where else their keys are. If that is much
+// it reads them in parts, which it gives one after the other.
+func (sc *foreignScan) read(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, give func([]foreignFound) error) error {
+	found, err := sc.readOnce(ctx, server, looks)
+	if errors.Is(err, errMuch) && len(looks) > 1 {
+		middle := len(looks) / 2
+		if err := sc.read(ctx, server, looks[:middle], give); err != nil {
+			return err
+		}
+		return sc.read(ctx, server, looks[middle:], give)
+	}
+	if err != nil {
+		return err
+	}
+	return give(found)
+}
+
+// readOnce is read in one go. The error is errMuch if that is too much for several looks.
+func (sc *foreignScan) readOnce(ctx context.Context, server redis.Cmdable, looks []*foreign.Look) ([]foreignFound, error) {
 	now, err := sc.about(ctx, server)
 	if err != nil {
 		return nil, err
 	}
 	r := &foreignReader{foreignKeys: sc.foreignKeys, dumps: sc.query.Records, sizes: sc.query.Bytes, hashes: sc.hashes.Load(),
-		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster}
+		server: server, values: map[string]*heldValue{}, now: now, lose: sc.loseMaster, several: len(looks) > 1}
 	looks = sc.notYet(looks)
 	// Which keys belong together can depend on the time, and that is known when they are read.
 	const turns = 3
@@ -165,9 +182,6 @@ func (r *foreignReader) at(storeKey string) time.Time {
 func (sc *foreignScan) judge(look *foreign.Look, r *foreignReader) foreignFound {
 	found := foreignFound{storeKey: look.StoreKey}
 	tooLarge, lost := (*heldValue)(nil), false
-	if sc.isOwn(r.values[look.StoreKey]) {
-		return found
-	}
 	entries, principal, err := look.Judge(func(storeKey string) foreign.Value {
 		held := r.values[storeKey]
 		if held == nil { // the clock has turned once more

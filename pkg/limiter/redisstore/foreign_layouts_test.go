@@ -155,7 +155,8 @@ func (s times) Decode(found *foreign.Found) (foreign.Reading, error) {
 	if value.Type == foreign.NoValue {
 		return reading(nil)
 	}
-	return reading(nil, limiter.Entry{Limit: found.Limit, Decision: limiter.Decision{Used: value.Length, Remaining: int64(len(value.Members))}})
+	d := limiter.Decision{Used: value.Length, Remaining: int64(len(value.Members))}
+	return reading(nil, limiter.Entry{Limit: found.Limit, Decision: d})
 }
 
 // testLayouts are all of them.

@@ -23,12 +23,23 @@ type foreignReader struct {
 	hashes bool
 	server redis.Cmdable // that has most of the keys
 	values map[string]*heldValue
+	// several: what is read may be less than was asked for, by errMuch, and bytes is how much it
+	// is in memory.
+	several bool
+	bytes   int64
 	// now is what the clock of server showed last.
 	now time.Time
 	// lose is told of a master that could not be asked, and whose values are marked. If it is
 	// nil or returns an error the reading ends.
 	lose func(node *redis.Client, err error) error
 }
+
+// mostHeld is about how many bytes of memory the values take that are held at once, strings that
+// are read in one go aside.
+const mostHeld = 4 * mostRead
+
+// errMuch says that values of several limits are too much to be held at once.
+var errMuch = errors.New("too much to be held at once")
 
 // execute runs a pipeline. An error is one of all that was asked; what single commands answer
 // is looked at by the caller.
@@ -168,7 +179,9 @@ type stringReply struct {
 
 // readStrings reads values as if they were strings. others are those that are not, or may be
 // longer than what was read.
-func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (others, moved []*heldValue, err error) {
+func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, values []*heldValue) (
+	others, moved []*heldValue, err error,
+) {
 	pipe := server.Pipeline()
 	clock := r.clock(ctx, pipe, server)
 	replies := make([]stringReply, len(values))
@@ -194,7 +207,8 @@ func (r *foreignReader) readStrings(ctx context.Context, server redis.Cmdable, v
 		reply := &replies[i]
 		text, err := reply.text.Bytes()
 		switch until := reply.until.cmd.Err(); {
-		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(until) || reply.size != nil && redisserver.IsElsewhere(reply.size.Err()):
+		case redisserver.IsElsewhere(err) || redisserver.IsElsewhere(until) ||
+			reply.size != nil && redisserver.IsElsewhere(reply.size.Err()):
 			moved = append(moved, held)
 		case redisserver.IsErrorReply(err, "WRONGTYPE") || len(text) == firstText:
 			others = append(others, held)

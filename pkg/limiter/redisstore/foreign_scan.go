@@ -169,17 +169,17 @@ func (sc *foreignScan) send(ctx context.Context, p foreignPage) error {
 func (sc *foreignScan) readPage(ctx context.Context, server redis.Cmdable, looks []*foreign.Look, looked int64) error {
 	page := foreignPage{looked: looked}
 	for some := range slices.Chunk(looks, redisserver.KeysPerRead) {
-		found, err := sc.read(ctx, server, some)
+		err := sc.read(ctx, server, some, func(found []foreignFound) error {
+			if page.found = append(page.found, found...); bytesOf(page.found) < bytesPerExchange {
+				return nil
+			}
+			full := foreignPage{found: page.found}
+			page.found = nil
+			return sc.send(ctx, full)
+		})
 		if err != nil {
 			return err
 		}
-		if page.found = append(page.found, found...); bytesOf(page.found) < bytesPerExchange {
-			continue
-		}
-		if err := sc.send(ctx, foreignPage{found: page.found}); err != nil {
-			return err
-		}
-		page.found = nil
 	}
 	return sc.send(ctx, page)
 }

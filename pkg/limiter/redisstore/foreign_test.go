@@ -1,12 +1,14 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +22,10 @@ import (
 func keysIn(t testing.TB, client redis.UniversalClient) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	add := func(server redis.Cmdable) {
+	add := func(server redis.Cmdable) error {
 		keys, err := server.Keys(ctx, "*").Result()
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for _, key := range keys {
 			switch kind := server.Type(ctx, key).Val(); kind {
@@ -34,25 +36,22 @@ func keysIn(t testing.TB, client redis.UniversalClient) map[string]string {
 			}
 			all[key] += " " + server.PExpireTime(ctx, key).String()
 		}
+		return nil
 	}
 	cluster, is := client.(*redis.ClusterClient)
 	if !is {
-		add(client)
+		if err := add(client); err != nil {
+			t.Fatal(err)
+		}
 		return all
 	}
-	masters, err := cluster.ClusterSlots(ctx).Result()
-	if err != nil {
+	var adding sync.Mutex // the masters are called side by side
+	if err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		adding.Lock()
+		defer adding.Unlock()
+		return add(master)
+	}); err != nil {
 		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, m := range masters {
-		if seen[m.Nodes[0].Addr] {
-			continue
-		}
-		seen[m.Nodes[0].Addr] = true
-		node := redis.NewClient(&redis.Options{Addr: m.Nodes[0].Addr, DisableIdentity: true})
-		add(node)
-		node.Close()
 	}
 	return all
 }
@@ -308,7 +307,8 @@ func TestAForeignImportChecks(t *testing.T) {
 		t.Errorf("the shared hash is kept for %d s", ttl)
 	}
 	outcomes, err = keys.Import(ctx, true, records...)
-	if counts := tally(outcomes); err != nil || counts[limiter.Imported] != 1 || counts[limiter.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
+	counts := tally(outcomes)
+	if err != nil || counts[limiter.Imported] != 1 || counts[limiter.Foreign] != 1 || server.Do("GET", "pair:used") != "3" {
 		t.Errorf("replacing came to %v, %v", counts, err)
 	}
 }

@@ -22,6 +22,9 @@ func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, val
 		if err == nil {
 			err = r.measure(ctx, server, there)
 		}
+		if err == nil {
+			err = r.reserve(there)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -43,6 +46,22 @@ func (r *foreignReader) readTyped(ctx context.Context, server redis.Cmdable, val
 		held.tooLarge, held.read = "a value that changes its type again and again", true
 	}
 	return moved, nil
+}
+
+// reserve adds up what is about to be read.
+func (r *foreignReader) reserve(values []*heldValue) error {
+	for _, held := range values {
+		if r.bytes += held.reads; held.reads > mostRead {
+			r.bytes -= held.reads
+		}
+		if r.dumps && held.size <= mostKept {
+			r.bytes += held.size
+		}
+	}
+	if r.several && r.bytes > mostHeld {
+		return errMuch
+	}
+	return nil
 }
 
 // types asks for the types and the sizes of values. With guess they are taken to be hashes. Those

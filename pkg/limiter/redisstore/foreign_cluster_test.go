@@ -1,0 +1,183 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// In a Cluster families lie in one slot or in several. They come and go whole all the same, also
+// while slots move.
+func TestForeignFamiliesInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	keys := foreignOn(t, clusterClient(t, cluster, redis.ClusterOptions{}))
+	limits := plant(t, client, rand.New(rand.NewPCG(3, 4)), 900)
+	comeAndGo(t, client, keys, limits, "at rest")
+
+	slot, err := cluster.SlotOf("pair:{moving}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := cluster.Owner(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pair:{moving}", "pair:{moving}:timer", "double:{moving}"} {
+		if err := client.Set(ctx, name, "5", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.HSet(ctx, "bucket:{moving}", "n", 5)
+	limits += 3
+	if err := cluster.BeginMoveSlot(slot, (owner+1)%3, "pair:{moving}", "pair:{moving}:timer", "bucket:{moving}"); err != nil {
+		t.Fatal(err)
+	}
+	entries, errs := scanned(t, keys, limiter.Query{Records: true})
+	if len(entries) != limits || len(errs) > 0 {
+		t.Errorf("while a slot moves %d limits of %d are found, %v", len(entries), limits, errs)
+	}
+	if e := entries[limiter.Key{Subject: "{moving}", Name: "pair"}]; len(e.Record.Parts) != 2 || e.Used != 5 {
+		t.Errorf("a family that has moved is %+v", e)
+	}
+	var records []limiter.Record
+	for _, e := range entries {
+		records = append(records, e.Record)
+	}
+	if deleted, changed, err := keys.Delete(ctx, records...); deleted != limits || len(changed) > 0 || err != nil {
+		t.Errorf("while a slot moves: deleted %d of %d, changed %v, %v", deleted, limits, changed, err)
+	}
+	// Two keys that are nowhere cannot be written while their slot has two masters.
+	outcomes, err := keys.Import(ctx, false, entries[limiter.Key{Subject: "{moving}", Name: "pair"}].Record)
+	if !limiter.IsAway(err) || outcomes[0] == limiter.Imported || client.Exists(ctx, "pair:{moving}").Val() != 0 {
+		t.Errorf("while a slot moves: importing its family came to %v, %v", outcomes, err)
+	}
+	if err := cluster.MoveSlot(slot, (owner+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != limits {
+		t.Errorf("when a slot has moved: importing came to %v, %v", tally(outcomes), err)
+	}
+}
+
+// Slots move all the time while families are deleted with a backup and restored. Nothing is lost.
+func TestForeignFamiliesWhileSlotsMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	client := clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50})
+	keys := foreignOn(t, clusterClient(t, cluster, redis.ClusterOptions{MaxRedirects: 50}))
+	const families = 40
+	names := make([]string, families)
+	for i := range names {
+		names[i] = fmt.Sprintf("pair:{%d}", i)
+		client.Set(ctx, names[i], 5, time.Hour)
+		client.Set(ctx, names[i]+":timer", 5, time.Hour)
+	}
+	var stop atomic.Bool
+	var moving sync.WaitGroup
+	moving.Go(func() {
+		for n := 0; !stop.Load(); n++ {
+			slot, err := cluster.SlotOf(names[n%families])
+			if err == nil {
+				var owner int
+				if owner, err = cluster.Owner(slot); err == nil {
+					err = cluster.MoveSlot(slot, (owner+1)%3)
+				}
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for round := range 5 {
+		entries, errs := scanned(t, keys, limiter.Query{Records: true})
+		if len(entries) != families || len(errs) > 0 {
+			t.Errorf("round %d: %d families are found of %d, %v", round, len(entries), families, errs)
+			break
+		}
+		var records []limiter.Record
+		for _, e := range entries {
+			if len(e.Record.Parts) != 2 {
+				t.Errorf("round %d: %v has %d parts", round, e.Key, len(e.Record.Parts))
+			}
+			records = append(records, e.Record)
+		}
+		deleted, changed, err := keys.Delete(ctx, records...)
+		if deleted != families || len(changed) > 0 || err != nil {
+			t.Errorf("round %d: deleted %d, changed %d, %v", round, deleted, len(changed), err)
+			break
+		}
+		if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != families {
+			t.Errorf("round %d: importing came to %v, %v", round, tally(outcomes), err)
+			break
+		}
+	}
+	stop.Store(true)
+	moving.Wait()
+}
+
+// A master that is away is named, and all limits that the others have whole are given.
+func TestForeignFamiliesWithoutAMaster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	client := clusterClient(t, cluster, redis.ClusterOptions{})
+	options := redis.ClusterOptions{DialTimeout: time.Second, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: 2}
+	keys := foreignOn(t, clusterClient(t, cluster, options))
+	whole := 0
+	lost := cluster.Masters[1]
+	for i := range 60 {
+		counter, timer := fmt.Sprintf("pair:%d", i), fmt.Sprintf("pair:%d:timer", i)
+		client.Set(ctx, counter, 5, time.Hour)
+		client.Set(ctx, timer, 5, time.Hour)
+		away := 0
+		for _, name := range []string{counter, timer} {
+			slot, err := cluster.SlotOf(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if owner, err := cluster.Owner(slot); err != nil {
+				t.Fatal(err)
+			} else if owner == 1 {
+				away++
+			}
+		}
+		if away == 0 {
+			whole++
+		}
+	}
+	if _, errs := scanned(t, keys, limiter.Query{}); len(errs) > 0 { // which learns the Cluster
+		t.Fatal(errs)
+	}
+	lost.Kill()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	found := 0
+	var errs []error
+	for e, err := range keys.Scan(ctx, limiter.Query{Subjects: everyKey, Records: true}) {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if found++; len(e.Record.Parts) != 2 {
+			t.Errorf("%v has %d parts", e.Key, len(e.Record.Parts))
+		}
+	}
+	var incomplete *limiter.IncompleteError
+	if found != whole || len(errs) != 1 || !errors.As(errs[0], &incomplete) || incomplete.Part != lost.Addr ||
+		strings.Count(errs[0].Error(), "are missing") != 1 {
+		t.Errorf("%d limits were found of %d, and the errors are %v", found, whole, errs)
+	}
+}
