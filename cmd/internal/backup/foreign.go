@@ -134,10 +134,7 @@ func (c *Contents) addLayout(r *limiter.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}
-	name := r.Key.Name
-	if end := strings.IndexAny(name, "/@"); end >= 0 {
-		name = name[:end]
-	}
+	name := foreign.LayoutOf(r.Key)
 	if at, known := slices.BinarySearch(c.Layouts, name); !known {
 		c.Layouts = slices.Insert(c.Layouts, at, name)
 	}

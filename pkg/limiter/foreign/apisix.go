@@ -150,7 +150,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	case value.TTL < 0: // APISIX begins anew
 		entry = countEntry(limit, 0, 0)
 	case kind == apisixLeft && limit.Count > 0:
-		entry = countEntry(limit, limit.Count-count, value.TTL)
+		entry = countEntry(limit, limit.Count-max(count, -limiter.MaxUsage), value.TTL)
 	case kind == apisixLeft:
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
@@ -241,10 +241,10 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == apisixLeft:
-		return []Write{writeCount(&found.Values[0], remaining, limit.Period)}, nil
+	case kind == apisixLeft: // the counter shows what remains
+		return setCounter(&found.Values[0], limit, limit.Count-remaining, limit.Period)
 	case kind == apisixUsed:
-		return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
+		return setCounter(&found.Values[0], limit, remaining, limit.Period)
 	case len(found.Values) != 2:
 		return nil, windowOver(found)
 	}

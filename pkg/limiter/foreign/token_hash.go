@@ -97,7 +97,7 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 func (l tokenHash) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	_, at, _, err := l.parse(found)
 	if err != nil {
-		return nil, limiter.Invalidf("key %s holds %s", found.StoreKey, err.Error())
+		return nil, cannotSet(found, err)
 	}
 	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
 	if err != nil {

@@ -87,7 +87,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		if err != nil {
 			return Reading{}, err
 		}
-		read[i], counts[i], unknown = &values[i], max(0, sum), unknown || more
+		read[i], counts[i], unknown = &values[i], min(max(0, sum), math.MaxInt64/4), unknown || more
 		w.regions = w.regions || values[i].Type == HashValue
 	}
 	w.current, w.previous = counts[0], counts[1]
@@ -163,7 +163,7 @@ func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values
 		return nil, err
 	}
 	if alone {
-		return nil, limiter.Invalidf("its window is over, so all of it remains")
+		return nil, windowOver(found)
 	}
 	for i := range values {
 		if values[i].Type == HashValue {
