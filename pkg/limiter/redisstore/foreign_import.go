@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -71,13 +72,19 @@ func (f *foreignKeys) checkForeign(r *limiter.Record) error {
 		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(foreign.StringValue))) {
 			return limiter.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
 		}
-		text, _ := dumpedText(part.Dump)
-		held := &heldValue{Value: foreign.Value{StoreKey: part.StoreKey, Type: foreign.ValueType(part.Type), Text: text}}
-		if f.isBeside(part.StoreKey) || f.isOwn(held) {
+		if f.isBeside(part.StoreKey) || f.isOwn(part) {
 			return limiter.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
 		}
 	}
 	return nil
+}
+
+// isOwn reports whether a part is a limit of limitctl's own: by the name and the value, since another
+// limiter's keys may look like ours.
+func (f *foreignKeys) isOwn(part *limiter.Part) bool {
+	text, ok := dumpedText(part.Dump)
+	_, named := f.store.own.Match(part.StoreKey)
+	return ok && named && strings.HasPrefix(string(text), limiter.RecordMagic)
 }
 
 // importUnits brings back units by a script call, and returns what became of each of their parts.
