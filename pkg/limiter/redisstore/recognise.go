@@ -40,15 +40,20 @@ func (s *Store) recognised(ctx context.Context, err error) error {
 
 // foreignIn returns the foreign values that an error is about.
 func foreignIn(err error) (values []*limiter.ForeignError) {
-	switch err := err.(type) {
-	case *limiter.ForeignError:
-		return []*limiter.ForeignError{err}
-	case interface{ Unwrap() []error }:
-		for _, one := range err.Unwrap() {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, one := range joined.Unwrap() {
 			values = append(values, foreignIn(one)...)
 		}
-	case interface{ Unwrap() error }:
-		return foreignIn(err.Unwrap())
+		return values
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if values = foreignIn(inner); values != nil {
+			return values
+		}
+	}
+	var value *limiter.ForeignError
+	if errors.As(err, &value) {
+		values = append(values, value)
 	}
 	return values
 }
