@@ -13,6 +13,8 @@ local function held(key, kind, field, kept, same)
       return 'string', text
     elseif not text then
       return 'none'
+    elseif not string.find(text.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', key) -- fails by its name
     end
   elseif field == '' and kept ~= '' and same then
     local dump = redis.call('DUMP', key)

@@ -164,7 +164,7 @@ func (r *Remaining) checkForeign(e *limiter.Entry) error {
 	case !e.RemainingKnown():
 		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; say it with --limit, or reset it whole",
 			r.Units, storeKey, inBrackets(e))
-	case !backup.TakesLimit(e.Limit):
+	case e.Limit.Algorithm != 0 && !backup.TakesLimit(e.Limit):
 		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit %s is beyond what limitctl computes with; "+
 			"reset it whole, or select fewer keys", r.Units, storeKey, e.LimitText())
 	case r.Units > e.Limit.Capacity():

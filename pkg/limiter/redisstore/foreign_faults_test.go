@@ -1,0 +1,120 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/limitctl/limitctl/internal/redistest"
+	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/redisstore"
+)
+
+// A server that stalls while keys of other limiters are changed leaves the outcome unknown, and
+// nothing is sent twice. One that is away changes nothing, and says so.
+func TestForeignChangesWhileTheServerStalls(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: 3})
+	t.Cleanup(func() { client.Close() })
+	keys := foreignOn(t, client, redisstore.WithBudget(300*time.Millisecond))
+	for i := range 300 {
+		server.Do("SET", fmt.Sprint("pair:", i), 5, "EX", 1000)
+	}
+	server.Do("HSET", "bucket:h", "n", 5)
+	records := recordsOf(t, keys)
+	adjustments := make([]limiter.Adjustment, len(records))
+	for i := range records {
+		adjustments[i] = limiter.Adjustment{Key: records[i].Key, Limit: tenAMinute, Used: 1, Parts: records[i].Parts}
+	}
+	for verb, change := range map[string]func() error{
+		"deletion": func() error { _, _, err := keys.Delete(ctx, records...); return err },
+		"import":   func() error { _, err := keys.Import(ctx, true, records...); return err },
+	} {
+		if err := client.Ping(ctx).Err(); err != nil { // there is a connection
+			t.Fatal(err)
+		}
+		server.Pause()
+		err := change()
+		server.Resume()
+		if !errors.Is(err, limiter.ErrOutcomeUnknown) || !strings.Contains(err.Error(), verb) {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	server.Kill()
+	for name, change := range map[string]func() error{
+		"deletion": func() error { _, _, err := keys.Delete(ctx, records...); return err },
+		"import":   func() error { _, err := keys.Import(ctx, true, records...); return err },
+		"adjust":   func() error { _, err := keys.Adjust(ctx, adjustments...); return err },
+		"scan": func() error {
+			_, errs := scanned(t, keys, limiter.Query{})
+			return errors.Join(errs...)
+		},
+	} {
+		if err := change(); !limiter.IsAway(err) {
+			t.Errorf("%s of a server that is away: %v", name, err)
+		}
+	}
+}
+
+// Behind Sentinels another server takes over, and the families that it has are deleted and come back.
+func TestForeignFamiliesAfterAFailover(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: sentinel.Addrs(),
+		DisableIdentity: true, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	keys := foreignOn(t, client)
+	for i := range 50 {
+		client.Set(ctx, fmt.Sprint("pair:", i), 5, time.Hour)
+		client.HSet(ctx, fmt.Sprint("bucket:", i), "n", 5)
+	}
+	if err := client.Wait(ctx, 1, 10*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	records := recordsOf(t, keys)
+	if _, err := sentinel.Failover(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	deleted, changed, err := keys.Delete(ctx, records...)
+	for ; limiter.IsAway(err) && deleted == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		deleted, changed, err = keys.Delete(ctx, records...)
+	}
+	if deleted != 100 || len(changed) > 0 || err != nil {
+		t.Fatalf("deleted %d, changed %d, %v", deleted, len(changed), err)
+	}
+	if outcomes, err := keys.Import(ctx, false, records...); err != nil || tally(outcomes)[limiter.Imported] != 100 {
+		t.Errorf("importing came to %v, %v", tally(outcomes), err)
+	}
+}
+
+// A right that is missing in the middle ends a change with its name, and half a family is never
+// changed.
+func TestForeignChangesWithoutARight(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("SET", "pair:a", 5)
+	server.Do("SET", "pair:a:timer", 5)
+	server.Do("HSET", "bucket:a", "n", 5)
+	records := recordsOf(t, foreignAt(t, server))
+	for _, right := range []string{"unlink", "get", "dump"} {
+		server.Do("ACL", "SETUSER", "tried", "reset", "on", ">pw", "~*", "+@all", "-"+right)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
+		t.Cleanup(func() { client.Close() })
+		keys := foreignOn(t, client)
+		_, _, err := keys.Delete(ctx, records...)
+		if !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), right) || server.Do("DBSIZE") != int64(3) {
+			t.Errorf("without %s: %v; %v keys are left", right, err, server.Do("DBSIZE"))
+		}
+	}
+	server.Do("ACL", "SETUSER", "tried", "reset", "on", ">pw", "~pair:a", "~bucket:*", "+@all")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "tried", Password: "pw", DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	if _, _, err := foreignOn(t, client).Delete(ctx, records...); !errors.Is(err, limiter.ErrRefused) || server.Do("DBSIZE") != int64(3) {
+		t.Errorf("without the right to a key: %v; %v keys are left", err, server.Do("DBSIZE"))
+	}
+}
