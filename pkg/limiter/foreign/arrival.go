@@ -78,7 +78,7 @@ func arrivalEntry(arrival int64, found *Found, interval func(*limiter.Limit) int
 // arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
 // kept until then, and for extra.
 func arrivalLeaving(remaining int64, found *Found, interval func(*limiter.Limit) int64, extra time.Duration) ([]Write, error) {
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func ceil(d, unit time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
-// limitToSet returns what is said of a limit, if that is enough to set what remains of it.
-func limitToSet(found *Found, remaining int64, algorithm limiter.Algorithm) (limiter.Limit, error) {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, algorithm)}
+// bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
+func bucketToSet(found *Found, remaining int64) (limiter.Limit, error) {
+	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
 		return limiter.Limit{}, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")

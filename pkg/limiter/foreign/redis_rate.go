@@ -117,7 +117,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter].
 func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}
