@@ -216,12 +216,20 @@ func (a *backupAnswer) Print(p *output.Printer) {
 		if len(k.StoreKeys) > 0 {
 			limit = cmp.Or(limit, notKnown)
 		}
-		rows = append(rows, []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(notKnown)},
-			{Text: k.expires("2006-01-02 15:04:05", "never")}})
+		row := []output.Cell{{Text: k.Key}, {Text: k.Name}, {Text: limit}, {Text: k.used(notKnown)},
+			{Text: k.expires("2006-01-02 15:04:05", "never")}}
+		if a.Layout != "" { // what is restored is what these name, whatever the subject
+			row = append(row, output.Cell{Text: strings.Join(k.StoreKeys, " + ")})
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) > 0 {
-		p.Table([]output.Column{{Header: "SUBJECT", Shrinks: 20}, {Header: "NAME", Drops: 2}, {Header: "LIMIT", Drops: 1},
-			{Header: "USED", Right: true}, {Header: "EXPIRES"}}, slices.Clip(rows))
+		columns := []output.Column{{Header: "SUBJECT", Shrinks: 20}, {Header: "NAME", Drops: 2}, {Header: "LIMIT", Drops: 1},
+			{Header: "USED", Right: true}, {Header: "EXPIRES"}}
+		if a.Layout != "" {
+			columns = append(columns, output.Column{Header: "STORE KEYS", Shrinks: 20})
+		}
+		p.Table(columns, slices.Clip(rows))
 	}
 	if more := a.Count - len(a.Keys); more > 0 && a.most > 0 {
 		p.Line("… and %s more; --all shows them", output.Plural(more, "key"))

@@ -53,7 +53,7 @@ func mistakesOf(err error) *config.Mistakes {
 func message(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	const most = 5
-	if len(lines) > most {
+	if len(lines) > most+1 { // a sixth line takes no more room than saying that there is one
 		lines = append(lines[:most], fmt.Sprintf("and %d more", len(lines)-most))
 	}
 	const longest = 2000

@@ -236,6 +236,7 @@ func lookYourself(words []string, storeKey, valueType string) string {
 		read = []string{"SSCAN", storeKey, "0", "COUNT", "20"}
 	case foreign.SortedSetValue:
 		read = []string{"ZRANGE", storeKey, "-20", "-1", "WITHSCORES"}
+	default: // the others go on below
 	}
 	return shell.Command(append(append(slices.Clone(words), "--no-raw"), read...)...)
 }

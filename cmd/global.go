@@ -39,6 +39,8 @@ type globalOptions struct {
 	// what --layout calls them; see layout_flags.go.
 	layouts     foreign.Sources
 	layoutsName string
+	// ownKeysAsked: --layout says that limitctl's own keys are meant.
+	ownKeysAsked bool
 	// ofAnyKeys: the command has looked at the layouts of the context, or is about no keys.
 	ofAnyKeys bool
 	// readPassword is what the context's password file holds, once it was read.

@@ -87,3 +87,23 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int) {
 		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with --dry-run", defectMark, stuck, stay, them)
 	}
 }
+
+// printOverfull says of how many keys the limit can hardly be the right one: a limiter that keeps
+// the time at which its bucket is full again never takes more than the bucket holds.
+func printOverfull(p *output.Printer, rows []inspectRow) {
+	overfull := 0
+	for i := range rows {
+		if e := &rows[i].entry; keepsArrival(e.Layout) && e.RemainingKnown() && e.Used > e.Limit.Capacity() {
+			overfull++
+		}
+	}
+	if overfull > 0 {
+		p.Line("%s %s: more in use than the limit can hold; the limit that was given is hardly theirs, or was higher until lately",
+			defectMark, output.Plural(overfull, "key"))
+	}
+}
+
+// keepsArrival reports whether the keys of a layout are the time at which all units are back.
+func keepsArrival(layout string) bool {
+	return slices.Contains([]string{"boulder", "gcra-ns", "redis-cell", "redis_rate", "throttled"}, layout)
+}

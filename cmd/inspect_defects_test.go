@@ -1,12 +1,14 @@
 package cmd
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/output"
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // A table marks the keys with defects, and says each defect once.
@@ -64,5 +66,61 @@ func TestStuckNeedsALayout(t *testing.T) {
 		if text := w.err.String(); !strings.Contains(text, "--stuck finds defects of other limiters' keys; add --layout NAME, or --layout auto") {
 			t.Errorf("%q says %q", args, text)
 		}
+	}
+}
+
+// A key that its limiter keeps for ever on purpose resets when its units are back; one that lost its
+// expiry does not say so.
+func TestResetOfAKeyWithoutExpiry(t *testing.T) {
+	bucket := limiter.Entry{Key: limiter.Key{Subject: "a", Name: "bucket4j"}, Layout: "bucket4j", TTL: -1,
+		Limit: limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute, Burst: 10}}
+	bucket.Used, bucket.ResetAfter = 3, 18*time.Second
+	lost := bucket
+	lost.Defects = []limiter.Defect{{Kind: limiter.NeverExpires}}
+	own := bucket
+	own.Layout = ""
+	for _, test := range []struct {
+		name  string
+		entry limiter.Entry
+		want  string
+	}{{"on purpose", bucket, "18s"}, {"lost", lost, "no TTL"}, {"limitctl's own", own, "no TTL"}} {
+		if got := resetText(&test.entry).Text; got != test.want {
+			t.Errorf("%s: resets in %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// Several keys nobody is sure of are asked for by what they begin with in common.
+func TestAskingForUnsureKeys(t *testing.T) {
+	keys := func(texts ...string) (list []*foreign.UnsureError) {
+		for _, text := range texts {
+			list = append(list, &foreign.UnsureError{StoreKey: text, Layouts: []string{"counter"}})
+		}
+		return list
+	}
+	for _, test := range []struct {
+		keys []*foreign.UnsureError
+		want string
+	}{
+		{keys("rate_limit:api:10.9.0.1", "rate_limit:api:10.9.9.9"), `rate_limit:api:*`},
+		{keys("rate_limit:anna", "rate_limit:anna:x"), `rate_limit:*`},
+		{keys("quota[x]:1", "quota[x]:2"), `quota\[x\]:*`},
+		{keys("rate_limit:1", "hits:2"), `rate_limit:1`},
+		{keys("rate_limit:1"), `rate_limit:1`},
+	} {
+		if name, got := asksFor(test.keys); name != "counter" || got != test.want {
+			t.Errorf("%s: asks for %s %s, want %s", test.keys[0].StoreKey, name, got, test.want)
+		}
+	}
+}
+
+// What an error says of the values that it leaves out is not left out.
+func TestMessageKeepsHowManyMore(t *testing.T) {
+	err := errors.New("a\nb\nc\nd\ne\nand 295 more foreign values")
+	if got, want := message(err), "a; b; c; d; e; and 295 more foreign values"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := message(errors.New("a\nb\nc\nd\ne\nf\ng")), "a; b; c; d; e; and 2 more"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

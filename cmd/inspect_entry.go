@@ -130,10 +130,11 @@ func barText(e *limiter.Entry) string {
 	return output.Bar(e.Used, e.Limit.Capacity(), barWidth)
 }
 
-// resetText says when a key is unused again, and warns of one that stays for ever.
+// resetText says when a key is unused again, and warns of one that stays for ever. A key that its
+// limiter keeps without an expiry on purpose has its units back all the same.
 func resetText(e *limiter.Entry) output.Cell {
 	switch {
-	case e.TTL < 0:
+	case e.TTL < 0 && !e.KeptOnPurpose():
 		return output.Cell{Text: "no TTL", Style: output.Near}
 	case !e.ResetKnown():
 		return output.Cell{Text: notKnown}

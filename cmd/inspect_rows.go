@@ -221,6 +221,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
 	}
 	printDefects(p, defects, stuck)
+	printOverfull(p, rows)
 }
 
 // deniedCell says how often keys were denied.

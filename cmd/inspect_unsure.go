@@ -68,15 +68,17 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 	if int64(len(keys)) < u.Count {
 		keys = append(keys, "…")
 	}
-	name, pattern := asksFor(u.First[0])
+	name, pattern := asksFor(u.First)
 	g.note("%s may be of %s and %s %s: %s; ask for %s with %s", output.Plural(int(u.Count), "key"),
 		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
 		shell.Command("--layout", name, pattern))
 }
 
 // asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:
-// all keys with the layout's usual prefix if the key has that, else the key.
-func asksFor(key *foreign.UnsureError) (name, pattern string) {
+// all keys with the layout's usual prefix if the key has that, else what the keys begin with in
+// common, else the key.
+func asksFor(keys []*foreign.UnsureError) (name, pattern string) {
+	key := keys[0]
 	for _, name := range key.Layouts {
 		layout, err := foreign.Named(name)
 		if err != nil {
@@ -88,8 +90,32 @@ func asksFor(key *foreign.UnsureError) (name, pattern string) {
 			}
 		}
 	}
+	if begin := commonBeginning(keys); len(begin) > 1 {
+		return key.Layouts[0], limiter.EscapeGlob(begin) + "*"
+	}
 	if len(key.StoreKey) > longestShown {
 		return key.Layouts[0], limiter.EscapeGlob(key.StoreKey[:longestShown]) + "*"
 	}
 	return key.Layouts[0], limiter.EscapeGlob(key.StoreKey)
+}
+
+// commonBeginning is what several keys of one layout begin with, up to a separator: "rate_limit:"
+// of "rate_limit:anna" and "rate_limit:bob". It is empty if they have none in common.
+func commonBeginning(keys []*foreign.UnsureError) string {
+	if len(keys) < 2 {
+		return ""
+	}
+	begin := keys[0].StoreKey
+	for _, key := range keys[1:] {
+		if !slices.Equal(key.Layouts, keys[0].Layouts) {
+			return ""
+		}
+		same := 0
+		for same < min(len(begin), len(key.StoreKey)) && begin[same] == key.StoreKey[same] {
+			same++
+		}
+		begin = begin[:same]
+	}
+	begin = begin[:min(len(begin), longestShown)]
+	return begin[:strings.LastIndexAny(begin, ":/|_-")+1]
 }

@@ -66,6 +66,7 @@ func (l *layoutOptions) use(g *globalOptions) error {
 // are none for limitctl's own keys.
 func (l *layoutOptions) names(g *globalOptions) ([]string, error) {
 	g.ofAnyKeys = true
+	g.ownKeysAsked = l.layoutName == config.OwnLayout
 	var names []string
 	if l.layoutName != "" {
 		names = strings.Split(l.layoutName, ",")

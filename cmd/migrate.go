@@ -56,7 +56,7 @@ and why, and exits with 5.`,
 		Example: `  limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --dry-run
   limitctl migrate 'rate:*' --from redis_rate --limit 10/1m --to token-bucket:10/1m --yes
   limitctl migrate 'rate:login:*' --from auto --to 10/1m --subject 'user:{subject}' --yes
-  limitctl migrate 'LIMITS:LIMITER/*' --from limits --to-policy llm team='{subject}' --yes
+  limitctl migrate 'LIMITS:LIMITER/*' --from limits --to-policy api tenant=acme user='{subject}' route=/search --yes
   limitctl migrate 'rl:*' --from rate-limit-redis --limit 100/15m --to fixed-window:100/15m --into prod --confirm prod`,
 		Args: o.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {

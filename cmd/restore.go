@@ -77,6 +77,10 @@ type restoreAnswer struct {
 	Foreign       int64  `json:"foreign"`       // hold what limitctl did not write, and left
 	DryRun        bool   `json:"dry_run"`
 	Backup        string `json:"backup"` // its path
+	// FirstStoreKeys and StoreKeys are the first keys of other limiters that a dry run found, and
+	// how many there are.
+	FirstStoreKeys []string `json:"first_store_keys,omitempty"`
+	StoreKeys      int      `json:"store_keys,omitempty"`
 }
 
 func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
@@ -187,6 +191,9 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 	r.warnOfBackup(r.plan.Backup)
 	answer := &restoreAnswer{SchemaVersion: output.SchemaVersion, InBackup: r.plan.Backup.Records, DryRun: r.dryRun, Backup: path}
 	if r.dryRun {
+		if answer.FirstStoreKeys, answer.StoreKeys, err = r.plan.Backup.StoreKeys(shownKeys); err != nil {
+			return err
+		}
 		return errors.Join(r.plan.Backup.DamageError(), r.print(answer))
 	}
 	result, err := runner.Restore(ctx, r.plan, &observer{global: r.globalOptions})
@@ -278,7 +285,14 @@ func (a *restoreAnswer) Records() [][]string {
 // Print implements output.Answer.
 func (a *restoreAnswer) Print(p *output.Printer) {
 	if a.DryRun {
-		fmt.Fprintf(p.Out, "would restore up to %s (dry run)\n", output.Plural(a.InBackup, "key"))
+		p.Line("would restore up to %s (dry run)", output.Plural(a.InBackup, "key"))
+		for _, storeKey := range a.FirstStoreKeys {
+			p.Line("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
+		}
+		if more := a.StoreKeys - len(a.FirstStoreKeys); more > 0 {
+			p.Line("… and %s more; limitctl backups show %s -o jsonl shows them", output.Plural(more, "key"),
+				output.Printable(shell.Command(a.Backup)))
+		}
 		return
 	}
 	text := "restored " + output.Plural(int(a.Restored), "key")

@@ -271,6 +271,9 @@ func (g *globalOptions) sayNothingMatches(ctx context.Context, store limiter.Key
 		text += "; did you mean " + strings.Join(patterns[:last], ", ") + " or " + patterns[last] + "?"
 	}
 	g.note("%s", text)
+	if g.layouts == nil && g.ofAnyKeys && len(patterns) == 0 && !filtered && !g.ownKeysAsked && isRedis(g.chosen.store.value) {
+		g.note("only limitctl's own keys were looked at; add --layout auto for those of other limiters")
+	}
 }
 
 // parseMinUsed reads a share of the limit such as "80%" or "0.8".

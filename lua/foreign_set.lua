@@ -30,9 +30,9 @@ local function set(i)
       redis.call('PEXPIREAT', key, string.format('%.0f', now + tonumber(ttl)))
     end
   elseif what == 's' then
-    local left = ttl ~= '0' and ttl or string.format('%.0f', redis.call('PTTL', key))
-    if tonumber(left) > 0 then
-      redis.call('SET', key, text, 'PX', left)
+    local left = ttl ~= '0' and tonumber(ttl) or redis.call('PTTL', key)
+    if left >= 0 then -- 0 in the last ms of a key, which is not to stay for ever
+      redis.call('SET', key, text, 'PX', string.format('%.0f', math.max(left, 1)))
     else
       redis.call('SET', key, text)
     end

@@ -80,6 +80,13 @@ func (e *Entry) IsStuck() bool {
 	return slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Stuck })
 }
 
+// KeptOnPurpose reports whether the entry never expires because its limiter, another than
+// limitctl, means it so: its units come back, and its reset is known.
+func (e *Entry) KeptOnPurpose() bool {
+	return e.Layout != "" && e.TTL < 0 && e.ResetKnown() &&
+		!slices.ContainsFunc(e.Defects, func(d Defect) bool { return d.Kind == NeverExpires })
+}
+
 // AtLimit reports whether nothing is left, as far as that is known.
 func (e *Entry) AtLimit() bool { return e.RemainingKnown() && e.Remaining == 0 }
 

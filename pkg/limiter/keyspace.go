@@ -42,8 +42,8 @@ type Query struct {
 	Subjects Pattern
 	// Names selects by the name of the limit; the zero Pattern is every name.
 	Names Pattern
-	// Match, if set, has the last word on a key, before its value is read. It
-	// may be called concurrently.
+	// Match, if set, has the last word on a key, before its value is read unless
+	// only that says what the key is. It may be called concurrently.
 	Match func(Key) bool
 	// Keys, if set, are exactly the keys to look at, which then are reached
 	// directly instead of by a scan. The other selecting fields are not used.

@@ -68,13 +68,8 @@ func (e *entry) foreign(l *line) error {
 	}
 	if l.Limit != "" {
 		var err error
-		if e.limit, err = foreign.ParseLimit(l.Limit); err != nil {
+		if e.limit, err = readLimit(l.Limit); err != nil {
 			return err
-		}
-		if e.limit.Period > 0 {
-			if e.limit, err = e.limit.Normalize(); err != nil {
-				return err
-			}
 		}
 	}
 	switch e.used = l.Used; {
@@ -86,16 +81,34 @@ func (e *entry) foreign(l *line) error {
 	return e.Check()
 }
 
-// limitText writes a limit as [foreign.ParseLimit] reads it; empty if too little of it is known.
+// limitText writes a limit as [foreign.ParseLimit] reads it. It is empty if too little of it is known,
+// or if no limit of ours can be like it: the keys of other limiters can tell any number.
 func limitText(l limiter.Limit) string {
-	switch {
-	case l.Algorithm == 0 || l.Count <= 0:
+	if l.Algorithm == 0 || l.Count <= 0 {
 		return ""
-	case l.Period > 0:
-		return l.String()
 	}
-	l.Period = time.Second
-	return strings.Replace(l.String(), "/1s", "", 1)
+	text := l.String()
+	if l.Period <= 0 {
+		l.Period = time.Second
+		text = strings.Replace(l.String(), "/1s", "", 1)
+	}
+	if _, err := readLimit(text); err != nil {
+		return ""
+	}
+	return text
+}
+
+// TakesLimit reports whether a backup has the limit of a line with it. A limit that is known in part,
+// or that none of ours can be like, is left out.
+func TakesLimit(l limiter.Limit) bool { return limitText(l) != "" }
+
+// readLimit reads what limitText wrote.
+func readLimit(text string) (limiter.Limit, error) {
+	limit, err := foreign.ParseLimit(text)
+	if err == nil && limit.Period > 0 {
+		limit, err = limit.Normalize()
+	}
+	return limit, err
 }
 
 // identity tells the records of a backup apart. Keys of other limiters can have the same subject
@@ -121,10 +134,7 @@ func (c *Contents) addLayout(r *limiter.Record) {
 	if len(r.Parts) == 0 || len(c.Layouts) == maxLayouts {
 		return
 	}
-	name := r.Key.Name
-	if end := strings.IndexAny(name, "/@"); end >= 0 {
-		name = name[:end]
-	}
+	name := foreign.LayoutOf(r.Key)
 	if at, known := slices.BinarySearch(c.Layouts, name); !known {
 		c.Layouts = slices.Insert(c.Layouts, at, name)
 	}

@@ -203,7 +203,7 @@ func leftCell(_ *model, r *row, width int) line {
 
 func resetsCell(_ *model, r *row, _ int) line {
 	switch {
-	case r.inUse && r.TTL < 0:
+	case r.inUse && r.TTL < 0 && !r.KeptOnPurpose():
 		return styled("no TTL", output.Near)
 	case r.inUse && r.atLimit():
 		if !r.RetryKnown() {

@@ -61,6 +61,7 @@ func (s *seen) takenOfOther(now *seen) int64 {
 			return max(0, now.used-s.used+s.evenly(now.at))
 		}
 		return max(0, now.used-s.used)
+	default: // the others go on below
 	}
 	isNext := now.resetKnown && s.resetKnown && now.resets > s.resets+clocks
 	if isNext || now.used < s.used { // another window has begun

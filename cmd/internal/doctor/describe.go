@@ -53,6 +53,7 @@ func described(ctx context.Context, client redis.Cmdable, storeKey string) strin
 			name, _ := member.Member.(string)
 			value.Members = append(value.Members, foreign.Member{Name: name, Score: member.Score})
 		}
+	default: // the others go on below
 	}
 	ttl, ttlErr := client.PTTL(ctx, storeKey).Result()
 	now, timeErr := client.Time(ctx).Result()

@@ -162,13 +162,24 @@ func (r *Remaining) checkForeign(e *limiter.Entry) error {
 	}
 	switch {
 	case !e.RemainingKnown():
-		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known (%s); say it with --limit, or reset it whole",
-			r.Units, storeKey, e.LimitText())
+		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit is not known%s; say it with --limit, or reset it whole",
+			r.Units, storeKey, inBrackets(e))
+	case e.Limit.Algorithm != 0 && !backup.TakesLimit(e.Limit):
+		return limiter.Invalidf("%d remaining cannot be set for key %s, whose limit %s is beyond what limitctl computes with; "+
+			"reset it whole, or select fewer keys", r.Units, storeKey, e.LimitText())
 	case r.Units > e.Limit.Capacity():
 		return limiter.Invalidf("%d remaining is more than limit %s of key %s holds; give at most %d, or select fewer keys",
 			r.Units, e.LimitText(), storeKey, e.Limit.Capacity())
 	}
 	return nil
+}
+
+// inBrackets is what is known of the limit of an entry, if that is anything.
+func inBrackets(e *limiter.Entry) string {
+	if e.Limit == (limiter.Limit{}) {
+		return ""
+	}
+	return " (" + e.LimitText() + ")"
 }
 
 // question is what to ask before so many keys are adjusted.

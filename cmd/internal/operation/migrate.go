@@ -154,7 +154,7 @@ type Migrated struct {
 	// how many limitctl can have no key for, and Occupied how many whose key holds what limitctl
 	// did not write. Their usage was not carried over.
 	UsageUnknown, Unfit, Occupied int64
-	// Stuck is how many have a defect that deleting their keys puts right.
+	// Stuck is how many have a defect that deleting their keys puts right, and may be used.
 	Stuck int64
 	// FirstUnfit are why there is no key, of the first few.
 	FirstUnfit []error

@@ -80,7 +80,7 @@ func (m *migration) run(ctx context.Context, observer Observer) (Found, error) {
 // add puts an old limit into the batch, or counts why it cannot be carried over.
 func (m *migration) add(e *limiter.Entry) error {
 	m.Matched++
-	if e.IsStuck() {
+	if e.IsStuck() && !(e.UsedKnown() && e.Used == 0) { // nothing used needs nothing back
 		m.Stuck++
 	}
 	if !e.UsedKnown() {

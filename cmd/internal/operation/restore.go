@@ -54,6 +54,28 @@ func OpenBackup(f *Files, path, prefix string) (*Backup, error) {
 // Close closes the file of the backup.
 func (b *Backup) Close() error { return b.file.Close() }
 
+// StoreKeys returns the first store keys of other limiters' limits that a restore would write, up to
+// most, and how many there are. Subjects do not tell them: a file that was edited can name any.
+func (b *Backup) StoreKeys(most int) (first []string, count int, err error) {
+	if b.Layout == "" {
+		return nil, 0, nil
+	}
+	if _, err := b.file.Seek(0, 0); err != nil {
+		return nil, 0, fmt.Errorf("the backup cannot be read again: %w", err)
+	}
+	err = b.Each(b.file, keysPerBatch, func(batch backup.Batch) error {
+		for i := range batch.Records {
+			for j := range batch.Records[i].Parts {
+				if count++; len(first) < most {
+					first = append(first, batch.Records[i].Parts[j].StoreKey)
+				}
+			}
+		}
+		return nil
+	})
+	return first, count, err
+}
+
 // PrefixError says that the keys of a backup have another prefix than those of the store.
 type PrefixError struct {
 	Path          string // of the backup

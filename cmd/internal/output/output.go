@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ func Duration(d time.Duration) string {
 	case d >= time.Second:
 		precision = 100 * time.Millisecond
 	}
-	if rest := d % precision; rest > 0 {
+	if rest := d % precision; rest > 0 && d <= math.MaxInt64-precision { // which is 292 years, and stays so
 		d += precision - rest
 	}
 	text := ""

@@ -32,12 +32,16 @@ type Cell struct {
 	Style Style
 }
 
+// longestCell is how many bytes of a text a table shows, which is more than limits of limitctl have.
+// One key of another limiter can be longer by far, and every row is as wide as the widest.
+const longestCell = 2 << 10
+
 // Table prints rows under columns, without lines, and no wider than the
 // terminal where it can be helped.
 func (p *Printer) Table(columns []Column, rows [][]Cell) {
 	for _, row := range rows {
 		for i := range row {
-			row[i].Text = Printable(row[i].Text)
+			row[i].Text = Printable(Shorten(row[i].Text, longestCell))
 		}
 	}
 	columns, rows, above := p.fit(columns, rows)

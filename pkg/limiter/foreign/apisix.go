@@ -88,6 +88,7 @@ func (apisix) Match(storeKey string, _ bool) (limiter.Key, bool) {
 		return limiter.Key{Subject: key, Name: "apisix/limit-req"}, key != ""
 	case apisixConnections:
 		return limiter.Key{Subject: key, Name: "apisix/limit-conn"}, true
+	default: // the others go on below
 	}
 	object, value, found := strings.Cut(key, ":")
 	if version, rest, ok := strings.Cut(value, ":"); ok && strings.HasPrefix(object, "/") && isDigits(version) {
@@ -114,6 +115,7 @@ func (apisix) Together(storeKey string, limit limiter.Limit, now limiter.Instant
 		}
 		current := index + w.age(now)
 		return []string{apisixSlidingKey(key, current), apisixSlidingKey(key, current-1)}
+	default: // the others go on below
 	}
 	return []string{storeKey}
 }
@@ -132,6 +134,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 		return decodeApisixConnections(found)
 	case apisixSliding:
 		return decodeApisixSliding(found, index)
+	default: // the others go on below
 	}
 	value := &found.Values[0]
 	if value.Type == NoValue {
@@ -147,7 +150,7 @@ func (apisix) Decode(found *Found) (Reading, error) {
 	case value.TTL < 0: // APISIX begins anew
 		entry = countEntry(limit, 0, 0)
 	case kind == apisixLeft && limit.Count > 0:
-		entry = countEntry(limit, limit.Count-count, value.TTL)
+		entry = countEntry(limit, limit.Count-max(count, -limiter.MaxUsage), value.TTL)
 	case kind == apisixLeft:
 		entry.Used, entry.UsedUnknown, entry.ResetAfter = 0, true, value.TTL
 	}
@@ -232,15 +235,16 @@ func (apisix) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("the connections of key %q cannot be set; they end by themselves", found.StoreKey)
 	case apisixSliding:
 		_, limit = windowOf(found.Limit, limiter.SlidingCounter, index, time.Second, 0, found.Now)
+	default: // the others go on below
 	}
 	count, err := toCount(limit, remaining)
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == apisixLeft:
-		return []Write{writeCount(&found.Values[0], remaining, limit.Period)}, nil
+	case kind == apisixLeft: // the counter shows what remains
+		return setCounter(&found.Values[0], limit, limit.Count-remaining, limit.Period)
 	case kind == apisixUsed:
-		return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
+		return setCounter(&found.Values[0], limit, remaining, limit.Period)
 	case len(found.Values) != 2:
 		return nil, windowOver(found)
 	}

@@ -78,7 +78,7 @@ func arrivalEntry(arrival int64, found *Found, interval func(*limiter.Limit) int
 // arrivalLeaving writes the arrival time in ns since 1970 that leaves so many units. The key is
 // kept until then, and for extra.
 func arrivalLeaving(remaining int64, found *Found, interval func(*limiter.Limit) int64, extra time.Duration) ([]Write, error) {
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +87,25 @@ func arrivalLeaving(remaining int64, found *Found, interval func(*limiter.Limit)
 		return nil, limiter.Invalidf("a limit of more units than nanoseconds cannot be set")
 	}
 	ahead := s.tolerance - s.interval*remaining
+	if ahead > math.MaxInt64-nanoseconds(found.Now) || time.Duration(ahead) > math.MaxInt64-extra-time.Second {
+		return nil, limiter.Invalidf("limit %s takes more than two hundred years to come back, which its limiter cannot count", limit)
+	}
 	text := strconv.FormatInt(nanoseconds(found.Now)+ahead, 10)
 	ttl := ceil(time.Duration(ahead), time.Millisecond) + extra
 	return []Write{{StoreKey: found.StoreKey, Text: text, TTL: max(ttl, time.Millisecond)}}, nil
 }
 
-// ceil rounds a duration up to a multiple of a unit.
-func ceil(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }
+// ceil rounds a duration up to a multiple of a unit, if there is one that a duration can be.
+func ceil(d, unit time.Duration) time.Duration {
+	if d > math.MaxInt64-unit {
+		return d / unit * unit
+	}
+	return (d + unit - 1) / unit * unit
+}
 
-// limitToSet returns what is said of a limit, if that is enough to set what remains of it.
-func limitToSet(found *Found, remaining int64, algorithm limiter.Algorithm) (limiter.Limit, error) {
-	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, algorithm)}
+// bucketToSet returns what is said of a bucket's limit, if that is enough to set what remains of it.
+func bucketToSet(found *Found, remaining int64) (limiter.Limit, error) {
+	entry := limiter.Entry{Limit: withAlgorithm(found.Limit, limiter.TokenBucket)}
 	switch capacity := entry.Limit.Capacity(); {
 	case !entry.LimitKnown():
 		return limiter.Limit{}, limiter.Invalidf("what remains can be set only if the limit is known; say it with --limit")

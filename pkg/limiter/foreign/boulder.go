@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -37,19 +36,9 @@ var boulderLimits = [...]struct {
 	4: {"FailedAuthorizationsPerDomainPerAccount", isOfAccount},
 	5: {"CertificatesPerDomain", isIdentifier},
 	6: {"CertificatesPerDomainPerAccount", isOfAccount},
-	7: {"CertificatesPerFQDNSet", isHash},
+	7: {"CertificatesPerFQDNSet", isSHA256},
 	8: {"FailedAuthorizationsForPausingPerDomainPerAccount", isOfAccount},
 	9: {"LimitOverrideRequestsPerIPAddress", isAddress},
-}
-
-func isAddress(id string) bool {
-	_, err := netip.ParseAddr(id)
-	return err == nil
-}
-
-func isRange(id string) bool {
-	_, err := netip.ParsePrefix(id)
-	return err == nil
 }
 
 func isAccount(id string) bool {
@@ -74,16 +63,6 @@ func isIdentifier(id string) bool {
 		}
 	}
 	return strings.Contains(id, ".")
-}
-
-// isHash: the SHA-256 of a set of names, in hexadecimal digits.
-func isHash(id string) bool {
-	for _, char := range id {
-		if !strings.ContainsRune("0123456789abcdef", char) {
-			return false
-		}
-	}
-	return len(id) == 64
 }
 
 // parseBucketKey reads a key "<number of the limit>:<id>", with an id that the limit can have.

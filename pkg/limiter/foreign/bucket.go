@@ -28,7 +28,7 @@ func bucketEntry(found *Found, tokens float64, ago time.Duration) limiter.Entry 
 
 // heldEntry fills in what follows of the tokens that a bucket holds now. They can be negative.
 func heldEntry(entry *limiter.Entry, tokens float64) {
-	whole := int64(math.Floor(max(tokens, -limiter.MaxUsage)))
+	whole := toInt64(math.Floor(max(tokens, -limiter.MaxUsage)))
 	entry.UsedUnknown = false
 	entry.Remaining = max(0, whole)
 	entry.Used = entry.Limit.Capacity() - whole

@@ -72,7 +72,7 @@ func (bucket4j) Decode(found *Found) (Reading, error) {
 func (bucket4j) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	state, err := bucket4jOf(found)
 	if err != nil {
-		return nil, limiter.Invalidf("key %q holds %s", found.StoreKey, err)
+		return nil, cannotSet(found, err)
 	}
 	var b *bucket4jBandwidth
 	for i, name := range state.names() {

@@ -47,5 +47,5 @@ func (counter) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter].
 func (counter) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	return ulule{}.SetRemaining(found, remaining)
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

@@ -3,7 +3,6 @@ package foreign
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -26,6 +25,7 @@ func countOf(value *Value) (int64, error) {
 // than 0 if it is not known when, or never. What is below 0 was given back ahead.
 func countEntry(limit limiter.Limit, count int64, ends time.Duration) limiter.Entry {
 	entry := limiter.Entry{Limit: limit, ResetTold: ends >= 0}
+	count = max(count, -limiter.MaxUsage) // nobody gives back more
 	entry.Used, entry.ResetAfter = max(0, count), max(0, ends)
 	if entry.Used == 0 {
 		entry.ResetAfter = 0
@@ -92,6 +92,11 @@ func cannotSet(found *Found, err error) error {
 	return limiter.Invalidf("key %q holds %s", found.StoreKey, err)
 }
 
+// windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
+func windowOver(found *Found) error {
+	return limiter.Invalidf("the window of key %q is over, so all of it remains", found.StoreKey)
+}
+
 // blockEntry makes an entry that of a client which is blocked for a while, whatever he has used.
 func blockEntry(entry *limiter.Entry, blocked time.Duration) {
 	entry.RetryAfter, entry.ResetAfter = max(blocked, entry.RetryAfter), max(blocked, entry.ResetAfter)
@@ -99,9 +104,4 @@ func blockEntry(entry *limiter.Entry, blocked time.Duration) {
 	if entry.Used == 0 {
 		entry.Used, entry.UsedUnknown = entry.Limit.Capacity(), !entry.CapacityKnown()
 	}
-}
-
-// isHex reports whether a text is in hexadecimal digits, as hashes are written.
-func isHex(text string) bool {
-	return strings.Trim(text, "0123456789abcdef") == ""
 }

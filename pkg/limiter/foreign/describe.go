@@ -20,7 +20,7 @@ type Description struct {
 // Describe says which layout a store key with a value looks like at now, without an operator
 // having named any. A limit of several store keys is told by one of them only if that is certain.
 func Describe(value *Value, now limiter.Instant) Description {
-	if isOwn(value) {
+	if IsOwn(value) {
 		return Description{}
 	}
 	var described Description

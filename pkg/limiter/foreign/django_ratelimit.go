@@ -32,8 +32,7 @@ func (djangoRatelimit) Match(storeKey string, asked bool) (limiter.Key, bool) {
 		return limiter.Key{}, false
 	}
 	hash, ok := strings.CutPrefix(rest, "rl:")
-	const sha256 = 64 // digits
-	return limiter.Key{Subject: hash, Name: "django-ratelimit"}, ok && len(hash) == sha256 && isHex(hash)
+	return limiter.Key{Subject: hash, Name: "django-ratelimit"}, ok && isSHA256(hash)
 }
 
 // Together implements [Layout].
@@ -64,9 +63,9 @@ func (djangoRatelimit) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter].
 func (djangoRatelimit) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	count, err := toCount(found.Limit, remaining)
-	if err != nil {
-		return nil, err
+	kept := found.Limit.Period
+	if kept > 0 {
+		kept += djangoRatelimitKept
 	}
-	return []Write{writeCount(&found.Values[0], count, found.Limit.Period+djangoRatelimitKept)}, nil
+	return setCounter(&found.Values[0], found.Limit, remaining, kept)
 }

@@ -135,7 +135,7 @@ func (drf) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	value := &found.Values[0]
 	latest, err := drfTimes(value)
 	if err != nil {
-		return nil, limiter.Invalidf("key %q holds %s", found.StoreKey, err)
+		return nil, cannotSet(found, err)
 	}
 	limit := drfLimit(found, latest)
 	count, err := toCount(limit, remaining)

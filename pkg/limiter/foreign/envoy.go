@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -148,11 +147,7 @@ func isEnvoyDescriptor(descriptor string) bool {
 	}
 	_, address, _ := strings.Cut(descriptor, "_remote_address_")
 	address, _, _ = strings.Cut(address, "_")
-	if _, err := netip.ParseAddr(address); err == nil {
-		return true
-	}
-	_, err := netip.ParsePrefix(address)
-	return err == nil
+	return isAddress(address) || isRange(address)
 }
 
 // SetRemaining implements [Setter].
@@ -167,9 +162,5 @@ func (envoy) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, windowOver(found)
 	}
 	limit := envoyEntry(found, 0, units[0], begin).Limit
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(value, count, limit.Period)}, nil
+	return setCounter(value, limit, remaining, limit.Period)
 }

@@ -128,7 +128,7 @@ func FuzzLayouts(f *testing.F) {
 		if !ok {
 			return
 		}
-		if layoutOf(key) != layout.Info().Name {
+		if LayoutOf(key) != layout.Info().Name {
 			t.Fatalf("the name of %+v does not begin with the layout's", key)
 		}
 		together := checkTogether(t, layout, storeKey, asked, limit, at)
@@ -181,7 +181,7 @@ func checkReading(t *testing.T, layout Layout, e *limiter.Entry, together []stri
 		t.Fatalf("the limit cannot be: %+v", e.Limit)
 	case e.Allowed && e.RetryAfter > 0:
 		t.Fatalf("allowed only later: %+v", e)
-	case e.Key != (limiter.Key{}) && layoutOf(e.Key) != layout.Info().Name:
+	case e.Key != (limiter.Key{}) && LayoutOf(e.Key) != layout.Info().Name:
 		t.Fatalf("the name of %+v does not begin with the layout's", e.Key)
 	case e.StoreKey != "" && !slices.Contains(together, e.StoreKey):
 		t.Fatalf("the entry is of %q, which is not one of %q", e.StoreKey, together)

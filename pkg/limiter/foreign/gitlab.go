@@ -32,7 +32,7 @@ func (gitlab) Info() Info {
 // number. labkit's is the limiter, the rule, and the characteristics, all in braces.
 func (gitlab) Match(storeKey string, _ bool) (limiter.Key, bool) {
 	if rest, ok := strings.CutPrefix(storeKey, gitlabPrefix); ok {
-		action, number, ok := cutLast(rest)
+		action, number, ok := cutLastColon(rest)
 		action, scope, has := strings.Cut(action, ":")
 		if !has {
 			scope = action
@@ -48,15 +48,6 @@ func (gitlab) Match(storeKey string, _ bool) (limiter.Key, bool) {
 	name, rest, _ := strings.Cut(rest, ":")
 	rule, subject, _ := strings.Cut(rest, ":")
 	return limiter.Key{Subject: subject, Name: "gitlab/" + name + ":" + rule}, name != "" && rule != "" && subject != ""
-}
-
-// cutLast cuts a text at its last colon.
-func cutLast(text string) (before, after string, found bool) {
-	at := strings.LastIndexByte(text, ':')
-	if at < 0 {
-		return text, "", false
-	}
-	return text[:at], text[at+1:], true
 }
 
 // Together implements [Layout].
@@ -81,7 +72,7 @@ func (g gitlab) Decode(found *Found) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	_, number, _ := cutLast(found.StoreKey)
+	_, number, _ := cutLastColon(found.StoreKey)
 	index, _ := windowNumber(number)
 	entry, agree := windowCounter(found, value, count, index, "")
 	return Reading{Entries: []limiter.Entry{entry}, Certain: agree && count >= 0}, nil
@@ -95,6 +86,7 @@ func gitlabCount(value *Value) (int64, error) {
 		return value.Length, nil
 	case StringValue:
 		return countOf(value)
+	default: // the others go on below
 	}
 	return 0, notA(value.Type, StringValue, SetValue)
 }
@@ -132,7 +124,7 @@ func (gitlab) labkit(found *Found, counter, ban *Value) (Reading, error) {
 // SetRemaining implements [Setter].
 func (gitlab) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if !strings.HasPrefix(found.StoreKey, labkitPrefix) {
-		_, number, _ := cutLast(found.StoreKey)
+		_, number, _ := cutLastColon(found.StoreKey)
 		index, _ := windowNumber(number)
 		return setWindowCounter(found, index, remaining)
 	}

@@ -106,11 +106,7 @@ func (kong) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	if !found.Now.Time().Before(w.end) {
 		return nil, windowOver(found)
 	}
-	count, err := toCount(w.limitOf(found.Limit), remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], count, w.end.Sub(w.begin))}, nil
+	return setCounter(&found.Values[0], w.limitOf(found.Limit), remaining, w.end.Sub(w.begin))
 }
 
 // parseKong reads a store key from both ends, since clients can be IPv6 addresses and paths. If

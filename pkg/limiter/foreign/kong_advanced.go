@@ -98,7 +98,7 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 	if len(found.Values) == 1 {
 		return w.past(found, limit), nil
 	}
-	reading := Reading{Certain: true}
+	reading := Reading{Certain: w.isKept(values(found))}
 	for name, client := range clients {
 		entry := client.entry(limit)
 		entry.Key = limiter.Key{Subject: name, Name: found.Key.Name}
@@ -114,6 +114,14 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 	}
 	slices.SortFunc(reading.Entries, func(a, b limiter.Entry) int { return cmp.Compare(a.Key.Subject, b.Key.Subject) })
 	return reading, nil
+}
+
+// isKept reports whether the hashes that are there expire when the plugin's do: two windows after
+// the first request. Other counters of minutes and days have such keys, too.
+func (w *kongAdvanced) isKept(all []*Value) bool {
+	return !slices.ContainsFunc(all, func(v *Value) bool {
+		return v.Type != NoValue && v.TTL > 2*w.period()+clocksDiffer
+	})
 }
 
 // past is the reading of a hash whose window counts for nothing any more. It is one entry, since

@@ -102,10 +102,8 @@ func (laravel) duration(found *Found, value *Value) (Reading, error) {
 	if start > end || end > int64(found.Now)/1_000_000+int64(2*limiter.MaxPeriod/time.Second) {
 		return Reading{}, errors.New("a hash whose start and end are not times of a window")
 	}
-	limit := limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true, Period: time.Duration(end-start) * time.Second}
-	if found.Limit.Period == 0 || found.Limit.Period == limit.Period {
-		limit.Count, limit.Burst = found.Limit.Count, found.Limit.Count
-	}
+	limit := counted(limiter.Limit{Algorithm: limiter.FixedWindow, FromFirst: true, Period: time.Duration(end-start) * time.Second},
+		found.Limit)
 	left := time.UnixMicro(end * 1_000_000).Sub(time.UnixMicro(int64(found.Now)))
 	certain := agrees(left+limit.Period, value.TTL, 0)
 	if left < 0 || limit.Period == 0 {
@@ -130,7 +128,7 @@ func (l laravel) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 			return nil, err
 		}
 		if entry.ResetAfter == 0 {
-			return nil, limiter.Invalidf("its window is over, so all of it remains")
+			return nil, windowOver(found)
 		}
 		return []Write{{StoreKey: counter.StoreKey, Field: "count", Text: strconv.FormatInt(count, 10)}}, nil
 	}

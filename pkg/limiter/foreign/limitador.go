@@ -195,9 +195,5 @@ func (limitador) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("key %q holds no count", found.StoreKey)
 	}
 	limit := k.limitOf(found.Limit)
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
+	return setCounter(&found.Values[0], limit, remaining, limit.Period)
 }

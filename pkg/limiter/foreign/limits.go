@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,9 @@ type limitsKey struct {
 	limit   limiter.Limit
 }
 
+// mostLimits is the longest period in ns that windows can be counted with.
+const mostLimits = math.MaxInt64 / 4
+
 // parse reads "<prefix><namespace>/<ids>/<amount>/<multiple>/<unit>". The ids may have slashes,
 // too.
 func (limits) parse(storeKey string, asked bool) (key limitsKey, ok bool) {
@@ -66,7 +70,7 @@ func (limits) parse(storeKey string, asked bool) (key limitsKey, ok bool) {
 	amount, amountErr := strconv.ParseInt(parts[n-3], 10, 64)
 	multiple, err := strconv.ParseInt(parts[n-2], 10, 32)
 	unit := limitsUnits[parts[n-1]]
-	if amountErr != nil || err != nil || amount < 1 || multiple < 1 || unit == 0 || multiple > math.MaxInt64/int64(unit) {
+	if amountErr != nil || err != nil || amount < 1 || multiple < 1 || unit == 0 || multiple > mostLimits/int64(unit) {
 		return key, false
 	}
 	key.subject, key.tail = strings.Join(parts[1:n-3], "/"), strings.Join(parts[n-3:], "/")
@@ -202,7 +206,7 @@ func (limits) sliding(found *Found, key *limitsKey) (limiter.Entry, error) {
 		current, currentEnds = 0, currentEnds+period
 	}
 	weighed := float64(previous)*float64(previousEnds.Milliseconds())/float64(period.Milliseconds()) + float64(current)
-	entry.Used = int64(math.Floor(weighed))
+	entry.Used = toInt64(math.Floor(weighed))
 	entry.Remaining = max(0, limit.Count-entry.Used)
 	entry.Allowed = weighed+1 <= float64(limit.Count)
 	if previous > 0 { // when it weighs a unit less
@@ -220,14 +224,21 @@ func (limits) sliding(found *Found, key *limitsKey) (limiter.Entry, error) {
 // slidingRetry returns when a unit fits, if nobody takes one. The time of both windows is what is
 // left of them, in whole milliseconds.
 func slidingRetry(limit limiter.Limit, current, previous int64, currentEnds, previousEnds time.Duration) time.Duration {
-	room, period := limit.Count-1, limit.Period.Milliseconds()
+	room := limit.Count - 1
 	if current > room { // it has to become the window before
-		return currentEnds - time.Duration(room*period/current)*time.Millisecond
+		return currentEnds - shareOf(limit.Period, room, current)
 	}
 	if previous == 0 {
 		return 0
 	}
-	return previousEnds - time.Duration((room-current)*period/previous)*time.Millisecond
+	return previousEnds - shareOf(limit.Period, room-current, previous)
+}
+
+// shareOf returns the part of a period that units are of all, less than all, in whole milliseconds.
+func shareOf(period time.Duration, units, all int64) time.Duration {
+	high, low := bits.Mul64(uint64(units), uint64(period.Milliseconds()))
+	share, _ := bits.Div64(high, low, uint64(all))
+	return time.Duration(share) * time.Millisecond
 }
 
 // SetRemaining implements [Setter]. A list would have to be written anew, which is left undone.

@@ -19,7 +19,7 @@ func logEntry(entry *limiter.Entry, times []int64, length, now int64) {
 	entry.UsedUnknown, entry.ResetTold = false, true
 	entry.Used = int64(len(inUse))
 	if entry.Used > 0 {
-		entry.ResetAfter = ceilMicroseconds(float64(inUse[len(inUse)-1] + period - now))
+		entry.ResetAfter = ceilMicroseconds(float64(inUse[len(inUse)-1] - now + period))
 	}
 	if !entry.CapacityKnown() {
 		return
@@ -27,6 +27,6 @@ func logEntry(entry *limiter.Entry, times []int64, length, now int64) {
 	entry.Remaining = max(0, count-entry.Used)
 	entry.Allowed = entry.Used < count
 	if !entry.Allowed {
-		entry.RetryAfter = ceilMicroseconds(float64(inUse[entry.Used-count] + period - now))
+		entry.RetryAfter = ceilMicroseconds(float64(inUse[entry.Used-count] - now + period))
 	}
 }

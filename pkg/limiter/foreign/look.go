@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
@@ -13,8 +14,9 @@ type Look struct {
 	StoreKey   string
 	candidates []candidate
 	query      *limiter.Query
-	keys       []limiter.Key // that were asked for instead of the query's
-	now        limiter.Instant
+	// keys were asked for instead of the query's selection.
+	keys []limiter.Key
+	now  limiter.Instant
 }
 
 // Look begins to look at a store key. It returns nil if no layout can have made the key, or the
@@ -23,7 +25,7 @@ type Look struct {
 func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 	look := Look{StoreKey: storeKey, query: query}
 	for _, c := range s.candidates(storeKey, query.Subjects) {
-		if c.key.Subject == "" || look.selects(c.key, storeKey) {
+		if look.maySelect(c.key) {
 			look.candidates = append(look.candidates, c)
 		}
 	}
@@ -39,7 +41,7 @@ func (s Sources) Look(storeKey string, query *limiter.Query) *Look {
 func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
 	look := Look{StoreKey: storeKey, keys: keys}
 	for _, key := range keys {
-		c, ok := s.named(storeKey, layoutOf(key))
+		c, ok := s.named(storeKey, LayoutOf(key))
 		if ok && !slices.ContainsFunc(look.candidates, func(other candidate) bool { return other.Layout == c.Layout }) {
 			look.candidates = append(look.candidates, c)
 		}
@@ -50,14 +52,31 @@ func (s Sources) LookFor(storeKey string, keys ...limiter.Key) *Look {
 	return &look
 }
 
-// selects reports whether a key that a store key has was asked for.
-func (l *Look) selects(key limiter.Key, storeKey string) bool {
+// maySelect reports whether limits of a store key can be selected, of which [Layout.Match] said so
+// much. An entry can have more behind that name, and more of the store key behind that subject.
+func (l *Look) maySelect(key limiter.Key) bool {
+	if key.Subject == "" {
+		return true // the value says whose it is
+	}
+	q, subjects := l.query, []string{key.Subject, l.StoreKey}
+	if at := strings.LastIndex(l.StoreKey, key.Subject); at >= 0 {
+		subjects = append(subjects, l.StoreKey[at:])
+	}
+	if !q.Subjects.IsZero() && !slices.ContainsFunc(subjects, q.Subjects.Match) {
+		return false
+	}
+	name := q.Names.LiteralBeginning()
+	return q.Names.IsZero() || strings.HasPrefix(name, key.Name) || strings.HasPrefix(key.Name, name)
+}
+
+// selects reports whether an entry was asked for.
+func (l *Look) selects(e *limiter.Entry) bool {
 	if l.keys != nil {
-		return slices.Contains(l.keys, key)
+		return slices.Contains(l.keys, e.Key)
 	}
 	q := l.query
-	return (q.Subjects.IsZero() || q.Subjects.Match(key.Subject) || q.Subjects.Match(storeKey)) &&
-		(q.Names.IsZero() || q.Names.Match(key.Name)) && (q.Match == nil || q.Match(key))
+	isSubject := q.Subjects.IsZero() || q.Subjects.Match(e.Key.Subject) || q.Subjects.Match(l.StoreKey) || q.Subjects.Match(e.StoreKey)
+	return isSubject && (q.Names.IsZero() || q.Names.Match(e.Key.Name)) && (q.Match == nil || q.Match(e.Key))
 }
 
 // StoreKeys returns the store keys to read, each once. now is what the server's clock shows.
@@ -90,7 +109,7 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // that looks like nobody's has no entry and no error.
 func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entry, principal string, err error) {
 	value := values(l.StoreKey)
-	if isOwn(&value) {
+	if IsOwn(&value) {
 		return nil, l.StoreKey, nil
 	}
 	var verdict verdict
@@ -106,10 +125,8 @@ func (l *Look) Judge(values func(storeKey string) Value) (entries []limiter.Entr
 	if claim == nil {
 		return nil, l.StoreKey, verdict.err(&value, l.now)
 	}
-	return slices.DeleteFunc(claim.entries(), func(e limiter.Entry) bool {
-		// What the store key says was asked for by Look; an entry can say more of itself.
-		return (e.Key != claim.key || l.keys != nil) && !l.selects(e.Key, e.StoreKey)
-	}), claim.together[0], nil
+	entries = slices.DeleteFunc(claim.entries(), func(e limiter.Entry) bool { return !l.selects(&e) })
+	return entries, claim.together[0], nil
 }
 
 // verdict is what the candidates make of the values.
@@ -160,7 +177,7 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 		return &UnsureError{StoreKey: value.StoreKey, Layouts: []string{is.Layout}, Is: is.Text}
 	}
 	if v.asked != nil && v.asked.wrong != nil {
-		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: v.asked.doesNotWrite()}
+		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
 	unsure := &UnsureError{StoreKey: value.StoreKey}
 	if len(likely) == 0 {
@@ -173,19 +190,23 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	return unsure
 }
 
-// doesNotWrite says what is wrong with the values.
-func (c *candidate) doesNotWrite() string {
-	return c.wrong.Error() + ", which " + c.Layout.Info().Name + " does not write"
+// notWritten says what values are that a layout cannot read.
+func notWritten(layout Layout, wrong error) string {
+	return wrong.Error() + ", which " + layout.Info().Name + " does not write"
+}
+
+// partsOf returns those of values that are there, whole.
+func partsOf(values []Value) (parts []limiter.Part) {
+	for i := range values {
+		if value := &values[i]; value.Type != NoValue {
+			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
+		}
+	}
+	return parts
 }
 
 // entries are those of the reading, with what the layout left to us.
 func (c *candidate) entries() []limiter.Entry {
-	var parts []limiter.Part
-	for i := range c.found.Values {
-		if value := &c.found.Values[i]; value.Type != NoValue {
-			parts = append(parts, limiter.Part{StoreKey: value.StoreKey, Type: string(value.Type)})
-		}
-	}
 	for i := range c.reading.Entries {
 		e := &c.reading.Entries[i]
 		if e.Key == (limiter.Key{}) {
@@ -195,7 +216,7 @@ func (c *candidate) entries() []limiter.Entry {
 			e.StoreKey = c.together[0]
 		}
 		if len(e.Record.Parts) == 0 {
-			e.Record.Parts = slices.Clone(parts)
+			e.Record.Parts = partsOf(c.found.Values)
 		}
 		e.Layout, e.At, e.TTL, e.Record.Key = c.Layout.Info().Name, c.found.Now, c.ttl(e.Record.Parts), e.Key
 	}

@@ -276,3 +276,94 @@ type prefixed struct {
 }
 
 func (p *prefixed) Info() Info { return Info{Name: "prefixed", Prefixes: p.prefixes} }
+
+// Every limit is found by its own subject and its own name, also where only the value tells them.
+func TestLimitsAreSelectedByTheirOwnKey(t *testing.T) {
+	all := vectors()
+	all["upstash"] = append(all["upstash"], vector{name: "a bucket of a number", storeKey: "@upstash/ratelimit:user:48213", now: somewhen,
+		values: []Value{hash("@upstash/ratelimit:user:48213", time.Minute, "refilledAt", "1700000000000", "tokens", "3")}})
+	for name, vectors := range all {
+		layout, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range vectors {
+			sources := Sources{{Layout: layout, Keys: pattern(t, "*"), Limit: v.limit}}
+			judge := func(q limiter.Query) []limiter.Entry {
+				look := sources.Look(v.storeKey, &q)
+				if look == nil {
+					return nil
+				}
+				look.StoreKeys(v.now)
+				entries, _, _ := look.Judge(v.value)
+				return entries
+			}
+			for _, e := range judge(limiter.Query{}) {
+				subject, err := limiter.ExactStoreKeyPattern(e.Key.Subject)
+				if err != nil {
+					continue // nobody is limited by it
+				}
+				entryName, err := limiter.ExactStoreKeyPattern(e.Key.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has := func(other limiter.Entry) bool { return other.Key == e.Key }
+				if !slices.ContainsFunc(judge(limiter.Query{Subjects: subject, Names: entryName}), has) {
+					t.Errorf("%s/%s: %+v is not found by its subject and name", name, v.name, e.Key)
+				}
+				entryName, _ = limiter.ExactStoreKeyPattern(e.Key.Name + "-other")
+				if found := judge(limiter.Query{Names: entryName}); len(found) > 0 {
+					t.Errorf("%s/%s: another name selects %+v", name, v.name, found[0].Key)
+				}
+			}
+		}
+	}
+}
+
+// A hash of counters that is kept longer than two of its windows is not a gateway's.
+func TestCountersOfMinutesAreNotKongs(t *testing.T) {
+	const storeKey = "1795294320:60:views"
+	for ttl, certain := range map[time.Duration]bool{100 * time.Second: true, time.Hour: false} {
+		key, _ := kong{}.Match(storeKey, false)
+		found := &Found{StoreKey: storeKey, Key: key, Now: 1_795_294_335_000_000,
+			Values: []Value{hash(storeKey, ttl, "/home", "4"), {StoreKey: "1795294260:60:views", Type: NoValue}}}
+		if reading, err := (kong{}).Decode(found); err != nil || reading.Certain != certain {
+			t.Errorf("kept for %s: %+v, %v", ttl, reading, err)
+		}
+	}
+}
+
+// Numbers that no limiter writes wrap around nowhere.
+func TestHugeNumbersStayInBounds(t *testing.T) {
+	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: limiter.MaxCount, Period: limiter.MinPeriod, Burst: limiter.MaxCount}
+	for layout, v := range map[Layout]Value{
+		rackAttack{}: text("rack::attack:29921572:a:b", "-9223372036854775808", time.Minute),
+		limits{}:     text("LIMITS:{LIMITER/a/b/9000000000000000000/70/year}", "9000000000000000000", time.Hour),
+		upstash{}:    text("@upstash/ratelimit:a:29921572", "9223372036854775807", time.Minute),
+		redisRate{}:  text("rate:x", "2147483647", time.Minute),
+		tokenHash{}:  hash("bucket:x", time.Minute, "tokens", "-9e18", "last_refill", "1795294331"),
+		sethvargo{}:  hash("x", time.Minute, "s", "1795294320000000000", "t", "0", "i", "60000000000", "m", "10", "k", "2e18"),
+		apisix{}:     text("plugin-limit-countx:y", "-9223372036854775808", time.Minute),
+		kong{}:       hash("1795294320:60:ns", time.Minute, "a", "9223372036854775807"),
+		traefik{}:    hash("rate:a@b:c", time.Minute, "last", "1795294331000000", "tokens", "-1e300"),
+	} {
+		key, ok := layout.Match(v.StoreKey, true)
+		found := &Found{StoreKey: v.StoreKey, Key: key, Now: somewhen, Limit: limit}
+		for _, storeKey := range layout.Together(v.StoreKey, limit, somewhen) {
+			held := Value{StoreKey: storeKey, Type: NoValue}
+			if storeKey == v.StoreKey {
+				held = v
+			}
+			found.Values = append(found.Values, held)
+		}
+		reading, err := layout.Decode(found)
+		if !ok || err != nil || len(reading.Entries) == 0 {
+			t.Errorf("%s: %v, %v", layout.Info().Name, ok, err)
+			continue
+		}
+		if e := &reading.Entries[0]; e.Used < 0 || e.Remaining < 0 || e.RetryAfter < 0 || e.ResetAfter < 0 ||
+			e.Allowed && e.Remaining == 0 && e.UsedKnown() && e.LimitKnown() {
+			t.Errorf("%s: %+v", layout.Info().Name, e)
+		}
+	}
+}

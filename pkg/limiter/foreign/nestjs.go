@@ -82,7 +82,7 @@ func (nestjs) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = lifetime{passes: true}.defects(&entry, counter, block)
 	subject := found.Key.Subject
-	certain := len(subject) == 64 && isHex(subject) && counter.TTL <= limiter.MaxPeriod && block.TTL <= limiter.MaxPeriod
+	certain := isSHA256(subject) && counter.TTL <= limiter.MaxPeriod && block.TTL <= limiter.MaxPeriod
 	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
-// isOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a
+// IsOwn reports whether limitctl wrote a value itself, under whatever prefix: the record of a
 // limit, or what it keeps with limits.
-func isOwn(value *Value) bool {
+func IsOwn(value *Value) bool {
 	if value.Type == StringValue && bytes.HasPrefix(value.Text, []byte(limiter.RecordMagic)) {
 		if _, err := limiter.DecodeRecordLimit(value.Text); err == nil {
 			return true

@@ -137,7 +137,7 @@ func setWindowCounter(found *Found, index, remaining int64) ([]Write, error) {
 	}
 	w, limit := windowOf(found.Limit, limiter.FixedWindow, index, time.Second, 0, found.Now)
 	if w.period == 0 || w.age(found.Now) > 0 {
-		return nil, limiter.Invalidf("its window is over, so all of it remains")
+		return nil, windowOver(found)
 	}
 	return setCounter(value, limit, remaining, w.until(found.Now)+time.Second)
 }

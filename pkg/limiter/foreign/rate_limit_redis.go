@@ -60,7 +60,7 @@ func (rateLimitRedis) Decode(found *Found) (Reading, error) {
 // isClient reports whether a subject is what express-rate-limit calls a client unless it is
 // configured otherwise: an address, or the network of one of IPv6.
 func isClient(subject string) bool {
-	if _, err := netip.ParseAddr(subject); err == nil {
+	if isAddress(subject) {
 		return true
 	}
 	network, err := netip.ParsePrefix(subject)

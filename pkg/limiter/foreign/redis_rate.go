@@ -102,9 +102,9 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 		left, _ := steps.take(0)
 		after, since := steps.take(1)
 		entry.UsedUnknown = false
-		entry.Remaining = max(0, int64(left))
-		if entry.ResetAfter > 0 { // floats can say of a full bucket that it is not quite
-			entry.Used = entry.Limit.Capacity() - int64(math.Floor(left))
+		heldEntry(&entry, left)
+		if entry.ResetAfter == 0 { // floats can say of a full bucket that it is not quite
+			entry.Used = 0
 		}
 		if entry.Allowed = after >= 0; !entry.Allowed {
 			entry.RetryAfter = luaSeconds(-since)
@@ -117,7 +117,7 @@ func (redisRate) Decode(found *Found) (Reading, error) {
 
 // SetRemaining implements [Setter].
 func (redisRate) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}

@@ -122,11 +122,7 @@ func (l redisRateWindows) windowOf(found *Found) (w window, limit limiter.Limit)
 func (l redisRateWindows) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	w, limit := l.windowOf(found)
 	if w.period == 0 || w.age(found.Now) > 0 {
-		return nil, limiter.Invalidf("key %s is of a window that is over", found.StoreKey)
+		return nil, windowOver(found)
 	}
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], count, w.period+redisRateKept)}, nil
+	return setCounter(&found.Values[0], limit, remaining, w.period+redisRateKept)
 }

@@ -56,7 +56,7 @@ func parseTicks(found *Found) (t ticks, err error) {
 			return t, errors.New("a hash with other fields than s, t, i, m and k")
 		}
 		number, err := strconv.ParseFloat(member.Text, 64)
-		if err != nil || math.IsNaN(number) || math.Abs(number) > math.MaxInt64 {
+		if err != nil || !(math.Abs(number) < math.MaxInt64/4) {
 			return t, errors.New("a hash with a field that is not a number")
 		}
 		*fields[member.Name] = number
@@ -147,7 +147,7 @@ func (sethvargo) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	t, err := parseTicks(found)
 	switch {
 	case err != nil:
-		return nil, limiter.Invalidf("key %s holds %s", found.StoreKey, err.Error())
+		return nil, cannotSet(found, err)
 	case t.interval == 0:
 		return nil, limiter.Invalidf("what remains can be set only if the period is known; say it with --limit")
 	case remaining < 0 || remaining > int64(t.most):

@@ -1,8 +1,6 @@
 package foreign
 
 import (
-	"strings"
-
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -19,21 +17,16 @@ type Setting struct {
 // error is a [limiter.ErrInvalid] if its layout is not among the sources, or cannot hold any
 // number of units.
 func (s Sources) Setting(key limiter.Key, storeKey string, limit limiter.Limit) (*Setting, error) {
-	name, _, _ := strings.Cut(key.Name, "/")
-	for i := range s {
-		if s[i].Layout.Info().Name != name || !s[i].Keys.IsZero() && !s[i].Keys.Match(storeKey) {
-			continue
-		}
-		layout, can := s[i].Layout.(Setter)
-		if !can {
-			return nil, limiter.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
-				"reset it whole", storeKey, name)
-		}
-		if matched, ok := layout.Match(storeKey, true); ok {
-			return &Setting{layout, Found{StoreKey: storeKey, Key: matched, Limit: limit}, key}, nil
-		}
+	c, ok := s.named(storeKey, LayoutOf(key))
+	if !ok {
+		return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, LayoutOf(key))
 	}
-	return nil, limiter.Invalidf("key %q is not of layout %s as it is looked at here", storeKey, name)
+	layout, can := c.Layout.(Setter)
+	if !can {
+		return nil, limiter.Invalidf("the units that remain of key %q cannot be set: %s does not keep them in a form that allows it; "+
+			"reset it whole", storeKey, LayoutOf(key))
+	}
+	return &Setting{layout, Found{StoreKey: storeKey, Key: c.key, Limit: limit}, key}, nil
 }
 
 // StoreKeys returns the store keys to read. now is what the server's clock shows.
@@ -42,20 +35,22 @@ func (s *Setting) StoreKeys(now limiter.Instant) []string {
 	return s.layout.Together(s.found.StoreKey, s.found.Limit, now)
 }
 
-// Entry returns what values, those of StoreKeys, say of the limit with that key. in is false if
-// nothing is in use.
+// Entry returns what values, those of StoreKeys, say of the limit with that key, and in its record
+// which parts of them are its own. in is false if nothing is in use.
 func (s *Setting) Entry(key limiter.Key, values []Value) (entry limiter.Entry, in bool, err error) {
 	s.found.Values = values
 	reading, err := s.layout.Decode(&s.found)
 	if err != nil {
-		holds := err.Error() + ", which " + s.layout.Info().Name + " does not write"
-		return entry, false, &limiter.ForeignError{StoreKey: s.found.StoreKey, Holds: holds}
+		return entry, false, &limiter.ForeignError{StoreKey: s.found.StoreKey, Holds: notWritten(s.layout, err)}
 	}
 	for _, entry := range reading.Entries {
 		if entry.Key == (limiter.Key{}) {
 			entry.Key = s.found.Key
 		}
 		if entry.Key == key {
+			if len(entry.Record.Parts) == 0 {
+				entry.Record.Parts = partsOf(values)
+			}
 			return entry, true, nil
 		}
 	}

@@ -3,14 +3,7 @@ package foreign
 import (
 	"math"
 	"time"
-
-	"github.com/limitctl/limitctl/pkg/limiter"
 )
-
-// windowOver is the error for a window that cannot be set, since its limiter looks at the next one.
-func windowOver(found *Found) error {
-	return limiter.Invalidf("the window of key %q is over", found.StoreKey)
-}
 
 // twoWindows are two counters that together stand for a sliding window: the current one counts
 // in full, the previous one for the part of it that the sliding window still covers.

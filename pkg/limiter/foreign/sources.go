@@ -88,8 +88,8 @@ func (s Sources) named(storeKey, layout string) (c candidate, ok bool) {
 	return candidate{}, false
 }
 
-// layoutOf returns the name of the layout that the key of an entry begins with.
-func layoutOf(key limiter.Key) string {
+// LayoutOf returns the name of the layout that the key of an entry begins with.
+func LayoutOf(key limiter.Key) string {
 	if end := strings.IndexAny(key.Name, "/@"); end >= 0 {
 		return key.Name[:end]
 	}

@@ -79,6 +79,7 @@ func springNumber(value *Value, missing float64) (float64, error) {
 			return number, nil
 		}
 		return 0, errors.New("a string that is not a number")
+	default: // the others go on below
 	}
 	return 0, notA(value.Type, StringValue)
 }

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 )
 
@@ -37,4 +38,24 @@ func isUUID(text string) bool {
 		}
 	}
 	return true
+}
+
+// isHex reports whether a text is in hexadecimal digits, as hashes are written.
+func isHex(text string) bool {
+	return strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// isSHA256 reports whether a text is a SHA-256 in hexadecimal digits.
+func isSHA256(text string) bool { return len(text) == 64 && isHex(text) }
+
+// isAddress reports whether a text is an IP address.
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+// isRange reports whether a text is a network of IP addresses, such as 192.0.2.0/24.
+func isRange(text string) bool {
+	_, err := netip.ParsePrefix(text)
+	return err == nil
 }

@@ -97,9 +97,9 @@ func (l tokenHash) Decode(found *Found) (Reading, error) {
 func (l tokenHash) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	_, at, _, err := l.parse(found)
 	if err != nil {
-		return nil, limiter.Invalidf("key %s holds %s", found.StoreKey, err.Error())
+		return nil, cannotSet(found, err)
 	}
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}
@@ -124,13 +124,13 @@ func (r refilled) now(now limiter.Instant) string {
 		if r.unit == time.Millisecond {
 			digits = 3
 		}
-		return strconv.FormatInt(ns/int64(r.unit), 10) + "." + fraction(ns%int64(r.unit), r.unit, digits)
+		return strconv.FormatInt(ns/int64(r.unit), 10) + "." + fraction(ns%int64(r.unit), digits)
 	}
 	return strconv.FormatInt(ns/int64(r.unit), 10)
 }
 
 // fraction writes the part of a unit in so many digits.
-func fraction(part int64, unit time.Duration, digits int) string {
+func fraction(part int64, digits int) string {
 	text := strconv.FormatInt(part/int64(time.Microsecond), 10)
 	return strings.Repeat("0", max(0, digits-len(text))) + text
 }

@@ -106,7 +106,7 @@ func (traefik) parse(value *Value) (last int64, tokens float64, err error) {
 // SetRemaining implements [Setter]. If the limit is known, the key is kept until the bucket is
 // full, which Traefik does not do by itself.
 func (l traefik) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	limit, err := limitToSet(found, remaining, limiter.TokenBucket)
+	limit, err := bucketToSet(found, remaining)
 	if err != nil {
 		return nil, err
 	}

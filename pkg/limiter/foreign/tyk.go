@@ -148,9 +148,5 @@ func (tyk) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 		return nil, limiter.Invalidf("the requests of key %q cannot be set; reset it to remove them", found.StoreKey)
 	}
 	limit := fromFirst(found.Limit)
-	count, err := toCount(limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], count, limit.Period)}, nil
+	return setCounter(&found.Values[0], limit, remaining, limit.Period)
 }

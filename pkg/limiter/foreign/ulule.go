@@ -65,9 +65,5 @@ func ownWindowEntry(found *Found, count int64) limiter.Entry {
 
 // SetRemaining implements [Setter].
 func (ulule) SetRemaining(found *Found, remaining int64) ([]Write, error) {
-	count, err := toCount(found.Limit, remaining)
-	if err != nil {
-		return nil, err
-	}
-	return []Write{writeCount(&found.Values[0], count, found.Limit.Period)}, nil
+	return setCounter(&found.Values[0], found.Limit, remaining, found.Limit.Period)
 }

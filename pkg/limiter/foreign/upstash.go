@@ -57,7 +57,7 @@ func (upstash) parse(storeKey string) (key upstashKey, ok bool) {
 			return key, false
 		}
 	}
-	if before, number, has := cutLast(rest); has && before != "" {
+	if before, number, has := cutLastColon(rest); has && before != "" {
 		if index, is := windowNumber(number); is {
 			key.id, key.index = before, index
 			key.before = strings.TrimSuffix(storeKey, number)
@@ -148,11 +148,7 @@ func (u upstash) Decode(found *Found) (Reading, error) {
 	}
 	reading.Certain = reading.Certain && key.prefix != ""
 	entry := &reading.Entries[0]
-	for i := range values { // and not the count of all
-		if values[i].Type != NoValue {
-			entry.Record.Parts = append(entry.Record.Parts, limiter.Part{StoreKey: values[i].StoreKey, Type: string(values[i].Type)})
-		}
-	}
+	entry.Record.Parts = partsOf(values) // and not the count of all
 	return reading, nil
 }
 
@@ -210,6 +206,7 @@ func upstashSum(value *Value) (sum int64, unknown bool, err error) {
 			sum += cost
 		}
 		return sum, value.Length > int64(len(value.Members)), nil
+	default: // the others go on below
 	}
 	return 0, false, notA(value.Type, StringValue, HashValue)
 }

@@ -66,10 +66,7 @@ func (w *upstashWindows) retry(count, ms int64) int64 {
 // from its first request on, one of one that slides for longer than the next window. So the TTL
 // tells which it is, if the operator does not.
 func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []Value) (Reading, error) {
-	w, limit, alone, err := u.windowsOf(found, key, dynamic, values)
-	if err != nil {
-		return Reading{}, err
-	}
+	w, limit, alone := u.windowsOf(found, key, dynamic, values)
 	if w.period == 0 {
 		if _, _, err := upstashSum(&values[0]); err != nil {
 			return Reading{}, err
@@ -87,7 +84,7 @@ func (u upstash) windows(found *Found, key *upstashKey, dynamic int64, values []
 		if err != nil {
 			return Reading{}, err
 		}
-		read[i], counts[i], unknown = &values[i], max(0, sum), unknown || more
+		read[i], counts[i], unknown = &values[i], min(max(0, sum), math.MaxInt64/4), unknown || more
 		w.regions = w.regions || values[i].Type == HashValue
 	}
 	w.current, w.previous = counts[0], counts[1]
@@ -129,7 +126,7 @@ const upstashNever = "cachedFixedWindow of @upstash/ratelimit never sets one"
 // windowsOf returns the window at now and what is known of its limit. alone: the key is of
 // another window, and was read by itself.
 func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values []Value) (
-	w upstashWindows, limit limiter.Limit, alone bool, err error) {
+	w upstashWindows, limit limiter.Limit, alone bool) {
 	w.window, limit = windowOf(found.Limit, limiter.FixedWindow, key.index, time.Millisecond, time.Second, found.Now)
 	if limit.Count == 0 && dynamic > 0 || limit.Algorithm.HasBurst() {
 		limit.Algorithm = limiter.FixedWindow
@@ -138,7 +135,7 @@ func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values 
 		limit.Count, limit.Burst = dynamic, dynamic
 	}
 	if alone = len(values) == 1; w.period == 0 || alone {
-		return w, limit, alone, nil
+		return w, limit, alone
 	}
 	if age := w.age(found.Now); age == 1 {
 		w.index++
@@ -147,7 +144,7 @@ func (u upstash) windowsOf(found *Found, key *upstashKey, dynamic int64, values 
 		found.Limit.Algorithm == 0 && slides(&values[1], window{w.index - 1, w.period}, found.Now) {
 		limit.Algorithm = limiter.SlidingCounter
 	}
-	return w, limit, false, nil
+	return w, limit, false
 }
 
 // slides reports whether a window's key is kept for longer than a fixed window's can be: at most
@@ -158,12 +155,9 @@ func slides(value *Value, w window, now limiter.Instant) bool {
 }
 
 func (u upstash) setWindows(found *Found, key *upstashKey, dynamic int64, values []Value, remaining int64) ([]Write, error) {
-	w, limit, alone, err := u.windowsOf(found, key, dynamic, values)
-	if err != nil {
-		return nil, err
-	}
+	w, limit, alone := u.windowsOf(found, key, dynamic, values)
 	if alone {
-		return nil, limiter.Invalidf("its window is over, so all of it remains")
+		return nil, windowOver(found)
 	}
 	for i := range values {
 		if values[i].Type == HashValue {

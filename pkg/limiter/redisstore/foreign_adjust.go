@@ -196,38 +196,47 @@ func (a *foreignAdjustment) plan(r *foreignReader, before map[string]*heldValue)
 		}
 	}
 	a.read = r.values
-	a.note(before)
+	a.note(entry.Record.Parts, before)
 	return len(a.writes) > 0, nil
 }
 
-// note notes what is there, if the caller has kept something else. What other adjustments have
-// written meanwhile is not what was there.
-func (a *foreignAdjustment) note(before map[string]*heldValue) {
+// note notes which of the limit's own parts are there and what they hold, if the caller has kept
+// something else. What other adjustments have written meanwhile is not what was there.
+func (a *foreignAdjustment) note(own []limiter.Part, before map[string]*heldValue) {
 	a.record = limiter.Record{}
 	differs, kept := false, false
+	names := slices.Clone(own)
+	for i := range a.Parts {
+		kept = kept || a.Parts[i].Dump != nil
+		if samePart(own, &a.Parts[i]) < 0 {
+			names = append(names, a.Parts[i])
+		}
+	}
 	var parts []limiter.Part
-	for _, storeKey := range a.storeKeys {
-		held := a.read[storeKey]
-		if was := before[storeKey]; was != nil {
+	for i := range names {
+		part := limiter.Part{StoreKey: names[i].StoreKey, Field: names[i].Field}
+		held := a.read[part.StoreKey]
+		if was := before[part.StoreKey]; was != nil {
 			held = was
 		}
-		at := slices.IndexFunc(a.Parts, func(p limiter.Part) bool { return p.StoreKey == storeKey })
-		if at >= 0 {
-			kept = kept || a.Parts[at].Dump != nil
-		}
-		if held.Type == foreign.NoValue {
+		at := samePart(a.Parts, &part)
+		switch {
+		case held == nil: // of a window that is over by now
+			continue
+		case !held.has(part.Field):
 			differs = differs || at >= 0
 			continue
 		}
-		part := limiter.Part{StoreKey: storeKey, Type: string(held.Type), Expires: held.expires}
-		if at >= 0 {
-			part.Field = a.Parts[at].Field
-		}
-		part.Dump = held.kept(part.Field)
+		part.Type, part.Expires, part.Dump = string(held.Type), held.expires, held.kept(part.Field)
 		differs = differs || at < 0 || part.Type != a.Parts[at].Type || !sameValue(&part, &a.Parts[at])
 		parts = append(parts, part)
 	}
 	if kept && differs && len(parts) > 0 {
 		a.record = limiter.Record{Key: a.Key, Parts: parts}
 	}
+}
+
+// samePart returns the index of the part that is at the same place, or -1.
+func samePart(parts []limiter.Part, as *limiter.Part) int {
+	return slices.IndexFunc(parts, func(p limiter.Part) bool { return p.StoreKey == as.StoreKey && p.Field == as.Field })
 }

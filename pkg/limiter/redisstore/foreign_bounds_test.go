@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -178,6 +179,16 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 	if _, err := keys.Import(ctx, true, damaged); !errors.Is(err, limiter.ErrInvalid) ||
 		!strings.Contains(err.Error(), "is damaged in the backup") {
 		t.Errorf("a damaged dump: %v", err)
+	}
+	for _, edited := range []limiter.Part{
+		{StoreKey: "rl!id"}, {StoreKey: "rl!{audit}"}, {StoreKey: "rl!more", Field: "f", Type: "hash"}, {StoreKey: "times:z", Type: "zset"},
+	} {
+		edited.Type = cmp.Or(edited.Type, "string")
+		edited.Dump = pair.Parts[0].Dump
+		some := limiter.Record{Key: pair.Key, Parts: []limiter.Part{pair.Parts[0], edited}}
+		if _, err := keys.Import(ctx, true, some); !errors.Is(err, limiter.ErrInvalid) {
+			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
+		}
 	}
 	server.Do("CONFIG", "SET", "maxmemory", "1")
 	if _, err := keys.Import(ctx, true, family); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "memory") {

@@ -61,7 +61,7 @@ func (h *heldValue) keep(l lifetime) (there bool) {
 		h.TTL, h.expires = -1, time.Time{}
 	case l.until:
 		h.expires = time.UnixMilli(value)
-		h.TTL = max(0, h.expires.Sub(h.at))
+		h.TTL = max(0, h.expires.Sub(h.at)) // which is the longest there is if it is longer
 	default:
 		h.TTL = time.Duration(min(value, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 		if h.expires = h.at.Add(h.TTL); h.TTL.Milliseconds() < value {
@@ -69,6 +69,15 @@ func (h *heldValue) keep(l lifetime) (there bool) {
 		}
 	}
 	return true
+}
+
+// has reports whether there is a value, or if a field is named that field of it.
+func (h *heldValue) has(field string) bool {
+	if field == "" {
+		return h.Type != foreign.NoValue
+	}
+	_, has := h.Field(field)
+	return has
 }
 
 // kept is the value as a backup holds it, all of it or a field of a hash.

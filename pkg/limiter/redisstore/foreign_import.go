@@ -6,15 +6,17 @@ import (
 	"sync"
 
 	"github.com/limitctl/limitctl/pkg/limiter"
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
 
 // Import implements [limiter.Keyspace]. The parts of a record that lie in one slot come back
 // together or not at all. A large hash or set has its members in no order, so that one which is
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
-// [limiter.ErrRefused].
+// [limiter.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
+// a store key that limitctl keeps something of its own under is a [limiter.ErrInvalid].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
 	for i := range records {
-		if err := checkForeign(&records[i]); err != nil {
+		if err := f.checkForeign(&records[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -57,7 +59,7 @@ func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limit
 }
 
 // checkForeign reports, as a [limiter.ErrInvalid], what makes a record unfit to be imported.
-func checkForeign(r *limiter.Record) error {
+func (f *foreignKeys) checkForeign(r *limiter.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -65,8 +67,14 @@ func checkForeign(r *limiter.Record) error {
 		return limiter.Invalidf("the record of key %q names no store keys", r.Key.Subject)
 	}
 	for i := range r.Parts {
-		if part := &r.Parts[i]; part.Field == "" && !soundDump(part.Dump) {
+		part := &r.Parts[i]
+		if part.Field == "" && (!soundDump(part.Dump) || (part.Dump[0] == dumpString) != (part.Type == string(foreign.StringValue))) {
 			return limiter.Invalidf("the value of key %q is damaged in the backup", part.StoreKey)
+		}
+		text, _ := dumpedText(part.Dump)
+		held := foreign.Value{StoreKey: part.StoreKey, Type: foreign.ValueType(part.Type), Text: text}
+		if f.isBeside(part.StoreKey) || foreign.IsOwn(&held) {
+			return limiter.Invalidf("key %q is limitctl's own, and not another limiter's as the backup says", part.StoreKey)
 		}
 	}
 	return nil

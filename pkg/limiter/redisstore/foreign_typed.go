@@ -161,6 +161,7 @@ func askLength(ctx context.Context, pipe redis.Pipeliner, held *heldValue) *redi
 		return pipe.SCard(ctx, held.StoreKey)
 	case foreign.SortedSetValue:
 		return pipe.ZCard(ctx, held.StoreKey)
+	default: // the others go on below
 	}
 	return nil
 }

@@ -40,17 +40,20 @@ func (s *Store) recognised(ctx context.Context, err error) error {
 
 // foreignIn returns the foreign values that an error is about.
 func foreignIn(err error) (values []*limiter.ForeignError) {
-	switch err := err.(type) {
-	case *limiter.ForeignError:
-		return []*limiter.ForeignError{err}
-	case interface{ Unwrap() []error }:
-		for _, one := range err.Unwrap() {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, one := range joined.Unwrap() {
 			values = append(values, foreignIn(one)...)
 		}
-	case interface{ Unwrap() error }:
-		return foreignIn(err.Unwrap())
+		return values
 	}
-	return values
+	if inner := errors.Unwrap(err); inner != nil {
+		return foreignIn(inner)
+	}
+	var value *limiter.ForeignError
+	if errors.As(err, &value) {
+		return []*limiter.ForeignError{value}
+	}
+	return nil
 }
 
 // recognise tells of foreign values of a page what they are, and if the query is for these what
@@ -135,6 +138,7 @@ func (s *Store) holds(kind foreign.ValueType) string {
 		kind = "value of another type"
 	case foreign.NoValue:
 		return "nothing any more"
+	default: // the others go on below
 	}
 	return "a " + s.servers.Redact(string(kind)) + ", which is not a limit record"
 }
