@@ -77,9 +77,9 @@ func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 	defer server.Stop()
 	kinds := layoutKinds()
 	commands := []string{"inspect '*' --summary", "reset '*' --yes"}
-	took, memory := make([][][]float64, len(commands)), make([][]int64, len(commands))
+	costs := make([][][]layoutCost, len(commands)) // by command, kind and round
 	for c := range commands {
-		took[c], memory[c] = make([][]float64, len(kinds)), make([]int64, len(kinds))
+		costs[c] = make([][]layoutCost, len(kinds))
 	}
 	for round := range p.rounds {
 		for k := range kinds { // what a reset has deleted
@@ -92,28 +92,47 @@ func layoutsSection(ctx context.Context, p plan, out io.Writer) error {
 			for n := range kinds {
 				k := (n + round) % len(kinds)
 				text := binary + " " + command + kinds[k].options + " --store redis://" + server.Addr + "/" + strconv.Itoa(k)
-				seconds, resident, err := layoutRun(ctx, dir, text, kinds[k].limits)
+				cost, err := layoutRun(ctx, dir, server.Addr, text, kinds[k].limits)
 				if err != nil {
 					return err
 				}
-				took[c][k] = append(took[c][k], seconds)
-				memory[c][k] = max(memory[c][k], resident)
+				costs[c][k] = append(costs[c][k], cost)
 			}
 		}
 	}
 	for c, title := range []string{"`inspect '*' --summary`", "`reset '*'`, with its backup"} {
-		fmt.Fprintf(out, "#### %s of %d keys\n\n|  | seconds | its ÷ ours | memory of limitctl |\n|---|---:|---:|---:|\n", title, layoutKeys)
+		fmt.Fprintf(out, "#### %s of %d keys\n\n|  | seconds | its ÷ ours | CPU of limitctl | of Redis | both ÷ ours | memory of limitctl |\n"+
+			"|---|---:|---:|---:|---:|---:|---:|\n", title, layoutKeys)
 		for k := range kinds {
-			ratios := make([]float64, p.rounds)
-			for round := range ratios {
-				ratios[round] = took[c][k][round] / took[c][0][round]
-			}
-			fmt.Fprintf(out, "| %s | %.2f | **%.2f** (%.2f–%.2f) | %d MiB |\n", kinds[k].name, median(took[c][k]), median(ratios),
-				slices.Min(ratios), slices.Max(ratios), memory[c][k]>>10)
+			writeLayoutCosts(out, kinds[k].name, costs[c][k], costs[c][0])
 		}
 		fmt.Fprintln(out)
 	}
 	return nil
+}
+
+// layoutCost is what a command took: seconds by the clock, those of processors in limitctl and in
+// Redis, and KiB of memory.
+type layoutCost struct {
+	seconds, own, server float64
+	resident             int64
+}
+
+// writeLayoutCosts writes the costs of a kind beside those of our own.
+func writeLayoutCosts(out io.Writer, name string, costs, ours []layoutCost) {
+	var seconds, own, server, slower, dearer []float64
+	var resident int64
+	for i, c := range costs {
+		seconds, own, server = append(seconds, c.seconds), append(own, c.own), append(server, c.server)
+		slower = append(slower, c.seconds/ours[i].seconds)
+		dearer = append(dearer, (c.own+c.server)/(ours[i].own+ours[i].server))
+		resident = max(resident, c.resident)
+	}
+	spread := func(ratios []float64) string {
+		return fmt.Sprintf("**%.2f** (%.2f–%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+	}
+	fmt.Fprintf(out, "| %s | %.2f | %s | %.2f s | %.2f s | %s | %d MiB |\n", name, median(seconds), spread(slower),
+		median(own), median(server), spread(dearer), resident>>10)
 }
 
 // plant writes the keys of a kind into a database, which is emptied before.
@@ -142,23 +161,33 @@ func (k *layoutKind) plant(ctx context.Context, addr string, database int) error
 	return nil
 }
 
-// layoutRun runs a command that has to find so many limits. It returns how long that took and
-// how many KiB of memory it had.
-func layoutRun(ctx context.Context, dir, command string, limits int) (seconds float64, resident int64, err error) {
+// layoutRun runs a command that has to find so many limits, and returns what that cost.
+func layoutRun(ctx context.Context, dir, addr, command string, limits int) (cost layoutCost, err error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+command)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	client := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	defer client.Close()
+	before, err := serverCPU(ctx, client)
+	if err != nil {
+		return cost, err
+	}
 	begin := time.Now()
 	text, err := cmd.CombinedOutput()
-	seconds = time.Since(begin).Seconds()
+	cost.seconds = time.Since(begin).Seconds()
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w\n%s", command, err, text)
+		return cost, fmt.Errorf("%s: %w\n%s", command, err, text)
 	}
 	if !strings.Contains(string(text), strconv.Itoa(limits)) {
-		return 0, 0, fmt.Errorf("%s did not find %d limits:\n%s", command, limits, text)
+		return cost, fmt.Errorf("%s did not find %d limits:\n%s", command, limits, text)
 	}
+	after, err := serverCPU(ctx, client)
+	if err != nil {
+		return cost, err
+	}
+	cost.own, cost.server = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), (after - before).Seconds()
 	if usage, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
-		resident = usage.Maxrss
+		cost.resident = usage.Maxrss
 	}
-	return seconds, resident, os.RemoveAll(filepath.Join(dir, "state"))
+	return cost, os.RemoveAll(filepath.Join(dir, "state"))
 }
