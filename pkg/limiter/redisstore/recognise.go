@@ -47,15 +47,13 @@ func foreignIn(err error) (values []*limiter.ForeignError) {
 		return values
 	}
 	if inner := errors.Unwrap(err); inner != nil {
-		if values = foreignIn(inner); values != nil {
-			return values
-		}
+		return foreignIn(inner)
 	}
 	var value *limiter.ForeignError
 	if errors.As(err, &value) {
-		values = append(values, value)
+		return []*limiter.ForeignError{value}
 	}
-	return values
+	return nil
 }
 
 // recognise tells of foreign values of a page what they are, and if the query is for these what
