@@ -77,6 +77,8 @@ func conversations(dir string) []conversation {
 		{name: "block", args: []string{"block", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
 		{name: "unblock", args: []string{"unblock", "user:8", "--yes"}, stages: []stage{inScripts}, begins: true},
 		{name: "exempt", args: []string{"exempt", "user:9", "--for", "1h", "--reason", "r", "--yes"}, stages: []stage{inScripts}, begins: true},
+		{name: "migrate", args: []string{"migrate", "*", "--from", "redis_rate", "--limit", "10/1m", "--to", "10/1m", "--yes"},
+			stages: []stage{inScans}, begins: true},
 		{name: "denials", args: []string{"denials"}, stages: []stage{inDenials, inTimes}},
 		{name: "audit", args: []string{"audit"}, stages: []stage{inJournal}, survives: []stage{atOnce, inJournal}}, // that of this machine
 		{name: "config diff", args: []string{"config", "diff", "--config", filepath.Join(dir, "limitctl.yaml")},

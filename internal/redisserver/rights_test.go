@@ -103,6 +103,15 @@ func TestDocumentedRightsSufficeInACluster(t *testing.T) {
 	}
 }
 
+// describes reports whether a command is one that only tells what a foreign value looks like, and
+// that the role has no right to: then an error says less, and nothing fails.
+func describes(role *redisserver.Role, command string) bool {
+	if !slices.Contains([]string{"llen", "lrange", "pttl", "memory|usage"}, command) {
+		return false
+	}
+	return !slices.Contains(role.Rule("rl"), "+"+command)
+}
+
 // examineRights has a user with the words of a rule do all that the role is for,
 // and then one without each of rights.
 func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Role, rule []string, rights []redisserver.Right,
@@ -125,7 +134,9 @@ func examineRights(t *testing.T, server *redistest.Server, role *redisserver.Rol
 		log, _ := server.Do("ACL", "LOG").([]any)
 		for _, entry := range log {
 			fields := entry.(map[any]any)
-			refused = append(refused, fmt.Sprint(fields["object"]))
+			if command := fmt.Sprint(fields["object"]); !describes(role, command) {
+				refused = append(refused, command)
+			}
 		}
 		return refused, err
 	}
