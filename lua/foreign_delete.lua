@@ -21,10 +21,10 @@ local told = 0
 -- look finds out about KEYS[i], and returns how many bytes have to be told of it.
 local function look(i)
   local key, kind, field, kept = KEYS[i], ARGV[4 * i - 2], ARGV[4 * i - 1], ARGV[4 * i]
-  local is, value = held(key, kind, field, kept, stands_for)
+  local is, value, same = held(key, kind, field, kept, stands_for)
   if is == kind and value ~= nil then
     done[i] = '1'
-    if kept ~= '' and not stands_for(string.sub(kept, 2), value) then
+    if kept ~= '' and not same then
       news[i] = value
       return #value
     end

@@ -3,14 +3,15 @@
 -- One that the caller has kept begins with 't' if it is a text and 'd' if it is a dump, and
 -- goes on as in kept.lua.
 
--- held returns the type of a key, and its value if the type is kind. The value is nil if the
--- field is not there. It is '' if nothing was kept to compare it with. same, if it is given,
--- tells of a value whether that is what was kept, which then has its type.
+-- held returns the type of a key, its value if the type is kind, and whether that is what was
+-- kept. The value is nil if the field is not there. It is '' if nothing was kept to compare it
+-- with. same tells whether kept stands for a value, as stands_for does. Without it kept only says
+-- how the value is to be read.
 local function held(key, kind, field, kept, same)
   if field == '' and string.byte(kept) == 116 then -- 't'
     local text = redis.pcall('GET', key)
     if type(text) == 'string' then
-      return 'string', text
+      return 'string', text, same and same(kept, text, 't')
     elseif not text then
       return 'none'
     elseif not string.find(text.err, 'WRONGTYPE', 1, true) then
@@ -20,15 +21,16 @@ local function held(key, kind, field, kept, same)
     local dump = redis.call('DUMP', key)
     if not dump then
       return 'none'
-    elseif same(string.sub(kept, 2), dump) then
-      return kind, dump
+    elseif same(kept, dump, 'd') then
+      return kind, dump, true
     end
   end
   local is = redis.call('TYPE', key).ok
   if is ~= kind then
     return is
   elseif field ~= '' then
-    return is, redis.call('HGET', key, field) or nil
+    local text = redis.call('HGET', key, field) or nil
+    return is, text, text and same and same(kept, text, 't')
   elseif kept == '' then
     return is, ''
   end

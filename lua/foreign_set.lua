@@ -16,8 +16,8 @@ local function has_changed(i)
   if kind == '' then
     return false
   end
-  local is, has = held(KEYS[i], kind, '', value, stands_for)
-  return is ~= kind or value ~= '' and not stands_for(string.sub(value, 2), has)
+  local is, _, same = held(KEYS[i], kind, '', value, stands_for)
+  return is ~= kind or value ~= '' and not same
 end
 
 local function set(i)

@@ -9,10 +9,13 @@ local function tell(i, holds, value, expires)
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i, holds, value, expires
 end
 
--- stands_for reports whether kept stands for value.
-local function stands_for(kept, value)
-  if string.byte(kept) == 61 then -- '='
-    return #kept == #value + 1 and string.sub(kept, 2) == value
+-- stands_for reports whether kept stands for value. mark, if it is given, is what kept begins
+-- with.
+local function stands_for(kept, value, mark)
+  mark = mark or ''
+  local form = string.sub(kept, #mark + 1, #mark + 1)
+  if form == '=' then
+    return #kept == #mark + 1 + #value and kept == mark .. '=' .. value
   end
-  return kept ~= '' and string.sub(kept, 2) == redis.sha1hex(value)
+  return form == '#' and kept == mark .. '#' .. redis.sha1hex(value)
 end

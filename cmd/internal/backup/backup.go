@@ -78,6 +78,7 @@ type Writer struct {
 	json   *json.Encoder
 	header Header
 	length int // of the first line
+	limits memo[limiter.Limit, string]
 }
 
 // storeIDRoom is how many bytes a header leaves free for an id that a store gets later.
@@ -140,7 +141,8 @@ func (w *Writer) WriteEntry(e *limiter.Entry) error {
 	r := &e.Record
 	l := line{Subject: r.Key.Subject, Name: r.Key.Name, Value: r.Value, ExpiresMS: expiryOf(r.Expires)}
 	if l.setForeign(r); len(r.Parts) > 0 {
-		if l.Limit = limitText(e.Limit); e.UsedKnown() {
+		l.Limit, _ = w.limits.of(e.Limit, limitText)
+		if e.UsedKnown() {
 			l.Used = &e.Used
 		}
 	}
@@ -192,6 +194,7 @@ type Contents struct {
 	// Layouts are the layouts of other limiters that records are of, by name.
 	Layouts []string
 	amended map[identity]int64 // the line that amends a key, the last of several
+	limits  memo[string, limiter.Limit]
 }
 
 // Check reads a backup through. A file that is not a backup is an error.
@@ -294,7 +297,7 @@ type entry struct {
 // read calls do with each record. A line that is not a record costs only itself.
 func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	return c.readLines(in, func(text *lines.Line) error {
-		e, err := readEntry(text)
+		e, err := readEntry(text, &c.limits)
 		if err != nil {
 			c.damaged(text.Number, err)
 			return nil
@@ -342,7 +345,7 @@ func readLine(text []byte) (*line, error) {
 	return l, nil
 }
 
-func readEntry(text *lines.Line) (*entry, error) {
+func readEntry(text *lines.Line, limits *memo[string, limiter.Limit]) (*entry, error) {
 	if text.TooLong {
 		return nil, fmt.Errorf("it is longer than the %d bytes of any record", maxLine)
 	}
@@ -360,7 +363,7 @@ func readEntry(text *lines.Line) (*entry, error) {
 	}
 	e.Key, e.Value = limiter.Key{Subject: l.Subject, Name: l.Name}, l.Value
 	if len(l.Parts) > 0 {
-		return e, e.foreign(l)
+		return e, e.foreign(l, limits)
 	}
 	if e.unchanged || l.Unused && l.Value == nil {
 		return e, e.Key.Validate()

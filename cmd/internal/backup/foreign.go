@@ -51,7 +51,7 @@ func (l *line) setForeign(r *limiter.Record) {
 const latestOfOthers = 1 << 53
 
 // foreign reads the record of another limiter from a line that has parts.
-func (e *entry) foreign(l *line) error {
+func (e *entry) foreign(l *line, limits *memo[string, limiter.Limit]) error {
 	for _, p := range l.Parts {
 		expires, err := readExpiry(p.ExpiresMS, latestOfOthers)
 		if err != nil {
@@ -68,7 +68,7 @@ func (e *entry) foreign(l *line) error {
 	}
 	if l.Limit != "" {
 		var err error
-		if e.limit, err = readLimit(l.Limit); err != nil {
+		if e.limit, err = limits.of(l.Limit, readLimit); err != nil {
 			return err
 		}
 	}
@@ -81,11 +81,14 @@ func (e *entry) foreign(l *line) error {
 	return e.Check()
 }
 
-// limitText writes a limit as [foreign.ParseLimit] reads it. It is empty if too little of it is known,
-// or if no limit of ours can be like it: the keys of other limiters can tell any number.
-func limitText(l limiter.Limit) string {
+// errNoText says of a limit that it cannot be written.
+var errNoText = errors.New("too little of the limit is known, or no limit of ours can be like it")
+
+// limitText writes a limit as [foreign.ParseLimit] reads it. That cannot be if too little of it is
+// known, or if no limit of ours can be like it: the keys of other limiters can tell any number.
+func limitText(l limiter.Limit) (string, error) {
 	if l.Algorithm == 0 || l.Count <= 0 {
-		return ""
+		return "", errNoText
 	}
 	text := l.String()
 	if l.Period <= 0 {
@@ -93,14 +96,17 @@ func limitText(l limiter.Limit) string {
 		text = strings.Replace(l.String(), "/1s", "", 1)
 	}
 	if _, err := readLimit(text); err != nil {
-		return ""
+		return "", errNoText
 	}
-	return text
+	return text, nil
 }
 
 // TakesLimit reports whether a backup has the limit of a line with it. A limit that is known in part,
 // or that none of ours can be like, is left out.
-func TakesLimit(l limiter.Limit) bool { return limitText(l) != "" }
+func TakesLimit(l limiter.Limit) bool {
+	_, err := limitText(l)
+	return err == nil
+}
 
 // readLimit reads what limitText wrote.
 func readLimit(text string) (limiter.Limit, error) {
@@ -109,6 +115,29 @@ func readLimit(text string) (limiter.Limit, error) {
 		limit, err = limit.Normalize()
 	}
 	return limit, err
+}
+
+// maxKnown is how many limits are remembered.
+const maxKnown = 100
+
+// memo remembers what limits are as texts, or texts as limits: the keys of a backup have few, and
+// parsing one takes longer than all else of a line.
+type memo[K comparable, V any] map[K]V
+
+// of returns what find finds for key.
+func (m *memo[K, V]) of(key K, find func(K) (V, error)) (V, error) {
+	if known, has := (*m)[key]; has {
+		return known, nil
+	}
+	found, err := find(key)
+	if err != nil {
+		return found, err
+	}
+	if *m == nil || len(*m) == maxKnown {
+		*m = memo[K, V]{}
+	}
+	(*m)[key] = found
+	return found, nil
 }
 
 // identity tells the records of a backup apart. Keys of other limiters can have the same subject
