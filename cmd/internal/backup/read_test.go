@@ -3,14 +3,20 @@ package backup
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
+	"github.com/limitctl/limitctl/internal/panics"
 	"github.com/limitctl/limitctl/pkg/limiter"
 )
 
@@ -119,5 +125,47 @@ func TestFolder(t *testing.T) {
 	empty := &Folder{Path: filepath.Join(dir, "nosuch"), Entries: func(string) ([]fs.DirEntry, error) { return nil, fs.ErrNotExist }}
 	if listed, err := empty.List(); err != nil || len(listed) > 0 {
 		t.Errorf("a directory that is not there has %v, %v", listed, err)
+	}
+}
+
+// closable fails the test if it is read after it was closed.
+type closable struct {
+	io.Reader
+	t      *testing.T
+	mu     sync.Mutex
+	closed bool
+}
+
+func (c *closable) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		c.t.Error("it is read although the caller has gone on")
+	}
+	return c.Reader.Read(p)
+}
+
+// What reads ahead has ended when Each does, also by an error or a panic.
+func TestConcurrentReadingEndsWithEach(t *testing.T) {
+	var records []limiter.Record
+	for i := range 500 {
+		records = append(records, record(t, strconv.Itoa(i), 1))
+	}
+	file := written(t, records, nil)
+	for name, do := range map[string]func() error{"all": func() error { return nil }, "an error": func() error { return io.ErrClosedPipe },
+		"a panic": func() error { panic(io.ErrClosedPipe) }} {
+		in, batches := &closable{Reader: iotest.OneByteReader(bytes.NewReader(file)), t: t}, 0
+		err := panics.Call(func() error {
+			return new(Contents).Each(in, 2, func(Batch) error {
+				batches++
+				return do()
+			})
+		})
+		in.mu.Lock()
+		in.closed = true
+		in.mu.Unlock()
+		if want := map[bool]int{true: 250, false: 1}[name == "all"]; batches != want || errors.Is(err, io.ErrClosedPipe) != (want == 1) {
+			t.Errorf("%s: %d batches, %v", name, batches, err)
+		}
 	}
 }
