@@ -6,13 +6,13 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/limitctl/limitctl/cmd/internal/files"
@@ -128,44 +128,52 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// closable fails the test if it is read after it was closed.
-type closable struct {
-	io.Reader
-	t      *testing.T
-	mu     sync.Mutex
-	closed bool
+// slowEnd is a reader whose second half takes its time.
+type slowEnd struct {
+	*bytes.Reader
+	half    int
+	begun   chan struct{} // the second half
+	reading atomic.Bool
 }
 
-func (c *closable) Read(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		c.t.Error("it is read although the caller has gone on")
+func (s *slowEnd) Read(p []byte) (int, error) {
+	s.reading.Store(true)
+	defer s.reading.Store(false)
+	if s.half -= len(p); s.half <= 0 {
+		close(s.begun)
+		time.Sleep(50 * time.Millisecond) // which is how long a reader that was forgotten can be seen
+		s.half = math.MaxInt
 	}
-	return c.Reader.Read(p)
+	return s.Reader.Read(p)
 }
 
 // What reads ahead has ended when Each does, also by an error or a panic.
 func TestConcurrentReadingEndsWithEach(t *testing.T) {
 	var records []limiter.Record
-	for i := range 500 {
+	for i := range 50_000 {
 		records = append(records, record(t, strconv.Itoa(i), 1))
 	}
 	file := written(t, records, nil)
-	for name, do := range map[string]func() error{"all": func() error { return nil }, "an error": func() error { return io.ErrClosedPipe },
+	if len(file) < 3*maxHeader {
+		t.Fatalf("a file of %d bytes is read in one go", len(file))
+	}
+	for name, failing := range map[string]func() error{"an error": func() error { return io.ErrClosedPipe },
 		"a panic": func() error { panic(io.ErrClosedPipe) }} {
-		in, batches := &closable{Reader: iotest.OneByteReader(bytes.NewReader(file)), t: t}, 0
+		in := &slowEnd{Reader: bytes.NewReader(file), half: 2 * maxHeader, begun: make(chan struct{})}
+		batches := 0
 		err := panics.Call(func() error {
-			return new(Contents).Each(in, 2, func(Batch) error {
+			return new(Contents).Each(in, 100, func(Batch) error {
 				batches++
-				return do()
+				select {
+				case <-in.begun:
+					return failing()
+				default:
+					return nil
+				}
 			})
 		})
-		in.mu.Lock()
-		in.closed = true
-		in.mu.Unlock()
-		if want := map[bool]int{true: 250, false: 1}[name == "all"]; batches != want || errors.Is(err, io.ErrClosedPipe) != (want == 1) {
-			t.Errorf("%s: %d batches, %v", name, batches, err)
+		if in.reading.Load() || batches == 0 || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%s: %d batches, %v; it is still read: %v", name, batches, err, in.reading.Load())
 		}
 	}
 }
