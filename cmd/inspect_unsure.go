@@ -22,14 +22,15 @@ type unsureDocument struct {
 type unsureKeyDocument struct {
 	StoreKey string   `json:"store_key"`
 	Layouts  []string `json:"layouts"`
-	Is       string   `json:"is,omitempty"`    // what it is for sure, of a layout that was not asked for
-	Wrong    string   `json:"wrong,omitempty"` // what the layouts do not write
+	Is       string   `json:"is,omitempty"`     // what it is for sure, of a layout that was not asked for
+	Defect   string   `json:"defect,omitempty"` // what is wrong with it if it is the layout's
+	Wrong    string   `json:"wrong,omitempty"`  // what the layouts do not write
 }
 
 func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
-		d.First = append(d.First, unsureKeyDocument{key.StoreKey, key.Layouts, key.Is, key.Wrong})
+		d.First = append(d.First, unsureKeyDocument{key.StoreKey, key.Layouts, key.Is, key.Defect, key.Wrong})
 	}
 	return d
 }
@@ -72,6 +73,11 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 	g.note("%s may be of %s and %s %s: %s; ask for %s with %s", output.Plural(int(u.Count), "key"),
 		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
 		shell.Command("--layout", name, pattern))
+	for _, key := range u.First {
+		if key.Defect != "" {
+			g.say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
+		}
+	}
 }
 
 // asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:
