@@ -187,7 +187,7 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
 		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
-	unsure := &UnsureError{StoreKey: value.StoreKey}
+	unsure := &UnsureError{StoreKey: value.StoreKey, NeverExpires: value.Type != NoValue && value.TTL < 0}
 	if len(likely) == 0 {
 		likely, unsure.Wrong = v.wrong, v.wrong[0].wrong.Error()
 	}

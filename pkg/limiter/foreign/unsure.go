@@ -25,6 +25,9 @@ type UnsureError struct {
 	Defect string
 	// Wrong is what is wrong with the value if none of Layouts can have written it.
 	Wrong string
+	// NeverExpires: the store keeps the key for ever. If it is a counter, it denies for ever once it
+	// is at its limit, so such keys are the first to look at.
+	NeverExpires bool
 }
 
 // Error names the key and the layouts. A key that is not printable is quoted.
@@ -37,8 +40,11 @@ func (e *UnsureError) Error() string {
 		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
 	}
 	text += " may be of " + layouts
-	if e.Defect != "" {
+	switch {
+	case e.Defect != "":
 		text += ": " + e.Defect
+	case e.NeverExpires:
+		text += ", and has no TTL"
 	}
 	return text
 }
