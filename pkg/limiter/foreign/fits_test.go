@@ -35,7 +35,7 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 	}
 }
 
-func exactly(t *testing.T, storeKey string) limiter.Pattern {
+func exactly(t testing.TB, storeKey string) limiter.Pattern {
 	t.Helper()
 	p, err := limiter.ExactStoreKeyPattern(storeKey)
 	if err != nil {

@@ -100,8 +100,8 @@ func (l *Look) StoreKeys(now limiter.Instant) []string {
 // all that were read together: a scan that comes across the others leaves them out.
 //
 // A layout that an operator named for the key has it, if the values can be the layout's. By a mapping
-// alone they also have to be plausible beside its limit. Of all others the one that is certain has it. What limitctl wrote itself is nobody's, whatever its
-// prefix.
+// alone they also have to be plausible beside its limit. Of all others the one that is certain has it.
+// What limitctl wrote itself is nobody's, whatever its prefix.
 //
 // The error concerns this key alone. It is a [limiter.ForeignError] if an operator named a layout
 // for the key, other than by a mapping alone, and the values cannot be of that layout or of another one that is known. It is an

@@ -71,7 +71,8 @@ func TestLimitsThatTakeAges(t *testing.T) {
 	// A count of all that somebody else has set has no such bound.
 	const key = "@upstash/ratelimit:a"
 	v := vector{storeKey: key, now: now, limit: limiter.Limit{Count: 10, Period: time.Minute}, values: []Value{
-		hash(key, time.Hour, "refilledAt", "1795294335000", "tokens", "-1000"), text("@upstash/ratelimit"+upstashDynamic, "9223372036854775807", -1)}}
+		hash(key, time.Hour, "refilledAt", "1795294335000", "tokens", "-1000"),
+		text("@upstash/ratelimit"+upstashDynamic, "9223372036854775807", -1)}}
 	if reading, err := (upstash{}).Decode(v.found(upstash{}, limiter.Key{})); err == nil {
 		t.Errorf("of the greatest count it reads %+v", reading.Entries)
 	}
