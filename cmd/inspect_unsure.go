@@ -37,7 +37,8 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
 		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires})
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect,
+			Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d
 }
@@ -56,7 +57,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		switch {
 		case key.Defect != "":
 			wrong = " (" + key.Defect + ")"
-		case key.NeverExpires:
+		case key.MayDenyForEver():
 			wrong = " (no TTL, so it may deny for ever)"
 		}
 		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,

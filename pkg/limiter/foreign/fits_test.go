@@ -15,7 +15,8 @@ func TestRecordsThatWereReadFit(t *testing.T) {
 				continue
 			}
 			for _, selected := range []limiter.Pattern{{}, pattern(t, "*"), exactly(t, v.storeKey)} {
-				look := (Sources{{Layout: layout, Keys: exactly(t, v.storeKey), Limit: v.limit}}).Look(v.storeKey, &limiter.Query{Subjects: pattern(t, "*")})
+				sources := Sources{{Layout: layout, Keys: exactly(t, v.storeKey), Limit: v.limit}}
+				look := sources.Look(v.storeKey, &limiter.Query{Subjects: pattern(t, "*")})
 				if look == nil {
 					t.Fatalf("%s is not looked at", v.name)
 				}
