@@ -118,4 +118,6 @@ func main() {
 }
 
 // field is what a decision holds, which it tells in words only.
-func field(d *ratelimits.Decision, name string) int64 { return reflect.ValueOf(d).Elem().FieldByName(name).Int() }
+func field(d *ratelimits.Decision, name string) int64 {
+	return reflect.ValueOf(d).Elem().FieldByName(name).Int()
+}

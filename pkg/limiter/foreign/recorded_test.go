@@ -43,6 +43,8 @@ type recordedAnswer struct {
 	Reset, Retry    *float64
 	ResetNs         int64 `json:"reset_ns"`
 	RetryNs         int64 `json:"retry_ns"`
+	DelayNs         int64 `json:"delay_ns"`
+	Tokens          float64
 }
 
 // rounding is how inexact a recorded PTTL is.
@@ -139,8 +141,11 @@ func (s *recordedState) entry(t *testing.T, layout Layout, storeKey string, limi
 	case len(reading.Entries) > 1:
 		t.Fatalf("there are %d entries", len(reading.Entries))
 	}
-	if defects := reading.Entries[0].Defects; len(defects) > 0 {
-		t.Errorf("%s has the defects %+v", storeKey, defects)
+	for _, defect := range reading.Entries[0].Defects {
+		// Traefik does keep a bucket for less than it takes to fill it.
+		if layout != (traefik{}) || defect.Kind != limiter.ShortTTL {
+			t.Errorf("%s has the defect %+v", storeKey, defect)
+		}
 	}
 	return &reading.Entries[0]
 }
