@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,23 +14,30 @@ import (
 
 // unsureDocument is the keys that look like a limiter's and were left out, in JSON.
 type unsureDocument struct {
-	Count int64               `json:"count"`
+	Count int64 `json:"count"`
+	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	NoTTL int64               `json:"no_ttl"`
 	First []unsureKeyDocument `json:"first"`
 }
 
 // unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the others says
 // more.
 type unsureKeyDocument struct {
-	StoreKey string   `json:"store_key"`
-	Layouts  []string `json:"layouts"`
-	Is       string   `json:"is,omitempty"`    // what it is for sure, of a layout that was not asked for
-	Wrong    string   `json:"wrong,omitempty"` // what the layouts do not write
+	StoreKey string `json:"store_key"`
+	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, of which JSON cannot have all.
+	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
+	Layouts        []string `json:"layouts"`
+	Is             string   `json:"is,omitempty"`     // what it is for sure, of a layout that was not asked for
+	Defect         string   `json:"defect,omitempty"` // what is wrong with it if it is the layout's
+	Wrong          string   `json:"wrong,omitempty"`  // what the layouts do not write
+	NoTTL          bool     `json:"no_ttl"`
 }
 
 func newUnsureDocument(u *operation.Unsure) *unsureDocument {
-	d := &unsureDocument{Count: u.Count, First: []unsureKeyDocument{}}
+	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
-		d.First = append(d.First, unsureKeyDocument{key.StoreKey, key.Layouts, key.Is, key.Wrong})
+		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d
 }
@@ -43,35 +51,62 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 	if u.Count == 0 {
 		return
 	}
-	are, them := "are", "them"
-	if u.Count == 1 {
-		are, them = "is", "it"
-	}
-	nobodyKnows := func(key *foreign.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
-	if at := slices.IndexFunc(u.First, func(key *foreign.UnsureError) bool { return !nobodyKnows(key) }); at >= 0 {
-		g.note("%s %s %s:", output.Plural(int(u.Count), "key"), are, left)
-		for _, key := range u.First {
-			g.say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
+	if key := u.First[0]; u.Count == 1 && isOfSomebody(key) {
+		wrong := ""
+		switch {
+		case key.Defect != "":
+			wrong = " (" + key.Defect + ")"
+		case key.NeverExpires:
+			wrong = " (no TTL, so it may deny for ever)"
 		}
-		if more := u.Count - int64(len(u.First)); more > 0 {
-			g.say("  … and %s more", output.Thousands(more))
-		}
+		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
+			output.Printable(output.Shorten(key.StoreKey, longestShown)), wrong, waysToAsk(u.First)[0])
 		return
 	}
-	var layouts, keys []string
+	are := "are"
+	if u.Count == 1 {
+		are = "is"
+	}
+	g.note("%s %s %s%s:", output.Plural(int(u.Count), "key"), are, left, noTTLText(u))
 	for _, key := range u.First {
-		layouts = append(layouts, key.Layouts...)
-		keys = append(keys, output.Shorten(key.StoreKey, longestShown))
+		g.say("  %s", output.Printable(output.Shorten(key.Error(), 3*longestShown)))
 	}
-	slices.Sort(layouts)
-	layouts = slices.Compact(layouts)
-	if int64(len(keys)) < u.Count {
-		keys = append(keys, "…")
+	if more := u.Count - int64(len(u.First)); more > 0 {
+		g.say("  … and %s more", output.Thousands(more))
 	}
-	name, pattern := asksFor(u.First)
-	g.note("%s may be of %s and %s %s: %s; ask for %s with %s", output.Plural(int(u.Count), "key"),
-		strings.Join(layouts, " or "), are, left, output.Printable(strings.Join(keys, ", ")), them,
-		shell.Command("--layout", name, pattern))
+	if ways := waysToAsk(u.First); len(ways) > 0 {
+		g.say("  ask for them with %s", strings.Join(ways, ", or "))
+	}
+}
+
+// isOfSomebody reports whether an unsure key can be of each of its layouts.
+func isOfSomebody(key *foreign.UnsureError) bool { return key.Is == "" && key.Wrong == "" }
+
+// noTTLText says how many of several unsure keys have no expiry.
+func noTTLText(u *operation.Unsure) string {
+	switch {
+	case u.NeverExpire == 0:
+		return ""
+	case u.NeverExpire == 1:
+		return "; 1 of them has no TTL, and may deny for ever"
+	}
+	return fmt.Sprintf("; %s of them have no TTL, and may deny for ever", output.Thousands(u.NeverExpire))
+}
+
+// waysToAsk returns the flags and patterns that unsure keys can be asked for with, as few as it
+// takes, and no more than three.
+func waysToAsk(keys []*foreign.UnsureError) (ways []string) {
+	const most = 3
+	left := slices.DeleteFunc(slices.Clone(keys), func(key *foreign.UnsureError) bool { return !isOfSomebody(key) })
+	for len(left) > 0 && len(ways) < most {
+		name, pattern := asksFor(left)
+		ways = append(ways, shell.Command("--layout", name, pattern))
+		asked, err := limiter.ParseStoreKeyPattern(pattern)
+		left = slices.DeleteFunc(left[1:], func(key *foreign.UnsureError) bool {
+			return err == nil && slices.Contains(key.Layouts, name) && asked.Match(key.StoreKey)
+		})
+	}
+	return ways
 }
 
 // asksFor returns a layout that the first of some unsure keys can be asked for by, and a pattern:

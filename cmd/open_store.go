@@ -78,6 +78,10 @@ func (g *globalOptions) connection() (url string, options connect.Options, err e
 		}
 		s.announced = true
 	}
+	if !g.quiet && s.guard != nil && !s.guardAnnounced { // who is refused is told by the error
+		g.note("this is the store of the protected context %s", output.Printable(s.guard.Name))
+		s.guardAnnounced = true
+	}
 	if s.store.origin == byDefault { // an earlier limitctl left it readable
 		for _, suffix := range []string{"", "-wal", "-shm", "-lock"} {
 			g.env.Keep(strings.TrimPrefix(s.store.value, "file:") + suffix)

@@ -49,13 +49,8 @@ func (g *globalOptions) settingsToChange(ctx context.Context) (*settings, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(askingTime, g.timeout))
 	defer cancel()
-	if s.guard, err = g.guardOf(ctx, s, others); err != nil {
-		return nil, err
-	}
-	if s.guard != nil && !g.quiet {
-		g.note("this is the store of the protected context %s", output.Printable(s.guard.Name))
-	}
-	return s, nil
+	s.guard, err = g.guardOf(ctx, s, others)
+	return s, err
 }
 
 // guardOf returns the first of the protected contexts whose store is the chosen one, nil if

@@ -34,6 +34,8 @@ type settings struct {
 	hidden string
 	// guard is the protected context whose store it is, besides the one in use; see protect.go.
 	guard *config.Context
+	// guardAnnounced: the user was told of it.
+	guardAnnounced bool
 	// looked: guard was looked for.
 	looked bool
 	// announced: it was said which store it is.

@@ -1,17 +1,32 @@
 package operation
 
-import "github.com/limitctl/limitctl/pkg/limiter/foreign"
+import (
+	"slices"
+
+	"github.com/limitctl/limitctl/pkg/limiter/foreign"
+)
 
 // Unsure is the keys that an operation met and that may be of a limiter.
 type Unsure struct {
 	Count int64
-	// First are the first few of them.
+	// NeverExpire is how many of them have no expiry.
+	NeverExpire int64
+	// First are the first few of them, those without an expiry before all others: these may deny
+	// for ever.
 	First []*foreign.UnsureError
 }
 
 func (u *Unsure) add(key *foreign.UnsureError) {
 	u.Count++
-	if len(u.First) < keptForeign {
-		u.First = append(u.First, key)
+	at := len(u.First)
+	if key.NeverExpires {
+		u.NeverExpire++
+		if expires := slices.IndexFunc(u.First, func(k *foreign.UnsureError) bool { return !k.NeverExpires }); expires >= 0 {
+			at = expires
+		}
+	}
+	if at < keptForeign {
+		u.First = slices.Insert(u.First, at, key)
+		u.First = u.First[:min(len(u.First), keptForeign)]
 	}
 }

@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"unicode/utf16"
@@ -35,6 +36,15 @@ func AppendJSONText(b []byte, text string) []byte {
 	b = append(b, '"')
 	b = append(b, text...)
 	return append(b, '"')
+}
+
+// Base64IfNeeded returns the bytes of a text in base64 if JSON cannot have the text as it is, since it
+// is not UTF-8. Else it is empty: a field that is then left out.
+func Base64IfNeeded(text string) string {
+	if utf8.ValidString(text) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
 // escapeJSON escapes in JSON what the encoder leaves as it is: beyond ASCII, all of

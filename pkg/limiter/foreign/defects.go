@@ -83,7 +83,7 @@ func (l lifetime) neverExpires(e *limiter.Entry) limiter.Defect {
 func (l lifetime) absurdTTL(e *limiter.Entry, ttl time.Duration) limiter.Defect {
 	text := "an expiry much later than the limit can last"
 	if l.inMilliseconds(ttl) {
-		text = "an expiry in milliseconds that was given as seconds"
+		text = "an expiry that looks like milliseconds given as seconds"
 	}
 	text += ", so " + l.consequence(e, ttl > longestLimit)
 	return limiter.Defect{Kind: limiter.AbsurdTTL, Text: withIssue(text, l.absurd), Stuck: !l.passes || isUnused(e)}

@@ -22,7 +22,7 @@ func TestDefectsOfAnExpiry(t *testing.T) {
 	const (
 		once         = "so its count never begins again: it denies for ever once it is at the limit"
 		stays        = "so the key stays when it counts for nothing any more"
-		milliseconds = "an expiry in milliseconds that was given as seconds, so it denies "
+		milliseconds = "an expiry that looks like milliseconds given as seconds, so it denies "
 		early        = "expires before its units have come back, so more is let through than the limit allows"
 	)
 	stuck := func(kind limiter.DefectKind, text string) []limiter.Defect {

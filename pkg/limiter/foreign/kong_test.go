@@ -51,7 +51,7 @@ func kongVectors() []vector {
 		{name: "an expiry in ms", storeKey: minute, key: limiter.Key{Subject: "203.0.113.9", Name: "kong/minute"}, now: now, certain: true,
 			values: []Value{text(minute, "9", never)},
 			want: []limiter.Entry{{Limit: window(time.Minute, 0), ResetTold: true, Decision: limiter.Decision{Used: 9, ResetAfter: left},
-				Defects: []limiter.Defect{{Kind: limiter.AbsurdTTL, Text: "an expiry in milliseconds that was given as seconds, " +
+				Defects: []limiter.Defect{{Kind: limiter.AbsurdTTL, Text: "an expiry that looks like milliseconds given as seconds, " +
 					"so the key stays when it counts for nothing any more (Kong/kong#14995)"}}}}},
 		{name: "an IPv6 address, of a route", storeKey: ipv6, key: limiter.Key{Subject: "2001:db8::1", Name: "kong/hour/" + kongRoute},
 			now: 1_795_296_000_000_000, certain: true, values: []Value{text(ipv6, "1", time.Hour)},

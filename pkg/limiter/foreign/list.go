@@ -45,6 +45,25 @@ func All() []Layout {
 // Auto is what --layout takes for all layouts, each recognised by itself.
 const Auto = "auto"
 
+// nearNames returns the names of the layouts that somebody may have meant: those that have the name
+// in theirs or in that of their limiter, such as "spring" or "express", else the one that is spelled
+// nearly like it. It is empty if there are none, or too many to be a help.
+func nearNames(name string, names []string) string {
+	const shortest, most = 3, 4
+	text := strings.ToLower(name)
+	var near []string
+	for _, layout := range All() {
+		info := layout.Info()
+		if len(text) >= shortest && (strings.Contains(info.Name, text) || strings.Contains(strings.ToLower(info.Writer), text)) {
+			near = append(near, info.Name)
+		}
+	}
+	if len(near) == 0 || len(near) > most {
+		return spelling.Nearest(name, names, min(3, len(name)/2))
+	}
+	return strings.Join(near, " or ")
+}
+
 // Named returns the layout of a name. The error is a [limiter.ErrInvalid].
 func Named(name string) (Layout, error) {
 	var names []string
@@ -54,7 +73,7 @@ func Named(name string) (Layout, error) {
 		}
 		names = append(names, layout.Info().Name)
 	}
-	if near := spelling.Nearest(name, names, 3); near != "" {
+	if near := nearNames(name, names); near != "" {
 		return nil, limiter.Invalidf("layout %q is not known; did you mean %s?", name, near)
 	}
 	return nil, limiter.Invalidf("layout %q is not known; it is auto or one of %s", name, strings.Join(names, ", "))

@@ -52,7 +52,7 @@ func countedVectors(storeKey string, key limiter.Key, certain bool, issue string
 			want: []limiter.Entry{{Limit: limit, ResetTold: true, RetryTold: true,
 				Decision: limiter.Decision{Allowed: true, Used: 3, Remaining: 7, ResetAfter: 59_000 * time.Second},
 				Defects: []limiter.Defect{{Kind: limiter.AbsurdTTL, Stuck: true,
-					Text: "an expiry in milliseconds that was given as seconds, so its count does not begin again until then, " +
+					Text: "an expiry that looks like milliseconds given as seconds, so its count does not begin again until then, " +
 						"and it denies once it is at the limit"}}}}},
 		{name: "a negative count", storeKey: storeKey, key: key, now: arrivalNow, wrong: "a negative count",
 			values: []Value{text(storeKey, "-1", time.Minute)}},

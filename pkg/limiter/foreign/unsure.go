@@ -20,8 +20,14 @@ type UnsureError struct {
 	// Is is what the value is, such as "a Traefik bucket", if it is certainly of the only one
 	// of Layouts, which the key was not looked at by.
 	Is string
+	// Defect is what is wrong with the key if it is of the only one of Layouts, such as "no expiry,
+	// so the key stays"; empty if nothing is.
+	Defect string
 	// Wrong is what is wrong with the value if none of Layouts can have written it.
 	Wrong string
+	// NeverExpires: the store keeps the key for ever. If it is a counter, it denies for ever once it
+	// is at its limit, so such keys are the first to look at.
+	NeverExpires bool
 }
 
 // Error names the key and the layouts. A key that is not printable is quoted.
@@ -33,5 +39,12 @@ func (e *UnsureError) Error() string {
 	case e.Wrong != "":
 		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
 	}
-	return text + " may be of " + layouts
+	text += " may be of " + layouts
+	switch {
+	case e.Defect != "":
+		text += ": " + e.Defect
+	case e.NeverExpires:
+		text += ", and has no TTL"
+	}
+	return text
 }
