@@ -71,7 +71,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		g.say("  … and %s more", output.Thousands(more))
 	}
 	if ways := waysToAsk(u.First); len(ways) > 0 {
-		g.say("  ask for them with %s", strings.Join(ways, ", or "))
+		g.say("  ask for such keys with %s", strings.Join(ways, ", or "))
 	}
 }
 
