@@ -27,8 +27,9 @@ type unsureKeyDocument struct {
 	// StoreKeyBase64 are the bytes of a StoreKey that is not UTF-8, of which JSON cannot have all.
 	StoreKeyBase64 string   `json:"store_key_base64,omitempty"`
 	Layouts        []string `json:"layouts"`
-	Is             string   `json:"is,omitempty"`    // what it is for sure, of a layout that was not asked for
-	Wrong          string   `json:"wrong,omitempty"` // what the layouts do not write
+	Is             string   `json:"is,omitempty"`     // what it is for sure, of a layout that was not asked for
+	Defect         string   `json:"defect,omitempty"` // what is wrong with it if it is the layout's
+	Wrong          string   `json:"wrong,omitempty"`  // what the layouts do not write
 	NoTTL          bool     `json:"no_ttl"`
 }
 
@@ -36,7 +37,7 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
 		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Wrong: key.Wrong, NoTTL: key.NeverExpires})
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d
 }
@@ -51,12 +52,15 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		return
 	}
 	if key := u.First[0]; u.Count == 1 && isOfSomebody(key) {
-		noTTL := ""
-		if key.NeverExpires {
-			noTTL = " (no TTL, so it may deny for ever)"
+		wrong := ""
+		switch {
+		case key.Defect != "":
+			wrong = " (" + key.Defect + ")"
+		case key.NeverExpires:
+			wrong = " (no TTL, so it may deny for ever)"
 		}
 		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
-			output.Printable(output.Shorten(key.StoreKey, longestShown)), noTTL, waysToAsk(u.First)[0])
+			output.Printable(output.Shorten(key.StoreKey, longestShown)), wrong, waysToAsk(u.First)[0])
 		return
 	}
 	are := "are"

@@ -39,7 +39,9 @@ BACKUP is a file, or the name of a backup as "limitctl audit" and "limitctl
 backups list" print it. --last takes the last backup of this store. Records go
 back into the store that they came from. For another store give
 --into-other-store. A backup of other limiters' keys says which layout they
-have, so no --layout is needed.`,
+have, so no --layout is needed. Lines that are damaged, or whose keys cannot be
+of that layout or were not selected by that reset, are told and left out (exit
+code 5); the others are restored.`,
 		Example: `  limitctl restore backup.jsonl --dry-run
   limitctl restore 20261122T031405.120Z-4711.jsonl
   limitctl restore --last
@@ -71,10 +73,11 @@ type restoreAnswer struct {
 	SchemaVersion int    `json:"schema_version"`
 	InBackup      int    `json:"records"`
 	Restored      int64  `json:"restored"`
-	Already       int64  `json:"already_there"` // as the backup has them, before and now
-	Lapsed        int64  `json:"lapsed"`        // nothing of them would be in use by now
-	InUse         int64  `json:"in_use"`        // used since, and left
-	Foreign       int64  `json:"foreign"`       // hold what limitctl did not write, and left
+	Already       int64  `json:"already_there"`   // as the backup has them, before and now
+	Lapsed        int64  `json:"lapsed"`          // nothing of them would be in use by now
+	InUse         int64  `json:"in_use"`          // used since, and left
+	Foreign       int64  `json:"foreign"`         // hold what limitctl did not write, and left
+	Unfit         int64  `json:"unfit,omitempty"` // cannot be restored, and left
 	DryRun        bool   `json:"dry_run"`
 	Backup        string `json:"backup"` // its path
 	// FirstStoreKeys and StoreKeys are the first keys of other limiters that a dry run found, and
@@ -209,7 +212,7 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		return withRestoreHint(err)
 	}
 	answer.Restored, answer.Already, answer.Lapsed = result.Restored, result.Already, result.Lapsed
-	answer.InUse, answer.Foreign = result.InUse, result.Foreign
+	answer.InUse, answer.Foreign, answer.Unfit = result.InUse, result.Foreign, result.Unfit
 	return errors.Join(withRestoreHint(err), r.print(answer))
 }
 
@@ -328,7 +331,8 @@ func (a *restoreAnswer) Print(p *output.Printer) {
 	for _, other := range []struct {
 		n    int64
 		what string
-	}{{a.Already, "already there"}, {a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"}} {
+	}{{a.Already, "already there"}, {a.Lapsed, "lapsed meanwhile"}, {a.InUse, "used since and left"}, {a.Foreign, "foreign and left"},
+		{a.Unfit, "unfit and left"}} {
 		if other.n > 0 {
 			text += fmt.Sprintf(", %d %s", other.n, other.what)
 		}

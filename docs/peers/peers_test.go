@@ -2,10 +2,12 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,6 +136,28 @@ func (c *caller) exists() bool {
 // recognise has all layouts together say whose the key is. take has something in use.
 func (c *caller) recognise(as string, take func(context.Context) (bool, error)) {
 	c.t.Helper()
+	c.lookAtAll(take, func(entry limiter.Entry, err error) {
+		if err != nil || entry.Layout != as {
+			c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
+		}
+	})
+}
+
+// leaves takes until the key is there, and sees that all layouts together leave it, since it may be of
+// several.
+func (c *caller) leaves(take func(context.Context) (bool, error), layouts ...string) {
+	c.t.Helper()
+	c.lookAtAll(take, func(entry limiter.Entry, err error) {
+		var unsure *foreign.UnsureError
+		if !errors.As(err, &unsure) || !slices.Equal(unsure.Layouts, layouts) {
+			c.t.Errorf("of %q: %q, %v; want it to be unsure of %v", c.storeKey, entry.Layout, err, layouts)
+		}
+	})
+}
+
+// lookAtAll takes until the key is there, and gives check what all layouts together say of it.
+func (c *caller) lookAtAll(take func(context.Context) (bool, error), check func(limiter.Entry, error)) {
+	c.t.Helper()
 	pattern, err := limiter.ExactStoreKeyPattern(c.storeKey)
 	if err != nil {
 		c.t.Fatal(err)
@@ -144,9 +168,7 @@ func (c *caller) recognise(as string, take func(context.Context) (bool, error)) 
 			c.t.Fatal(err)
 		}
 		for entry, err := range c.auto.Scan(c.t.Context(), limiter.Query{Subjects: pattern}) {
-			if err != nil || entry.Layout != as {
-				c.t.Errorf("of %q: %q, %v; want %s", c.storeKey, entry.Layout, err, as)
-			}
+			check(entry, err)
 			return
 		}
 	}

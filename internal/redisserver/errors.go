@@ -200,12 +200,33 @@ func (s *Servers) explainReply(reply string, call Call) string {
 	case strings.Contains(reply, "can't access at least one of the keys"),
 		strings.Contains(reply, "access one of the keys"):
 		return "the user lacks the right to " + s.keys(call.Keys)
+	case commandRefused(reply) != "":
+		return lacksCommand(commandRefused(reply))
 	case strings.Contains(reply, "can't run this command") && call.ScriptCommand != nil:
 		if command := call.ScriptCommand(reply); command != "" {
-			return "the user lacks the right to run " + command + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
+			return lacksCommand(command)
 		}
 	}
 	return s.secrets.Answer(strings.TrimPrefix(reply, "ERR "))
+}
+
+// commandRefused returns the command that a reply says the user may not run, as an ACL names it, or "".
+func commandRefused(reply string) string {
+	_, rest, said := strings.Cut(reply, "no permissions to run the '")
+	command, _, ended := strings.Cut(rest, "' command")
+	if !strings.HasPrefix(reply, "NOPERM") || !said || !ended {
+		return ""
+	}
+	for _, r := range command { // what a server of another kind says there is not repeated as a right
+		if (r < 'a' || r > 'z') && r != '_' && r != '|' {
+			return ""
+		}
+	}
+	return command
+}
+
+func lacksCommand(command string) string {
+	return "the user lacks the right to run " + strings.ToUpper(command) + " (ACL SETUSER … +" + strings.ToLower(command) + ")"
 }
 
 // keys names what a call was about.

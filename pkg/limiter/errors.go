@@ -76,6 +76,16 @@ func (e *ForeignError) Error() string {
 // Is makes every ForeignError an ErrForeign.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 
+// UnfitError says why a record cannot be imported. It concerns that record alone, whose keys were
+// left as they are.
+type UnfitError struct{ Err error }
+
+// Error says what is wrong with the record.
+func (e *UnfitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason, which is an [ErrInvalid].
+func (e *UnfitError) Unwrap() error { return e.Err }
+
 // IncompleteError is an error of a scan that concerns one master of a Cluster. All that the
 // others have was given.
 type IncompleteError struct {

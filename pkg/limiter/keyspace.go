@@ -32,7 +32,9 @@ type Keyspace interface {
 	// Import brings records of a scan back, with the expiry they had, and returns
 	// what became of each. A key in use is overwritten only if replace is set.
 	// After an error some may have been imported: those whose outcome says so, and
-	// perhaps others whose outcome is NotKnown. There may be no outcomes at all.
+	// perhaps others whose outcome is NotKnown. There may be no outcomes at all. A store
+	// may import all but records that cannot be: then each has an [UnfitError] among the
+	// joined errors.
 	Import(ctx context.Context, replace bool, records ...Record) ([]ImportOutcome, error)
 }
 
@@ -190,4 +192,6 @@ const (
 	Foreign
 	// AlreadyThere: the key was as the record says before, and is.
 	AlreadyThere
+	// Unfit: the record cannot be imported, as an [UnfitError] says, and its key was left as it is.
+	Unfit
 )

@@ -194,12 +194,17 @@ type Contents struct {
 	// Layouts are the layouts of other limiters that records are of, by name.
 	Layouts []string
 	amended map[identity]int64 // the line that amends a key, the last of several
-	limits  memo[string, limiter.Limit]
+	// checked: records that cannot be of the layout that they name are damaged.
+	checked  bool
+	selected *limiter.Pattern // what the header says was selected, once it was read
+	limits   memo[string, limiter.Limit]
 }
 
-// Check reads a backup through. A file that is not a backup is an error.
+// Check reads a backup through. A file that is not a backup is an error. Somebody may have edited
+// it: a record of another limiter counts as damaged if its store keys cannot be of the layout that
+// it names, or were not selected.
 func Check(in io.Reader) (*Contents, error) {
-	c := &Contents{amended: map[identity]int64{}}
+	c := &Contents{amended: map[identity]int64{}, checked: true}
 	excluded := map[identity]bool{}
 	err := c.read(in, func(e *entry) error {
 		id := identityOf(&e.Record)
@@ -241,6 +246,9 @@ type entry struct {
 func (c *Contents) read(in io.Reader, do func(e *entry) error) error {
 	return c.readLines(in, func(text *lines.Line) error {
 		e, err := readEntry(text, &c.limits)
+		if err == nil && c.checked {
+			err = c.check(e)
+		}
 		if err != nil {
 			c.damaged(text.Number, err)
 			return nil

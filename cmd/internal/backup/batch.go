@@ -76,7 +76,7 @@ var errEnded = errors.New("no more batches are wanted")
 func (c *Contents) batches(in io.Reader, size int, give func(Batch) error) error {
 	var batch Batch
 	bytes := 0
-	again := Contents{}
+	again := Contents{checked: c.checked}
 	err := again.read(in, func(e *entry) error {
 		if last, amended := c.amended[identityOf(&e.Record)]; amended && e.number != last || e.unchanged {
 			return nil

@@ -2,11 +2,13 @@ package backup
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/limitctl/limitctl/cmd/internal/shell"
 	"github.com/limitctl/limitctl/pkg/limiter"
 	"github.com/limitctl/limitctl/pkg/limiter/foreign"
 )
@@ -79,6 +81,46 @@ func (e *entry) foreign(l *line, limits *memo[string, limiter.Limit]) error {
 		return nil
 	}
 	return e.Check()
+}
+
+// check reports why a record cannot be of this backup.
+func (c *Contents) check(e *entry) error {
+	switch {
+	case c.Layout == "" && len(e.Parts) == 0:
+		return nil
+	case c.Layout == "":
+		return fmt.Errorf("key %q is another limiter's, and the backup is of limitctl's own keys", e.Parts[0].StoreKey)
+	case len(e.Parts) == 0 && !e.unchanged && e.Value != nil:
+		return fmt.Errorf("key %q is limitctl's own, and the backup is of other limiters' keys", e.Key.Subject)
+	case len(e.Parts) == 0:
+		return nil
+	}
+	if c.selected == nil {
+		selected := selectedBy(c.Selection)
+		c.selected = &selected
+	}
+	return foreign.CheckRecord(&e.Record, *c.selected)
+}
+
+// selectedBy returns the pattern that a selection in words begins with. It is zero if there is none,
+// as where somebody chose keys in the dashboard, or if it cannot be told.
+func selectedBy(selection string) (pattern limiter.Pattern) {
+	words := shell.ReadLine(selection).Words
+	exact := len(words) > 1 && words[0] == "--exact"
+	if exact {
+		words = words[1:]
+	}
+	// What ends with the word may have been cut off, and what was written in another way is not read.
+	rest, whole := strings.CutPrefix(strings.TrimPrefix(selection, "--exact "), shell.Command(words[0])+" ")
+	if !whole || !strings.HasPrefix(rest, "--") {
+		return pattern
+	}
+	parse := limiter.ParseStoreKeyPattern
+	if exact {
+		parse = limiter.ExactStoreKeyPattern
+	}
+	pattern, _ = parse(words[0])
+	return pattern
 }
 
 // errNoText says of a limit that it cannot be written.

@@ -126,8 +126,11 @@ type RestoreResult struct {
 	Lapsed   int64 // nothing of them would be in use by now
 	InUse    int64 // used since, and left
 	Foreign  int64 // hold what limitctl did not write, and were left
+	// Unfit is of how many the backup says what cannot be, so that they were left.
+	Unfit int64
 	// Unknown is of how many the store has not said what became of them.
 	Unknown int64
+	unfit   error // of the first few
 }
 
 // Restore brings back what a backup holds, and asks first if it must. Without a result
@@ -198,7 +201,7 @@ func (r *Runner) restoreRecords(ctx context.Context, plan *RestorePlan, observer
 				plan.InUse(records[i].Key)
 			}
 		}
-		if err != nil {
+		if err = result.takeUnfit(err); err != nil {
 			return err
 		}
 		progress.Set(result.Restored+result.Already+result.left(), int64(plan.Backup.Records), 0)
@@ -260,13 +263,36 @@ func (r *RestoreResult) count(outcome limiter.ImportOutcome) {
 		r.InUse++
 	case limiter.Foreign:
 		r.Foreign++
+	case limiter.Unfit:
+		r.Unfit++
 	case limiter.NotKnown: // the error that comes with it says so
 		r.Unknown++
 	}
 }
 
+// takeUnfit keeps the first errors of records that cannot be restored, and returns the other errors.
+func (r *RestoreResult) takeUnfit(err error) error {
+	joined, several := err.(interface{ Unwrap() []error })
+	if unfit := (*limiter.UnfitError)(nil); !several || !errors.As(err, &unfit) {
+		return err
+	}
+	var unfit, others []error
+	for _, err := range joined.Unwrap() {
+		if of := (*limiter.UnfitError)(nil); errors.As(err, &of) {
+			unfit = append(unfit, fmt.Errorf("%w; it was left out", err))
+		} else {
+			others = append(others, err)
+		}
+	}
+	// Those of this batch are counted already.
+	if room := keptForeign - (r.Unfit - int64(len(unfit))); room > 0 {
+		r.unfit = errors.Join(append([]error{r.unfit}, unfit[:min(room, int64(len(unfit)))]...)...)
+	}
+	return errors.Join(others...)
+}
+
 // left is how many records were not restored.
-func (r *RestoreResult) left() int64 { return r.Lapsed + r.InUse + r.Foreign }
+func (r *RestoreResult) left() int64 { return r.Lapsed + r.InUse + r.Foreign + r.Unfit }
 
 // err is the error that the restore of that many records ends with: what ended it early, or
 // that some could not be restored.
@@ -282,6 +308,12 @@ func (r *RestoreResult) err(records int, err error) error {
 			return outcome.Partly(err)
 		}
 		return err
+	case r.Unfit > 0:
+		err := r.unfit
+		if more := r.Unfit - keptForeign; more > 0 {
+			err = fmt.Errorf("%w\nand %d more records that cannot be restored", err, more)
+		}
+		return outcome.Partly(err)
 	case r.Foreign > 0:
 		return outcome.Partly(fmt.Errorf("%s with values that limitctl did not write: left unchanged",
 			output.Plural(int(r.Foreign), "key")))

@@ -52,7 +52,8 @@ type targets struct {
 	limits    map[string]int // how many keys each limit has
 	layouts   []string       // of other limiters, sorted
 	last      []limiter.Part // those of the entry before, if another limiter wrote it
-	effect    Effect         // of an adjustment, by what the scan found
+	kinds     kinds
+	effect    Effect // of an adjustment, by what the scan found
 	// failed: what is asked for is impossible, or the backup cannot be written.
 	failed bool
 }
@@ -84,6 +85,7 @@ func (t *targets) add(e *limiter.Entry, _ error) error {
 		t.held.Add(names, e.Limit)
 	}
 	t.count++
+	t.kinds.add(&e.Record)
 	if len(t.sample) < sampled {
 		shown := *e
 		shown.Record = e.Record.WithoutValues() // which may be large

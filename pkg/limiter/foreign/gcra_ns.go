@@ -1,15 +1,11 @@
 package foreign
 
-import (
-	"time"
-
-	"github.com/limitctl/limitctl/pkg/limiter"
-)
+import "github.com/limitctl/limitctl/pkg/limiter"
 
 // gcraNs is any limiter that keeps a theoretical arrival time in ns since 1970 under a key
 // that can be anything: throttled, redis-cell, Valkey's and Dragonfly's command CL.THROTTLE.
-// They write the same, so it is what all layouts together call such a value. It counts as
-// throttled and Dragonfly do. redis-cell differs from that by a unit at most, for an instant.
+// They write the same. It counts as throttled and Dragonfly do. redis-cell differs from that by a
+// unit at most, for an instant.
 type gcraNs struct{}
 
 // Info implements [Layout].
@@ -34,8 +30,8 @@ func (gcraNs) Together(storeKey string, _ limiter.Limit, _ limiter.Instant) []st
 	return []string{storeKey}
 }
 
-// Decode implements [Layout]. Certain is a value whose key is kept until just then, as these
-// limiters have it.
+// Decode implements [Layout]. No key is Certain, also if it is kept until just the time in it: a
+// lock, or a job that is to run later, can keep such a time, and keep it until then.
 func (gcraNs) Decode(found *Found) (Reading, error) {
 	value := &found.Values[0]
 	if value.Type == NoValue {
@@ -47,14 +43,7 @@ func (gcraNs) Decode(found *Found) (Reading, error) {
 	}
 	entry, _ := arrivalEntry(arrival, found, wholeInterval)
 	entry.Defects = lifetime{needed: entry.ResetAfter, passes: true}.defects(&entry, value)
-	return Reading{Entries: []limiter.Entry{entry}, Certain: isKeptUntil(arrival, value, found)}, nil
-}
-
-// isKeptUntil reports whether a key is kept until an arrival time. throttled rounds that down
-// to seconds, but keeps a key for one at least.
-func isKeptUntil(arrival int64, value *Value, found *Found) bool {
-	ahead := time.Duration(arrival - nanoseconds(found.Now))
-	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), value.TTL, 2*time.Second)
+	return Reading{Entries: []limiter.Entry{entry}}, nil
 }
 
 // SetRemaining implements [Setter].

@@ -117,10 +117,11 @@ func decodeKongAdvanced(found *Found) (Reading, error) {
 }
 
 // isKept reports whether the hashes that are there expire when the plugin's do: two windows after
-// the first request. Other counters of minutes and days have such keys, too.
+// the first request. Other counters of minutes and days have such keys, too, and statistics are
+// often kept for ever.
 func (w *kongAdvanced) isKept(all []*Value) bool {
 	return !slices.ContainsFunc(all, func(v *Value) bool {
-		return v.Type != NoValue && v.TTL > 2*w.period()+clocksDiffer
+		return v.Type != NoValue && (v.TTL < 0 || v.TTL > 2*w.period()+clocksDiffer)
 	})
 }
 
@@ -131,7 +132,7 @@ func (w *kongAdvanced) past(found *Found, limit limiter.Limit) Reading {
 		Limit: limit, ResetTold: true, RetryTold: true}
 	entry.Allowed, entry.Remaining = entry.CapacityKnown(), limit.Count
 	entry.Defects = lifetime{longest: 2 * w.period(), passes: true}.defects(&entry, &found.Values[0])
-	return Reading{Entries: []limiter.Entry{entry}, Certain: true}
+	return Reading{Entries: []limiter.Entry{entry}, Certain: w.isKept(values(found))}
 }
 
 // entry is that of a limiter which allows a request if all that is in use then is at most the

@@ -19,6 +19,7 @@ type limits struct{}
 
 const (
 	limitsPrefix   = "LIMITS:"
+	limitsBare     = "LIMITER/" // the default namespace, which keys of version 2 begin with
 	limitsPrevious = "/-1" // behind the key in braces: the counter of the window before
 )
 
@@ -31,7 +32,7 @@ var limitsUnits = map[string]time.Duration{
 func (limits) Info() Info {
 	return Info{
 		Name: "limits", Called: "a limit of Python's limits", Writer: "limits for Python, and with it flask-limiter, slowapi and others",
-		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Type: "string or list", Prefixes: []string{limitsPrefix},
+		Example: "LIMITS:LIMITER/203.0.113.9/index/10/1/minute", Type: "string or list", Prefixes: []string{limitsPrefix, limitsBare},
 		Needs: "nothing", Source: "github.com/alisaifee/limits f7d1eef5",
 	}
 }
@@ -49,11 +50,11 @@ type limitsKey struct {
 const mostLimits = math.MaxInt64 / 4
 
 // parse reads "<prefix><namespace>/<ids>/<amount>/<multiple>/<unit>". The ids may have slashes,
-// too.
+// too. Version 2 has no prefix.
 func (limits) parse(storeKey string, asked bool) (key limitsKey, ok bool) {
 	key.counter = storeKey
 	rest, usual := strings.CutPrefix(storeKey, limitsPrefix)
-	if !usual && !asked {
+	if !usual && !asked && !strings.HasPrefix(storeKey, limitsBare) {
 		return key, false
 	}
 	if _, inside, opened := strings.Cut(rest, "{"); opened && (!usual || rest[0] == '{') {
@@ -126,7 +127,7 @@ func (l limits) Decode(found *Found) (Reading, error) {
 	}
 	entry.Defects = kept.defects(&entry, values...)
 	// Nobody else writes the limit into the key like that.
-	certain := strings.HasPrefix(found.StoreKey, limitsPrefix)
+	_, certain := l.parse(found.StoreKey, false)
 	return Reading{Entries: []limiter.Entry{entry}, Certain: certain}, nil
 }
 

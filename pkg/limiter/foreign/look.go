@@ -188,8 +188,21 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	for _, c := range likely {
 		unsure.Layouts = append(unsure.Layouts, c.Layout.Info().Name)
 	}
+	if len(likely) == 1 {
+		unsure.Defect = likely[0].defect()
+	}
 	slices.Sort(unsure.Layouts)
 	return unsure
+}
+
+// defect is the first defect of what was read, in words.
+func (c *candidate) defect() string {
+	for i := range c.reading.Entries {
+		if defects := c.reading.Entries[i].Defects; len(defects) > 0 {
+			return defects[0].Text
+		}
+	}
+	return ""
 }
 
 // notWritten says what values are that a layout cannot read.

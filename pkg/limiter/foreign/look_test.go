@@ -367,3 +367,22 @@ func TestHugeNumbersStayInBounds(t *testing.T) {
 		}
 	}
 }
+
+// A hash with a counter of each page in it, by the minute and for ever, can be a statistic: it is told
+// with what is wrong with it if it is Kong's, and left.
+func TestKeptForEverIsUnsure(t *testing.T) {
+	const storeKey = "1795294320:60:pages"
+	for _, now := range []limiter.Instant{1_795_294_335_000_000, 1_795_394_335_000_000} {
+		look := autoSources().Look(storeKey, &limiter.Query{Subjects: pattern(t, "*")})
+		look.StoreKeys(now)
+		entries, _, err := look.Judge(func(other string) Value {
+			if other == storeKey {
+				return hash(storeKey, -1, "/index", "81734")
+			}
+			return Value{StoreKey: other, Type: NoValue}
+		})
+		if len(entries) > 0 || err == nil || !strings.Contains(err.Error(), "may be of kong: no expiry, so the key stays") {
+			t.Errorf("at %d: it is claimed: %+v, %v", now, entries, err)
+		}
+	}
+}

@@ -58,6 +58,13 @@ func (throttled) Decode(found *Found) (Reading, error) {
 	return Reading{Entries: []limiter.Entry{entry}, Certain: isVaried(found.StoreKey) && isKeptUntil(arrival, value, found)}, nil
 }
 
+// isKeptUntil reports whether a key is kept until an arrival time, which throttled rounds down
+// to seconds. It keeps a key for one at least.
+func isKeptUntil(arrival int64, value *Value, found *Found) bool {
+	ahead := time.Duration(arrival - nanoseconds(found.Now))
+	return ahead >= -time.Second && agrees(max(0, ahead-time.Second), value.TTL, 2*time.Second)
+}
+
 // SetRemaining implements [Setter].
 func (throttled) SetRemaining(found *Found, remaining int64) ([]Write, error) {
 	return arrivalLeaving(remaining, found, wholeInterval, 0)

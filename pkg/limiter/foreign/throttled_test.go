@@ -80,7 +80,7 @@ func throttledVectors() []vector {
 
 func gcraNsVectors() []vector {
 	const storeKey = "api:203.0.113.9"
-	return arrivalVectors(storeKey, limiter.Key{Subject: storeKey, Name: "gcra-ns"}, 0, true)
+	return arrivalVectors(storeKey, limiter.Key{Subject: storeKey, Name: "gcra-ns"}, 0, false)
 }
 
 func redisCellVectors() []vector {

@@ -20,6 +20,9 @@ type UnsureError struct {
 	// Is is what the value is, such as "a Traefik bucket", if it is certainly of the only one
 	// of Layouts, which the key was not looked at by.
 	Is string
+	// Defect is what is wrong with the key if it is of the only one of Layouts, such as "no expiry,
+	// so the key stays"; empty if nothing is.
+	Defect string
 	// Wrong is what is wrong with the value if none of Layouts can have written it.
 	Wrong string
 	// NeverExpires: the store keeps the key for ever. If it is a counter, it denies for ever once it
@@ -37,7 +40,10 @@ func (e *UnsureError) Error() string {
 		return text + " holds " + e.Wrong + ", which " + layouts + " does not write"
 	}
 	text += " may be of " + layouts
-	if e.NeverExpires {
+	switch {
+	case e.Defect != "":
+		text += ": " + e.Defect
+	case e.NeverExpires:
 		text += ", and has no TTL"
 	}
 	return text

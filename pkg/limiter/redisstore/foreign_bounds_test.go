@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -192,6 +193,17 @@ func TestAForeignImportIsRefusedWhole(t *testing.T) {
 			t.Errorf("a backup that was edited to name %q: %v", edited.StoreKey, err)
 		}
 	}
+	// Each costs only itself.
+	edited := limiter.Record{Key: pair.Key, Parts: []limiter.Part{{StoreKey: "rl!id", Type: "string", Dump: pair.Parts[0].Dump}}}
+	outcomes, err := keys.Import(ctx, true, edited, zset, damaged, pair)
+	if unfit := (*limiter.UnfitError)(nil); !errors.As(err, &unfit) ||
+		!slices.Equal(outcomes, []limiter.ImportOutcome{limiter.Unfit, limiter.Imported, limiter.Unfit, limiter.Imported}) {
+		t.Errorf("with what cannot be restored it came to %v, %v", outcomes, err)
+	}
+	if server.Do("EXISTS", "rl!id") != int64(0) || server.Do("EXISTS", "pair:a", "pair:a:timer", "times:z") != int64(3) {
+		t.Error("the others have not come back alone")
+	}
+	server.Do("DEL", "times:z")
 	server.Do("CONFIG", "SET", "maxmemory", "1")
 	if _, err := keys.Import(ctx, true, family); !errors.Is(err, limiter.ErrRefused) || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("without memory: %v", err)

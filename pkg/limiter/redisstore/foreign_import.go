@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -13,13 +14,31 @@ import (
 // together or not at all. A large hash or set has its members in no order, so that one which is
 // there already can seem to be in use. A part that a newer server has dumped, and this one cannot read, is a
 // [limiter.ErrRefused]. Records are often read from a file, which anybody may have edited: one with
-// a store key that limitctl keeps something of its own under is a [limiter.ErrInvalid].
+// a store key that limitctl keeps something of its own under is left, with a [limiter.UnfitError].
 func (f *foreignKeys) Import(ctx context.Context, replace bool, records ...limiter.Record) ([]limiter.ImportOutcome, error) {
+	outcomes := make([]limiter.ImportOutcome, len(records))
+	var unfit []error
+	var fit []limiter.Record
+	var places []int // of those that fit
 	for i := range records {
 		if err := f.checkForeign(&records[i]); err != nil {
-			return nil, err
+			outcomes[i], unfit = limiter.Unfit, append(unfit, &limiter.UnfitError{Err: err})
+			continue
 		}
+		fit, places = append(fit, records[i]), append(places, i)
 	}
+	imported, err := f.importFit(ctx, replace, fit)
+	for i, outcome := range imported {
+		outcomes[places[i]] = outcome
+	}
+	if len(unfit) == 0 {
+		return outcomes, err // as it is: it may be several errors
+	}
+	return outcomes, errors.Join(append(unfit, err)...)
+}
+
+// importFit is Import for records that were checked.
+func (f *foreignKeys) importFit(ctx context.Context, replace bool, records []limiter.Record) ([]limiter.ImportOutcome, error) {
 	outcomes := make([]limiter.ImportOutcome, len(records))
 	err := f.exchanges(ctx, len(records), func(i int) int { return records[i].Size() }, func(first, end int) error {
 		units, err := f.unitsOf(records[first:end])

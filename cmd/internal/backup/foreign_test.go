@@ -1,0 +1,223 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/limitctl/limitctl/cmd/internal/shell"
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// foreignRecord is a record of a layout, each part of which is a string.
+func foreignRecord(subject, name string, storeKeys ...string) limiter.Record {
+	r := limiter.Record{Key: limiter.Key{Subject: subject, Name: name}}
+	for _, storeKey := range storeKeys {
+		r.Parts = append(r.Parts, limiter.Part{StoreKey: storeKey, Type: "string", Dump: []byte("dump of " + storeKey),
+			Expires: time.UnixMilli(1_900_000_000_000)})
+	}
+	return r
+}
+
+// foreignBackup is a backup of other limiters' keys. finish, if set, adds to it.
+func foreignBackup(t *testing.T, selection string, finish func(*Writer) error, records ...limiter.Record) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Header{Store: "s", Prefix: "rl", Layout: "auto", Selection: selection})
+	if err == nil {
+		err = w.Write(false, records...)
+	}
+	if err == nil && finish != nil {
+		err = finish(w)
+	}
+	if err = errors.Join(err, w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// recordsIn are the records that a backup brings back, and what is damaged in it.
+func recordsIn(t *testing.T, file []byte) (c *Contents, all Batch) {
+	t.Helper()
+	c, err := Check(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Each(bytes.NewReader(file), 2, func(b Batch) error {
+		all.Records, all.Limits, all.Used = append(all.Records, b.Records...), append(all.Limits, b.Limits...), append(all.Used, b.Used...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, all
+}
+
+// Records of other limiters come back as they were: any bytes, fields, expiries and families.
+func TestForeignRoundTrip(t *testing.T) {
+	bytesOnly := foreignRecord("\xff{\n", "redis_rate", "rate:\xff{\n")
+	family := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens", "request_rate_limiter.{a}.timestamp")
+	family.Parts[1].Expires = time.Time{}
+	field := foreignRecord("bob", "kong/advanced/1m/ns", "1795294320:60:ns")
+	field.Parts[0].Field, field.Parts[0].Type = "bob", "hash"
+	gone := foreignRecord("u", "throttled", "u")
+	records := []limiter.Record{bytesOnly, family, field, gone}
+	amended := foreignRecord("a", "spring-cloud-gateway", "request_rate_limiter.{a}.tokens")
+	amended.Parts[0].Dump = []byte("later")
+	c, all := recordsIn(t, foreignBackup(t, "'*' --layout auto", func(w *Writer) error {
+		return errors.Join(w.Write(true, amended), w.Exclude(gone))
+	}, records...))
+	if c.Damaged != 0 || c.Records != 3 || !slices.Equal(c.Layouts, []string{"kong", "redis_rate", "spring-cloud-gateway", "throttled"}) {
+		t.Errorf("it has %d records of %v, damaged: %v", c.Records, c.Layouts, c.Damage)
+	}
+	if want := []limiter.Record{bytesOnly, field, amended}; !reflect.DeepEqual(all.Records, want) {
+		t.Errorf("got  %+v\nwant %+v", all.Records, want)
+	}
+}
+
+// An expiry that the scripts cannot count is kept as the latest that they can.
+func TestForeignExpiryOfAges(t *testing.T) {
+	r := foreignRecord("u", "redis_rate", "rate:u")
+	r.Parts[0].Expires = time.UnixMilli(math.MaxInt64 / 2)
+	if _, all := recordsIn(t, foreignBackup(t, "", nil, r)); all.Records[0].Parts[0].Expires.UnixMilli() != latestOfOthers {
+		t.Errorf("it expires at %s", all.Records[0].Parts[0].Expires)
+	}
+}
+
+// A limit comes with its record as far as it is known, and one that none of ours can be like does not.
+func TestForeignLimits(t *testing.T) {
+	tokens := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Period: time.Minute, Burst: 20}
+	for _, test := range []struct {
+		limit limiter.Limit
+		takes bool
+	}{
+		{tokens, true},
+		{limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Burst: 10}, true}, // without a period
+		{limiter.Limit{}, false},
+		{limiter.Limit{Algorithm: limiter.FixedWindow, Period: time.Minute}, false},
+		{limiter.Limit{Algorithm: limiter.FixedWindow, Count: math.MaxInt64, Burst: math.MaxInt64, Period: time.Minute}, false},
+	} {
+		e := limiter.Entry{Limit: test.limit, Record: foreignRecord("u", "redis_rate", "rate:u")}
+		e.Used = 7
+		_, all := recordsIn(t, foreignBackup(t, "", func(w *Writer) error { return w.WriteEntry(&e) }))
+		want := test.limit
+		if !test.takes {
+			want = limiter.Limit{}
+		}
+		if len(all.Limits) != 1 || all.Limits[0].String() != want.String() || TakesLimit(test.limit) != test.takes || all.Used[0] == nil || *all.Used[0] != 7 {
+			t.Errorf("of %+v it has %+v and %v used", test.limit, all.Limits, all.Used)
+		}
+	}
+}
+
+// What is remembered of limits is bounded, and errors are not remembered.
+func TestMemoIsBounded(t *testing.T) {
+	var m memo[string, int]
+	asked := 0
+	find := func(key string) (int, error) {
+		if asked++; key == "wrong" {
+			return 0, errors.New("wrong")
+		}
+		return len(key), nil
+	}
+	for i := range 3 * maxKnown {
+		key := fmt.Sprint(i)
+		if n, err := m.of(key, find); n != len(key) || err != nil || len(m) > maxKnown {
+			t.Fatalf("%s is %d, %v, and %d are known", key, n, err, len(m))
+		}
+	}
+	before := asked
+	m.of(fmt.Sprint(3*maxKnown-1), find)
+	if _, err := m.of("wrong", find); err == nil || asked != before+1 {
+		t.Errorf("asked %d times more, %v", asked-before, err)
+	}
+	if _, err := m.of("wrong", find); err == nil || asked != before+2 {
+		t.Errorf("an error is remembered: asked %d times more, %v", asked-before, err)
+	}
+}
+
+// A record whose store keys cannot be what it says, or were not selected, costs itself alone.
+func TestEditedRecordsOfOtherLimiters(t *testing.T) {
+	fine := foreignRecord("login:42", "redis_rate", "rate:login:42")
+	for _, test := range []struct {
+		selection string
+		record    limiter.Record
+		want      string
+	}{
+		{"'*' --layout auto", foreignRecord("session:alice", "redis_rate", "session:alice"), `key "session:alice" cannot be of redis_rate`},
+		{"'*' --layout auto", foreignRecord("login:42", "redis_rate", "rate:admin"), "is not of limit redis_rate"},
+		{"'*' --layout auto", foreignRecord("u", "nosuch", "rate:u"), `layout "nosuch" is not known`},
+		{"'*' --layout auto", record(t, "mine", 1), `key "mine" is limitctl's own`},
+		{"'rate:*' --layout counter", foreignRecord("session:alice", "counter", "session:alice"), "was not selected by rate:*"},
+		{"'rate:*' --layout counter --stuck", foreignRecord("rate:x", "counter", "rate:x"), ""},
+		{"--exact rate:login:42 --layout counter", foreignRecord("rate:x", "counter", "rate:x"), "was not selected by rate:login:42"},
+		{"in the dashboard: a counter", foreignRecord("rate:x", "counter", "rate:x"), ""}, // nobody knows
+	} {
+		c, all := recordsIn(t, foreignBackup(t, test.selection, nil, fine, test.record, fine))
+		if test.want == "" {
+			if c.Damaged != 0 || len(all.Records) != 3 {
+				t.Errorf("%s: %v", test.selection, c.Damage)
+			}
+			continue
+		}
+		if c.Damaged != 1 || !strings.Contains(c.Damage[0].Error(), test.want) || !strings.HasPrefix(c.Damage[0].Error(), "line 3: ") {
+			t.Errorf("%s: damage is %v, want %s", test.selection, c.Damage, test.want)
+		}
+		if len(all.Records) != 2 || all.Records[0].Parts == nil || all.Records[0].Key != fine.Key {
+			t.Errorf("%s: it brings back %+v", test.selection, all.Records)
+		}
+	}
+	own := written(t, []limiter.Record{record(t, "mine", 1), fine}, nil)
+	if c, all := recordsIn(t, own); c.Damaged != 1 || len(all.Records) != 1 {
+		t.Errorf("a backup of our own keys brings back %+v", all.Records)
+	}
+}
+
+// What is read is bounded: expiries, types and values that cannot be are damage.
+func TestDamagedPartsOfOtherLimiters(t *testing.T) {
+	line := func(storeKey, parts string) string {
+		return fmt.Sprintf(`{"key":"u","name":"redis_rate","value":null,"parts":[{"store_key":%q,%s}],"expires_ms":-1}`,
+			base64.StdEncoding.EncodeToString([]byte(storeKey)), parts) + "\n"
+	}
+	for lines, want := range map[string]string{
+		line("rate:u", `"type":"string","dump":"YQ==","expires_ms":-1`):               "",
+		line("rate:u", `"type":"string","dump":"YQ==","expires_ms":-2`):               "neither a time",
+		line("rate:u", `"type":"string","dump":"YQ==","expires_ms":9007199254740993`): "neither a time",
+		line("rate:u", `"type":"","dump":"YQ==","expires_ms":-1`):                     "no store key, type or value",
+		line("", `"type":"string","dump":"YQ==","expires_ms":-1`):                     "no store key, type or value",
+		line("rate:u", `"type":"string","dump":null,"expires_ms":-1`):                 "no store key, type or value",
+	} {
+		c, _ := recordsIn(t, append(foreignBackup(t, "", nil), lines...))
+		if (want != "") != (c.Damaged == 1) || want != "" && !strings.Contains(c.Damage[0].Error(), want) {
+			t.Errorf("%s is damaged by %v, want %q", lines, c.Damage, want)
+		}
+	}
+}
+
+func TestSelectedBy(t *testing.T) {
+	for _, pattern := range []string{"*", "rate:*", "a b'c", `a\*`, "my app:[ab]?", "in", "ünï", "x\ny"} {
+		for _, rest := range []string{" --layout auto", " --limit-name 'a b' --layout kong --limit 10"} {
+			got := selectedBy(shell.Command(pattern) + rest)
+			if want := pattern; got.String() != want && pattern != "x\ny" {
+				t.Errorf("%q is read as %q", shell.Command(pattern)+rest, got)
+			}
+			got = selectedBy("--exact " + shell.Command(pattern) + rest)
+			if exact, is := got.Exact(); pattern != "x\ny" && (!is || exact != pattern) {
+				t.Errorf("exactly %q is read as %q", pattern, got)
+			}
+		}
+	}
+	for _, unknown := range []string{"", "'*'", "in the dashboard: rate:x", "--exact", "rate:" + strings.Repeat("x", 3000) + "…", "'", shell.Unwritable,
+		"--exact --exact"} {
+		if got := selectedBy(unknown); !got.IsZero() {
+			t.Errorf("%q selects %q", unknown, got)
+		}
+	}
+}

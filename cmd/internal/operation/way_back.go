@@ -1,0 +1,53 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// kinds are parts of records of other limiters, one of each kind that needs other commands to be
+// brought back.
+type kinds map[kind]limiter.Part
+
+type kind struct {
+	valueType        string
+	isField, expires bool
+}
+
+// maxKinds is more than there are types of values. A server can name any.
+const maxKinds = 16
+
+func (k *kinds) add(r *limiter.Record) {
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		is := kind{part.Type, part.Field != "", !part.Expires.IsZero()}
+		if _, known := (*k)[is]; known || len(*k) == maxKinds {
+			continue
+		}
+		if *k == nil {
+			*k = kinds{}
+		}
+		(*k)[is] = limiter.Part{StoreKey: part.StoreKey, Field: part.Field, Type: part.Type, Expires: part.Expires}
+	}
+}
+
+// checkWayBack warns if the user may delete keys and may not bring them back. That does not stop
+// the reset: somebody at night has to be able to go on, and another user can restore the backup.
+func (r *Runner) checkWayBack(ctx context.Context, k kinds) {
+	check, has := limiter.ImportCheckOf(r.Store)
+	if !has || r.Warn == nil || len(k) == 0 {
+		return
+	}
+	record := limiter.Record{}
+	for _, part := range k {
+		record.Parts = append(record.Parts, part)
+	}
+	ctx, cancel := limiter.BudgetContext(ctx, r.Timeout)
+	defer cancel()
+	if err := check.CheckImport(ctx, record); errors.Is(err, limiter.ErrRefused) {
+		r.Warn(fmt.Errorf("this user cannot undo the reset: %w", err))
+	}
+}

@@ -1,0 +1,50 @@
+package foreign
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/limitctl/limitctl/pkg/limiter"
+)
+
+// CheckRecord reports why a record cannot be one that a layout of [All] has read. It goes by the names
+// in it and not by the values: whoever restores a record writes its store keys, and a file that somebody
+// has edited can name any. selected is what was selected when the record was read, or zero if that is
+// not known. It counts for limiters whose keys can be anything.
+func CheckRecord(r *limiter.Record, selected limiter.Pattern) error {
+	layout, err := Named(LayoutOf(r.Key))
+	if err != nil {
+		return err
+	}
+	name, isSelected, anyKey := layout.Info().Name, selected.IsZero() || selected.Match(r.Key.Subject), layout.Info().Prefixes == nil
+	var first limiter.Key
+	for i := range r.Parts {
+		part := &r.Parts[i]
+		key, ok := layout.Match(part.StoreKey, true)
+		switch {
+		case !ok:
+			return fmt.Errorf("key %q cannot be of %s, as it says", part.StoreKey, name)
+		case i == 0:
+			first = key
+		case key != first:
+			return fmt.Errorf("keys %q and %q are not of one limit of %s", r.Parts[0].StoreKey, part.StoreKey, name)
+		}
+		if _, usual := layout.Match(part.StoreKey, false); !usual {
+			anyKey = true
+		}
+		// A field is of one of those who share the hash, which others may have selected.
+		isSelected = isSelected || selected.Match(part.StoreKey) || part.Field != ""
+	}
+	switch {
+	case !isNamedLike(r.Key, first):
+		return fmt.Errorf("key %q is not of limit %s of %q", r.Parts[0].StoreKey, r.Key.Name, r.Key.Subject)
+	case anyKey && !isSelected:
+		return fmt.Errorf("key %q was not selected by %s", r.Parts[0].StoreKey, selected)
+	}
+	return nil
+}
+
+// isNamedLike reports whether the key of an entry can be that of store keys of which Match says so.
+func isNamedLike(key, match limiter.Key) bool {
+	return strings.HasPrefix(key.Name, match.Name) && (match.Subject == "" || strings.Contains(key.Subject, match.Subject))
+}
