@@ -14,10 +14,10 @@ import (
 
 // unsureDocument is the keys that look like a limiter's and were left out, in JSON.
 type unsureDocument struct {
-	Count int64 `json:"count"`
-	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
-	NoTTL int64               `json:"no_ttl"`
+	Count int64               `json:"count"`
 	First []unsureKeyDocument `json:"first"`
+	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	NoTTL int64 `json:"no_ttl"`
 }
 
 // unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the others says
@@ -76,7 +76,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		g.say("  … and %s more", output.Thousands(more))
 	}
 	if ways := waysToAsk(u.First); len(ways) > 0 {
-		g.say("  ask for them with %s", strings.Join(ways, ", or "))
+		g.say("  ask for such keys with %s", strings.Join(ways, ", or "))
 	}
 }
 
