@@ -187,9 +187,11 @@ func (v *verdict) err(value *Value, now limiter.Instant) error {
 	if v.asked != nil && v.asked.wrong != nil && !v.asked.mapped {
 		return &limiter.ForeignError{StoreKey: value.StoreKey, Holds: notWritten(v.asked.Layout, v.asked.wrong)}
 	}
-	unsure := &UnsureError{StoreKey: value.StoreKey, NeverExpires: value.Type != NoValue && value.TTL < 0}
+	unsure := &UnsureError{StoreKey: value.StoreKey}
 	if len(likely) == 0 {
 		likely, unsure.Wrong = v.wrong, v.wrong[0].wrong.Error()
+	} else {
+		unsure.NeverExpires = value.TTL < 0
 	}
 	for _, c := range likely {
 		unsure.Layouts = append(unsure.Layouts, c.Layout.Info().Name)
