@@ -165,7 +165,7 @@ func (upstash) split(found *Found) (values []Value, dynamic int64, err error) {
 			continue
 		}
 		if dynamic, err = countOf(value); err != nil || dynamic < 1 || dynamic > math.MaxInt64/4 {
-			return nil, 0, errors.New("a limit in " + value.StoreKey + " that is not a count")
+			return nil, 0, errors.New("a limit of all, under a key that ends in " + upstashDynamic + ", that is not a count")
 		}
 	}
 	return values, dynamic, nil

@@ -108,7 +108,7 @@ func upstashVectors() []vector {
 			key: limiter.Key{Subject: "a", Name: "upstash"}, wrong: "a string, not a hash",
 			values: []Value{text("@upstash/ratelimit:a", "3", time.Minute)}},
 		{name: "a limit for all that is a word", storeKey: current, key: key, now: somewhen,
-			wrong:  "a limit in @upstash/ratelimit:dynamic:global that is not a count",
+			wrong:  "a limit of all, under a key that ends in :dynamic:global, that is not a count",
 			values: []Value{text(current, "3", 55*time.Second), text(dynamic, "x", -1)}},
 	}
 }
