@@ -54,8 +54,11 @@ type backupKey struct {
 	Used  *int64 `json:"used"`  // as of now; 0 if it would not be restored
 	// StoreKeys are those of another limiter's limit. Used is then what was in use when the
 	// backup was made, null if that was not known.
-	StoreKeys []string   `json:"store_keys,omitempty"`
-	ExpiresAt *time.Time `json:"expires_at"`
+	StoreKeys []string `json:"store_keys,omitempty"`
+	// KeyBase64 and StoreKeysBase64 are the bytes of texts that are not UTF-8.
+	KeyBase64       string     `json:"key_base64,omitempty"`
+	StoreKeysBase64 []string   `json:"store_keys_base64,omitempty"`
+	ExpiresAt       *time.Time `json:"expires_at"`
 }
 
 func runBackupsShow(ctx context.Context, o *backupsShowOptions, name string) error {
@@ -117,7 +120,7 @@ type backupAnswer struct {
 
 func (a *backupAnswer) add(batch *backup.Batch, i int, now limiter.Instant) {
 	r := &batch.Records[i]
-	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name}
+	key := backupKey{Key: r.Key.Subject, Name: r.Key.Name, KeyBase64: output.Base64IfNeeded(r.Key.Subject)}
 	expires := r.Expires
 	if len(r.Parts) > 0 {
 		e := limiter.Entry{Limit: batch.Limits[i]}
@@ -128,6 +131,7 @@ func (a *backupAnswer) add(batch *backup.Batch, i int, now limiter.Instant) {
 		for j := range r.Parts {
 			key.StoreKeys = append(key.StoreKeys, r.Parts[j].StoreKey)
 		}
+		key.StoreKeysBase64 = output.AllBase64IfNeeded(key.StoreKeys)
 	} else if none := int64(0); backup.IsUnused(r) { // which says nothing of the limit
 		key.Used = &none
 	} else if state, err := r.Decode(); err == nil {

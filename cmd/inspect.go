@@ -33,6 +33,8 @@ type inspectOptions struct {
 	keys     operation.Selection
 	where    string // the open store's name
 	layout   limiter.OwnLayout
+	// resetStuck is the command that shows what a reset of the stuck keys would delete.
+	resetStuck string
 	// withoutOverrides is why the overrides could not be read; nil if they were.
 	withoutOverrides error
 }
@@ -154,6 +156,10 @@ func runInspect(ctx context.Context, o *inspectOptions) error {
 		return err
 	}
 	o.where, o.layout = where, limiter.OwnLayout(s.prefix.value)
+	if o.resetStuck = o.commandHere(s, "reset") + " " + o.keys.Text; !o.stuck {
+		o.resetStuck += " --stuck"
+	}
+	o.resetStuck += " --dry-run"
 	if o.interval > 0 {
 		return o.watchInspect(ctx, store)
 	}
@@ -227,7 +233,7 @@ func (o *inspectOptions) look(ctx context.Context, store limiter.Keyspace, most 
 		order = o.sort
 	}
 	answer := &inspectAnswer{facts: facts, bytes: o.keys.Query.Bytes, foreign: o.foreign, layouts: o.layouts != nil,
-		denied: order == "denied", now: o.env.Now()}
+		denied: order == "denied", now: o.env.Now(), resetStuck: o.resetStuck}
 	answer.kept = newKeptRows(orders()[order], most, o.layout, facts)
 	if err != nil {
 		return answer, operation.Found{}, err

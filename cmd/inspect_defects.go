@@ -75,7 +75,9 @@ func countDefects(rows []inspectRow) (counts []defectCount, stuck int) {
 }
 
 // printDefects says what the mark means, and what helps.
-func printDefects(p *output.Printer, counts []defectCount, stuck int) {
+//
+// lookFirst is the command that shows what a reset of the stuck keys would delete.
+func printDefects(p *output.Printer, counts []defectCount, stuck int, lookFirst string) {
 	for i := range counts {
 		p.Line("%s %s: %s", defectMark, output.Plural(counts[i].keys, "key"), counts[i].Text)
 	}
@@ -84,7 +86,8 @@ func printDefects(p *output.Printer, counts []defectCount, stuck int) {
 		if stuck == 1 {
 			stay, them = "key stays", "it"
 		}
-		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with --dry-run", defectMark, stuck, stay, them)
+		p.Line("%s %d %s so until somebody deletes %s: reset --stuck does that; look first with:", defectMark, stuck, stay, them)
+		p.Line("  %s", lookFirst)
 	}
 }
 

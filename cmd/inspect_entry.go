@@ -16,19 +16,24 @@ type entryDocument struct {
 	TTLMS    int64  `json:"ttl_ms"` // -1: it never expires, which is somebody's doing
 	Name     string `json:"name"`
 	// Layout is that of another limiter. StoreKeys are all keys of the limit, if it has several.
-	Layout       string   `json:"layout,omitempty"`
-	StoreKeys    []string `json:"store_keys,omitempty"`
-	Algorithm    *string  `json:"algorithm"`
-	Count        *int64   `json:"count"`
-	PeriodMS     *int64   `json:"period_ms"`
-	Burst        *int64   `json:"burst"`
-	Slices       int64    `json:"slices,omitempty"`
-	Used         *int64   `json:"used"`
-	Remaining    *int64   `json:"remaining"`
-	RetryAfterMS *int64   `json:"retry_after_ms"`
-	ResetAfterMS *int64   `json:"reset_after_ms"`
-	DelayMS      *int64   `json:"delay_ms"`
-	Bytes        int64    `json:"bytes,omitempty"`
+	Layout    string   `json:"layout,omitempty"`
+	StoreKeys []string `json:"store_keys,omitempty"`
+	// KeyBase64 and so on are the bytes of texts that are not UTF-8, of which JSON cannot have all.
+	KeyBase64       string   `json:"key_base64,omitempty"`
+	StoreKeyBase64  string   `json:"store_key_base64,omitempty"`
+	NameBase64      string   `json:"name_base64,omitempty"`
+	StoreKeysBase64 []string `json:"store_keys_base64,omitempty"`
+	Algorithm       *string  `json:"algorithm"`
+	Count           *int64   `json:"count"`
+	PeriodMS        *int64   `json:"period_ms"`
+	Burst           *int64   `json:"burst"`
+	Slices          int64    `json:"slices,omitempty"`
+	Used            *int64   `json:"used"`
+	Remaining       *int64   `json:"remaining"`
+	RetryAfterMS    *int64   `json:"retry_after_ms"`
+	ResetAfterMS    *int64   `json:"reset_after_ms"`
+	DelayMS         *int64   `json:"delay_ms"`
+	Bytes           int64    `json:"bytes,omitempty"`
 	// Defects is what is wrong with the keys of another limiter.
 	Defects []defectDocument `json:"defects,omitempty"`
 	// Override is an operator's that applies to the key.
@@ -104,6 +109,8 @@ func newEntryDocument(row *inspectRow, facts *keyFacts) *entryDocument {
 	}
 	if e.Layout != "" {
 		d.StoreKeys = severalStoreKeys(e)
+		d.KeyBase64, d.StoreKeyBase64 = output.Base64IfNeeded(e.Key.Subject), output.Base64IfNeeded(e.StoreKey)
+		d.NameBase64, d.StoreKeysBase64 = output.Base64IfNeeded(e.Key.Name), output.AllBase64IfNeeded(d.StoreKeys)
 	} else if parts, isPolicys := policy.ParseKey(e.Key); isPolicys {
 		d.Policy, d.Limit, d.Attributes = parts.Policy, parts.Limit, attributesOf(parts.Attributes)
 	} else if attributes, is := policy.ParseSubject(e.Key.Subject); is {

@@ -18,6 +18,8 @@ type inspectAnswer struct {
 	bytes   bool // show them
 	foreign bool // the keys are foreign
 	layouts bool // the keys are those of other limiters
+	// resetStuck is the command that shows what a reset of the stuck ones among them would delete.
+	resetStuck string
 	// unsure are the keys that look like another limiter's and are left out.
 	unsure   operation.Unsure
 	denied   bool // show how often keys were denied, even if none was
@@ -33,12 +35,15 @@ type foreignDocument struct {
 	StoreKey string `json:"store_key"`
 	Name     string `json:"name"`
 	Holds    string `json:"holds"`
+	// StoreKeyBase64 are the bytes of a store key that is not UTF-8.
+	StoreKeyBase64 string `json:"store_key_base64,omitempty"`
 }
 
 // line is the document of one row.
 func (a *inspectAnswer) line(row *inspectRow) any {
 	if a.foreign {
-		return foreignDocument{row.entry.Key.Subject, row.entry.StoreKey, row.entry.Key.Name, row.holds}
+		return foreignDocument{Key: row.entry.Key.Subject, StoreKey: row.entry.StoreKey, Name: row.entry.Key.Name, Holds: row.holds,
+			StoreKeyBase64: output.Base64IfNeeded(row.entry.StoreKey)}
 	}
 	return newEntryDocument(row, a.facts)
 }
@@ -220,7 +225,7 @@ func (a *inspectAnswer) Print(p *output.Printer) {
 	if drifting > 0 {
 		p.Line("%s the configuration has another limit for %s; it applies from the next request on", drifted, output.Plural(drifting, "key"))
 	}
-	printDefects(p, defects, stuck)
+	printDefects(p, defects, stuck, a.resetStuck)
 	printOverfull(p, rows)
 }
 

@@ -14,10 +14,10 @@ import (
 
 // unsureDocument is the keys that look like a limiter's and were left out, in JSON.
 type unsureDocument struct {
-	Count int64 `json:"count"`
-	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
-	NoTTL int64               `json:"no_ttl"`
+	Count int64               `json:"count"`
 	First []unsureKeyDocument `json:"first"`
+	// NoTTL is how many of them have no expiry, and may deny for ever. They come first in First.
+	NoTTL int64 `json:"no_ttl"`
 }
 
 // unsureKeyDocument is one of them: it may be of any of Layouts, unless one of the others says
@@ -37,7 +37,8 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
 		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires})
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect,
+			Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d
 }
@@ -56,7 +57,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		switch {
 		case key.Defect != "":
 			wrong = " (" + key.Defect + ")"
-		case key.NeverExpires:
+		case key.MayDenyForEver():
 			wrong = " (no TTL, so it may deny for ever)"
 		}
 		g.note("1 key may be of %s and is %s: %s%s; ask for it with %s", strings.Join(key.Layouts, " or "), left,
@@ -75,7 +76,7 @@ func (g *globalOptions) noteUnsure(u *operation.Unsure, left string) {
 		g.say("  … and %s more", output.Thousands(more))
 	}
 	if ways := waysToAsk(u.First); len(ways) > 0 {
-		g.say("  ask for them with %s", strings.Join(ways, ", or "))
+		g.say("  ask for such keys with %s", strings.Join(ways, ", or "))
 	}
 }
 

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,12 +116,26 @@ func (a *layoutsAnswer) Print(p *output.Printer) {
 	var rows [][]output.Cell
 	for i := range a.Layouts {
 		l := &a.Layouts[i]
-		rows = append(rows, []output.Cell{{Text: l.Name}, {Text: l.Writer}, {Text: output.Printable(l.Example)}, {Text: l.Needs},
-			{Text: cmp.Or(l.Beyond, "-")}})
+		reaches := "all"
+		if l.Beyond != "" {
+			reaches = "not all"
+		}
+		needs, example := l.Needs, output.Printable(l.Example)
+		if end := strings.IndexAny(needs, ",;"); end >= 0 { // the rest is of special cases
+			needs = needs[:end] + ", …"
+		}
+		if p.Width == 0 { // in a pipe or a file nothing else keeps a row from being very long
+			example = output.Cut(example, longestExample)
+		}
+		rows = append(rows, []output.Cell{{Text: l.Name}, {Text: needs}, {Text: reaches}, {Text: example}, {Text: l.Writer}})
 	}
-	p.Table([]output.Column{{Header: "NAME"}, {Header: "WRITTEN BY", Drops: 3}, {Header: "EXAMPLE KEY", Shrinks: 30, Drops: 1},
-		{Header: "NEEDS"}, {Header: "A RESET DOES NOT REACH", Shrinks: 20, Drops: 2}}, rows)
+	p.Table([]output.Column{{Header: "NAME"}, {Header: "NEEDS"}, {Header: "A RESET REACHES", Drops: 2},
+		{Header: "EXAMPLE KEY", Shrinks: longestExample, Drops: 1}, {Header: "WRITTEN BY", Shrinks: 26}}, rows)
+	p.Line("limitctl layouts NAME says all about one")
 }
+
+// longestExample is how many columns of a key are shown in the list where there is little room.
+const longestExample = 30
 
 // print shows all that is known of a layout.
 func (l *layoutFacts) print(p *output.Printer) {

@@ -247,6 +247,7 @@ func (m *migrating) tell(ctx context.Context, s *settings, old connect.Store, ol
 	}
 	answer := newMigrateAnswer(m.plan, result, err)
 	answer.ResetOld = m.from.commandHere(fromSettings, m.resetWords()...)
+	answer.doctor = m.from.commandHere(fromSettings, m.doctorWords()...)
 	if result.Undo != nil {
 		answer.Backup, answer.Undo = result.Undo.Backup, m.to.restoreCommand(s, *result.Undo)
 	}
@@ -282,6 +283,15 @@ func (m *migrating) resetWords() []string {
 	return words
 }
 
+// doctorWords are the words of the command that looks for what is wrong with the old keys.
+func (m *migrating) doctorWords() []string {
+	words := []string{"doctor", "--layout", m.layoutName}
+	if m.saidLimit != "" {
+		words = append(words, "--limit", m.saidLimit)
+	}
+	return words
+}
+
 // noteMigration says what else there is to know.
 func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migrateAnswer) {
 	if n := result.Filled; n > 0 {
@@ -293,7 +303,7 @@ func (m *migrating) noteMigration(result *operation.MigrateResult, answer *migra
 	}
 	if n := result.Stuck; n > 0 {
 		m.note("warning: %s that never comes back by itself: see `%s`",
-			countOf(n, "old limit has usage", "old limits have usage"), shell.Command("limitctl", "doctor", "--layout", m.layoutName))
+			countOf(n, "old limit has usage", "old limits have usage"), answer.doctor)
 	}
 	m.noteUnsure(&result.Unsure, "not carried over")
 	if result.Carried() > 0 && !m.dryRun {

@@ -41,6 +41,7 @@ type migrateAnswer struct {
 	Backup   string `json:"backup,omitempty"`
 	Undo     string `json:"undo,omitempty"` // the command that takes the usage away again
 	ResetOld string `json:"reset_old"`      // the command that deletes the old keys
+	doctor   string // the command that looks for what is wrong with them
 }
 
 // newMigrateAnswer tells the result of a plan, which ended with err.

@@ -46,4 +46,8 @@ func warnOfFormulas(g *globalOptions, p *output.Printer) {
 	if n := p.FormulaCells(); n > 0 {
 		g.note("warning: a spreadsheet would take %s for formulas; for one, give --csv-formulas escape", output.Plural(n, "cell"))
 	}
+	if n := p.HiddenCells(); n > 0 && !g.env.OutIsTerminal {
+		g.note("warning: %s with control characters, or with bytes that are not UTF-8; CSV has them as they are, and -o json escapes them",
+			countOf(int64(n), "cell was printed", "cells were printed"))
+	}
 }

@@ -84,6 +84,8 @@ type restoreAnswer struct {
 	// how many there are.
 	FirstStoreKeys []string `json:"first_store_keys,omitempty"`
 	StoreKeys      int      `json:"store_keys,omitempty"`
+	// FirstStoreKeysBase64 are the bytes of the first store keys if any is not UTF-8.
+	FirstStoreKeysBase64 []string `json:"first_store_keys_base64,omitempty"`
 }
 
 func runRestore(ctx context.Context, o *restoreOptions, args []string) error {
@@ -197,7 +199,13 @@ func (r *restoring) run(ctx context.Context, choose func(*operation.Runner) (pat
 		if answer.FirstStoreKeys, answer.StoreKeys, err = r.plan.Backup.StoreKeys(shownKeys); err != nil {
 			return err
 		}
+		answer.FirstStoreKeysBase64 = output.AllBase64IfNeeded(answer.FirstStoreKeys)
 		return errors.Join(r.plan.Backup.DamageError(), r.print(answer))
+	}
+	if r.asks(s) && !r.plan.Consent.Covers(s.access()) {
+		if err := r.showStoreKeys(); err != nil {
+			return err
+		}
 	}
 	result, err := runner.Restore(ctx, r.plan, &observer{global: r.globalOptions})
 	if result == nil {
@@ -240,6 +248,27 @@ func (r *restoring) asks(s *settings) bool { return !r.dryRun && r.plan.MustAsk(
 func (r *restoring) showBackup(b *operation.Backup, place string) {
 	r.say("%s of %s (%s %s at %s), into %s", output.Plural(b.Records, "record"), output.Printable(b.Store), // the file may be anybody's
 		output.Printable(b.Command), output.Printable(b.Selection), b.Time.UTC().Format("2006-01-02 15:04:05 MST"), place)
+}
+
+// showStoreKeys shows which keys of other limiters are about to be written, before that is asked.
+func (r *restoring) showStoreKeys() error {
+	const shown = 10
+	first, count, err := r.plan.Backup.StoreKeys(shown)
+	if err != nil || count == 0 {
+		return err
+	}
+	what := "those in use since then are left as they are"
+	if r.plan.Replace {
+		what = "whatever they hold now is overwritten"
+	}
+	r.say("%s of the store; %s:", output.Plural(count, "key"), what)
+	for _, storeKey := range first {
+		r.say("  %s", output.Printable(output.Shorten(storeKey, longestShown)))
+	}
+	if more := count - len(first); more > 0 {
+		r.say("  … and %s more; --dry-run shows more of them", output.Thousands(int64(more)))
+	}
+	return nil
 }
 
 // warnOfBackup warns of lines that are left out.

@@ -153,7 +153,7 @@ func (m *model) absorbScan(s scanned) tea.Cmd {
 	if f.scanError = s.err; s.err == nil {
 		f.coverage.Passes++
 		f.coverage.Took, f.coverage.Matched, f.coverage.AtLimit = s.took, s.matched, s.atLimit
-		f.coverage.Unsure = s.unsure
+		f.coverage.Unsure, f.coverage.UnsureNoTTL = s.unsure, s.unsureNoTTL
 		f.coverage.Full = s.matched > int64(m.MaxKeys)
 		f.groups = s.groups
 	}

@@ -172,10 +172,17 @@ func TestUnitsThatWereTakenOfOthers(t *testing.T) {
 		s := newSeen(&e)
 		return &s
 	}
+	forEver := func(after time.Duration, used int64) *seen {
+		e := otherEntry("x", "a", "k", used)
+		e.Limit.FromFirst, e.TTL, e.At, e.ResetAfter = true, -1, at+limiter.Instant(after/time.Microsecond), time.Hour
+		s := newSeen(&e)
+		return &s
+	}
 	for name, test := range map[string]struct {
 		before, now *seen
 		want        int64
 	}{
+		"a window for ever":   {forEver(0, 5), forEver(time.Minute, 7), 2},
 		"a window":            {look(limiter.FixedWindow, 0, 3, 30*time.Second), look(limiter.FixedWindow, time.Second, 8, 29*time.Second), 5},
 		"the next window":     {look(limiter.FixedWindow, 0, 3, time.Second), look(limiter.FixedWindow, 2*time.Second, 8, 59*time.Second), 8},
 		"a window of less":    {look(limiter.FixedWindow, 0, 9, 30*time.Second), look(limiter.FixedWindow, time.Second, 2, 29*time.Second), 2},

@@ -49,6 +49,7 @@ type scanned struct {
 	matched       int64
 	atLimit       int64
 	unsure        int64 // keys that may be of another limiter, and were left out
+	unsureNoTTL   int64 // those of them that never expire
 	done          bool
 	err           error
 	took          time.Duration
@@ -129,8 +130,11 @@ func (p *pass) run(ctx context.Context, found chan<- scanned) {
 		}
 	}
 	for entry, err := range p.Store.Scan(ctx, query) {
-		if isUnsure(err) {
+		if unsure := unsureOf(err); unsure != nil {
 			now.unsure++
+			if unsure.NeverExpires {
+				now.unsureNoTTL++
+			}
 		}
 		if isOfOneKey(err) {
 			continue
@@ -160,12 +164,13 @@ func closestFirst(a, b Reading) int {
 }
 
 // isOfOneKey reports whether an error is of one key alone, so that the others can be read.
-func isOfOneKey(err error) bool { return errors.Is(err, limiter.ErrForeign) || isUnsure(err) }
+func isOfOneKey(err error) bool { return errors.Is(err, limiter.ErrForeign) || unsureOf(err) != nil }
 
-// isUnsure reports whether an error says that a key may be of a limiter.
-func isUnsure(err error) bool {
+// unsureOf returns the error that says that a key may be of a limiter, or nil.
+func unsureOf(err error) *foreign.UnsureError {
 	var unsure *foreign.UnsureError
-	return errors.As(err, &unsure)
+	errors.As(err, &unsure)
+	return unsure
 }
 
 // oneLine puts an error on one line of a length that a screen can have.

@@ -56,6 +56,8 @@ type Coverage struct {
 	AtLimit int64 `json:"at_limit"`
 	// Unsure is how many keys may be of another limiter, and are left out.
 	Unsure int64 `json:"unsure,omitempty"`
+	// UnsureNoTTL is how many of these never expire, and may deny for ever.
+	UnsureNoTTL int64 `json:"unsure_no_ttl,omitempty"`
 	// Full: there are more keys than are followed.
 	Full bool `json:"full"`
 }

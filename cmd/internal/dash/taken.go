@@ -22,8 +22,12 @@ type seen struct {
 
 func newSeen(e *limiter.Entry) seen {
 	return seen{at: e.At, used: e.Used, limit: e.Limit, state: e.State, other: e.Layout != "",
-		resets: e.At + limiter.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown()}
+		resets: e.At + limiter.Instant(e.ResetAfter/time.Microsecond), resetKnown: e.ResetKnown() && !neverBegins(e)}
 }
+
+// neverBegins reports whether another window never begins for an entry: windows that begin with the
+// first request end with their key, and it never does.
+func neverBegins(e *limiter.Entry) bool { return e.Limit.FromFirst && e.TTL < 0 }
 
 // taken returns the units that were charged since s was seen.
 func (s *seen) taken(now *seen) int64 {

@@ -343,6 +343,9 @@ func (m *model) coverageText() string {
 				passEvery), time.Second)))
 	case c.Passes == 0 && c.Total > 0 && m.Query.Keys == nil:
 		return fmt.Sprintf("looking for keys: %s of %s scanned", output.Thousands(c.Looked), output.Thousands(c.Total))
+	case c.UnsureNoTTL > 0:
+		return fmt.Sprintf("%s left out that may be of another limiter, %s without TTL; see inspect",
+			output.Plural(int(c.Unsure), "key"), output.Thousands(c.UnsureNoTTL))
 	case c.Unsure > 0:
 		return fmt.Sprintf("%s left out that may be of another limiter; inspect and doctor name some",
 			output.Plural(int(c.Unsure), "key"))

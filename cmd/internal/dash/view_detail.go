@@ -87,7 +87,10 @@ func (v *detailView) text(m *model) []line {
 			}
 		}
 		resets := "not known"
-		if r.ResetKnown() {
+		switch {
+		case neverBegins(&r.Entry):
+			resets, ttl = "never", "the key does not expire"
+		case r.ResetKnown():
 			resets = seconds(r.ResetAfter)
 		}
 		say("resets in", resets+", "+ttl, output.Plain)

@@ -65,10 +65,17 @@ func (f *layoutFacts) judgeLayouts() Finding {
 
 func (f *layoutFacts) judgeUnsure() Finding {
 	slices.Sort(f.mayBe)
-	return Finding{Check: "layouts", Status: OK,
+	finding := Finding{Check: "layouts", Status: OK,
 		Summary: fmt.Sprintf("not sure of %s that may be of %s, and left out: %s", plural(f.unsure.count, "key"),
 			strings.Join(f.mayBe, " or "), f.unsure.text()),
-		Data: map[string]any{"unsure": f.unsure.count, "examples": f.unsure.examples, "may_be": f.mayBe}}
+		Data: map[string]any{"unsure": f.unsure.count, "examples": f.unsure.examples, "may_be": f.mayBe, "no_ttl": f.unsureNoTTL.count}}
+	if f.unsureNoTTL.count > 0 {
+		finding.Status = Warn
+		finding.Summary = fmt.Sprintf("not sure of %s that may be of %s, and left out; %s without a TTL, which may deny for ever: %s",
+			plural(f.unsure.count, "key"), strings.Join(f.mayBe, " or "), plural(f.unsureNoTTL.count, "key"), f.unsureNoTTL.text())
+		finding.Advice = "find out which limiter writes them, and look at them by its name: inspect --layout NAME with a pattern of these keys"
+	}
+	return finding
 }
 
 // rank says how bad a defect is: whether it denies now, and whether it stays.

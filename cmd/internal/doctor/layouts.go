@@ -28,9 +28,10 @@ type layoutFacts struct {
 	layouts       map[string]*layoutCount
 	defects       map[layoutDefect]*defectCount
 	// unsure are keys that may be of several layouts, or of none; by these.
-	unsure     sample
-	mayBe      []string
-	unreadable sample // keys of a layout that was asked for, and cannot have written them
+	unsure      sample
+	unsureNoTTL sample // those of them that never expire
+	mayBe       []string
+	unreadable  sample // keys of a layout that was asked for, and cannot have written them
 }
 
 // layoutCount is what there is of one layout.
@@ -127,6 +128,9 @@ func (f *layoutFacts) add(e *limiter.Entry) {
 
 func (f *layoutFacts) addUnsure(e *foreign.UnsureError) {
 	f.unsure.add(e.StoreKey)
+	if e.NeverExpires {
+		f.unsureNoTTL.add(e.StoreKey)
+	}
 	for _, name := range e.Layouts {
 		if !slices.Contains(f.mayBe, name) {
 			f.mayBe = append(f.mayBe, name)

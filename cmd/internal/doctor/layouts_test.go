@@ -93,6 +93,12 @@ func TestLayoutsAreCountedAndDefectsNamed(t *testing.T) {
 		{"early", Finding{}, Warn, "1 key of traefik: expires before its units have come back: traefik:5",
 			"a version of the limiter that keeps them longer"},
 	}
+	forEverUnsure := layoutFacts{}
+	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:x", Layouts: []string{"ulule"}, NeverExpires: true})
+	forEverUnsure.addUnsure(&foreign.UnsureError{StoreKey: "limiter:y", Layouts: []string{"ulule"}})
+	want = append(want, verdictTest{"unsure for ever", Finding{}, Warn,
+		"not sure of 2 keys that may be of ulule, and left out; 1 key without a TTL, which may deny for ever: limiter:x", "inspect --layout NAME"})
+	findings = append(findings, forEverUnsure.judgeUnsure())
 	if len(findings) != len(want) {
 		t.Fatalf("there are %d findings, want %d: %+v", len(findings), len(want), findings)
 	}

@@ -49,18 +49,43 @@ type csvWriter struct {
 	*csv.Writer
 	formulas Formulas
 	begun    *int // how many cells begin as formulas do
+	hidden   *int // how many cells hold what is no text
 }
 
 func (p *Printer) newCSV(out io.Writer) *csvWriter {
-	return &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells}
+	return &csvWriter{csv.NewWriter(out), p.Formulas, &p.formulaCells, &p.hiddenCells}
 }
 
 // FormulaCells is how many cells that a spreadsheet would take for formulas were printed
 // as they are.
 func (p *Printer) FormulaCells() int { return p.formulaCells }
 
+// HiddenCells is how many cells were printed that hold control characters, or are not UTF-8.
+func (p *Printer) HiddenCells() int { return p.hiddenCells }
+
+// isText reports whether a text has only characters that a terminal shows as they are, and blanks.
+func isText(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= ' ' && c < 0x7f, c == '\t', c == '\n', c == '\r':
+		case c < utf8.RuneSelf:
+			return false
+		default:
+			return utf8.ValidString(text) && strings.IndexFunc(text[i:], isHidden) < 0
+		}
+	}
+	return true
+}
+
+func isHidden(r rune) bool { return !strings.ContainsRune("\t\n\r", r) && !visible.Rune(r) }
+
 // write writes a row.
 func (w *csvWriter) write(record []string) error {
+	for _, cell := range record {
+		if !isText(cell) {
+			*w.hidden++
+		}
+	}
 	if w.formulas == escapeFormulas {
 		escaped := make([]string, len(record))
 		for i, cell := range record {

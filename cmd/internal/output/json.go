@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -45,6 +46,19 @@ func Base64IfNeeded(text string) string {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString([]byte(text))
+}
+
+// AllBase64IfNeeded is [Base64IfNeeded] for a list: all of its texts in base64 if any of them is not
+// UTF-8.
+func AllBase64IfNeeded(texts []string) []string {
+	if !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
+		return nil
+	}
+	encoded := make([]string, len(texts))
+	for i, text := range texts {
+		encoded[i] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return encoded
 }
 
 // escapeJSON escapes in JSON what the encoder leaves as it is: beyond ASCII, all of

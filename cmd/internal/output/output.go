@@ -73,7 +73,7 @@ type Printer struct {
 	Color    bool
 	Width    int // columns of the terminal, 0 if there is none
 
-	formulaCells int
+	formulaCells, hiddenCells int
 }
 
 // Answer prints a in the chosen format.
