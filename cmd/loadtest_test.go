@@ -46,7 +46,7 @@ func TestScenariosAgainstRedis(t *testing.T) {
 			case "boundary":
 				keys = "1"
 			case "slow-drip":
-				limit = "200/1s" // so that a stall of a few milliseconds is no burst
+				limit, length = "400/2s", "2400ms" // so that no stall below delayed is a burst
 			}
 			if scenario.Name != "slow-drip" { // which the floods of the others would delay
 				t.Parallel()
@@ -54,7 +54,7 @@ func TestScenariosAgainstRedis(t *testing.T) {
 			algorithms := "all"
 			for range attempts {
 				document := loadtest(t, exitYes, "--store", "redis://"+server.Addr, "--limit", limit, "--algorithm", algorithms,
-					"--scenario", scenario.Name, "--duration", length, "--keys", keys, "--threshold", "errors==0")
+					"--scenario", scenario.Name, "--duration", length, "--keys", keys, "--timeout", patience.String(), "--threshold", "errors==0")
 				var again []string
 				for i := range document.Runs {
 					if name := document.Runs[i].Algorithm; !shows(t, &document.Runs[i], keys) && !slices.Contains(again, name) { // in slices or not
@@ -88,8 +88,9 @@ func shows(t *testing.T, r *report.Run, keys string) bool {
 	}
 	switch {
 	case r.Scenario == "slow-drip":
-		// Requests that were delayed may come together; these were not.
-		const delayed = 50_000
+		// Requests that were delayed may come together. Nine tenths of 400 in 2 s, and of what was due
+		// within this long before and after, are still below the limit.
+		const delayed = 100_000
 		if r.Latency.Max >= delayed {
 			return false
 		}
