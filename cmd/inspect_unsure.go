@@ -37,7 +37,8 @@ func newUnsureDocument(u *operation.Unsure) *unsureDocument {
 	d := &unsureDocument{Count: u.Count, NoTTL: u.NeverExpire, First: []unsureKeyDocument{}}
 	for _, key := range u.First {
 		d.First = append(d.First, unsureKeyDocument{StoreKey: key.StoreKey,
-			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect, Wrong: key.Wrong, NoTTL: key.NeverExpires})
+			StoreKeyBase64: output.Base64IfNeeded(key.StoreKey), Layouts: key.Layouts, Is: key.Is, Defect: key.Defect,
+			Wrong: key.Wrong, NoTTL: key.NeverExpires})
 	}
 	return d
 }
